@@ -1,0 +1,109 @@
+/** What the follower and the look-ups ask of a chain. Amounts are bigint base units. Events are hints, pulls are truth. */
+import type { Coin, Network } from '../core/coin.ts';
+import type { Lock, TransferKind } from '../core/payment.ts';
+
+export type BlockRef = { height: number; hash: string; parent: string; time: Date };
+
+/** One output (or ETH value move) to a watched key, as found on the chain. */
+export type Sighting = {
+  /** Hex of the output script, or the lower-case 20-byte address (ETH). */
+  key: string;
+  ref: string;
+  txid: string | null;
+  units: bigint;
+  kind: TransferKind;
+  /** Outpoints it spends (`txid:vout`), for ETH `from:nonce`: the double-spend keys. */
+  spends: readonly string[];
+  lock: Lock;
+};
+/** Synchronous and in memory: which keys are watched, and which outpoints are spent by unconfirmed transfers of ours. */
+export type Matcher = { has(key: string): boolean; spends(outpoint: string): boolean };
+
+/** A transaction that spends an outpoint of one of our transfers: perhaps its replacement. */
+export type Conflict = { outpoint: string; txid: string };
+export type BlockScan = { block: BlockRef; sightings: readonly Sighting[]; conflicts: readonly Conflict[] };
+export type MempoolScan = {
+  sightings: readonly Sighting[];
+  conflicts: readonly Conflict[];
+  /** All txids now in the mempool. */
+  present: ReadonlySet<string>;
+};
+
+export type ChainHealth = {
+  tip: BlockRef;
+  headers: number;
+  syncing: boolean;
+  software: string;
+  version: number;
+  network: string;
+  pruned: boolean;
+  txindex: boolean | null;
+  peers: number;
+};
+
+/** `outage`: cannot be reached or still starting (retry). `unsupported`: no configured source can answer. */
+export class ChainError extends Error {
+  readonly kind: 'outage' | 'unsupported' | 'not_found' | 'pruned' | 'wrong_network';
+  constructor(kind: ChainError['kind'], message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = 'ChainError';
+    this.kind = kind;
+  }
+}
+
+export type ChainTransaction = {
+  txid: string;
+  status: 'pending' | 'confirmed' | 'failed' | 'replaced';
+  confirmations: number;
+  blockHeight: number | null;
+  blockHash: string | null;
+  timestamp: Date | null;
+  amountUnits: bigint;
+  /** Null where the chain does not say (an LTC HogEx). */
+  feeUnits: bigint | null;
+  inputs: readonly { address: string; units: bigint }[];
+  outputs: readonly { address: string; units: bigint; type?: string }[];
+};
+export type AddressSummary = {
+  balanceUnits: bigint;
+  unconfirmedUnits: bigint;
+  receivedUnits: bigint;
+  sentUnits: bigint;
+  transactions: number;
+};
+/** Fee per virtual byte (ETH: per gas) in 1e-8 of `feeUnit`; `units` = fee of a typical payment. */
+export type FeeTier = {
+  speed: 'fast' | 'normal' | 'slow';
+  rateE8: bigint;
+  units: bigint;
+  minutes: string;
+  source: 'estimate' | 'fallback';
+};
+
+/** One way to reach a coin's network. Every method throws ChainError, never anything else, when the source cannot answer. */
+export interface ChainSource {
+  readonly coin: Coin;
+  readonly network: Network;
+  /** Block 0's hash (ETH: the chain id). */
+  genesis(): Promise<string>;
+  health(): Promise<ChainHealth>;
+  tip(): Promise<BlockRef>;
+  blockAt(height: number): Promise<BlockRef | null>;
+  /** Header by hash; null when unknown. */
+  block(hash: string): Promise<BlockRef | null>;
+  /** Downloads a block by hash, so that it can be matched later without waiting. */
+  fetchBlock(hash: string): Promise<{ ref: BlockRef; scan(matcher: Matcher): BlockScan }>;
+  /** Downloads what is new in the mempool since the last call (or everything at first), so that it can be matched later. */
+  fetchMempool(): Promise<{ scan(matcher: Matcher): MempoolScan }>;
+  /** Where a transaction of ours is now. */
+  txState(txid: string): Promise<{ state: 'mempool' | 'mined' | 'unknown'; blockHash: string | null; lock: Lock }>;
+  /** Best block that can no longer be reorganised, where the chain has such a notion. */
+  finality(): Promise<{ safe: number | null; finalized: number | null; chainlock: number | null }>;
+  transaction(txid: string): Promise<ChainTransaction>;
+  addressSummary(address: string): Promise<AddressSummary>;
+  fees(): Promise<readonly FeeTier[]>;
+  close(): void;
+}
+
+/** The live chains that are configured, by coin. */
+export type Chains = ReadonlyMap<Coin, ChainSource>;

@@ -1,0 +1,62 @@
+/** Money as bigint: USD in cents, coins in base units, prices and worth with eight decimals (`E8`). Decimals exist only here. */
+import { COIN, type Coin } from './coin.ts';
+
+/** Largest USD amount of a payment, in cents: 1,000,000.00. */
+export const MAX_USD_CENTS = 100_000_000n;
+export const E8 = 100_000_000n;
+
+const DECIMAL = /^(0|[1-9][0-9]*)(?:\.([0-9]+))?$/;
+
+/**
+ * Parses a decimal text strictly (no sign, exponent, blank, leading zero or bare dot) into base units of `decimals` places.
+ * Returns null when the text is not of that grammar, has more decimals than the unit, or is absurdly long.
+ */
+export function parseDecimal(text: string, decimals: number): bigint | null {
+  if (text.length > 60) return null;
+  const match = DECIMAL.exec(text);
+  if (!match) return null;
+  const fraction = match[2] ?? '';
+  if (fraction.length > decimals) return null;
+  return BigInt(match[1] + fraction.padEnd(decimals, '0'));
+}
+
+/** Formats base units with `decimals` places, showing at least `shown` of them and never an exponent. */
+export function formatDecimal(units: bigint, decimals: number, shown: number = decimals): string {
+  const negative = units < 0n;
+  const digits = (negative ? -units : units).toString().padStart(decimals + 1, '0');
+  const whole = digits.slice(0, digits.length - decimals);
+  let fraction = digits.slice(digits.length - decimals);
+  while (fraction.length > shown && fraction.endsWith('0')) fraction = fraction.slice(0, -1);
+  return (negative ? '-' : '') + (fraction ? `${whole}.${fraction}` : whole);
+}
+
+/** USD with exactly two decimals. */
+export const formatUsd = (cents: bigint): string => formatDecimal(cents, 2);
+/** A coin amount: exactly eight decimals, for ETH more only when the value has more. */
+export const formatUnits = (coin: Coin, units: bigint): string => formatDecimal(units, COIN[coin].decimals, 8);
+
+export const divideCeil = (a: bigint, b: bigint): bigint => (a + b - 1n) / b;
+/** Division rounding half to even; both arguments non-negative. */
+export function divideHalfEven(a: bigint, b: bigint): bigint {
+  const quotient = a / b;
+  const twice = (a % b) * 2n;
+  return twice > b || (twice === b && quotient % 2n === 1n) ? quotient + 1n : quotient;
+}
+
+/** Base units of the smallest shown place: the eighth decimal (1 for the 8-decimal coins, 10^10 wei for ETH). */
+export const shownUnit = (coin: Coin): bigint => 10n ** BigInt(COIN[coin].decimals - 8);
+
+/** Units to pay for `usdCents` at `priceE8` (USD per coin with eight decimals), rounded up to the eighth decimal. */
+export function quoteUnits(coin: Coin, usdCents: bigint, priceE8: bigint): bigint {
+  const units = divideCeil(usdCents * 10n ** BigInt(COIN[coin].decimals) * E8, priceE8 * 100n);
+  const step = shownUnit(coin);
+  return divideCeil(units, step) * step;
+}
+
+/** Worth of `units` in USD with eight decimals, rounded down. */
+export const worthUsdE8 = (coin: Coin, units: bigint, priceE8: bigint): bigint =>
+  (units * priceE8) / 10n ** BigInt(COIN[coin].decimals);
+
+export const centsToE8 = (cents: bigint): bigint => cents * 1_000_000n;
+/** USD with eight decimals to cents, half-even. */
+export const e8ToCents = (usdE8: bigint): bigint => divideHalfEven(usdE8, 1_000_000n);

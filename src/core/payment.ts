@@ -1,0 +1,141 @@
+/** Facts of a payment and the words for them. What follows from the facts is decided in `settle.ts`. */
+import type { Coin, CompletionRule, ConfirmationTier, Mode } from './coin.ts';
+
+export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
+export type PaymentStatus = (typeof PAYMENT_STATUSES)[number];
+
+/** Gravest first: the first one present is the payment's `exception`. */
+export const EXCEPTIONS = ['reorged', 'replaced', 'paid_after_cancel', 'late', 'underpaid', 'overpaid'] as const;
+export type Exception = (typeof EXCEPTIONS)[number];
+
+/** Rules copied onto the payment when it is created; later changes of settings do not touch it. */
+export type Rules = {
+  windowSeconds: number;
+  rateLockSeconds: number;
+  /** 100 = 1 %. */
+  toleranceBasisPoints: number;
+  toleranceCapUsdCents: bigint;
+  /** Minutes after the end within which late transfers are accepted automatically; null = held for the merchant. */
+  lateAcceptMinutes: number | null;
+  /** Hours an unconfirmed transfer keeps its first-sight value; shorter from `protectionLargeUsdCents` up. */
+  protectionHours: number;
+  protectionLargeHours: number;
+  protectionLargeUsdCents: bigint;
+  /** Tiers per coin, already merged from the table, the merchant's raises and the operator's override. */
+  confirmations: Readonly<Record<Coin, readonly ConfirmationTier[]>>;
+};
+
+/** A coin amount fixed for the USD amount from `from` until `until`. Append-only. */
+export type Quote = {
+  coin: Coin;
+  address: string;
+  /** USD per coin with eight decimals. Null for a fixed coin amount without rate lock. */
+  rateE8: bigint | null;
+  units: bigint;
+  from: Date;
+  until: Date;
+};
+
+export type Decision = {
+  kind: 'cancel' | 'accept' | 'reject' | 'refund_sent';
+  at: Date;
+  /** Refs of the transfers an accept, reject or refund names. */
+  transfers: readonly string[];
+};
+
+export type TransferKind = 'output' | 'pegout' | 'coinbase' | 'direct' | 'internal' | 'delta';
+export type Lock = 'instantsend' | 'chainlock' | null;
+
+/** USD worth, valued once at first sight (`first_sight`), again only when its protection ended (`confirmation`). */
+export type TransferValue = { usdE8: bigint; at: Date; basis: 'quote' | 'spot'; reason: 'first_sight' | 'confirmation' };
+
+export type Transfer = {
+  coin: Coin;
+  /** Identity on its chain: `txid:vout`, for ETH `txid:tx`, `txid:log:3`, `txid:call:0.2`. */
+  ref: string;
+  txid: string | null;
+  address: string;
+  units: bigint;
+  kind: TransferKind;
+  firstSeenAt: Date;
+  values: readonly TransferValue[];
+  block: { height: number; hash: string; time: Date } | null;
+  lock: Lock;
+  /** Since when neither mined nor in the mempool; null while present. */
+  absentSince: Date | null;
+  /** A conflicting spend seen by our node: its txid, the height it was mined at (null: mempool), and when it was seen. */
+  conflict: { txid: string; height: number | null; seenAt: Date } | null;
+  /** Whether this transfer was mined before and lost its block; since when. */
+  unminedSince: Date | null;
+};
+
+export type PaymentFacts = {
+  id: string;
+  mode: Mode;
+  createdAt: Date;
+  /** Worth of the target in USD cents (for a fixed coin amount: at creation). */
+  targetUsdCents: bigint;
+  /** Fixed coin amount of a legacy payment; null when the target is the USD amount. */
+  fixed: { coin: Coin; units: bigint } | null;
+  rules: Rules;
+  /** Set once, when a partial payment first moved the clocks: both then run to at least this instant. */
+  extendedUntil: Date | null;
+  quotes: readonly Quote[];
+  decisions: readonly Decision[];
+  /** What was decided before: settle returns the steps from here. */
+  status: PaymentStatus;
+  exceptions: readonly Exception[];
+  completedAt: Date | null;
+};
+
+/** What the follower knows of a chain. */
+export type Tip = {
+  height: number;
+  hash: string;
+  safeHeight: number | null;
+  finalizedHeight: number | null;
+  chainlockHeight: number | null;
+  /** Everything first seen up to this instant has been recorded. */
+  scannedThrough: Date;
+  /** Why completion is held on this chain; null when healthy. */
+  holdReason: string | null;
+  /** USD cents this install counts per block height of open transfers: many small payments in a block are one big one. */
+  blockUsdCents: ReadonlyMap<number, bigint>;
+};
+export type Tips = Readonly<Partial<Record<Coin, Tip>>>;
+
+export type Step = {
+  status: PaymentStatus;
+  /** Status of the payment before the step. */
+  from: PaymentStatus;
+};
+
+export type Settlement = {
+  /** Edges to walk in order; empty when the status stays. A payment first found confirmed passes through processing. */
+  steps: readonly Step[];
+  status: PaymentStatus;
+  exceptions: readonly Exception[];
+  exception: Exception | null;
+  /** End of the window and of the current rate lock as they stand now. */
+  expiresAt: Date;
+  quoteExpiresAt: Date | null;
+  /** Set when a first partial payment moves both clocks now. */
+  extendUntil: Date | null;
+  /** The coin shown: of the first counted transfer, else of the last choice. */
+  coin: Coin | null;
+  /** Units of the shown coin to pay for the whole target, at the current quote. */
+  amountUnits: bigint | null;
+  receivedUnits: bigint;
+  receivedUsdE8: bigint;
+  /** Units of the shown coin still wanted; 0 when covered. */
+  remainingUnits: bigint;
+  overpaidUnits: bigint;
+  transactionHash: string | null;
+  confirmations: number;
+  confirmationsRequired: number | null;
+  completionRule: CompletionRule;
+  completedAt: Date | null;
+  holdReason: string | null;
+  /** When to settle again although no fact changed: end of a lock, of the window, of a protection. Null: never. */
+  nextDueAt: Date | null;
+};

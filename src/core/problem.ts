@@ -1,0 +1,111 @@
+/** The one catalogue of errors: code -> status, type, message. `{name}` in a message is filled from the details. */
+
+export const PROBLEM_TYPES = [
+  'invalid_request',
+  'authentication_failed',
+  'permission_denied',
+  'not_found',
+  'conflict',
+  'idempotency_mismatch',
+  'rate_limit_exceeded',
+  'plan_limit_exceeded',
+  'service_unavailable',
+  'server_error',
+] as const;
+export type ProblemType = (typeof PROBLEM_TYPES)[number];
+type Entry = { status: number; type: ProblemType; message: string };
+const entry = (status: number, type: ProblemType, message: string): Entry => ({ status, type, message });
+const bad = (message: string): Entry => entry(400, 'invalid_request', message);
+
+/** Order is precedence: when several problems apply, the first listed is `error`, all are in `errors[]`. */
+export const PROBLEMS = {
+  // The request as bytes
+  https_required: entry(403, 'permission_denied', 'Use HTTPS. Plain HTTP requests are refused and not redirected; if this one carried a key, replace the key.'),
+  body_too_large: entry(413, 'invalid_request', 'The request body is larger than {limit} bytes.'),
+  unsupported_media_type: entry(415, 'invalid_request', 'Send the body as JSON with Content-Type: application/json.'),
+  invalid_json: bad('The request body is not valid JSON: {reason}.'),
+  unknown_route: entry(404, 'not_found', 'There is no {method} {path}. See the reference at /docs.'),
+  method_not_allowed: entry(405, 'invalid_request', '{method} is not allowed here; use {allowed}.'),
+  // Who asks
+  invalid_api_key: entry(401, 'authentication_failed', 'The API key is missing or invalid. Send Authorization: Bearer <API_KEY>.'),
+  secret_key_required: entry(403, 'permission_denied', 'This request needs a secret key. Public keys only create payments.'),
+  origin_not_allowed: entry(403, 'permission_denied', 'This public key does not allow requests from that origin.'),
+  test_key_required: entry(403, 'permission_denied', 'This request exists in test mode only; use a test key.'),
+  rate_limit_exceeded: entry(429, 'rate_limit_exceeded', 'Too many requests. Retry after {seconds} s, with exponential backoff.'),
+  plan_limit_exceeded: entry(403, 'plan_limit_exceeded', 'The plan {plan} includes {limit} live payments a month and they are used up.'),
+  plan_required: entry(403, 'plan_limit_exceeded', 'Webhooks are part of the Professional and Enterprise plans.'),
+  // Idempotency
+  idempotency_key_invalid: bad('Idempotency-Key must be 1 to 255 printable ASCII characters.'),
+  idempotency_key_in_use: entry(409, 'conflict', 'A request with this Idempotency-Key is still running. Retry in a second.'),
+  idempotency_mismatch: entry(422, 'idempotency_mismatch', 'This Idempotency-Key was used with a different request body.'),
+  // Parameters
+  parameter_missing: bad('{param} is required.'),
+  parameter_invalid: bad('{param} is invalid: {reason}.'),
+  amount_invalid: bad('Amount must be greater than 0'),
+  amount_too_large: bad('{param} must be at most {maximum}.'),
+  amount_precision: bad('{param} must have at most {decimals} decimals.'),
+  amount_too_small: bad('{param} is below the smallest payable amount, {minimum}.'),
+  url_invalid: bad('{param} must be an absolute {schemes} URL: {reason}.'),
+  metadata_invalid: bad('{param} is invalid: {reason}.'),
+  cursor_invalid: bad('{param} does not name a payment of this account and mode.'),
+  currency_unknown: bad('{param} must be one of BTC, ETH, LTC, DASH, DOGE.'),
+  fiat_unsupported: bad('{param} is not supported; use USD.'),
+  address_invalid: bad('{param} is not a valid {coin} address: {reason}.'),
+  coin_not_configured: bad('No {coin} wallet is configured for this merchant, so live payments cannot use it yet.'),
+  test_identifier_in_live: bad('payment_address takes test identifiers and works with test keys only.'),
+  account_key_invalid: bad('The account key is not usable: {reason}.'),
+  private_key_refused: bad('This is a private key. Never give it to anybody. Paste the extended PUBLIC key of the account instead; what you sent was not stored.'),
+  // Objects and states
+  payment_not_found: entry(404, 'not_found', 'No such payment: {id}.'),
+  transaction_not_found: entry(404, 'not_found', 'No such transaction on the {coin} network: {id}.'),
+  event_not_found: entry(404, 'not_found', 'No such event: {id}.'),
+  endpoint_not_found: entry(404, 'not_found', 'No such webhook endpoint: {id}.'),
+  merchant_not_found: entry(404, 'not_found', 'No such merchant: {id}.'),
+  key_not_found: entry(404, 'not_found', 'No such key: {id}.'),
+  payment_status_conflict: entry(409, 'conflict', 'The payment is {status}; {action} is not possible now.'),
+  nothing_received: entry(409, 'conflict', 'Nothing was received for this payment, so there is nothing to accept.'),
+  scenario_started: entry(409, 'conflict', 'A test scenario has already started on this payment.'),
+  coin_fixed: entry(409, 'conflict', 'Money has arrived in {coin}; the coin can no longer be changed.'),
+  // The world
+  not_supported: entry(501, 'service_unavailable', 'No configured source can answer this for {coin}: {missing}.'),
+  history_pruned: entry(501, 'service_unavailable', 'The {coin} node has pruned that part of the chain.'),
+  chain_unavailable: entry(503, 'service_unavailable', 'The {coin} network cannot be reached right now: {reason}.'),
+  price_unavailable: entry(503, 'service_unavailable', 'No trustworthy {coin} price is available right now: {reason}.'),
+  database_unavailable: entry(503, 'service_unavailable', 'The service cannot reach its database right now. Nothing was changed unless a retry with the same Idempotency-Key says so.'),
+  overloaded: entry(503, 'service_unavailable', 'The service is busy. Retry in {seconds} s.'),
+  server_error: entry(500, 'server_error', 'Something failed on our side. It has been logged under the request id.'),
+} as const satisfies Record<string, Entry>;
+export type ProblemCode = keyof typeof PROBLEMS;
+
+export type ProblemDetails = Readonly<Record<string, string | number>>;
+
+/** A documented failure. Throw it anywhere in a use case; the HTTP layer turns it into the error body. */
+export class Problem extends Error {
+  readonly code: ProblemCode;
+  readonly status: number;
+  readonly type: ProblemType;
+  readonly param: string | null;
+  /** For 429 and 503: seconds for Retry-After. */
+  readonly retryAfterSeconds: number | null;
+  /** Further problems of the same request. */
+  readonly others: readonly Problem[];
+
+  constructor(
+    code: ProblemCode,
+    details: ProblemDetails = {},
+    options: { param?: string | null; retryAfterSeconds?: number; others?: readonly Problem[]; cause?: unknown } = {},
+  ) {
+    const { status, type, message } = PROBLEMS[code];
+    const filled = message.replace(/\{(\w+)\}/g, (_, name: string) =>
+      String(details[name] ?? (name === 'param' ? (options.param ?? '') : `{${name}}`)),
+    );
+    super(filled, { cause: options.cause });
+    this.name = 'Problem';
+    this.code = code;
+    this.status = status;
+    this.type = type;
+    this.param = options.param ?? null;
+    this.retryAfterSeconds = options.retryAfterSeconds ?? null;
+    this.others = options.others ?? [];
+  }
+}
