@@ -69,6 +69,12 @@ create table payment_counters (
   last_sequence bigint not null,
   primary key (merchant_id, mode)
 );
+-- Rules as they stood when payments were created; most payments of a merchant share one row.
+create table rule_sets (
+  id bigint generated always as identity primary key,
+  hash bytea not null unique,
+  rules jsonb not null
+);
 create table payments (
   id text collate "C" primary key,
   merchant_id text collate "C" not null,
@@ -82,7 +88,7 @@ create table payments (
   fixed_units numeric(38, 0) check (fixed_units > 0),
   -- the shown coin: what lists and filters say; follows the facts
   coin text,
-  rules jsonb not null,
+  rule_set bigint not null,
   created_with text not null check (created_with in ('secret', 'public')),
   -- what was asked for and is shown again: return_url, description, items, tax, fiat, locale
   request jsonb not null default '{}',
@@ -99,11 +105,13 @@ create table payments (
   event_count bigint not null default 1,
   -- payments by a public key count toward the month at their first counted transfer
   counted_in_month boolean not null default true,
-  xid xid8 not null default pg_current_xact_id(),
+  -- when to settle again although no fact came in, in real time; null: never
+  due_at timestamptz,
   unique (merchant_id, mode, sequence)
 );
+create index payments_due on payments (due_at) where due_at is not null;
 create index payments_by_status on payments (merchant_id, mode, status, sequence desc);
-create index payments_by_coin on payments (merchant_id, mode, coin, sequence desc);
+create index payments_by_coin on payments (merchant_id, mode, coin, sequence desc) where coin is not null;
 create table payment_counts (
   merchant_id text collate "C" not null,
   mode text not null,
