@@ -99,6 +99,8 @@ create table payments (
   expires_at timestamptz not null,
   extended_until timestamptz,
   completed_at timestamptz,
+  -- of the shown coin, as last settled
+  received_units numeric(38, 0) not null default 0,
   -- grows with every change a payer can see
   version bigint not null default 1,
   -- how many events this payment has had

@@ -1,0 +1,121 @@
+/** Writing concurrent requests together, and the stored replies of Idempotency-Keys that commit with their effect. */
+import { Problem } from '../core/problem.ts';
+import type { Db, Tx } from './db.ts';
+
+export type StoredReply = { status: number; body: Uint8Array };
+export type Claim = { claim: Uint8Array; fingerprint: Uint8Array };
+
+/**
+ * Collects items while earlier batches are under way and hands them over together: one item alone is not delayed,
+ * many share a statement and a commit. `run` returns one result per item, in order; a thrown error fails them all.
+ */
+export function createBatcher<Item, Result>({ maxItems, maxRunning, maxWaiting, run }: {
+  maxItems: number;
+  maxRunning: number;
+  /** More than this many waiting are refused with `overloaded`: an answer in time beats a queue without end. */
+  maxWaiting: number;
+  run(items: Item[]): Promise<PromiseSettledResult<Result>[]>;
+}): (item: Item) => Promise<Result> {
+  type Waiting = { item: Item; resolve(result: Result): void; reject(error: unknown): void };
+  let waiting: Waiting[] = [];
+  let running = 0;
+  let scheduled = false;
+
+  const flush = () => {
+    scheduled = false;
+    while (waiting.length > 0 && running < maxRunning) {
+      const batch = waiting.splice(0, maxItems);
+      running++;
+      run(batch.map((w) => w.item))
+        .then(
+          (results) => {
+            batch.forEach((w, i) => {
+              const result = results[i]!;
+              if (result.status === 'fulfilled') w.resolve(result.value);
+              else w.reject(result.reason);
+            });
+          },
+          (error) => {
+            for (const w of batch) w.reject(error);
+          },
+        )
+        .finally(() => {
+          running--;
+          schedule();
+        });
+    }
+  };
+  const schedule = () => {
+    if (scheduled || waiting.length === 0 || running >= maxRunning) return;
+    scheduled = true;
+    // After the sockets that are readable now, so that their requests ride along.
+    setImmediate(flush);
+  };
+  return (item) => {
+    if (waiting.length >= maxWaiting) {
+      return Promise.reject(new Problem('overloaded', { seconds: 1 }, { retryAfterSeconds: 1 }));
+    }
+    return new Promise<Result>((resolve, reject) => {
+      waiting.push({ item, resolve, reject });
+      schedule();
+    });
+  };
+}
+
+const lockOf = (claim: Uint8Array): bigint => Buffer.from(claim).readBigInt64BE(0);
+
+/**
+ * Takes each key for this transaction and finds what was stored under it. `busy`: another request runs with it now
+ * (waiting for it would hold the batch). Claims must differ from each other.
+ */
+export async function claimKeys(tx: Tx, claims: readonly Claim[]): Promise<('busy' | 'mismatch' | 'free' | StoredReply)[]> {
+  const locked = await tx<{ taken: boolean }[]>`
+    select pg_try_advisory_xact_lock(k.lock) as taken
+    from unnest(${claims.map((c) => lockOf(c.claim))}::bigint[]) with ordinality as k (lock, n) order by k.n`;
+  // A second statement: it sees what the previous holder of the key committed.
+  const rows = await tx<{ n: bigint; fingerprint: Uint8Array; status: number; body: Uint8Array }[]>`
+    select k.n, i.fingerprint, i.status, i.body
+    from unnest(${claims.map((c) => Buffer.from(c.claim))}::bytea[]) with ordinality as k (claim, n)
+    join idempotency i on i.claim = k.claim`;
+  const found = new Map(rows.map((row) => [Number(row.n), row]));
+  return claims.map((claim, index) => {
+    if (!locked[index]!.taken) return 'busy';
+    const row = found.get(index + 1);
+    if (!row) return 'free';
+    return Buffer.compare(row.fingerprint, claim.fingerprint) === 0 ? { status: row.status, body: row.body } : 'mismatch';
+  });
+}
+
+/** Stores replies in the transaction of their effects. */
+export async function storeReplies(tx: Tx, rows: readonly (Claim & StoredReply)[]): Promise<void> {
+  if (rows.length === 0) return;
+  await tx`
+    insert into idempotency (claim, fingerprint, status, body)
+    select * from unnest(${rows.map((r) => Buffer.from(r.claim))}::bytea[], ${rows.map((r) => Buffer.from(r.fingerprint))}::bytea[],
+      ${rows.map((r) => r.status)}::int[], ${rows.map((r) => Buffer.from(r.body))}::bytea[])`;
+}
+
+/**
+ * Runs `work` at most once per key: a repeat gets the stored reply, another body is `idempotency_mismatch`, a request
+ * still running is `idempotency_key_in_use`. Failures store nothing. Without a claim it just runs.
+ */
+export async function runOnce(db: Db, claim: Claim | null, work: (tx: Tx) => Promise<StoredReply>): Promise<StoredReply & { replayed: boolean }> {
+  return db.begin(async (tx) => {
+    if (claim) {
+      const [state] = await claimKeys(tx, [claim]);
+      if (typeof state === 'object') return { ...state, replayed: true };
+      const refused = claimProblem(state!);
+      if (refused) throw refused;
+    }
+    const reply = await work(tx);
+    if (claim) await storeReplies(tx, [{ ...claim, ...reply }]);
+    return { ...reply, replayed: false };
+  });
+}
+
+/** Why a claim cannot run; null when it is free. */
+export function claimProblem(state: 'busy' | 'mismatch' | 'free'): Problem | null {
+  if (state === 'busy') return new Problem('idempotency_key_in_use', {}, { retryAfterSeconds: 1 });
+  if (state === 'mismatch') return new Problem('idempotency_mismatch');
+  return null;
+}

@@ -1,0 +1,108 @@
+/** API keys: issued once, hashed at rest, found within microseconds. */
+import { createHash } from 'node:crypto';
+import { base62, newId } from '../core/id.ts';
+import type { Mode } from '../core/coin.ts';
+import type { Plan } from '../core/plan.ts';
+import { Problem } from '../core/problem.ts';
+import type { Context } from '../context.ts';
+import type { Sql, Tx } from '../db/db.ts';
+
+export type KeyKind = 'secret' | 'public';
+export type KeyOwner = {
+  keyId: string;
+  merchantId: string;
+  mode: Mode;
+  kind: KeyKind;
+  origins: readonly string[];
+  plan: Plan;
+};
+
+const SHAPE = /^(sk|pk)_(live|test)_([0-9A-Za-z]{32})([0-9A-Za-z]{6})$/;
+const ALIAS = /^(live|test)_(sk|pk)_/;
+const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+
+/** Six characters that a typing error almost never keeps right; lets bad keys be refused without asking the database. */
+function checksum(text: string): string {
+  const digest = createHash('sha256').update(`florin key ${text}`).digest();
+  let out = '';
+  for (let i = 0; i < 6; i++) out += ALPHABET[digest[i]! % 62];
+  return out;
+}
+
+/** The one spelling of a key: `test_sk_…` and `sk_test_…` are the same key. */
+const canonicalKey = (text: string): string => text.replace(ALIAS, '$2_$1_');
+const hashKey = (canonical: string): Buffer => createHash('sha256').update(canonical).digest();
+
+/** Permissions act at once: nothing read here is trusted for longer than this. */
+const CACHE_MS = 1_000;
+const caches = new WeakMap<Context, Map<string, { at: number; owner: Promise<KeyOwner | null> }>>();
+
+/**
+ * Who a bearer key belongs to; null when it is malformed, unknown or revoked.
+ * Answers may be up to one second old, so a revoked key dies within a second in every process.
+ */
+export function findKey(ctx: Context, text: string): Promise<KeyOwner | null> {
+  if (text.length > 64) return Promise.resolve(null);
+  const canonical = canonicalKey(text);
+  const shape = SHAPE.exec(canonical);
+  if (!shape || checksum(`${shape[1]}_${shape[2]}_${shape[3]}`) !== shape[4]) return Promise.resolve(null);
+  const hash = hashKey(canonical);
+  const id = hash.toString('latin1');
+  let cache = caches.get(ctx);
+  if (!cache) caches.set(ctx, (cache = new Map()));
+  const at = ctx.clock.monotonicMs();
+  const hit = cache.get(id);
+  if (hit && at - hit.at < CACHE_MS) return hit.owner;
+  if (cache.size > 10_000) cache.clear();
+  const owner = readKey(ctx.db.sql, hash);
+  cache.set(id, { at, owner });
+  // A failed read must not answer for a second.
+  owner.catch(() => cache.delete(id));
+  return owner;
+}
+
+async function readKey(sql: Sql, hash: Buffer): Promise<KeyOwner | null> {
+  const [row] = await sql<{ id: string; merchantId: string; mode: Mode; kind: KeyKind; origins: string[]; plan: Plan }[]>`
+    select k.id, k.merchant_id as "merchantId", k.mode, k.kind, k.origins, m.plan
+    from keys k join merchants m on m.id = k.merchant_id
+    where k.hash = ${hash} and k.revoked_at is null`;
+  if (!row) return null;
+  const { id, ...owner } = row;
+  return { keyId: id, ...owner };
+}
+
+/** Whether a public key of any merchant lists the origin: a preflight carries no key. */
+export async function originAllowedByAnyKey(ctx: Context, origin: string): Promise<boolean> {
+  const [row] = await ctx.db.sql<{ found: boolean }[]>`
+    select exists (select 1 from keys where kind = 'public' and revoked_at is null and ${origin} = any(origins)) as found`;
+  return row?.found ?? false;
+}
+
+/** Makes a key and returns its text, which is stored nowhere. */
+export async function createKey(
+  ctx: Context,
+  { merchantId, mode, kind, origins = [], tx }: { merchantId: string; mode: Mode; kind: KeyKind; origins?: string[]; tx?: Tx },
+): Promise<{ keyId: string; key: string }> {
+  const sql = tx ?? ctx.db.sql;
+  for (const origin of origins) {
+    if (!URL.canParse(origin) || new URL(origin).origin !== origin) {
+      throw new Problem('parameter_invalid', { reason: `${origin} is not an origin such as https://shop.example` }, { param: 'origins' });
+    }
+  }
+  const body = `${kind === 'secret' ? 'sk' : 'pk'}_${mode}_${base62(32, ctx.random)}`;
+  const key = body + checksum(body);
+  const keyId = newId('key', ctx.random);
+  const inserted = await sql`
+    insert into keys (id, merchant_id, mode, kind, hash, hint, origins)
+    select ${keyId}, id, ${mode}, ${kind}, ${hashKey(key)}, ${key.slice(0, 8) + '…' + key.slice(-4)}, ${origins}
+    from merchants where id = ${merchantId}`;
+  if (inserted.count === 0) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
+  return { keyId, key };
+}
+
+/** Ends a key; every process stops taking it within a second. Errors: key_not_found. */
+export async function revokeKey(ctx: Context, { keyId }: { keyId: string }): Promise<void> {
+  const updated = await ctx.db.sql`
+    update keys set revoked_at = clock_timestamp() where id = ${keyId} and revoked_at is null`;
+  if (updated.count === 0) throw new Problem('key_not_found', { id: keyId }, { param: 'key' });
+}

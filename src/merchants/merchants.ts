@@ -1,0 +1,147 @@
+/** Merchants, their settings and plans. */
+import { createHash } from 'node:crypto';
+import { base62, newId } from '../core/id.ts';
+import { COINS, type Coin, type ConfirmationTier } from '../core/coin.ts';
+import type { Plan } from '../core/plan.ts';
+import { Problem } from '../core/problem.ts';
+import type { Context } from '../context.ts';
+import { createKey } from './keys.ts';
+
+export type MerchantSettings = {
+  windowSeconds: number;
+  rateLockSeconds: number;
+  toleranceBasisPoints: number;
+  toleranceCapUsdCents: number;
+  lateAcceptMinutes: number | null;
+  defaultCoin: Coin | null;
+  supportContact: string | null;
+  /** Raised confirmations per coin; never below the table. */
+  confirmations: Partial<Record<Coin, { belowUsdCents: string | null; confirmations: number; rule: ConfirmationTier['rule'] }[]>>;
+};
+const DEFAULT_SETTINGS: MerchantSettings = {
+  windowSeconds: 3600,
+  rateLockSeconds: 900,
+  toleranceBasisPoints: 100,
+  toleranceCapUsdCents: 500,
+  lateAcceptMinutes: null,
+  defaultCoin: null,
+  supportContact: null,
+  confirmations: {},
+};
+export type Merchant = {
+  id: string;
+  name: string;
+  plan: Plan;
+  settings: MerchantSettings;
+  /** Coins with an active wallet. */
+  walletCoins: readonly Coin[];
+};
+
+const CACHE_MS = 1_000;
+const caches = new WeakMap<Context, Map<string, { at: number; merchant: Promise<Merchant> }>>();
+
+/** A merchant as of at most one second ago. Errors: merchant_not_found. */
+export function getMerchant(ctx: Context, { merchantId }: { merchantId: string }): Promise<Merchant> {
+  let cache = caches.get(ctx);
+  if (!cache) caches.set(ctx, (cache = new Map()));
+  const at = ctx.clock.monotonicMs();
+  const hit = cache.get(merchantId);
+  if (hit && at - hit.at < CACHE_MS) return hit.merchant;
+  if (cache.size > 10_000) cache.clear();
+  const merchant = readMerchant(ctx, merchantId);
+  cache.set(merchantId, { at, merchant });
+  merchant.catch(() => cache.delete(merchantId));
+  return merchant;
+}
+
+async function readMerchant(ctx: Context, merchantId: string): Promise<Merchant> {
+  const [row] = await ctx.db.sql<{ id: string; name: string; plan: Plan; settings: Partial<MerchantSettings>; coins: Coin[] | null }[]>`
+    select m.id, m.name, m.plan, m.settings,
+      (select array_agg(w.coin) from wallets w where w.merchant_id = m.id and w.active) as coins
+    from merchants m where m.id = ${merchantId}`;
+  if (!row) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
+  return {
+    id: row.id,
+    name: row.name,
+    plan: row.plan,
+    settings: { ...DEFAULT_SETTINGS, ...row.settings },
+    walletCoins: COINS.filter((coin) => row.coins?.includes(coin)),
+  };
+}
+
+/** The coin of payments that name none: the setting, else the first with a wallet of BTC, LTC, ETH, DASH, DOGE; in test mode BTC. */
+export function defaultCoin(merchant: Merchant, mode: 'live' | 'test'): Coin {
+  if (merchant.settings.defaultCoin) return merchant.settings.defaultCoin;
+  if (mode === 'test') return 'BTC';
+  return (['BTC', 'LTC', 'ETH', 'DASH', 'DOGE'] as const).find((c) => merchant.walletCoins.includes(c)) ?? 'BTC';
+}
+
+export type NewMerchant = {
+  merchantId: string;
+  keys: { liveSecret: string; livePublic: string; testSecret: string; testPublic: string };
+  setupUrl: string;
+};
+
+/**
+ * Makes a merchant with its four keys and a one-time set-up link, all or nothing.
+ * The first merchant of an install is Enterprise, later ones Starter unless a plan is named.
+ */
+export async function createMerchant(ctx: Context, { name, plan }: { name: string; plan?: Plan }): Promise<NewMerchant> {
+  const trimmed = name.trim();
+  if (trimmed === '' || trimmed.length > 100) {
+    throw new Problem('parameter_invalid', { reason: 'a name of 1 to 100 characters is needed' }, { param: 'name' });
+  }
+  const merchantId = newId('mer', ctx.random);
+  const setupToken = base62(32, ctx.random);
+  const keys = await ctx.db.begin(async (tx) => {
+    // Two first merchants at once must not both become the first.
+    await tx`select pg_advisory_xact_lock(hashtext('florin first merchant'))`;
+    await tx`
+      insert into merchants (id, name, plan, setup_token_hash)
+      select ${merchantId}, ${trimmed},
+        coalesce(${plan ?? null}, case when exists (select 1 from merchants) then 'starter' else 'enterprise' end),
+        ${createHash('sha256').update(setupToken).digest()}`;
+    await tx`insert into test_clocks (merchant_id) values (${merchantId})`;
+    const key = async (mode: 'live' | 'test', kind: 'secret' | 'public') =>
+      (await createKey(ctx, { merchantId, mode, kind, tx })).key;
+    return {
+      liveSecret: await key('live', 'secret'),
+      livePublic: await key('live', 'public'),
+      testSecret: await key('test', 'secret'),
+      testPublic: await key('test', 'public'),
+    };
+  });
+  return { merchantId, keys, setupUrl: `${ctx.settings.publicUrl}/setup?token=${setupToken}` };
+}
+
+/** Whether any merchant exists yet. */
+export async function hasMerchants(ctx: Context): Promise<boolean> {
+  const [row] = await ctx.db.sql<{ found: boolean }[]>`select exists (select 1 from merchants) as found`;
+  return row!.found;
+}
+
+/** Acts at once. Errors: merchant_not_found. */
+export async function setPlan(ctx: Context, { merchantId, plan }: { merchantId: string; plan: Plan }): Promise<void> {
+  const updated = await ctx.db.sql`update merchants set plan = ${plan} where id = ${merchantId}`;
+  if (updated.count === 0) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
+  caches.get(ctx)?.delete(merchantId);
+}
+
+/** Changes some settings. Errors: merchant_not_found. */
+export async function changeSettings(
+  ctx: Context,
+  { merchantId, settings }: { merchantId: string; settings: Partial<MerchantSettings> },
+): Promise<void> {
+  const updated = await ctx.db.sql`
+    update merchants set settings = settings || ${ctx.db.sql.json(settings as never)} where id = ${merchantId}`;
+  if (updated.count === 0) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
+  caches.get(ctx)?.delete(merchantId);
+}
+
+/** The merchant a one-time set-up link belongs to; null when unknown or used. */
+export async function findSetup(ctx: Context, { token }: { token: string }): Promise<{ merchantId: string; name: string } | null> {
+  const [row] = await ctx.db.sql<{ merchantId: string; name: string }[]>`
+    select id as "merchantId", name from merchants
+    where setup_token_hash = ${createHash('sha256').update(token).digest()}`;
+  return row ?? null;
+}

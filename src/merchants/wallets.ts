@@ -1,0 +1,72 @@
+/** Watch-only wallets: a merchant's account key per coin, and the counter its deposit addresses come from. */
+import { deriveAddress, parseAccountKey, type Script } from '../core/address.ts';
+import type { Coin } from '../core/coin.ts';
+import { newId } from '../core/id.ts';
+import { Problem } from '../core/problem.ts';
+import type { Context } from '../context.ts';
+import type { Tx } from '../db/db.ts';
+
+export type DepositAddress = { coin: Coin; address: string; key: string; walletId: string; index: bigint; path: string };
+
+/**
+ * Imports an account key and makes it the coin's active wallet. The same key again resumes its counter; another
+ * merchant's key is refused, because two owners of one chain of addresses would take each other's money.
+ * Returns the first five addresses for the merchant to compare with the own wallet.
+ * Errors: private_key_refused, account_key_invalid, parameter_invalid.
+ */
+export async function setWallet(
+  ctx: Context,
+  {
+    merchantId, coin, accountKey, script: wanted, firstIndex = 0n,
+  }: { merchantId: string; coin: Coin; accountKey: string; script?: Script; firstIndex?: bigint },
+): Promise<{ walletId: string; firstAddresses: string[]; nextIndex: bigint }> {
+  const network = ctx.settings.networks[coin];
+  const parsed = parseAccountKey(accountKey, { coin, network });
+  if (parsed.script && wanted && parsed.script !== wanted) {
+    throw new Problem('account_key_invalid', { reason: `it is a key for ${parsed.script} addresses, not ${wanted}` }, { param: 'script' });
+  }
+  const script = parsed.script ?? wanted;
+  if (!script) {
+    throw new Problem('account_key_invalid', { reason: 'its prefix does not say the address type; name one of p2wpkh, p2tr, p2sh-p2wpkh, p2pkh' }, { param: 'script' });
+  }
+  const walletId = newId('wal', ctx.random);
+  const row = await ctx.db.begin(async (tx) => {
+    const [merchant] = await tx`select 1 from merchants where id = ${merchantId} for update`;
+    if (!merchant) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
+    await tx`update wallets set active = false where merchant_id = ${merchantId} and coin = ${coin} and active`;
+    const [stored] = await tx<{ id: string; merchantId: string; nextIndex: bigint }[]>`
+      insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path, next_index)
+      values (${walletId}, ${merchantId}, ${coin}, ${network}, ${parsed.chainKey}, ${parsed.accountKey}, ${script}, ${parsed.path}, ${firstIndex})
+      on conflict (coin, chain_key, script) do update
+        set active = wallets.merchant_id = excluded.merchant_id, next_index = greatest(wallets.next_index, excluded.next_index)
+      returning id, merchant_id as "merchantId", next_index as "nextIndex"`;
+    if (stored!.merchantId !== merchantId) {
+      throw new Problem('account_key_invalid', { reason: 'another merchant of this install already uses it' }, { param: 'key' });
+    }
+    return stored!;
+  });
+  const firstAddresses = [0n, 1n, 2n, 3n, 4n].map(
+    (index) => deriveAddress({ chainKey: parsed.chainKey, script, coin, network, index }).address,
+  );
+  return { walletId: row.id, firstAddresses, nextIndex: row.nextIndex };
+}
+
+/**
+ * Takes the next unused address of the coin's active wallet. The counter row stays locked until the transaction ends,
+ * so a rollback gives the index back and no address is ever given twice. Errors: coin_not_configured (param `currency`).
+ */
+export async function nextAddress(
+  ctx: Context,
+  tx: Tx,
+  { merchantId, coin }: { merchantId: string; coin: Coin },
+): Promise<DepositAddress> {
+  const [wallet] = await tx<{ id: string; chainKey: string; script: Script; path: string; index: bigint }[]>`
+    update wallets set next_index = next_index + 1
+    where merchant_id = ${merchantId} and coin = ${coin} and active
+    returning id, chain_key as "chainKey", script, path, next_index - 1 as index`;
+  if (!wallet) throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
+  const { address, key } = deriveAddress({
+    chainKey: wallet.chainKey, script: wallet.script, coin, network: ctx.settings.networks[coin], index: wallet.index,
+  });
+  return { coin, address, key, walletId: wallet.id, index: wallet.index, path: `${wallet.path}/${wallet.index}` };
+}

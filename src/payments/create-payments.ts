@@ -1,0 +1,273 @@
+/** Creating payments: concurrent creates share one statement and one commit. */
+import { createHash } from 'node:crypto';
+import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
+import { addMs } from '../core/clock.ts';
+import { newId } from '../core/id.ts';
+import type { PaymentFacts, Rules } from '../core/payment.ts';
+import { Problem } from '../core/problem.ts';
+import { mergeConfirmations, settle } from '../core/settle.ts';
+import type { Context } from '../context.ts';
+import { type Claim, claimKeys, claimProblem, createBatcher, type StoredReply, storeReplies } from '../db/batch.ts';
+import type { Tx } from '../db/db.ts';
+import { getMerchant, type Merchant } from '../merchants/merchants.ts';
+import { recordEvents } from '../webhooks/events.ts';
+import { requestToJson, rulesToJson } from './facts.ts';
+import { newEvent } from './settle-payments.ts';
+import type { IdempotencyClaim, Outcome, PaymentRequest, PaymentView, Rendered } from './view.ts';
+
+export type PaymentDraft = {
+  /** Worth of the target in USD cents. */
+  amountUsdCents: bigint;
+  /** A fixed coin amount without rate lock (POST /payments). */
+  fixed: { coin: Coin; units: bigint } | null;
+  /** Chosen at once; null leaves the choice to the payer. */
+  coin: Coin | null;
+  request: PaymentRequest;
+  invoiceId: string | null;
+  metadata: Record<string, string>;
+  expiresInSeconds: number | null;
+  scenario: { coin: Coin; name: string } | null;
+};
+
+export type NewPayment = {
+  id: string;
+  merchant: Merchant;
+  mode: Mode;
+  createdWith: 'secret' | 'public';
+  draft: PaymentDraft;
+  rules: Rules;
+  ruleSet: bigint;
+  idempotency: IdempotencyClaim | null;
+  render(view: PaymentView): Rendered;
+};
+
+/** The rules a new payment of this merchant is created with, and the id they are stored under. */
+export async function rulesFor(ctx: Context, merchant: Merchant, expiresInSeconds: number | null): Promise<{ rules: Rules; ruleSet: bigint }> {
+  let cache = ruleSets.get(ctx);
+  if (!cache) ruleSets.set(ctx, (cache = new Map()));
+  const setting = `${merchant.id} ${expiresInSeconds} ${JSON.stringify(merchant.settings)}`;
+  const hit = cache.get(setting);
+  if (hit) return hit;
+  const { settings } = merchant;
+  const rules: Rules = {
+    windowSeconds: expiresInSeconds ?? settings.windowSeconds,
+    rateLockSeconds: settings.rateLockSeconds,
+    toleranceBasisPoints: settings.toleranceBasisPoints,
+    toleranceCapUsdCents: BigInt(settings.toleranceCapUsdCents),
+    lateAcceptMinutes: settings.lateAcceptMinutes,
+    protectionHours: 24,
+    protectionLargeHours: 2,
+    protectionLargeUsdCents: 100_000n,
+    confirmations: Object.fromEntries(
+      COINS.map((coin) => [
+        coin,
+        mergeConfirmations(
+          COIN[coin].confirmations,
+          settings.confirmations[coin]?.map((t) => ({ ...t, belowUsdCents: t.belowUsdCents === null ? null : BigInt(t.belowUsdCents) })) ?? null,
+          ctx.settings.confirmations[coin] ?? null,
+        ),
+      ]),
+    ) as unknown as Rules['confirmations'],
+  };
+  const json = JSON.stringify(rulesToJson(rules));
+  const hash = createHash('sha256').update(json).digest();
+  const { sql } = ctx.db;
+  await sql`insert into rule_sets (hash, rules) values (${hash}, ${json}::text::jsonb) on conflict (hash) do nothing`;
+  const [row] = await sql<{ id: bigint }[]>`select id from rule_sets where hash = ${hash}`;
+  const stored = { rules, ruleSet: row!.id };
+  if (cache.size > 1_000) cache.clear();
+  cache.set(setting, stored);
+  return stored;
+}
+const ruleSets = new WeakMap<Context, Map<string, { rules: Rules; ruleSet: bigint }>>();
+
+type Batcher = (item: NewPayment) => Promise<Outcome>;
+const batchers = new WeakMap<Context, Batcher>();
+
+/** Creates a payment without a coin, together with whatever else is being created now. */
+export async function createTogether(ctx: Context, item: NewPayment): Promise<Outcome> {
+  let batcher = batchers.get(ctx);
+  if (!batcher) {
+    batcher = createBatcher({ maxItems: 128, maxRunning: 2, maxWaiting: 4_000, run: (items: NewPayment[]) => runBatch(ctx, items) });
+    batchers.set(ctx, batcher);
+  }
+  return batcher(item);
+}
+
+type Settled = PromiseSettledResult<Outcome>;
+const failed = (reason: unknown): Settled => ({ status: 'rejected', reason });
+
+async function runBatch(ctx: Context, items: NewPayment[]): Promise<Settled[]> {
+  try {
+    return await ctx.db.begin((tx) => createAll(ctx, tx, items));
+  } catch (error) {
+    // One row's own fault (data or constraint) must not fail the others: then each is tried alone.
+    const state = (error as { code?: unknown }).code;
+    if (items.length === 1 || typeof state !== 'string' || !/^2[23]/.test(state)) throw error;
+    const results: Settled[] = [];
+    for (const item of items) {
+      results.push(
+        await ctx.db.begin((tx) => createAll(ctx, tx, [item])).then(([result]) => result!, failed),
+      );
+    }
+    return results;
+  }
+}
+
+/** One transaction: claim keys, admit, insert, store replies. Lock order: keys, counters, usage. */
+async function createAll(ctx: Context, tx: Tx, items: NewPayment[]): Promise<Settled[]> {
+  const results: (Settled | undefined)[] = items.map(() => undefined);
+  const keyed = items.flatMap((item, index) => (item.idempotency ? [{ index, claim: item.idempotency as Claim }] : []));
+  if (keyed.length > 0) {
+    const seen = new Set<string>();
+    const unique = keyed.filter(({ index, claim }) => {
+      const key = Buffer.from(claim.claim).toString('latin1');
+      if (seen.has(key)) results[index] = failed(claimProblem('busy'));
+      return seen.size < seen.add(key).size;
+    });
+    const states = await claimKeys(tx, unique.map((k) => k.claim));
+    unique.forEach(({ index }, i) => {
+      const state = states[i]!;
+      if (typeof state === 'object') results[index] = { status: 'fulfilled', value: { ...state, replayed: true } };
+      else if (state !== 'free') results[index] = failed(claimProblem(state));
+    });
+  }
+  const admitted = await admit(ctx, tx, items, results);
+  const offsets = await testOffsets(tx, admitted.map((index) => items[index]!));
+  const written = await insertPayments(ctx, tx, admitted.map((index) => items[index]!), offsets);
+  const replies: (Claim & StoredReply)[] = [];
+  admitted.forEach((index, i) => {
+    const item = items[index]!;
+    const reply = item.render(written[i]!);
+    results[index] = { status: 'fulfilled', value: { ...reply, replayed: false } };
+    if (item.idempotency) replies.push({ ...item.idempotency, ...reply });
+  });
+  await storeReplies(tx, replies);
+  return results as Settled[];
+}
+
+/** The test clocks of the merchants, held until the commit so that no advance falls between reading and inserting. */
+async function testOffsets(tx: Tx, items: readonly NewPayment[]): Promise<Map<string, number>> {
+  const merchants = [...new Set(items.filter((i) => i.mode === 'test').map((i) => i.merchant.id))];
+  if (merchants.length === 0) return new Map();
+  const rows = await tx<{ merchantId: string; offsetSeconds: bigint }[]>`
+    select merchant_id as "merchantId", offset_seconds as "offsetSeconds" from test_clocks
+    where merchant_id = any(${merchants}::text[]) order by merchant_id for share`;
+  return new Map(rows.map((row) => [row.merchantId, Number(row.offsetSeconds) * 1000]));
+}
+
+/** Which items go on: live creates by secret keys within the month's limit, the first in order of arrival. */
+async function admit(ctx: Context, tx: Tx, items: NewPayment[], results: (Settled | undefined)[]): Promise<number[]> {
+  const open = items.flatMap((_, index) => (results[index] ? [] : [index]));
+  const limited = open.filter((index) => counts(items[index]!) && ctx.settings.plans[items[index]!.merchant.plan].perMonth > 0);
+  if (limited.length === 0) return open;
+  const merchants = [...new Set(limited.map((index) => items[index]!.merchant.id))].sort();
+  await tx`
+    insert into live_usage (merchant_id, month)
+    select m, date_trunc('month', clock_timestamp() at time zone 'UTC')::date from unnest(${merchants}::text[]) as m order by m
+    on conflict do nothing`;
+  const rows = await tx<{ merchantId: string; payments: bigint }[]>`
+    select merchant_id as "merchantId", payments from live_usage
+    where merchant_id = any(${merchants}::text[]) and month = date_trunc('month', clock_timestamp() at time zone 'UTC')::date
+    order by merchant_id for update`;
+  const used = new Map(rows.map((row) => [row.merchantId, Number(row.payments)]));
+  return open.filter((index) => {
+    const item = items[index]!;
+    const { perMonth } = ctx.settings.plans[item.merchant.plan];
+    if (!counts(item) || perMonth === 0) return true;
+    const before = used.get(item.merchant.id) ?? 0;
+    if (before >= perMonth) {
+      results[index] = failed(new Problem('plan_limit_exceeded', { plan: item.merchant.plan, limit: perMonth }));
+      return false;
+    }
+    used.set(item.merchant.id, before + 1);
+    return true;
+  });
+}
+/** A payment by a public key counts toward the month at its first counted transfer instead. */
+const counts = (item: NewPayment): boolean => item.mode === 'live' && item.createdWith === 'secret';
+
+/**
+ * Inserts payments, counters, events and deliveries. Counter rows are taken in one ordered statement, which yields the
+ * sequences: commit order is sequence order, and unordered takers cannot deadlock.
+ */
+export async function insertPayments(ctx: Context, tx: Tx, items: readonly NewPayment[], offsets: ReadonlyMap<string, number>): Promise<PaymentView[]> {
+  if (items.length === 0) return [];
+  const present = ctx.clock.now();
+  const views = items.map((item) => newView(ctx, item, addMs(present, item.mode === 'test' ? (offsets.get(item.merchant.id) ?? 0) : 0)));
+  const live = items.some((item) => counts(item));
+  const column = <T>(of: (item: NewPayment, view: PaymentView) => T): T[] => items.map((item, i) => of(item, views[i]!));
+  await tx`
+    with input as (
+      select * from unnest(
+        ${column((i) => i.id)}::text[], ${column((i) => i.merchant.id)}::text[], ${column((i) => i.mode)}::text[],
+        ${column((i) => i.draft.amountUsdCents)}::bigint[], ${column((i) => i.draft.fixed?.coin ?? null) as string[]}::text[],
+        ${column((i) => i.draft.fixed?.units.toString() ?? null) as string[]}::numeric[], ${column((i) => i.ruleSet)}::bigint[],
+        ${column((i) => i.createdWith)}::text[], ${column((i) => JSON.stringify(requestToJson(i.draft.request)))}::text[],
+        ${column((i) => i.draft.invoiceId) as string[]}::text[], ${column((i) => JSON.stringify(i.draft.metadata))}::text[],
+        ${column((i) => (i.draft.scenario ? `test_${i.draft.scenario.coin.toLowerCase()}_${i.draft.scenario.name}` : null)) as string[]}::text[],
+        ${column((_, v) => v.facts.createdAt)}::timestamptz[], ${column((_, v) => v.settlement.expiresAt)}::timestamptz[],
+        ${column((i, v) => addMs(v.settlement.expiresAt, i.mode === 'test' ? -(offsets.get(i.merchant.id) ?? 0) : 0))}::timestamptz[],
+        ${column((i) => counts(i))}::boolean[]
+      ) with ordinality as i (id, merchant_id, mode, amount_usd_cents, fixed_coin, fixed_units, rule_set, created_with, request,
+        invoice_id, metadata, scenario, created_at, expires_at, due_at, counts, n)
+    ), counters as (
+      insert into payment_counters as c (merchant_id, mode, last_sequence)
+      select merchant_id, mode, count(*) from input group by 1, 2 order by 1, 2
+      on conflict (merchant_id, mode) do update set last_sequence = c.last_sequence + excluded.last_sequence
+      returning merchant_id, mode, last_sequence
+    ), ${live ? tx`usage as (
+      insert into live_usage as u (merchant_id, month, payments)
+      select i.merchant_id, date_trunc('month', clock_timestamp() at time zone 'UTC')::date, count(*)
+      from input i join counters using (merchant_id, mode) where i.counts group by 1 order by 1
+      on conflict (merchant_id, month) do update set payments = u.payments + excluded.payments
+    ), ` : tx``}deltas as (
+      insert into payment_count_deltas (merchant_id, mode, status, coin, payments)
+      select merchant_id, mode, 'pending', '', count(*) from input group by 1, 2
+    )
+    insert into payments (id, merchant_id, mode, sequence, status, amount_usd_cents, fixed_coin, fixed_units, rule_set, created_with,
+      request, invoice_id, metadata, scenario, created_at, expires_at, due_at, counted_in_month)
+    select i.id, i.merchant_id, i.mode,
+      c.last_sequence - count(*) over (partition by i.merchant_id, i.mode) + row_number() over (partition by i.merchant_id, i.mode order by i.n),
+      'pending', i.amount_usd_cents, i.fixed_coin, i.fixed_units, i.rule_set, i.created_with, i.request::jsonb, i.invoice_id,
+      i.metadata::jsonb, i.scenario, i.created_at, i.expires_at, i.due_at, i.counts or i.mode = 'test'
+    from input i join counters c using (merchant_id, mode)`;
+  await recordEvents(ctx, tx, views.map((view) =>
+    newEvent(ctx, view, { type: 'payment.created', parts: [view.facts.id, 'payment.created', '0'], sequence: 1n, at: view.facts.createdAt })));
+  return views;
+}
+
+/** A payment as it is at the instant of its creation, before anything is known but the request. */
+function newView(ctx: Context, item: NewPayment, createdAt: Date): PaymentView {
+  const facts: PaymentFacts = {
+    id: item.id, mode: item.mode, createdAt, targetUsdCents: item.draft.amountUsdCents, fixed: item.draft.fixed, rules: item.rules,
+    extendedUntil: null, quotes: [], decisions: [], status: 'pending', exceptions: [], completedAt: null,
+  };
+  return {
+    merchantId: item.merchant.id, sequence: 0n, version: 1n, facts, settlement: settle(facts, [], {}, createdAt), transfers: [], quote: null,
+    request: item.draft.request, invoiceId: item.draft.invoiceId, metadata: item.draft.metadata, createdWith: item.createdWith,
+    scenario: item.draft.scenario, scenarioStarted: false, eventCount: 1n, now: createdAt,
+  };
+}
+
+/** Completes a draft: the merchant's rules and a fresh id. Drawn before the first try, so that a retry writes the same payment. */
+export async function prepareCreate(
+  ctx: Context,
+  { merchantId, mode, createdWith, draft, idempotency, render }: {
+    merchantId: string; mode: Mode; createdWith: 'secret' | 'public'; draft: PaymentDraft;
+    idempotency: IdempotencyClaim | null; render(view: PaymentView): Rendered;
+  },
+): Promise<NewPayment> {
+  const merchant = await getMerchant(ctx, { merchantId });
+  const { rules, ruleSet } = await rulesFor(ctx, merchant, draft.expiresInSeconds);
+  return { id: newId('pay', ctx.random), merchant, mode, createdWith, draft, rules, ruleSet, idempotency, render };
+}
+
+/** Creates one payment in the caller's transaction; the creates that allocate an address use it. */
+export async function createOne(ctx: Context, tx: Tx, item: NewPayment): Promise<PaymentView> {
+  const results: (Settled | undefined)[] = [undefined];
+  const admitted = await admit(ctx, tx, [item], results);
+  if (admitted.length === 0) throw (results[0] as PromiseRejectedResult).reason;
+  const [view] = await insertPayments(ctx, tx, [item], await testOffsets(tx, [item]));
+  return view!;
+}

@@ -1,0 +1,70 @@
+/** The wire shape of a payment, one for the detail reply and for the data of events. */
+import { formatUnits, formatUsd, e8ToCents } from '../core/money.ts';
+import { COIN } from '../core/coin.ts';
+import type { PaymentView } from './view.ts';
+
+const at = (date: Date | null): string | null => date?.toISOString() ?? null;
+
+/** The payment's hosted page: carries the id as query parameter. */
+export const paymentUrl = (pageUrl: string, id: string): string => `${pageUrl}/pay?id=${id}`;
+
+/**
+ * The documented detail fields and the additive ones. Amounts are decimal strings, timestamps ISO 8601 UTC.
+ * Before a coin is chosen amount, currency, payment_address are null and amount_received is "0".
+ */
+export function paymentDetail(view: PaymentView, pageUrl: string): Record<string, unknown> {
+  const { facts, settlement: s, quote } = view;
+  const units = (value: bigint | null) => (s.coin === null || value === null ? null : formatUnits(s.coin, value));
+  return {
+    id: facts.id,
+    transaction_id: facts.id,
+    status: s.status,
+    mode: facts.mode,
+    amount: units(s.amountUnits),
+    amount_received: units(s.receivedUnits) ?? '0',
+    amount_remaining: units(s.remainingUnits),
+    amount_overpaid: units(s.overpaidUnits) ?? '0',
+    amount_usd: formatUsd(facts.targetUsdCents),
+    amount_received_usd: formatUsd(e8ToCents(s.receivedUsdE8)),
+    currency: s.coin,
+    description: view.request.description,
+    payment_address: quote?.address ?? null,
+    payment_url: paymentUrl(pageUrl, facts.id),
+    transaction_hash: s.transactionHash,
+    confirmations: s.confirmations,
+    confirmations_required: s.confirmationsRequired,
+    completion_rule: s.coin === null ? null : s.completionRule,
+    exception: s.exception,
+    exceptions: s.exceptions,
+    hold_reason: s.holdReason,
+    invoice_id: view.invoiceId,
+    created_with: view.createdWith,
+    created_at: at(facts.createdAt),
+    completed_at: at(s.completedAt),
+    expires_at: at(s.expiresAt),
+    quote_expires_at: at(s.quoteExpiresAt),
+    return_url: view.request.returnUrl,
+    ...(view.request.items && {
+      items: view.request.items.map((item) => ({
+        product_id: item.productId, name: item.name, quantity: Number(item.quantity), unit_price: formatUsd(item.unitPriceCents),
+      })),
+      items_count: view.request.items.length,
+      tax: formatUsd(view.request.taxCents ?? 0n),
+    }),
+    ...(view.request.fiat && { amount_fiat: view.request.fiat.amount, currency_fiat: view.request.fiat.currency }),
+    transfers: view.transfers.map((t) => ({
+      ref: t.ref,
+      transaction_hash: t.txid,
+      currency: t.coin,
+      network: COIN[t.coin].networkName,
+      amount: formatUnits(t.coin, t.units),
+      amount_usd: t.values.length > 0 ? formatUsd(e8ToCents(t.values.at(-1)!.usdE8)) : null,
+      kind: t.kind,
+      first_seen_at: at(t.firstSeenAt),
+      block_height: t.block?.height ?? null,
+      block_hash: t.block?.hash ?? null,
+      replaced_by: t.conflict?.txid ?? null,
+    })),
+    metadata: view.metadata,
+  };
+}

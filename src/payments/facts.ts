@@ -1,0 +1,274 @@
+/** Reads everything that decides a payment, for many payments in one statement, and makes views of it. */
+import { COINS, type Coin, type ConfirmationTier, type Mode } from '../core/coin.ts';
+import type {
+  Decision, Exception, PaymentFacts, PaymentStatus, Quote, Rules, Settlement, Tip, Tips, Transfer, TransferValue,
+} from '../core/payment.ts';
+import { settle } from '../core/settle.ts';
+import { addMs } from '../core/clock.ts';
+import { simulate } from '../chains/simulated.ts';
+import type { Context } from '../context.ts';
+import type { Sql, Tx } from '../db/db.ts';
+import type { PaymentItem, PaymentRequest, PaymentView } from './view.ts';
+
+/** Everything stored about one payment at one instant. */
+export type PaymentRecord = {
+  merchantId: string;
+  mode: Mode;
+  sequence: bigint;
+  version: bigint;
+  eventCount: bigint;
+  countedInMonth: boolean;
+  /** As written by the last settling: what changed is told from these. */
+  last: { receivedUnits: bigint; expiresAt: Date; coin: Coin | null };
+  facts: PaymentFacts;
+  transfers: Transfer[];
+  /** Tips of the live chains; a test payment has a chain of its own instead. */
+  tips: Tips;
+  simulation: { coin: Coin; scenario: string; units: bigint; startedAt: Date } | null;
+  request: PaymentRequest;
+  invoiceId: string | null;
+  metadata: Record<string, string>;
+  createdWith: 'secret' | 'public';
+  scenario: { coin: Coin; name: string } | null;
+  /** The database clock, and the same moved by the test offsets of merchant and payment. */
+  realNow: Date;
+  now: Date;
+  offsetMs: number;
+};
+
+type Row = {
+  id: string; merchantId: string; mode: Mode; sequence: bigint; status: PaymentStatus; exceptions: Exception[];
+  amountUsdCents: bigint; fixedCoin: Coin | null; fixedUnits: bigint | null; ruleSet: bigint; createdWith: 'secret' | 'public';
+  request: StoredRequest; invoiceId: string | null; metadata: Record<string, string>; scenario: string | null;
+  createdAt: Date; extendedUntil: Date | null; completedAt: Date | null; receivedUnits: bigint; expiresAt: Date; shownCoin: Coin | null; version: bigint; eventCount: bigint; countedInMonth: boolean;
+  quotes: { coin: Coin; address: string; rateE8: string | null; units: string; from: string; until: string }[] | null;
+  decisions: { kind: Decision['kind']; at: string; transfers: string[] }[] | null;
+  transfers: StoredTransfer[] | null;
+  simulation: { coin: Coin; scenario: string; units: string; startedAt: string } | null;
+  offsetSeconds: bigint | null;
+  realNow: Date;
+};
+type StoredTransfer = {
+  coin: Coin; ref: string; txid: string | null; address: string; units: string; kind: Transfer['kind']; firstSeenAt: string;
+  blockHeight: number | null; blockHash: string | null; blockTime: string | null; lock: Transfer['lock']; absentSince: string | null;
+  conflictTxid: string | null; conflictHeight: number | null; conflictSeenAt: string | null; unminedSince: string | null;
+  values: { usdE8: string; at: string; basis: TransferValue['basis']; reason: TransferValue['reason'] }[];
+};
+/** As kept in `payments.request`: amounts as text, absent keys left out. */
+export type StoredRequest = {
+  returnUrl?: string; description?: string; taxCents?: string; locale?: string;
+  items?: { productId: string; name: string; quantity: string; unitPriceCents: string }[];
+  fiat?: { amount: string; currency: string; rateE8: string; source: string; at: string };
+};
+
+const date = (text: string | null): Date | null => (text === null ? null : new Date(text));
+
+/** Stored rules by id; they never change, so they are read once per process. */
+const ruleCaches = new WeakMap<Context, Map<bigint, Rules>>();
+async function readRules(ctx: Context, sql: Sql | Tx, ids: readonly bigint[]): Promise<Map<bigint, Rules>> {
+  let cache = ruleCaches.get(ctx);
+  if (!cache) ruleCaches.set(ctx, (cache = new Map()));
+  const missing = [...new Set(ids)].filter((id) => !cache.has(id));
+  if (missing.length > 0) {
+    const rows = await sql<{ id: bigint; rules: unknown }[]>`select id, rules from rule_sets where id = any(${missing}::bigint[])`;
+    if (cache.size > 10_000) cache.clear();
+    for (const row of rows) cache.set(row.id, rulesFromJson(row.rules as StoredRules));
+  }
+  return cache;
+}
+
+type StoredTier = [belowUsdCents: string | null, confirmations: number, rule: ConfirmationTier['rule']];
+type StoredRules = Omit<Rules, 'toleranceCapUsdCents' | 'protectionLargeUsdCents' | 'confirmations'> & {
+  toleranceCapUsdCents: string; protectionLargeUsdCents: string; confirmations: Record<Coin, StoredTier[]>;
+};
+export function rulesToJson(rules: Rules): StoredRules {
+  return {
+    ...rules,
+    toleranceCapUsdCents: String(rules.toleranceCapUsdCents),
+    protectionLargeUsdCents: String(rules.protectionLargeUsdCents),
+    confirmations: Object.fromEntries(
+      COINS.map((coin) => [coin, rules.confirmations[coin].map((t): StoredTier => [t.belowUsdCents === null ? null : String(t.belowUsdCents), t.confirmations, t.rule])]),
+    ) as Record<Coin, StoredTier[]>,
+  };
+}
+function rulesFromJson(stored: StoredRules): Rules {
+  return {
+    ...stored,
+    toleranceCapUsdCents: BigInt(stored.toleranceCapUsdCents),
+    protectionLargeUsdCents: BigInt(stored.protectionLargeUsdCents),
+    confirmations: Object.fromEntries(
+      COINS.map((coin) => [coin, stored.confirmations[coin].map(([below, confirmations, rule]) => ({ belowUsdCents: below === null ? null : BigInt(below), confirmations, rule }))]),
+    ) as unknown as Rules['confirmations'],
+  };
+}
+
+/** The stored form of what the merchant asked for. */
+export function requestToJson(request: PaymentRequest): StoredRequest {
+  return {
+    ...(request.returnUrl === null ? {} : { returnUrl: request.returnUrl }),
+    ...(request.description === null ? {} : { description: request.description }),
+    ...(request.taxCents === null ? {} : { taxCents: String(request.taxCents) }),
+    ...(request.locale === null ? {} : { locale: request.locale }),
+    ...(request.items === null ? {} : {
+      items: request.items.map((i) => ({ productId: i.productId, name: i.name, quantity: String(i.quantity), unitPriceCents: String(i.unitPriceCents) })),
+    }),
+    ...(request.fiat === null ? {} : { fiat: { ...request.fiat, rateE8: String(request.fiat.rateE8) } }),
+  };
+}
+function requestFromJson(stored: StoredRequest): PaymentRequest {
+  const items: PaymentItem[] | null = stored.items?.map((i) => ({
+    productId: i.productId, name: i.name, quantity: BigInt(i.quantity), unitPriceCents: BigInt(i.unitPriceCents),
+  })) ?? null;
+  return {
+    returnUrl: stored.returnUrl ?? null,
+    description: stored.description ?? null,
+    taxCents: stored.taxCents === undefined ? null : BigInt(stored.taxCents),
+    locale: stored.locale ?? null,
+    items,
+    fiat: stored.fiat ? { ...stored.fiat, rateE8: BigInt(stored.fiat.rateE8) } : null,
+  };
+}
+
+/** `test_btc_success` as coin and scenario name. */
+export const scenarioFromText = (text: string | null): PaymentRecord['scenario'] => {
+  const match = text === null ? null : /^test_([a-z]+)_([a-z]+)$/.exec(text);
+  return match ? { coin: match[1]!.toUpperCase() as Coin, name: match[2]! } : null;
+};
+
+/**
+ * Everything about the payments, in one statement, with the clock read in it: after the rows were locked by an earlier
+ * statement, both are fresh. `owner` restricts to a merchant and mode. Order follows `ids`.
+ */
+export async function readRecords(
+  ctx: Context,
+  sql: Sql | Tx,
+  ids: readonly string[],
+  owner?: { merchantId: string; mode: Mode },
+): Promise<PaymentRecord[]> {
+  if (ids.length === 0) return [];
+  const rows = await sql<Row[]>`
+    select p.id, p.merchant_id as "merchantId", p.mode, p.sequence, p.status, p.exceptions,
+      p.amount_usd_cents as "amountUsdCents", p.fixed_coin as "fixedCoin", p.fixed_units as "fixedUnits",
+      p.rule_set as "ruleSet", p.created_with as "createdWith", p.request, p.invoice_id as "invoiceId", p.metadata,
+      p.scenario, p.created_at as "createdAt", p.extended_until as "extendedUntil", p.completed_at as "completedAt",
+      p.received_units as "receivedUnits", p.expires_at as "expiresAt", p.coin as "shownCoin", p.version, p.event_count as "eventCount", p.counted_in_month as "countedInMonth",
+      (select json_agg(json_build_object('coin', q.coin, 'address', q.address, 'rateE8', q.rate_e8::text, 'units', q.units::text,
+        'from', q.from_at, 'until', q.until_at) order by q.number) from quotes q where q.payment_id = p.id) as quotes,
+      (select json_agg(json_build_object('kind', d.kind, 'at', d.at, 'transfers', d.transfers) order by d.number)
+        from decisions d where d.payment_id = p.id) as decisions,
+      (select json_agg(json_build_object('coin', t.coin, 'ref', t.ref, 'txid', t.txid, 'address', t.address, 'units', t.units::text,
+        'kind', t.kind, 'firstSeenAt', t.first_seen_at, 'blockHeight', t.block_height, 'blockHash', t.block_hash,
+        'blockTime', t.block_time, 'lock', t.lock, 'absentSince', t.absent_since, 'conflictTxid', t.conflict_txid,
+        'conflictHeight', t.conflict_height, 'conflictSeenAt', t.conflict_seen_at, 'unminedSince', t.unmined_since,
+        'values', t.values) order by t.first_seen_at, t.ref) from transfers t where t.payment_id = p.id) as transfers,
+      (select json_build_object('coin', s.coin, 'scenario', s.scenario, 'units', s.units::text, 'startedAt', s.started_at)
+        from simulations s where s.payment_id = p.id) as simulation,
+      case when p.mode = 'test' then coalesce((select c.offset_seconds from test_clocks c where c.merchant_id = p.merchant_id), 0)
+        + coalesce((select sum(a.seconds)::bigint from clock_advances a where a.merchant_id = p.merchant_id and a.payment_id = p.id), 0)
+      end as "offsetSeconds",
+      clock_timestamp() as "realNow"
+    from payments p
+    where p.id = any(${ids as string[]}::text[])
+      ${owner ? sql`and p.merchant_id = ${owner.merchantId} and p.mode = ${owner.mode}` : sql``}`;
+  const rules = await readRules(ctx, sql, rows.map((row) => row.ruleSet));
+  const liveCoins = new Set(rows.flatMap((row) => (row.mode === 'live' ? [...(row.quotes ?? []), ...(row.transfers ?? [])].map((q) => q.coin) : [])));
+  const tips = liveCoins.size === 0 ? {} : await readTips(sql, [...liveCoins], rows.flatMap((row) => row.transfers ?? []));
+  const records = new Map(rows.map((row) => [row.id, toRecord(row, rules.get(row.ruleSet)!, tips)]));
+  return ids.flatMap((id) => records.get(id) ?? []);
+}
+
+async function readTips(sql: Sql | Tx, coins: Coin[], transfers: StoredTransfer[]): Promise<Tips> {
+  const heights = [...new Set(transfers.flatMap((t) => (t.blockHeight === null ? [] : [t.blockHeight])))];
+  const rows = await sql<{
+    coin: Coin; height: bigint; hash: string; safeHeight: bigint | null; finalizedHeight: bigint | null; chainlockHeight: bigint | null;
+    scannedThrough: Date; holdReason: string | null; blocks: { height: number; usdCents: string }[] | null;
+  }[]>`
+    select t.coin, t.height, t.hash, t.safe_height as "safeHeight", t.finalized_height as "finalizedHeight",
+      t.chainlock_height as "chainlockHeight", t.scanned_through as "scannedThrough", t.hold_reason as "holdReason",
+      (select json_agg(json_build_object('height', b.height, 'usdCents', b.usd_cents::text)) from blocks b
+        where b.coin = t.coin and b.height = any(${heights}::bigint[])) as blocks
+    from tips t where t.coin = any(${coins}::text[])`;
+  const number = (value: bigint | null) => (value === null ? null : Number(value));
+  return Object.fromEntries(rows.map((row): [Coin, Tip] => [row.coin, {
+    height: Number(row.height), hash: row.hash, safeHeight: number(row.safeHeight), finalizedHeight: number(row.finalizedHeight),
+    chainlockHeight: number(row.chainlockHeight), scannedThrough: row.scannedThrough, holdReason: row.holdReason,
+    blockUsdCents: new Map((row.blocks ?? []).map((b) => [b.height, BigInt(b.usdCents)])),
+  }]));
+}
+
+function toRecord(row: Row, rules: Rules, tips: Tips): PaymentRecord {
+  const quotes: Quote[] = (row.quotes ?? []).map((q) => ({
+    coin: q.coin, address: q.address, rateE8: q.rateE8 === null ? null : BigInt(q.rateE8), units: BigInt(q.units),
+    from: new Date(q.from), until: new Date(q.until),
+  }));
+  const offsetMs = Number(row.offsetSeconds ?? 0n) * 1000;
+  return {
+    merchantId: row.merchantId, mode: row.mode, sequence: row.sequence, version: row.version, eventCount: row.eventCount,
+    countedInMonth: row.countedInMonth, last: { receivedUnits: row.receivedUnits, expiresAt: row.expiresAt, coin: row.shownCoin },
+    facts: {
+      id: row.id, mode: row.mode, createdAt: row.createdAt, targetUsdCents: row.amountUsdCents,
+      fixed: row.fixedCoin ? { coin: row.fixedCoin, units: row.fixedUnits! } : null,
+      rules, extendedUntil: row.extendedUntil, quotes,
+      decisions: (row.decisions ?? []).map((d) => ({ kind: d.kind, at: new Date(d.at), transfers: d.transfers })),
+      status: row.status, exceptions: row.exceptions, completedAt: row.completedAt,
+    },
+    transfers: (row.transfers ?? []).map(transferFromJson),
+    tips: row.mode === 'live' ? tips : {},
+    simulation: row.simulation && {
+      coin: row.simulation.coin, scenario: row.simulation.scenario, units: BigInt(row.simulation.units), startedAt: new Date(row.simulation.startedAt),
+    },
+    request: requestFromJson(row.request), invoiceId: row.invoiceId, metadata: row.metadata, createdWith: row.createdWith,
+    scenario: scenarioFromText(row.scenario), realNow: row.realNow, now: addMs(row.realNow, offsetMs), offsetMs,
+  };
+}
+
+function transferFromJson(t: StoredTransfer): Transfer {
+  return {
+    coin: t.coin, ref: t.ref, txid: t.txid, address: t.address, units: BigInt(t.units), kind: t.kind,
+    firstSeenAt: new Date(t.firstSeenAt),
+    values: t.values.map((v) => ({ usdE8: BigInt(v.usdE8), at: new Date(v.at), basis: v.basis, reason: v.reason })),
+    block: t.blockHeight === null ? null : { height: t.blockHeight, hash: t.blockHash!, time: new Date(t.blockTime!) },
+    lock: t.lock, absentSince: date(t.absentSince),
+    conflict: t.conflictTxid === null ? null : { txid: t.conflictTxid, height: t.conflictHeight, seenAt: new Date(t.conflictSeenAt!) },
+    unminedSince: date(t.unminedSince),
+  };
+}
+
+/** The tips a record is settled with: the followed chains, or the payment's own simulated chain as it stands at its `now`. */
+export function tipsOf(record: PaymentRecord): Tips {
+  if (record.mode === 'live') return record.tips;
+  const quiet: Tip = {
+    height: 0, hash: '', safeHeight: null, finalizedHeight: null, chainlockHeight: null, scannedThrough: record.now,
+    holdReason: null, blockUsdCents: new Map(),
+  };
+  const tips: Partial<Record<Coin, Tip>> = Object.fromEntries(record.facts.quotes.map((q) => [q.coin, quiet]));
+  if (record.simulation) tips[record.simulation.coin] = { ...quiet, ...observe(record)!.tip, scannedThrough: record.now };
+  return tips;
+}
+
+/** What the simulated chain of a test payment shows at its `now`; null when no scenario has started. */
+export function observe(record: PaymentRecord) {
+  if (!record.simulation) return null;
+  const windowEndsAt = settle(record.facts, record.transfers, {}, record.now).expiresAt;
+  return simulate({ paymentId: record.facts.id, ...record.simulation, windowEndsAt, now: record.now });
+}
+
+/**
+ * The view of a record. Without a `settlement` just computed, amounts and confirmations are derived here, but the status is
+ * the stored one: a read never runs ahead of the events.
+ */
+export function toView(record: PaymentRecord, settlement?: Settlement): PaymentView {
+  settlement ??= {
+    ...settle(record.facts, record.transfers, tipsOf(record), record.now),
+    status: record.facts.status, exceptions: record.facts.exceptions, exception: record.facts.exceptions[0] ?? null,
+    completedAt: record.facts.completedAt, expiresAt: record.last.expiresAt,
+  };
+  const coin = settlement.coin;
+  const quotes = record.facts.quotes.filter((q) => q.coin === coin);
+  return {
+    merchantId: record.merchantId, sequence: record.sequence, version: record.version, facts: record.facts, settlement,
+    transfers: record.transfers, quote: quotes.at(-1) ?? null, request: record.request, invoiceId: record.invoiceId,
+    metadata: record.metadata, createdWith: record.createdWith, scenario: record.scenario,
+    scenarioStarted: record.simulation !== null, eventCount: record.eventCount, now: record.now,
+  };
+}

@@ -1,0 +1,312 @@
+/** What can be done with a payment. Each verb writes facts through `lockAndSettle`; none of them sets a status. */
+import { decodeAddress } from '../core/address.ts';
+import { addMs, earliest } from '../core/clock.ts';
+import { COIN, type Coin, type Mode } from '../core/coin.ts';
+import { formatUnits, quoteUnits } from '../core/money.ts';
+import type { Decision } from '../core/payment.ts';
+import { Problem } from '../core/problem.ts';
+import { mayChangeCoin, settle } from '../core/settle.ts';
+import { SCENARIOS, type Scenario } from '../chains/simulated.ts';
+import type { Context } from '../context.ts';
+import { runOnce } from '../db/batch.ts';
+import type { Tx } from '../db/db.ts';
+import { nextAddress } from '../merchants/wallets.ts';
+import { advanceDeliveries } from '../webhooks/deliver.ts';
+import { createOne, createTogether, type PaymentDraft, prepareCreate } from './create-payments.ts';
+import { type PaymentRecord, readRecords, tipsOf } from './facts.ts';
+import { lockAndSettle, type SettledPayment } from './settle-payments.ts';
+import { getPaymentForCustomer } from './queries.ts';
+import type { CustomerView, IdempotencyClaim, Outcome, PaymentView, Rendered } from './view.ts';
+
+export type { PaymentDraft } from './create-payments.ts';
+export { lockAndSettle, settleDuePayments } from './settle-payments.ts';
+export { SCENARIOS, type Scenario } from '../chains/simulated.ts';
+
+type Render = (view: PaymentView) => Rendered;
+type Owner = { merchantId: string; mode: Mode; paymentId: string };
+
+/**
+ * Creates a payment. The reply is rendered inside the transaction and stored with it when an Idempotency-Key came along.
+ * Errors: plan_limit_exceeded, idempotency_*, and when a coin is named: coin_not_configured, price_unavailable.
+ */
+export async function createPayment(
+  ctx: Context,
+  input: {
+    merchantId: string; mode: Mode; createdWith: 'secret' | 'public'; draft: PaymentDraft;
+    idempotency: IdempotencyClaim | null; render: Render;
+  },
+): Promise<Outcome> {
+  const item = await prepareCreate(ctx, input);
+  const { coin } = input.draft;
+  if (coin === null) return createTogether(ctx, item);
+  if (item.mode === 'live' && !item.merchant.walletCoins.includes(coin)) {
+    throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
+  }
+  return runOnce(ctx.db, input.idempotency, async (tx) => {
+    await createOne(ctx, tx, item);
+    const [settled] = await lockAndSettle(ctx, tx, [item.id], () => addQuote(ctx, tx, item.id, coin));
+    return input.render(settled!.view);
+  });
+}
+
+/** Adds a quote of the coin unless an open one stands; allocates the deposit address at the first choice. The row is locked. */
+async function addQuote(ctx: Context, tx: Tx, paymentId: string, coin: Coin): Promise<void> {
+  const [record] = await readRecords(ctx, tx, [paymentId]);
+  if (!record) throw new Problem('payment_not_found', { id: paymentId });
+  const { facts, now } = record;
+  const settlement = settle(facts, record.transfers, tipsOf(record), now);
+  if (facts.status !== 'pending' || now >= settlement.expiresAt) {
+    throw new Problem('payment_status_conflict', { status: facts.status === 'pending' ? 'expired' : facts.status, action: 'choosing a coin' });
+  }
+  if (settlement.coin !== coin && !mayChangeCoin(facts, record.transfers)) throw new Problem('coin_fixed', { coin: settlement.coin ?? '' });
+  if (facts.fixed && facts.fixed.coin !== coin) throw new Problem('coin_fixed', { coin: facts.fixed.coin });
+  const last = facts.quotes.at(-1);
+  if (last && last.coin === coin && last.until > now) return;
+  const quote = facts.fixed
+    ? { rateE8: null, units: facts.fixed.units, sources: [] as readonly string[], until: settlement.expiresAt }
+    : { ...priceQuote(ctx, record, coin), until: earliest(addMs(now, facts.rules.rateLockSeconds * 1000), settlement.expiresAt) };
+  const address = await addressFor(ctx, tx, record, coin);
+  await tx`
+    insert into quotes (payment_id, number, merchant_id, coin, address, rate_e8, units, sources, from_at, until_at)
+    values (${paymentId}, ${facts.quotes.length + 1}, ${record.merchantId}, ${coin}, ${address},
+      ${quote.rateE8 === null ? null : quote.rateE8.toString()}, ${quote.units.toString()}, ${tx.json(quote.sources as never)}, ${now}, ${quote.until})`;
+}
+
+function priceQuote(ctx: Context, record: PaymentRecord, coin: Coin): { rateE8: bigint; units: bigint; sources: readonly string[] } {
+  const quotable = record.mode === 'test' ? { price: ctx.prices.forTest(coin) } : ctx.prices.quotable(coin);
+  if (!('price' in quotable)) {
+    throw new Problem('price_unavailable', { coin, reason: quotable.reason }, { param: 'currency', retryAfterSeconds: 30 });
+  }
+  const { priceE8, sources } = quotable.price;
+  const units = quoteUnits(coin, record.facts.targetUsdCents, priceE8);
+  if (units < COIN[coin].dustUnits * 10n) {
+    throw new Problem('amount_too_small', { minimum: `${formatUnits(coin, COIN[coin].dustUnits * 10n)} ${coin}` }, { param: 'currency' });
+  }
+  return { rateE8: priceE8, units, sources };
+}
+
+/** The payment's one address in the coin: given before, or the wallet's next. A test payment shows its identifier instead. */
+async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coin): Promise<string> {
+  if (record.mode === 'test') return `test_${coin.toLowerCase()}_${record.scenario?.coin === coin ? record.scenario.name : 'success'}`;
+  const [given] = await tx<{ address: string }[]>`
+    select address from deposit_addresses where payment_id = ${record.facts.id} and coin = ${coin}`;
+  if (given) return given.address;
+  if (!ctx.chains.has(coin)) {
+    throw new Problem('chain_unavailable', { coin, reason: 'no node is configured' }, { param: 'currency', retryAfterSeconds: 300 });
+  }
+  const next = await nextAddress(ctx, tx, { merchantId: record.merchantId, coin });
+  await tx`
+    insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+    values (${coin}, ${next.key}, ${next.address}, ${record.facts.id}, ${record.merchantId}, ${next.walletId}, ${next.index.toString()}, ${record.realNow})`;
+  return next.address;
+}
+
+/**
+ * The payer chooses a coin, or asks for a new rate of the chosen one. An open quote is returned as it is. In test mode the
+ * choice starts a scenario. Errors: payment_not_found, payment_status_conflict, coin_fixed, coin_not_configured, price_unavailable.
+ */
+export async function chooseCoin(
+  ctx: Context,
+  { paymentId, coin, scenario }: { paymentId: string; coin: Coin; scenario?: string | null },
+): Promise<CustomerView> {
+  await ctx.db.begin((tx) =>
+    settleOne(ctx, tx, paymentId, async () => {
+      await addQuote(ctx, tx, paymentId, coin);
+      const [record] = await readRecords(ctx, tx, [paymentId]);
+      if (record!.mode === 'test' && !record!.simulation) {
+        const name = scenario ?? (record!.scenario?.coin === coin ? record!.scenario.name : null) ?? 'success';
+        await startScenario(tx, record!, scenarioNamed(name), coin);
+      }
+    }),
+  );
+  return getPaymentForCustomer(ctx, { paymentId });
+}
+
+/** A test payment whose coin is known starts its scenario when its page is visited. Anything else: nothing happens. */
+export async function visitPayment(ctx: Context, { paymentId }: { paymentId: string }): Promise<void> {
+  const [row] = await ctx.db.sql<{ waits: boolean }[]>`
+    select mode = 'test' and coin is not null and status = 'pending'
+      and not exists (select 1 from simulations s where s.payment_id = p.id) as waits
+    from payments p where id = ${paymentId}`;
+  if (!row?.waits) return;
+  await ctx.db.begin((tx) =>
+    settleOne(ctx, tx, paymentId, async () => {
+      const [record] = await readRecords(ctx, tx, [paymentId]);
+      const coin = record?.facts.quotes.at(-1)?.coin;
+      if (!record || !coin || record.simulation || record.facts.status !== 'pending') return;
+      await startScenario(tx, record, scenarioNamed(record.scenario?.coin === coin ? record.scenario.name : 'success'), coin);
+    }),
+  );
+}
+
+/** Starts a scenario on a test payment, choosing its coin when none is. Errors: scenario_started, payment_status_conflict, payment_not_found. */
+export async function simulatePayment(
+  ctx: Context,
+  { merchantId, paymentId, scenario, coin, idempotency, render }: {
+    merchantId: string; paymentId: string; scenario: string; coin: Coin | null; idempotency: IdempotencyClaim | null; render: Render;
+  },
+): Promise<Outcome> {
+  const name = scenarioNamed(scenario);
+  return change(ctx, { merchantId, mode: 'test', paymentId, idempotency, render }, async (tx, record) => {
+    if (record.simulation) throw new Problem('scenario_started');
+    const chosen = coin ?? record.facts.quotes.at(-1)?.coin ?? record.scenario?.coin ?? 'BTC';
+    await addQuote(ctx, tx, paymentId, chosen);
+    const [fresh] = await readRecords(ctx, tx, [paymentId]);
+    await startScenario(tx, fresh!, name, chosen);
+  });
+}
+
+function scenarioNamed(text: string): Scenario {
+  const found = SCENARIOS.find((name) => name === text);
+  if (!found) throw new Problem('parameter_invalid', { reason: `one of ${SCENARIOS.join(', ')} is expected` }, { param: 'scenario' });
+  return found;
+}
+
+async function startScenario(tx: Tx, record: PaymentRecord, scenario: Scenario, coin: Coin): Promise<void> {
+  const quote = record.facts.quotes.findLast((q) => q.coin === coin)!;
+  await tx`
+    insert into simulations (payment_id, merchant_id, coin, scenario, units, started_at)
+    values (${record.facts.id}, ${record.merchantId}, ${coin}, ${scenario}, ${quote.units.toString()}, ${record.now})
+    on conflict (payment_id) do nothing`;
+}
+
+/** The merchant cancels, possible while pending, also with partial funds. Errors: payment_not_found, payment_status_conflict. */
+export async function cancelPayment(ctx: Context, input: Owner & { idempotency: IdempotencyClaim | null; render: Render }): Promise<Outcome> {
+  return change(ctx, input, (tx, record) => {
+    if (record.facts.status !== 'pending') {
+      throw new Problem('payment_status_conflict', { status: record.facts.status, action: 'cancelling' });
+    }
+    return decide(tx, record, 'cancel', []);
+  });
+}
+
+/**
+ * The merchant's decision over held money: `accept` makes the named transfers count, `reject` and `refund_sent` record what
+ * was done and leave the status. Errors: payment_not_found, payment_status_conflict, nothing_received, parameter_invalid.
+ */
+export async function resolvePayment(
+  ctx: Context,
+  input: Owner & {
+    action: 'accept' | 'reject' | 'refund_sent'; transfers: readonly string[] | null; idempotency: IdempotencyClaim | null; render: Render;
+  },
+): Promise<Outcome> {
+  return change(ctx, input, (tx, record) => {
+    const { status } = record.facts;
+    if (status !== 'expired' && status !== 'failed' && status !== 'cancelled') {
+      throw new Problem('payment_status_conflict', { status, action: `${input.action.replace('_', ' ')}` });
+    }
+    const held = record.transfers.filter((t) => t.units >= COIN[t.coin].dustUnits);
+    if (held.length === 0) throw new Problem('nothing_received');
+    const named = input.transfers ?? held.map((t) => t.ref);
+    const unknown = named.findIndex((ref) => !held.some((t) => t.ref === ref));
+    if (unknown >= 0 || named.length === 0) {
+      throw new Problem('parameter_invalid', { reason: 'it does not name a transfer of this payment' }, { param: unknown >= 0 ? `transfers[${unknown}]` : 'transfers' });
+    }
+    return decide(tx, record, input.action, named);
+  });
+}
+
+async function decide(tx: Tx, record: PaymentRecord, kind: Decision['kind'], transfers: readonly string[]): Promise<void> {
+  await tx`
+    insert into decisions (payment_id, number, merchant_id, kind, transfers, at)
+    values (${record.facts.id}, ${record.facts.decisions.length + 1}, ${record.merchantId}, ${kind}, ${transfers as string[]}, ${record.now})`;
+}
+
+/** Merges metadata; null or an empty text removes a key. The limits hold for the result. Errors: payment_not_found, metadata_invalid. */
+export async function setMetadata(
+  ctx: Context,
+  input: Owner & { metadata: Readonly<Record<string, string | null>>; idempotency: IdempotencyClaim | null; render: Render },
+): Promise<Outcome> {
+  return change(ctx, input, async (tx, record) => {
+    const merged = new Map(Object.entries(record.metadata));
+    for (const [key, value] of Object.entries(input.metadata)) {
+      if (value === null || value === '') merged.delete(key);
+      else merged.set(key, value);
+    }
+    const metadata = Object.fromEntries(merged);
+    const reason = metadataFault(metadata);
+    if (reason) throw new Problem('metadata_invalid', { reason }, { param: 'metadata' });
+    await tx`update payments set metadata = ${tx.json(metadata)} where id = ${record.facts.id}`;
+  });
+}
+
+/** Why the metadata as a whole cannot be kept; null when it can: at most 50 pairs and 8 kB of UTF-8 together. */
+export function metadataFault(metadata: Readonly<Record<string, string>>): string | null {
+  const pairs = Object.entries(metadata);
+  if (pairs.length > 50) return 'at most 50 pairs are kept';
+  const bytes = pairs.reduce((sum, [key, value]) => sum + Buffer.byteLength(key) + Buffer.byteLength(value), 0);
+  return bytes > 8_192 ? 'keys and values together are larger than 8 kB' : null;
+}
+
+/** A payer leaves an address for a refund: kept once, never changed, unverified. Errors: payment_not_found, address_invalid. */
+export async function leaveRefundAddress(
+  ctx: Context,
+  { paymentId, coin, address, email }: { paymentId: string; coin: Coin; address: string; email: string | null },
+): Promise<void> {
+  const [row] = await ctx.db.sql<{ merchantId: string; mode: Mode }[]>`
+    select merchant_id as "merchantId", mode from payments where id = ${paymentId}`;
+  if (!row) throw new Problem('payment_not_found', { id: paymentId });
+  if (row.mode === 'live') decodeAddress(address, { coin, network: ctx.settings.networks[coin] });
+  await ctx.db.sql`
+    insert into refund_addresses (payment_id, merchant_id, coin, address, email)
+    values (${paymentId}, ${row.merchantId}, ${coin}, ${address.slice(0, 200)}, ${email}) on conflict (payment_id) do nothing`;
+}
+
+/**
+ * Moves the test clock of a merchant, or of one test payment, forward: windows, locks, confirmations and webhook retries follow.
+ * At most 90 days a call. Errors: parameter_invalid, payment_not_found.
+ */
+export async function advanceClock(
+  ctx: Context,
+  { merchantId, paymentId, seconds, idempotency, render }: {
+    merchantId: string; paymentId: string | null; seconds: number; idempotency: IdempotencyClaim | null;
+    render(result: { now: Date; offsetSeconds: bigint }): Rendered;
+  },
+): Promise<Outcome> {
+  if (!Number.isInteger(seconds) || seconds < 1 || seconds > 90 * 86_400) {
+    throw new Problem('parameter_invalid', { reason: 'a whole number from 1 to 7776000 is expected' }, { param: 'seconds' });
+  }
+  return runOnce(ctx.db, idempotency, async (tx) => {
+    const moved = tx`merchant_id = ${merchantId} and mode = 'test' ${paymentId ? tx`and id = ${paymentId}` : tx``}`;
+    // Payment rows before the clock row, as everywhere; only those with something ahead of them.
+    const rows = await tx<{ id: string }[]>`
+      select id from payments where ${moved} and (due_at is not null or ${paymentId !== null}) order by id for update`;
+    if (paymentId && rows.length === 0) throw new Problem('payment_not_found', { id: paymentId }, { param: 'payment_id' });
+    const [clock] = await tx<{ offsetSeconds: bigint }[]>`
+      select offset_seconds as "offsetSeconds" from test_clocks where merchant_id = ${merchantId} for update`;
+    const offsetSeconds = clock!.offsetSeconds + (paymentId ? 0n : BigInt(seconds));
+    await tx`insert into clock_advances (merchant_id, payment_id, seconds) values (${merchantId}, ${paymentId}, ${seconds})`;
+    if (!paymentId) await tx`update test_clocks set offset_seconds = ${offsetSeconds.toString()} where merchant_id = ${merchantId}`;
+    await tx`
+      update payments set due_at = due_at - make_interval(secs => ${seconds}::double precision) where ${moved} and due_at is not null`;
+    await advanceDeliveries(tx, { merchantId, paymentId, seconds });
+    // What became due is settled here when it is little, else by the next sweep.
+    if (rows.length > 0 && rows.length <= 100) await lockAndSettle(ctx, tx, rows.map((row) => row.id));
+    const [instant] = await tx<{ now: Date }[]>`select clock_timestamp() as now`;
+    return render({ now: addMs(instant!.now, Number(offsetSeconds) * 1000), offsetSeconds });
+  });
+}
+
+/** Locks, checks and changes one payment of a merchant, at most once per Idempotency-Key, and renders the result. */
+async function change(
+  ctx: Context,
+  { merchantId, mode, paymentId, idempotency, render }: Owner & { idempotency: IdempotencyClaim | null; render: Render },
+  write: (tx: Tx, record: PaymentRecord) => Promise<void>,
+): Promise<Outcome> {
+  return runOnce(ctx.db, idempotency, async (tx) => {
+    const settled = await settleOne(ctx, tx, paymentId, async () => {
+      // What the clock and the chain already decided comes first: a cancel after the end is too late.
+      const [record] = await readRecords(ctx, tx, [paymentId], { merchantId, mode });
+      if (!record) throw new Problem('payment_not_found', { id: paymentId });
+      const status = settle(record.facts, record.transfers, tipsOf(record), record.now).status;
+      await write(tx, { ...record, facts: { ...record.facts, status } });
+    });
+    return render(settled.view);
+  });
+}
+
+async function settleOne(ctx: Context, tx: Tx, paymentId: string, write: (tx: Tx) => Promise<void>): Promise<SettledPayment> {
+  const [settled] = await lockAndSettle(ctx, tx, [paymentId], write);
+  if (!settled) throw new Problem('payment_not_found', { id: paymentId });
+  return settled;
+}

@@ -1,0 +1,137 @@
+/** Reading payments. Every finder names the merchant and the mode; the one that does not is for the payer, who knows the id. */
+import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
+import type { Exception, PaymentStatus } from '../core/payment.ts';
+import { Problem } from '../core/problem.ts';
+import { quoteUnits } from '../core/money.ts';
+import type { Context } from '../context.ts';
+import { getMerchant } from '../merchants/merchants.ts';
+import { readRecords, toView } from './facts.ts';
+import type { CustomerView, PaymentView } from './view.ts';
+
+/** One payment of the merchant in the mode. Errors: payment_not_found (also for another merchant's or mode's). */
+export async function getPayment(
+  ctx: Context,
+  { merchantId, mode, paymentId }: { merchantId: string; mode: Mode; paymentId: string },
+): Promise<PaymentView> {
+  const [record] = await readRecords(ctx, ctx.db.sql, [paymentId], { merchantId, mode });
+  if (!record) throw new Problem('payment_not_found', { id: paymentId });
+  return toView(record);
+}
+
+/** What the hosted page may show of a payment. Errors: payment_not_found. */
+export async function getPaymentForCustomer(ctx: Context, { paymentId }: { paymentId: string }): Promise<CustomerView> {
+  const [record] = await readRecords(ctx, ctx.db.sql, [paymentId]);
+  if (!record) throw new Problem('payment_not_found', { id: paymentId });
+  const [merchant, [refund]] = await Promise.all([
+    getMerchant(ctx, { merchantId: record.merchantId }),
+    ctx.db.sql<{ coin: Coin; address: string }[]>`select coin, address from refund_addresses where payment_id = ${paymentId}`,
+  ]);
+  const view = toView(record);
+  return {
+    ...view,
+    merchant: { name: merchant.name, supportContact: merchant.settings.supportContact },
+    coins: coinsFor(ctx, view, merchant.walletCoins),
+    refundAddress: refund ?? null,
+  };
+}
+
+/** The version alone, for waiting pages. Errors: payment_not_found. */
+export async function getVersion(ctx: Context, { paymentId }: { paymentId: string }): Promise<bigint> {
+  const [row] = await ctx.db.sql<{ version: bigint }[]>`select version from payments where id = ${paymentId}`;
+  if (!row) throw new Problem('payment_not_found', { id: paymentId });
+  return row.version;
+}
+
+/** Versions of many payments in one statement; unknown ids are left out. */
+export async function getVersions(ctx: Context, { paymentIds }: { paymentIds: readonly string[] }): Promise<Map<string, bigint>> {
+  const rows = await ctx.db.sql<{ id: string; version: bigint }[]>`
+    select id, version from payments where id = any(${paymentIds as string[]}::text[])`;
+  return new Map(rows.map((row) => [row.id, row.version]));
+}
+
+export type ListItem = {
+  id: string; mode: Mode; status: PaymentStatus; exceptions: Exception[]; amountUsdCents: bigint; coin: Coin | null;
+  createdAt: Date; completedAt: Date | null; invoiceId: string | null; description: string | null;
+};
+
+/**
+ * A page of payments, newest first by sequence; `startingAfter` and `endingBefore` are payment ids. The total counts the
+ * filter, exactly and in constant time: kept counts plus the deltas not yet folded, in the page's own snapshot.
+ * Errors: cursor_invalid.
+ */
+export async function listPayments(
+  ctx: Context,
+  { merchantId, mode, limit, startingAfter, endingBefore, status, coin }: {
+    merchantId: string; mode: Mode; limit: number; startingAfter: string | null; endingBefore: string | null;
+    status: PaymentStatus | null; coin: Coin | null;
+  },
+): Promise<{ items: ListItem[]; hasMore: boolean; totalCount: bigint }> {
+  const { sql } = ctx.db;
+  const cursor = startingAfter ?? endingBefore;
+  const backwards = endingBefore !== null;
+  const filter = sql`${status ? sql`and status = ${status}` : sql``} ${coin ? sql`and coin = ${coin}` : sql``}`;
+  const [row] = await sql<{ known: boolean; total: bigint; items: (Omit<ListItem, 'amountUsdCents' | 'createdAt' | 'completedAt'> & {
+    amountUsdCents: string; createdAt: string; completedAt: string | null })[] | null }[]>`
+    select
+      ${cursor === null ? sql`true` : sql`exists (select 1 from payments where id = ${cursor} and merchant_id = ${merchantId} and mode = ${mode})`} as known,
+      (select coalesce(sum(payments), 0)::bigint from (
+        select payments from payment_counts where merchant_id = ${merchantId} and mode = ${mode} ${filter}
+        union all
+        select payments from payment_count_deltas where merchant_id = ${merchantId} and mode = ${mode} ${filter}) as c) as total,
+      (select json_agg(json_build_object('id', id, 'mode', mode, 'status', status, 'exceptions', exceptions,
+          'amountUsdCents', amount_usd_cents::text, 'coin', coin, 'createdAt', created_at, 'completedAt', completed_at,
+          'invoiceId', invoice_id, 'description', request->>'description') order by sequence desc)
+        from (select * from payments where merchant_id = ${merchantId} and mode = ${mode} ${filter}
+          ${cursor === null ? sql`` : sql`and sequence ${backwards ? sql`>` : sql`<`} (select sequence from payments where id = ${cursor}
+            and merchant_id = ${merchantId} and mode = ${mode})`}
+          order by sequence ${backwards ? sql`asc` : sql`desc`} limit ${limit + 1}) as page) as items`;
+  if (!row!.known) throw new Problem('cursor_invalid', {}, { param: backwards ? 'ending_before' : 'starting_after' });
+  const items = (row!.items ?? []).map((item) => ({
+    ...item, amountUsdCents: BigInt(item.amountUsdCents), createdAt: new Date(item.createdAt),
+    completedAt: item.completedAt ? new Date(item.completedAt) : null,
+  }));
+  const hasMore = items.length > limit;
+  // The one row more than the page tells that there are more; it stands at the far end.
+  const page = hasMore ? (backwards ? items.slice(1) : items.slice(0, limit)) : items;
+  return { items: page, hasMore, totalCount: row!.total };
+}
+
+/** Folds count deltas into the kept counts, a bounded number at a time. Returns how many. */
+export async function foldCounts(ctx: Context, { limit }: { limit: number }): Promise<number> {
+  return ctx.db.begin(async (tx) => {
+    const rows = await tx`
+      with taken as (
+        delete from payment_count_deltas where id in (
+          select id from payment_count_deltas order by id limit ${limit} for update skip locked)
+        returning merchant_id, mode, status, coin, payments
+      ), sums as (
+        select merchant_id, mode, status, coin, sum(payments)::bigint as payments from taken group by 1, 2, 3, 4
+      ), folded as (
+        insert into payment_counts as c (merchant_id, mode, status, coin, payments)
+        select * from sums order by 1, 2, 3, 4
+        on conflict (merchant_id, mode, status, coin) do update set payments = c.payments + excluded.payments
+      )
+      select count(*)::int as n from taken`;
+    return rows[0]!.n as number;
+  });
+}
+
+/** Every coin with why the payer cannot choose it now; null when it can be chosen. */
+function coinsFor(ctx: Context, view: PaymentView, walletCoins: readonly Coin[]): CustomerView['coins'] {
+  return COINS.flatMap((coin) => {
+    if (view.facts.fixed && view.facts.fixed.coin !== coin) return [];
+    if (view.facts.mode === 'live' && !walletCoins.includes(coin)) return [];
+    return [coinState(ctx, view, coin)];
+  });
+}
+
+function coinState(ctx: Context, view: PaymentView, coin: Coin): CustomerView['coins'][number] {
+  const refused = (unavailable: string) => ({ coin, unavailable, estimateUnits: null, sample: false });
+  if (view.facts.fixed) return { coin, unavailable: null, estimateUnits: view.facts.fixed.units, sample: false };
+  const quotable = view.facts.mode === 'test' ? { price: ctx.prices.forTest(coin) } : ctx.prices.quotable(coin);
+  if (!('price' in quotable)) return refused('no trustworthy price right now');
+  if (view.facts.mode === 'live' && !ctx.chains.has(coin)) return refused('the network cannot be reached');
+  const units = quoteUnits(coin, view.facts.targetUsdCents, quotable.price.priceE8);
+  if (units < COIN[coin].dustUnits * 10n) return refused('the amount is too small');
+  return { coin, unavailable: null, estimateUnits: units, sample: quotable.price.sample };
+}

@@ -1,0 +1,265 @@
+/** The one door through which a payment changes: lock, write facts, read everything again, decide, record what follows. */
+import { addMs } from '../core/clock.ts';
+import type { Coin } from '../core/coin.ts';
+import { API_VERSION, type EventType, UPDATED_EVENT } from '../core/event.ts';
+import { eventId } from '../core/id.ts';
+import type { PaymentStatus, Settlement, Transfer } from '../core/payment.ts';
+import { settle, valueTransfer } from '../core/settle.ts';
+import type { Context } from '../context.ts';
+import type { Tx } from '../db/db.ts';
+import { recordEvents } from '../webhooks/events.ts';
+import { observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
+import { paymentDetail } from './detail.ts';
+import type { PaymentView } from './view.ts';
+
+/** An unvalued transfer is looked at again this often, for the next usable price. */
+const PRICE_RETRY_MS = 30_000;
+
+export type SettledPayment = { record: PaymentRecord; view: PaymentView };
+
+/**
+ * Locks the payment rows in id order, runs `write` (facts only), then reads all facts and the clock afresh in a second
+ * statement, settles, and writes status, events and deliveries: all in the caller's transaction. `ids` of unknown
+ * payments are left out. Returns the payments as they now stand, in the order of `ids`.
+ */
+export async function lockAndSettle(
+  ctx: Context,
+  tx: Tx,
+  paymentIds: readonly string[],
+  write?: (tx: Tx) => Promise<void>,
+): Promise<SettledPayment[]> {
+  const ids = [...new Set(paymentIds)].sort();
+  await tx`select id from payments where id = any(${ids}::text[]) order by id for update`;
+  if (write) await write(tx);
+  let records = await readRecords(ctx, tx, ids);
+  // Test payments: what their simulated chain shows by now is recorded as the follower would.
+  if (await recordObservations(tx, records)) records = await readRecords(ctx, tx, ids);
+  await valueTransfers(ctx, tx, records);
+  const settled = records.map((record) => {
+    let settlement = settle(record.facts, record.transfers, tipsOf(record), record.now);
+    if (settlement.extendUntil) {
+      record.facts = { ...record.facts, extendedUntil: settlement.extendUntil };
+      settlement = settle(record.facts, record.transfers, tipsOf(record), record.now);
+    }
+    return { record, settlement };
+  });
+  await writeSettlements(ctx, tx, settled);
+  return settled.map(({ record, settlement }) => ({ record, view: toView(record, settlement) }));
+}
+
+/** Writes what simulated chains show and what is not yet recorded; ends windows where a scenario says so. True when anything changed. */
+async function recordObservations(tx: Tx, records: PaymentRecord[]): Promise<boolean> {
+  const rows: unknown[] = [];
+  const advances: { merchantId: string; paymentId: string; seconds: number }[] = [];
+  for (const record of records) {
+    const seen = observe(record);
+    if (!seen) continue;
+    const known = new Map(record.transfers.map((t) => [`${t.coin} ${t.ref}`, t]));
+    for (const t of seen.transfers) {
+      const before = known.get(`${t.coin} ${t.ref}`);
+      if (before && chainFacts(before) === chainFacts(t)) continue;
+      rows.push({
+        coin: t.coin, ref: t.ref, payment_id: record.facts.id, merchant_id: record.merchantId, txid: t.txid, address: t.address,
+        units: t.units.toString(), kind: t.kind, first_seen_at: t.firstSeenAt, block_height: t.block?.height ?? null,
+        block_hash: t.block?.hash ?? null, block_time: t.block?.time ?? null, lock: t.lock, absent_since: t.absentSince,
+        conflict_txid: t.conflict?.txid ?? null, conflict_height: t.conflict?.height ?? null,
+        conflict_seen_at: t.conflict?.seenAt ?? null, unmined_since: t.unminedSince,
+      });
+    }
+    const endsAt = record.facts.status === 'pending' && seen.endWindow ? settle(record.facts, record.transfers, {}, record.now).expiresAt : null;
+    if (endsAt && endsAt.getTime() + WINDOW_END_MARGIN_MS > record.now.getTime()) {
+      const seconds = Math.ceil((endsAt.getTime() + WINDOW_END_MARGIN_MS - record.now.getTime()) / 1000);
+      advances.push({ merchantId: record.merchantId, paymentId: record.facts.id, seconds });
+    }
+  }
+  if (rows.length > 0) {
+    await tx`
+      insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, first_seen_at, block_height, block_hash,
+        block_time, lock, absent_since, conflict_txid, conflict_height, conflict_seen_at, unmined_since)
+      select * from jsonb_to_recordset(${tx.json(rows as never)}) as r (coin text, ref text, payment_id text, merchant_id text, txid text,
+        address text, units numeric, kind text, first_seen_at timestamptz, block_height bigint, block_hash text, block_time timestamptz,
+        lock text, absent_since timestamptz, conflict_txid text, conflict_height bigint, conflict_seen_at timestamptz, unmined_since timestamptz)
+      on conflict (payment_id, coin, ref) do update set block_height = excluded.block_height, block_hash = excluded.block_hash,
+        block_time = excluded.block_time, lock = excluded.lock, absent_since = excluded.absent_since,
+        conflict_txid = excluded.conflict_txid, conflict_height = excluded.conflict_height,
+        conflict_seen_at = excluded.conflict_seen_at, unmined_since = excluded.unmined_since`;
+  }
+  if (advances.length > 0) {
+    await tx`
+      insert into clock_advances (merchant_id, payment_id, seconds)
+      select * from unnest(${advances.map((a) => a.merchantId)}::text[], ${advances.map((a) => a.paymentId)}::text[], ${advances.map((a) => a.seconds)}::bigint[])`;
+  }
+  return rows.length > 0 || advances.length > 0;
+}
+/** Past the end by more than any coin's slack, so that the end is certain at once. */
+const WINDOW_END_MARGIN_MS = 60_000;
+
+/** What of a transfer follows the chain, as one comparable text. */
+const chainFacts = (t: Pick<Transfer, 'block' | 'lock' | 'absentSince' | 'conflict' | 'unminedSince'>): string =>
+  JSON.stringify([t.block?.height, t.block?.hash, t.lock, t.absentSince, t.conflict?.txid, t.conflict?.height, t.unminedSince]);
+
+/** Freezes the worth of transfers that have none yet, or whose protection ended. Prices come from memory, never from the network. */
+async function valueTransfers(ctx: Context, tx: Tx, records: PaymentRecord[]): Promise<void> {
+  const rows: { payment_id: string; coin: string; ref: string; values: unknown }[] = [];
+  for (const record of records) {
+    record.transfers = record.transfers.map((transfer) => {
+      const value = valueTransfer({ payment: record.facts, transfer, spot: spotPrice(ctx, record, transfer.coin), now: record.now });
+      if (!value) return transfer;
+      const values = [...transfer.values, value];
+      rows.push({
+        payment_id: record.facts.id, coin: transfer.coin, ref: transfer.ref,
+        values: values.map((v) => ({ ...v, usdE8: v.usdE8.toString() })),
+      });
+      return { ...transfer, values };
+    });
+  }
+  if (rows.length === 0) return;
+  await tx`
+    update transfers t set values = r.values
+    from jsonb_to_recordset(${tx.json(rows as never)}) as r (payment_id text, coin text, ref text, values jsonb)
+    where t.payment_id = r.payment_id and t.coin = r.coin and t.ref = r.ref`;
+}
+
+function spotPrice(ctx: Context, record: PaymentRecord, coin: Coin): { priceE8: bigint; at: Date } | null {
+  if (record.mode === 'test') return { priceE8: ctx.prices.forTest(coin).priceE8, at: record.now };
+  const quotable = ctx.prices.quotable(coin);
+  return 'price' in quotable ? { priceE8: quotable.price.priceE8, at: quotable.price.asOf } : null;
+}
+
+const EVENT_OF: Readonly<Record<PaymentStatus, EventType>> = {
+  pending: UPDATED_EVENT,
+  processing: 'payment.processing',
+  completed: 'payment.completed',
+  failed: 'payment.failed',
+  expired: 'payment.expired',
+  cancelled: 'payment.cancelled',
+};
+
+type NewEvent = Parameters<typeof recordEvents>[2][number];
+
+async function writeSettlements(ctx: Context, tx: Tx, settled: { record: PaymentRecord; settlement: Settlement }[]): Promise<void> {
+  const same = (a: readonly string[], b: readonly string[]) => a.length === b.length && a.every((x, i) => x === b[i]);
+  const changed = settled.map(({ record, settlement }) => {
+    const types = settlement.steps.map((step) => ({ type: EVENT_OF[step.status], status: step.status }));
+    const told =
+      !same(record.facts.exceptions, settlement.exceptions) ||
+      record.last.receivedUnits !== settlement.receivedUnits ||
+      record.last.expiresAt.getTime() !== settlement.expiresAt.getTime();
+    if (told && types.length === 0) types.push({ type: UPDATED_EVENT, status: settlement.status });
+    return { record, settlement, types };
+  });
+  const counts = await countEvents(tx, changed.filter((c) => c.types.length > 0).map((c) => c.record.facts.id));
+  const events: NewEvent[] = [];
+  const updates: unknown[] = [];
+  const deltas: { merchantId: string; mode: string; status: string; coin: string; payments: number }[] = [];
+  const monthly: { merchantId: string; month: Date }[] = [];
+  for (const { record, settlement, types } of changed) {
+    const id = record.facts.id;
+    for (const { type, status } of types) {
+      const nth = counts.get(`${id} ${type}`) ?? 0;
+      counts.set(`${id} ${type}`, nth + 1);
+      record.eventCount += 1n;
+      const last = status === settlement.status;
+      const view = toView(record, last ? settlement : { ...settlement, status, completedAt: null });
+      const parts = [id, type, String(nth)];
+      if (type === UPDATED_EVENT) parts.push(settlement.receivedUnits.toString(), settlement.exceptions.join(), settlement.expiresAt.toISOString());
+      events.push(newEvent(ctx, view, { type, parts, sequence: record.eventCount, at: record.now }));
+    }
+    const seen = settlement.receivedUsdE8 > 0n && !record.countedInMonth;
+    if (seen && record.mode === 'live') {
+      record.countedInMonth = true;
+      monthly.push({ merchantId: record.merchantId, month: record.realNow });
+    }
+    if (record.facts.status !== settlement.status || record.last.coin !== settlement.coin) {
+      const row = { merchantId: record.merchantId, mode: record.mode };
+      deltas.push({ ...row, status: record.facts.status, coin: record.last.coin ?? '', payments: -1 });
+      deltas.push({ ...row, status: settlement.status, coin: settlement.coin ?? '', payments: 1 });
+    }
+    record.version += 1n;
+    updates.push({
+      id, status: settlement.status, exceptions: settlement.exceptions, coin: settlement.coin, expires_at: settlement.expiresAt,
+      extended_until: record.facts.extendedUntil, completed_at: settlement.completedAt, received_units: settlement.receivedUnits.toString(),
+      event_count: record.eventCount.toString(), counted_in_month: record.countedInMonth, due_at: dueAt(record, settlement),
+    });
+    record.last = { receivedUnits: settlement.receivedUnits, expiresAt: settlement.expiresAt, coin: settlement.coin };
+  }
+  await tx`
+    update payments p set status = r.status, exceptions = r.exceptions, coin = r.coin, expires_at = r.expires_at,
+      extended_until = r.extended_until, completed_at = r.completed_at, received_units = r.received_units,
+      event_count = r.event_count, counted_in_month = r.counted_in_month, due_at = r.due_at, version = p.version + 1
+    from jsonb_to_recordset(${tx.json(updates as never)}) as r (id text, status text, exceptions text[], coin text, expires_at timestamptz,
+      extended_until timestamptz, completed_at timestamptz, received_units numeric, event_count bigint, counted_in_month boolean, due_at timestamptz)
+    where p.id = r.id`;
+  if (deltas.length > 0) {
+    await tx`
+      insert into payment_count_deltas (merchant_id, mode, status, coin, payments)
+      select * from unnest(${deltas.map((d) => d.merchantId)}::text[], ${deltas.map((d) => d.mode)}::text[], ${deltas.map((d) => d.status)}::text[],
+        ${deltas.map((d) => d.coin)}::text[], ${deltas.map((d) => d.payments)}::bigint[])`;
+  }
+  if (monthly.length > 0) {
+    await tx`
+      insert into live_usage (merchant_id, month, payments)
+      select m.merchant_id, date_trunc('month', m.at at time zone 'UTC')::date, count(*)
+      from unnest(${monthly.map((m) => m.merchantId)}::text[], ${monthly.map((m) => m.month)}::timestamptz[]) as m (merchant_id, at)
+      group by 1, 2 order by 1, 2
+      on conflict (merchant_id, month) do update set payments = live_usage.payments + excluded.payments`;
+  }
+  if (events.length > 0) await recordEvents(ctx, tx, events);
+}
+
+/** An event with its bytes frozen. `parts` make its id: the same transition always has the same. */
+export function newEvent(
+  ctx: Context,
+  view: PaymentView,
+  { type, parts, sequence, at }: { type: EventType; parts: readonly string[]; sequence: bigint; at: Date },
+): NewEvent {
+  const id = eventId(ctx.installKey, parts);
+  const body = {
+    id, type, created_at: at.toISOString(), mode: view.facts.mode, api_version: API_VERSION,
+    data: { ...paymentDetail(view, ctx.settings.paymentPageUrl), sequence: Number(sequence) },
+  };
+  return {
+    id, merchantId: view.merchantId, mode: view.facts.mode, paymentId: view.facts.id, type, sequence,
+    body: Buffer.from(JSON.stringify(body)), createdAt: at,
+  };
+}
+
+/** When the payment must be settled again without a new fact, in real time. */
+function dueAt(record: PaymentRecord, settlement: Settlement): Date | null {
+  const wakes = [settlement.nextDueAt, observe(record)?.wakeAt ?? null];
+  if (record.transfers.some((t) => t.values.length === 0)) wakes.push(addMs(record.now, PRICE_RETRY_MS));
+  const times = wakes.flatMap((wake) => (wake ? [wake.getTime()] : []));
+  // A due instant that has already passed would be settled in a circle: at least a moment later.
+  return times.length === 0 ? null : new Date(Math.max(Math.min(...times) - record.offsetMs, record.realNow.getTime() + 250));
+}
+
+async function countEvents(tx: Tx, paymentIds: string[]): Promise<Map<string, number>> {
+  if (paymentIds.length === 0) return new Map();
+  const rows = await tx<{ paymentId: string; type: string; count: bigint }[]>`
+    select payment_id as "paymentId", type, count(*) from events where payment_id = any(${paymentIds}::text[]) group by 1, 2`;
+  return new Map(rows.map((row) => [`${row.paymentId} ${row.type}`, Number(row.count)]));
+}
+
+/**
+ * Settles payments that are due by time or were queued by the follower, at most `limit`, skipping those another process
+ * works on. Returns how many. A crash before the commit leaves them due.
+ */
+export async function settleDuePayments(ctx: Context, { limit }: { limit: number }): Promise<number> {
+  // Two transactions: the first takes rows nobody holds, the second may wait in id order. Mixed, they could deadlock.
+  const byTime = await ctx.db.begin(async (tx) => {
+    const rows = await tx<{ id: string }[]>`
+      select id from payments where due_at <= clock_timestamp() order by due_at limit ${limit} for update skip locked`;
+    if (rows.length > 0) await lockAndSettle(ctx, tx, rows.map((row) => row.id));
+    return rows.length;
+  });
+  const queued = await ctx.db.begin(async (tx) => {
+    const rows = await tx<{ key: string }[]>`
+      delete from due_work where (kind, key) in (
+        select kind, key from due_work where kind = 'settle' and due_at <= clock_timestamp()
+        order by due_at limit ${limit} for update skip locked)
+      returning key`;
+    if (rows.length > 0) await lockAndSettle(ctx, tx, rows.map((row) => row.key));
+    return rows.length;
+  });
+  return byTime + queued;
+}

@@ -1,0 +1,51 @@
+/** A payment as read: its facts, what follows from them, and what was asked for. All replies, events and pages are made from it. */
+import type { Coin } from '../core/coin.ts';
+import type { PaymentFacts, Quote, Settlement, Transfer } from '../core/payment.ts';
+
+export type PaymentItem = { productId: string; name: string; quantity: bigint; unitPriceCents: bigint };
+
+/** What the merchant asked for, shown again as given. */
+export type PaymentRequest = {
+  returnUrl: string | null;
+  description: string | null;
+  items: readonly PaymentItem[] | null;
+  taxCents: bigint | null;
+  fiat: { amount: string; currency: string; rateE8: bigint; source: string; at: string } | null;
+  locale: string | null;
+};
+
+export type PaymentView = {
+  merchantId: string;
+  sequence: bigint;
+  /** Grows with every change a payer can see. */
+  version: bigint;
+  facts: PaymentFacts;
+  settlement: Settlement;
+  transfers: readonly Transfer[];
+  /** The quote of the shown coin, as it stands; null before a coin is chosen. */
+  quote: Quote | null;
+  request: PaymentRequest;
+  invoiceId: string | null;
+  metadata: Readonly<Record<string, string>>;
+  createdWith: 'secret' | 'public';
+  /** Test identifier chosen at creation, and whether its scenario runs. */
+  scenario: { coin: Coin; name: string } | null;
+  scenarioStarted: boolean;
+  eventCount: bigint;
+  /** The payment's own present: the database clock plus the test offsets. */
+  now: Date;
+};
+
+/** What the hosted page may see. */
+export type CustomerView = PaymentView & {
+  merchant: { name: string; supportContact: string | null };
+  /** Every coin with why it cannot be chosen, null when it can. `estimateUnits` is null without a price. */
+  coins: readonly { coin: Coin; unavailable: string | null; estimateUnits: bigint | null; sample: boolean }[];
+  refundAddress: { coin: Coin; address: string } | null;
+};
+
+/** A reply rendered inside the transaction of its effect, so that both are stored together. */
+export type Rendered = { status: number; body: Uint8Array };
+export type Outcome = Rendered & { replayed: boolean };
+/** Claim of an Idempotency-Key: hash of its scope and value, and of the canonical request body. */
+export type IdempotencyClaim = { claim: Uint8Array; fingerprint: Uint8Array };
