@@ -1,0 +1,204 @@
+/** argv -> commands. Commands work beside a running service and without it; with --json standard output is the JSON alone. */
+import { parseArgs } from 'node:util';
+import { openCore, ROLES, type Role, startApp } from './app.ts';
+import { ConfigError, readConfig } from './config.ts';
+import type { Context } from './context.ts';
+import { COINS, isCoin, MODES } from './core/coin.ts';
+import { PLANS } from './core/plan.ts';
+import { Problem } from './core/problem.ts';
+import { backup, restore } from './db/backup.ts';
+import { createLog } from './log.ts';
+import { createKey, revokeKey } from './merchants/keys.ts';
+import { createMerchant, hasMerchants, setPlan } from './merchants/merchants.ts';
+import { setWallet } from './merchants/wallets.ts';
+import { diagnose, verifyAddresses } from './payments/doctor.ts';
+import { createEndpoint } from './webhooks/endpoints.ts';
+
+const OPTIONS = {
+  json: { type: 'boolean' }, help: { type: 'boolean' }, role: { type: 'string' }, name: { type: 'string' }, plan: { type: 'string' },
+  merchant: { type: 'string' }, coin: { type: 'string' }, mode: { type: 'string' }, key: { type: 'string' }, script: { type: 'string' },
+  'first-index': { type: 'string' }, type: { type: 'string' }, origins: { type: 'string' }, url: { type: 'string' },
+  events: { type: 'string' }, file: { type: 'string' },
+} as const;
+type Flags = { [K in keyof typeof OPTIONS]?: (typeof OPTIONS)[K]['type'] extends 'boolean' ? boolean : string };
+
+const USAGE = `florin: a self-hosted cryptocurrency payment service
+
+  serve [--role api,watcher,worker]     start the service (npm start)
+  migrate                               bring the database up to date
+  merchant create --name N [--plan P]
+  wallet set --merchant M --coin LTC --mode live --key ACCOUNT_KEY [--script p2wpkh] [--first-index N]
+  key create --merchant M --mode live|test --type secret|public [--origins a,b]
+  key revoke --key KEY_ID
+  plan set --merchant M --plan ${PLANS.join('|')}
+  endpoint create --merchant M --mode live|test --url U [--events a,b]
+  doctor                                check settings, nodes and prices
+  verify                                derive the deposit addresses anew and compare
+  backup --file F | restore --file F
+
+  --json   print the result as JSON alone`;
+
+class UsageError extends Error {}
+
+const need = (flags: Flags, name: keyof Flags): string => {
+  const value = flags[name];
+  if (typeof value !== 'string' || value === '') throw new UsageError(`--${name} is needed`);
+  return value;
+};
+const oneOf = <T extends string>(value: string, known: readonly T[], name: string): T => {
+  const found = known.find((k) => k === value);
+  if (!found) throw new UsageError(`--${name} must be one of ${known.join(', ')}`);
+  return found;
+};
+const commaList = (text: string | undefined): string[] => (text ?? '').split(',').map((part) => part.trim()).filter(Boolean);
+
+type Command = (ctx: Context, flags: Flags) => Promise<object>;
+const COMMANDS: Readonly<Record<string, Command>> = {
+  migrate: async () => ({ migrated: true }),
+  'merchant create': async (ctx, flags) => {
+    const made = await createMerchant(ctx, {
+      name: need(flags, 'name'), ...(flags.plan === undefined ? {} : { plan: oneOf(flags.plan, PLANS, 'plan') }),
+    });
+    return {
+      merchant_id: made.merchantId,
+      keys: {
+        live_secret: made.keys.liveSecret, live_public: made.keys.livePublic, test_secret: made.keys.testSecret, test_public: made.keys.testPublic,
+      },
+      setup_url: made.setupUrl,
+    };
+  },
+  'wallet set': async (ctx, flags) => {
+    const mode = oneOf(flags.mode ?? 'live', MODES, 'mode');
+    if (mode === 'test') throw new UsageError('test mode needs no wallet: a test page never shows an address that takes real money');
+    const coin = need(flags, 'coin').toUpperCase();
+    if (!isCoin(coin)) throw new UsageError(`--coin must be one of ${COINS.join(', ')}`);
+    const firstIndex = flags['first-index'] ?? '0';
+    if (!/^\d{1,9}$/.test(firstIndex)) throw new UsageError('--first-index must be a whole number');
+    const set = await setWallet(ctx, {
+      merchantId: need(flags, 'merchant'), coin, accountKey: need(flags, 'key'), firstIndex: BigInt(firstIndex),
+      ...(flags.script === undefined ? {} : { script: oneOf(flags.script, ['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh', 'eoa'], 'script') }),
+    });
+    return { wallet_id: set.walletId, first_addresses: set.firstAddresses, next_index: Number(set.nextIndex) };
+  },
+  'key create': async (ctx, flags) => {
+    const made = await createKey(ctx, {
+      merchantId: need(flags, 'merchant'), mode: oneOf(need(flags, 'mode'), MODES, 'mode'),
+      kind: oneOf(need(flags, 'type'), ['secret', 'public'], 'type'), origins: commaList(flags.origins),
+    });
+    return { key_id: made.keyId, key: made.key };
+  },
+  'key revoke': async (ctx, flags) => {
+    await revokeKey(ctx, { keyId: need(flags, 'key') });
+    return { key_id: flags.key, revoked: true };
+  },
+  'plan set': async (ctx, flags) => {
+    const plan = oneOf(need(flags, 'plan'), PLANS, 'plan');
+    await setPlan(ctx, { merchantId: need(flags, 'merchant'), plan });
+    return { merchant_id: flags.merchant, plan };
+  },
+  'endpoint create': async (ctx, flags) => {
+    const made = await createEndpoint(ctx, {
+      merchantId: need(flags, 'merchant'), mode: oneOf(need(flags, 'mode'), MODES, 'mode'), url: need(flags, 'url'),
+      events: flags.events === undefined ? ['*'] : commaList(flags.events), description: null,
+    });
+    return { endpoint_id: made.endpointId, secret: made.secret };
+  },
+  doctor: (ctx) => diagnose(ctx),
+  verify: (ctx) => verifyAddresses(ctx),
+  backup: async (ctx, flags) => backup(ctx.db, { file: need(flags, 'file'), dataFolder: readConfig().dataFolder }),
+  restore: async (ctx, flags) => restore(ctx.db, { file: need(flags, 'file'), dataFolder: readConfig().dataFolder }),
+};
+
+/** A result for people: one line a value. */
+function printPlain(value: unknown, indent = ''): void {
+  for (const [name, item] of Object.entries(value as object)) {
+    if (Array.isArray(item)) {
+      process.stdout.write(`${indent}${name}:\n`);
+      for (const entry of item) process.stdout.write(`${indent}  ${typeof entry === 'object' ? JSON.stringify(entry) : entry}\n`);
+    } else if (typeof item === 'object' && item !== null) {
+      process.stdout.write(`${indent}${name}:\n`);
+      printPlain(item, `${indent}  `);
+    } else process.stdout.write(`${indent}${name}: ${item}\n`);
+  }
+}
+
+async function serve(flags: Flags): Promise<void> {
+  const config = readConfig();
+  const roles: Role[] = flags.role === undefined ? [...ROLES] : commaList(flags.role).map((role) => oneOf(role, ROLES, 'role'));
+  const app = await startApp(config, { roles });
+  let stopping = false;
+  const stop = (signal: string) => {
+    if (stopping) return;
+    stopping = true;
+    app.log.info({ signal }, 'stopping');
+    app.stop().then(
+      () => process.exit(0),
+      (error) => {
+        app.log.error({ err: error }, 'stopping failed');
+        process.exit(1);
+      },
+    );
+  };
+  process.on('SIGTERM', stop);
+  process.on('SIGINT', stop);
+  if (app.url) process.stdout.write(`\nFlorin is ready on ${config.publicUrl}\n`);
+  else process.stdout.write(`\nFlorin is running as ${roles.join(', ')}\n`);
+  if (!(await hasMerchants(app.ctx))) await welcome(app.ctx);
+}
+
+/** On an empty install: the first merchant, its set-up link, the test keys (shown this once) and a command that works. */
+async function welcome(ctx: Context): Promise<void> {
+  const { merchantId, keys, setupUrl } = await createMerchant(ctx, { name: 'My shop' });
+  process.stdout.write(`
+Your first merchant is ${merchantId}.
+
+  Set-up link (once)    ${setupUrl}
+  Secret test key       ${keys.testSecret}
+  Public test key       ${keys.testPublic}
+
+The keys are shown this once. Live keys come with: npm run florin -- key create --merchant ${merchantId} --mode live --type secret
+
+Create a first payment:
+
+  curl ${ctx.settings.publicUrl}/api/payment/create/simple \\
+    -H "Authorization: Bearer ${keys.testSecret}" \\
+    -H "Content-Type: application/json" \\
+    -d '{"amount_usd": 25.00, "return_url": "https://example.com/thanks"}'
+
+Open the payment_url it answers with, choose a coin, and watch it complete.
+`);
+}
+
+async function main(argv: readonly string[]): Promise<void> {
+  const { values, positionals } = parseArgs({ args: [...argv], options: OPTIONS, allowPositionals: true, strict: true });
+  const flags = values as Flags;
+  const name = positionals.join(' ');
+  if (flags.help || name === '' || name === 'help') {
+    process.stdout.write(`${USAGE}\n`);
+    return;
+  }
+  if (name === 'serve') return serve(flags);
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  if (!command) throw new UsageError(`there is no command "${name}"`);
+  const core = await openCore(readConfig(), createLog('warn'));
+  try {
+    const result = await command(core.ctx, flags);
+    if (flags.json) process.stdout.write(`${JSON.stringify(result)}\n`);
+    else printPlain(result);
+    if ('ok' in result && result.ok === false) process.exitCode = 1;
+  } finally {
+    await core.close();
+  }
+}
+
+if (Number(process.versions.node.split('.')[0]) < 24) {
+  process.stderr.write(`Florin needs Node 24 or newer; this is ${process.version}. On Linux "npm ci" brings it along; elsewhere install Node 24.\n`);
+  process.exit(1);
+}
+main(process.argv.slice(2)).catch((error: unknown) => {
+  const known = error instanceof UsageError || error instanceof ConfigError || error instanceof Problem || (error as { code?: string })?.code?.startsWith('ERR_PARSE_ARGS');
+  const message = error instanceof Error ? error.message : String(error);
+  process.stderr.write(known || !(error instanceof Error) ? `${message}\n` : `${error.name === 'Error' ? '' : `${error.name}: `}${message}\n`);
+  if (error instanceof UsageError) process.stderr.write('See: npm run florin -- help\n');
+  process.exit(1);
+});

@@ -1,0 +1,57 @@
+/** The worker's loop over what is due by time: settling, folding counts, forgetting old replies. */
+import type { Context } from '../context.ts';
+import { foldCounts } from './queries.ts';
+import { settleDuePayments } from './settle-payments.ts';
+
+const POLL_MS = 250;
+const BATCH = 200;
+const HOUSEKEEPING_MS = 10_000;
+
+/** Starts the loop; `stop` waits for the round under way. Several workers may run: rows are taken with SKIP LOCKED. */
+export function startSweep(ctx: Context): { stop(): Promise<void> } {
+  let stopping = false;
+  let wake: () => void = () => {};
+  let housekeepingAt = 0;
+  const pause = (ms: number) =>
+    new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  const run = async () => {
+    let failures = 0;
+    while (!stopping) {
+      let settled = 0;
+      try {
+        settled = await settleDuePayments(ctx, { limit: BATCH });
+        if (ctx.clock.monotonicMs() >= housekeepingAt) {
+          while (!stopping && (await foldCounts(ctx, { limit: 5_000 })) === 5_000);
+          await forgetReplies(ctx);
+          housekeepingAt = ctx.clock.monotonicMs() + HOUSEKEEPING_MS;
+        }
+        failures = 0;
+      } catch (error) {
+        failures++;
+        ctx.log.error({ err: error, failures }, 'settling what is due failed; it stays due');
+      }
+      if (!stopping && settled < BATCH) await pause(Math.min(POLL_MS * 2 ** Math.min(failures, 6), 10_000));
+    }
+  };
+  const done = run();
+  return {
+    stop: async () => {
+      stopping = true;
+      wake();
+      await done;
+    },
+  };
+}
+
+/** Stored replies are kept for seven days. */
+async function forgetReplies(ctx: Context): Promise<void> {
+  await ctx.db.sql`
+    delete from idempotency where claim in (
+      select claim from idempotency where created_at < clock_timestamp() - interval '7 days' order by created_at limit 5000)`;
+}
