@@ -1,0 +1,106 @@
+/** Stories of test mode, told over HTTP: every scenario from creation to its end, with the events the merchant receives. */
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { after, before, test } from 'node:test';
+import { Webhook } from 'standardwebhooks';
+import { createEndpoint } from '../../src/webhooks/endpoints.ts';
+import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { type Receiver, startReceiver } from '../kit/receiver.ts';
+
+let app: TestApp;
+let receiver: Receiver;
+let secret: string;
+before(async () => {
+  app = await startTestApp();
+  receiver = await startReceiver();
+  ({ secret } = await createEndpoint(app.app.ctx, {
+    merchantId: app.merchant.merchantId, mode: 'test', url: receiver.url, events: ['*', 'payment.updated'], description: null,
+  }));
+});
+after(async () => {
+  await app.stop();
+  await receiver.stop();
+});
+
+const create = async (body: object = {}) => {
+  const reply = await app.test.post('/api/payment/create/simple', { amount_usd: 25, return_url: 'https://shop.example/thanks', ...body });
+  assert.equal(reply.status, 201, reply.text);
+  return reply.json.transaction_id as string;
+};
+const detail = async (id: string) => (await app.test.get(`/api/payment/${id}`)).json;
+const eventsOf = (id: string) => receiver.received.filter((r) => r.event.data.id === id).map((r) => r.event);
+
+const SCENARIOS = `
+scenario  | coin | status    | exception | events
+success   | BTC  | completed |           | created updated processing completed
+success   | DOGE | completed |           | created updated processing completed
+failed    | LTC  | failed    | underpaid | created updated failed
+underpaid | DASH | pending   | underpaid | created updated
+overpaid  | ETH  | completed | overpaid  | created processing completed
+late      | BTC  | expired   | late      | created expired
+expired   | BTC  | expired   |           | created expired
+`;
+
+for (const line of SCENARIOS.trim().split('\n').slice(1)) {
+  const [scenario, coin, status, exception] = line.split('|').map((cell) => cell.trim());
+  test(`${scenario} in ${coin} ends ${status}${exception ? ` with ${exception}` : ''}`, async () => {
+    const id = await create();
+    const started = performance.now();
+    const simulated = await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario, currency: coin });
+    assert.equal(simulated.status, 200, simulated.text);
+    const end = await eventually(() => detail(id), (d) => d.status === status && (d.exception ?? '') === exception, 5_000);
+    assert.ok(performance.now() - started < 5_000);
+    assert.equal(end.currency, coin);
+    await eventually(async () => eventsOf(id), (events) => events.some((e) => e.data.status === status), 5_000);
+    const seen = eventsOf(id);
+    // Exactly once each, in order, sequence without a gap.
+    assert.deepEqual(seen.map((e) => e.data.sequence), seen.map((_, i) => i + 1));
+    assert.equal(seen[0].type, 'payment.created');
+    assert.equal(new Set(seen.map((e) => e.id)).size, seen.length);
+  });
+}
+
+test('test_btc_success completes within two seconds of the visit', async () => {
+  const reply = await app.test.post('/api/payment/create/simple', {
+    amount_usd: '10.00', return_url: 'https://shop.example/', payment_address: 'test_btc_success',
+  });
+  const id = reply.json.transaction_id;
+  assert.equal((await detail(id)).status, 'pending');
+  const page = await app.anonymous.get(`/pay?id=${id}`);
+  assert.equal(page.status, 200);
+  const end = await eventually(() => detail(id), (d) => d.status === 'completed', 3_000);
+  assert.equal(end.payment_address, 'test_btc_success');
+  assert.ok(end.completed_at);
+});
+
+test('test_eth_slow confirms after ten minutes of the test clock', async () => {
+  const reply = await app.test.post('/api/payment/create/simple', {
+    amount_usd: 10, return_url: 'https://shop.example/', payment_address: 'test_eth_slow',
+  });
+  const id = reply.json.transaction_id;
+  await app.anonymous.get(`/pay?id=${id}`);
+  await eventually(() => detail(id), (d) => d.status === 'processing', 3_000);
+  const advanced = await app.test.post('/v1/test/clock/advance', { seconds: 9 * 60, payment_id: id });
+  assert.equal(advanced.status, 200, advanced.text);
+  assert.equal((await detail(id)).status, 'processing');
+  await app.test.post('/v1/test/clock/advance', { seconds: 70, payment_id: id });
+  await eventually(() => detail(id), (d) => d.status === 'completed', 3_000);
+});
+
+test('test_ltc_failed ends failed with payment.failed', async () => {
+  const reply = await app.test.post('/v1/transactions/create', { crypto: 'LTC', amount: 10, currency_fiat: 'USD', payment_address: 'test_ltc_failed' });
+  assert.equal(reply.status, 201, reply.text);
+  const id = reply.json.transaction_id;
+  await app.anonymous.get(`/pay?id=${id}`);
+  await eventually(() => detail(id), (d) => d.status === 'failed', 4_000);
+  await eventually(async () => eventsOf(id), (events) => events.some((e) => e.type === 'payment.failed'), 4_000);
+});
+
+test('deliveries verify with the documented signature and with the standard library', () => {
+  assert.ok(receiver.received.length > 0);
+  const verifier = new Webhook(secret);
+  for (const { headers, body } of receiver.received) {
+    assert.equal(headers['x-service-signature'], createHmac('sha256', secret).update(body).digest('hex'));
+    verifier.verify(body, headers as Record<string, string>);
+  }
+});

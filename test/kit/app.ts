@@ -1,0 +1,97 @@
+/** The whole service on a database of its own: in this process for stories, or as a real process for kills. */
+import { type App, startApp } from '../../src/app.ts';
+import { type Config, readConfig } from '../../src/config.ts';
+import { createLog } from '../../src/log.ts';
+import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
+import { testDatabase } from './database.ts';
+
+export type Reply = { status: number; headers: Headers; text: string; json: any };
+export type Client = {
+  get(path: string, headers?: Record<string, string>): Promise<Reply>;
+  post(path: string, body?: unknown, headers?: Record<string, string>): Promise<Reply>;
+};
+
+/** A client with one key. Bodies that are text are sent as they are. */
+export function client(url: string, key: string | null): Client {
+  const send = async (method: string, path: string, body: unknown, headers: Record<string, string> = {}): Promise<Reply> => {
+    const reply = await fetch(url + path, {
+      method,
+      redirect: 'manual',
+      headers: {
+        ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    });
+    const text = await reply.text();
+    let json: unknown = null;
+    try {
+      json = JSON.parse(text);
+    } catch {}
+    return { status: reply.status, headers: reply.headers, text, json };
+  };
+  return {
+    get: (path, headers) => send('GET', path, undefined, headers),
+    post: (path, body = {}, headers) => send('POST', path, body, headers),
+  };
+}
+
+export type TestApp = {
+  app: App;
+  url: string;
+  config: Config;
+  merchant: NewMerchant;
+  test: Client;
+  live: Client;
+  testPublic: Client;
+  anonymous: Client;
+  /** Another client by key. */
+  as(key: string): Client;
+  stop(): Promise<void>;
+};
+
+/** Settings of a test service: loopback, a free port, static prices, receivers on loopback allowed. */
+export const testEnvironment = (databaseUrl: string, dataFolder: string, more: Record<string, string> = {}): Record<string, string> => ({
+  PORT: '0',
+  DATABASE_URL: databaseUrl,
+  FLORIN_DATA: dataFolder,
+  SECRET_KEY: 'a key for tests only',
+  LOG_LEVEL: 'error',
+  PRICES: 'static:BTC=97000.00,ETH=3500.00,LTC=100.00,DASH=30.00,DOGE=0.20',
+  WEBHOOK_ALLOW: '127.0.0.0/8',
+  PUBLIC_URL: 'http://localhost:3000',
+  ...more,
+});
+
+/** Starts the service in this process, with one Enterprise merchant. */
+export async function startTestApp(environment: Record<string, string> = {}): Promise<TestApp> {
+  const database = await testDatabase();
+  const config = readConfig(testEnvironment(database.url, database.folder, environment));
+  const app = await startApp(config, { log: createLog(config.logLevel) });
+  const merchant = await createMerchant(app.ctx, { name: 'Test shop' });
+  const url = app.url!;
+  return {
+    app, url, config, merchant,
+    test: client(url, merchant.keys.testSecret),
+    live: client(url, merchant.keys.liveSecret),
+    testPublic: client(url, merchant.keys.testPublic),
+    anonymous: client(url, null),
+    as: (key) => client(url, key),
+    stop: async () => {
+      await app.stop();
+      await database.drop();
+    },
+  };
+}
+
+/** Asks until `done` says yes, at most `timeoutMs`; returns the last answer, or fails with it. */
+export async function eventually<T>(ask: () => Promise<T>, done: (answer: T) => boolean, timeoutMs = 10_000): Promise<T> {
+  const end = performance.now() + timeoutMs;
+  for (;;) {
+    const answer = await ask();
+    if (done(answer)) return answer;
+    if (performance.now() > end) throw new Error(`not reached within ${timeoutMs} ms; last answer: ${JSON.stringify(answer, (_, v) => (typeof v === 'bigint' ? String(v) : v))}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
