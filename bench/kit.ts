@@ -1,0 +1,80 @@
+/** Load and ratios: two servers on one database in the same run, taken in turns, medians compared. Figures are ratios; the machine cancels out. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import autocannon from 'autocannon';
+
+export type Load = { url: string; method?: 'GET' | 'POST'; headers?: Record<string, string>; body?: string; connections?: number; seconds?: number; paths?: string[] };
+export type Figures = { perSecond: number; p50: number; p99: number; errors: number; non2xx: number };
+
+/** Runs one load and reads its figures. Errors and refusals are reported, never hidden. */
+export async function measure(load: Load): Promise<Figures> {
+  let next = 0;
+  const result = await autocannon({
+    url: load.url,
+    connections: load.connections ?? 64,
+    duration: load.seconds ?? 5,
+    method: load.method ?? 'GET',
+    headers: load.headers ?? {},
+    ...(load.body === undefined ? {} : { body: load.body }),
+    ...(load.paths && {
+      requests: [{ setupRequest: (request: object) => ({ ...request, path: load.paths![next++ % load.paths!.length] }) }],
+    }),
+  });
+  return {
+    perSecond: result.requests.total / result.duration,
+    p50: result.latency.p50,
+    p99: result.latency.p99,
+    errors: result.errors,
+    non2xx: result.non2xx,
+  };
+}
+
+const median = (values: number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
+
+/** Measures both in turns (A B A B …) after a warm-up of each and prints the ratio of the medians. */
+export async function compare(
+  name: string,
+  { subject, baseline, rounds = 5, goal }: { subject: Load; baseline: Load; rounds?: number; goal: string },
+): Promise<{ rate: number; p99: number }> {
+  await measure({ ...subject, seconds: 3 });
+  await measure({ ...baseline, seconds: 3 });
+  const runs: { subject: Figures; baseline: Figures }[] = [];
+  for (let i = 0; i < rounds; i++) runs.push({ subject: await measure(subject), baseline: await measure(baseline) });
+  const rates = runs.map((run) => run.subject.perSecond / run.baseline.perSecond);
+  const p99s = runs.map((run) => run.subject.p99 / Math.max(run.baseline.p99, 1));
+  const bad = runs.reduce((sum, run) => sum + run.subject.errors + run.subject.non2xx + run.baseline.errors + run.baseline.non2xx, 0);
+  const line = (side: 'subject' | 'baseline') =>
+    `${median(runs.map((r) => r[side].perSecond)).toFixed(0)}/s p50 ${median(runs.map((r) => r[side].p50))} ms p99 ${median(runs.map((r) => r[side].p99))} ms`;
+  console.log(`${name}
+  florin    ${line('subject')}
+  baseline  ${line('baseline')}
+  ratio     rate ${median(rates).toFixed(2)} (${rates.map((r) => r.toFixed(2)).join(' ')})   p99 ${median(p99s).toFixed(2)} (${p99s.map((r) => r.toFixed(2)).join(' ')})
+  goal      ${goal}${bad > 0 ? `\n  REFUSED OR FAILED: ${bad}` : ''}`);
+  return { rate: median(rates), p99: median(p99s) };
+}
+
+export type Child = { process: ChildProcess; line: string; stop(): Promise<void> };
+
+/** Starts a script and waits for its first line of output that begins with `ready `. */
+export async function startChild(script: string, environment: Record<string, string>, args: string[] = []): Promise<Child> {
+  const child = spawn(process.execPath, [script, ...args], { env: { ...process.env, ...environment }, stdio: ['ignore', 'pipe', 'inherit'] });
+  let text = '';
+  const line = await new Promise<string>((resolve, reject) => {
+    child.stdout.on('data', (part: Buffer) => {
+      text += part.toString();
+      const found = /^ready (.*)$/m.exec(text);
+      if (found) resolve(found[1]!);
+    });
+    child.once('exit', (code) => reject(new Error(`${script} ended with ${code}`)));
+  });
+  return {
+    process: child,
+    line,
+    stop: async () => {
+      if (child.exitCode !== null) return;
+      const ended = once(child, 'exit');
+      child.kill('SIGTERM');
+      await ended;
+    },
+  };
+}
