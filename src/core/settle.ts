@@ -1,0 +1,418 @@
+/**
+ * Decides a payment from stored facts. Pure: reads no clock and no randomness, sets nothing. The follower, the sweep, the
+ * merchant and the test simulator write facts and call it; nobody sets a status by hand.
+ */
+import { addMs, DAY_MS, earliest, HOUR_MS, latest, MINUTE_MS } from './clock.ts';
+import { COIN, type Coin, type CompletionRule, type ConfirmationTier } from './coin.ts';
+import { centsToE8, divideCeil, e8ToCents, shownUnit, worthUsdE8 } from './money.ts';
+import {
+  type Exception, EXCEPTIONS, type PaymentFacts, type PaymentStatus, type Quote, type Settlement, type Step, type Tip, type Tips,
+  type Transfer, type TransferValue,
+} from './payment.ts';
+
+/** The legal moves, in one place. The database refuses others too. */
+export const NEXT: Readonly<Record<PaymentStatus, readonly PaymentStatus[]>> = {
+  pending: ['processing', 'expired', 'failed', 'cancelled'],
+  processing: ['completed', 'failed', 'pending'],
+  completed: [],
+  expired: ['processing'],
+  failed: ['processing'],
+  cancelled: ['processing'],
+};
+
+/** The only door from one status to another; throws on a move that is not in the table. */
+export function move(from: PaymentStatus, to: PaymentStatus): Step {
+  if (!NEXT[from].includes(to)) throw new Error(`a payment does not go from ${from} to ${to}`);
+  return { from, status: to };
+}
+
+/** A lock covers first sights up to this long after it ended: the payer had already sent. */
+const LOCK_GRACE_MS = 10 * MINUTE_MS;
+/** A partial payment moves both clocks to at least this long after it. */
+const EXTENSION_MS = HOUR_MS;
+/** Neither mined nor in the mempool for this long while in sync: gone. */
+const GONE_AFTER_MS = DAY_MS;
+/** A transfer that lost its block and was not mined again for this long is reorged. */
+const REORGED_AFTER_MS = HOUR_MS;
+/** Dash: without an InstantSend or ChainLock these confirmations do; more when the node has no quorum data. */
+const DASH_CONFIRMATIONS = 6;
+const DASH_CONFIRMATIONS_BLIND = 24;
+/** Litecoin: a peg-out needs at least this many (the reorganisation of April 2026 was 13 deep). */
+const PEGOUT_CONFIRMATIONS = 24;
+/** When the end of the window is not yet certain, it is asked for again this often. */
+const RECHECK_MS = 5_000;
+
+const isDust = (t: Transfer): boolean => t.units < COIN[t.coin].dustUnits;
+
+/** Whether the transfer can no longer be paid: a confirmed conflict, or long unseen while the follower was in sync. */
+function isGone(t: Transfer, tips: Tips): boolean {
+  if (t.block) return false;
+  if (t.conflict && t.conflict.height !== null) return true;
+  if (!t.absentSince) return false;
+  const tip = tips[t.coin];
+  return tip !== undefined && tip.scannedThrough.getTime() - t.absentSince.getTime() >= GONE_AFTER_MS;
+}
+/** A conflicting spend waits in the mempool: either may be mined. */
+const isContested = (t: Transfer): boolean => !t.block && t.conflict !== null && t.conflict.height === null;
+
+const protectionMs = (facts: PaymentFacts): number =>
+  (facts.targetUsdCents >= facts.rules.protectionLargeUsdCents ? facts.rules.protectionLargeHours : facts.rules.protectionHours) * HOUR_MS;
+
+/** Whether first sight no longer protects: mined only after the protection ended. */
+const lostProtection = (facts: PaymentFacts, t: Transfer): boolean =>
+  t.block !== null && t.block.time.getTime() > t.firstSeenAt.getTime() + protectionMs(facts);
+
+/** When the transfer counts as seen: first sight, or its first confirmation when the protection had ended. */
+const seenAt = (facts: PaymentFacts, t: Transfer): Date => (lostProtection(facts, t) ? t.block!.time : t.firstSeenAt);
+
+/** End of the lock of a quote: as fixed, or as moved by a partial payment when it is the current one. */
+function lockEnd(facts: PaymentFacts, quote: Quote): Date {
+  const current = facts.quotes.at(-1) === quote;
+  return current && facts.extendedUntil ? latest(quote.until, facts.extendedUntil) : quote.until;
+}
+
+/**
+ * The worth to freeze now, or null when there is nothing to do: it has one already, or no usable price yet (then it is held).
+ * At the quote best for the payer whose lock plus ten minutes covers the first sight, else at the spot price. Valued again
+ * only when first sight lost its protection.
+ */
+export function valueTransfer({ payment, transfer: t, spot, now }: {
+  payment: PaymentFacts; transfer: Transfer; spot: { priceE8: bigint; at: Date } | null; now: Date;
+}): TransferValue | null {
+  const again = t.values.length > 0;
+  if (again && (!lostProtection(payment, t) || t.values.some((v) => v.reason === 'confirmation'))) return null;
+  const reason = again ? 'confirmation' : 'first_sight';
+  if (payment.fixed?.coin === t.coin) {
+    if (again) return null;
+    return { usdE8: (centsToE8(payment.targetUsdCents) * t.units) / payment.fixed.units, at: now, basis: 'quote', reason };
+  }
+  if (!again) {
+    const rates = payment.quotes.flatMap((q) =>
+      q.coin === t.coin && q.rateE8 !== null && t.firstSeenAt.getTime() <= lockEnd(payment, q).getTime() + LOCK_GRACE_MS ? [q.rateE8] : []);
+    if (rates.length > 0) {
+      const best = rates.reduce((a, b) => (b > a ? b : a));
+      return { usdE8: worthUsdE8(t.coin, t.units, best), at: now, basis: 'quote', reason };
+    }
+  }
+  return spot && { usdE8: worthUsdE8(t.coin, t.units, spot.priceE8), at: now, basis: 'spot', reason };
+}
+
+const worth = (t: Transfer): bigint => t.values.at(-1)?.usdE8 ?? 0n;
+const sum = (transfers: readonly Transfer[]): bigint => transfers.reduce((total, t) => total + worth(t), 0n);
+
+/** What the merchant decided, folded in order. */
+function foldDecisions(facts: PaymentFacts): { closedAt: Date | null; cancelled: boolean; accepted: Set<string>; settledRefs: Set<string> } {
+  let closedAt: Date | null = null;
+  let cancelled = false;
+  let accepted = new Set<string>();
+  const settledRefs = new Set<string>();
+  for (const { kind, at, transfers } of facts.decisions) {
+    switch (kind) {
+      case 'cancel':
+        cancelled = true;
+        closedAt ??= at;
+        break;
+      case 'accept':
+        accepted = new Set([...accepted, ...transfers]);
+        break;
+      case 'reject':
+      case 'refund_sent':
+        closedAt ??= at;
+        accepted = new Set([...accepted].filter((ref) => !transfers.includes(ref)));
+        for (const ref of transfers) settledRefs.add(ref);
+        break;
+    }
+  }
+  return { closedAt, cancelled, accepted, settledRefs };
+}
+
+/** What a transfer needs to be confirmed enough, by the gravest amount that hangs on it. */
+function requirement(facts: PaymentFacts, t: Transfer, receivedCents: bigint, tip: Tip | undefined): ConfirmationTier {
+  const inBlock = (t.block && tip?.blockUsdCents.get(t.block.height)) ?? 0n;
+  const amount = [facts.targetUsdCents, receivedCents, inBlock].reduce((a, b) => (b > a ? b : a));
+  const tiers = facts.rules.confirmations[t.coin];
+  const tier = tiers.find((row) => row.belowUsdCents === null || amount < row.belowUsdCents) ?? tiers.at(-1)!;
+  let { confirmations } = tier;
+  if (t.kind === 'pegout' && tier.rule === 'confirmations') confirmations = Math.max(confirmations, PEGOUT_CONFIRMATIONS);
+  if (t.kind === 'coinbase') confirmations = Math.max(confirmations, COIN[t.coin].coinbaseMaturity);
+  return { ...tier, confirmations };
+}
+
+const confirmationsOf = (t: Transfer, tip: Tip | undefined): number =>
+  t.block && tip ? Math.max(0, tip.height - t.block.height + 1) : 0;
+
+function isConfirmed(t: Transfer, { rule, confirmations }: ConfirmationTier, tip: Tip | undefined): boolean {
+  const count = confirmationsOf(t, tip);
+  if (!tip || (t.kind === 'coinbase' && count < COIN[t.coin].coinbaseMaturity)) return false;
+  const chainlocked = t.lock === 'chainlock' || (t.block !== null && tip.chainlockHeight !== null && t.block.height <= tip.chainlockHeight);
+  // A missing lock is normal for fresh inputs: depth does instead.
+  const deep = count >= (tip.chainlockHeight === null ? DASH_CONFIRMATIONS_BLIND : DASH_CONFIRMATIONS);
+  switch (rule) {
+    case 'confirmations':
+      return count >= Math.max(1, confirmations);
+    case 'instantsend':
+      return t.lock !== null || chainlocked || deep;
+    case 'instantsend_or_chainlock':
+      return chainlocked || (t.lock === 'instantsend' && count >= 1) || deep;
+    case 'chainlock':
+      return (chainlocked && count >= 1) || deep;
+    case 'safe':
+      return t.block !== null && tip.safeHeight !== null && t.block.height <= tip.safeHeight && count >= confirmations;
+    case 'finalized':
+      return t.block !== null && tip.finalizedHeight !== null && t.block.height <= tip.finalizedHeight;
+  }
+}
+
+/** Whether the payer may still change the coin: nothing that counts has arrived. */
+export const mayChangeCoin = (facts: PaymentFacts, transfers: readonly Transfer[]): boolean =>
+  !transfers.some((t) => !isDust(t) && !isContested(t) && !isGone(t, {}) && t.firstSeenAt >= facts.createdAt);
+
+/** Whether nothing more can happen by itself: only a merchant's decision moves these. */
+export function isFinal(status: PaymentStatus): boolean {
+  switch (status) {
+    case 'completed':
+    case 'expired':
+    case 'failed':
+    case 'cancelled':
+      return true;
+    case 'pending':
+    case 'processing':
+      return false;
+  }
+}
+
+/**
+ * The payment as it follows from its facts at `now` (the database clock, read after the lock, plus the test offsets).
+ * Returns the steps to take from the stored status along allowed edges: a payment first found confirmed passes through
+ * processing. Settling again with the same facts takes no step. The order of facts does not matter.
+ */
+export function settle(payment: PaymentFacts, transfers: readonly Transfer[], tips: Tips, now: Date): Settlement {
+  const { rules, fixed } = payment;
+  const targetE8 = centsToE8(payment.targetUsdCents);
+  const windowEnd = addMs(payment.createdAt, rules.windowSeconds * 1000);
+  const expiresAt = payment.extendedUntil ? latest(windowEnd, payment.extendedUntil) : windowEnd;
+  const decided = foldDecisions(payment);
+
+  const real = transfers.filter((t) => !isDust(t)).toSorted((a, b) => a.firstSeenAt.getTime() - b.firstSeenAt.getTime() || (a.ref < b.ref ? -1 : 1));
+  const standing = real.filter((t) => !isGone(t, tips));
+  const alive = standing.filter((t) => !isContested(t));
+  const inTime = (t: Transfer) => seenAt(payment, t).getTime() <= expiresAt.getTime() + COIN[t.coin].slackSeconds * 1000;
+  const open = decided.closedAt === null;
+
+  // Which transfers count
+  const early = alive.filter(inTime);
+  let counted = open ? early : [];
+  const crumbE8 = crumb(payment, counted[0]?.coin ?? payment.quotes.at(-1)?.coin ?? null);
+  const toleranceE8 = tolerance(payment, crumbE8);
+  if (open && rules.lateAcceptMinutes !== null) {
+    const until = expiresAt.getTime() + rules.lateAcceptMinutes * MINUTE_MS;
+    const soon = alive.filter((t) => !inTime(t) && seenAt(payment, t).getTime() <= until);
+    if (soon.length > 0 && sum(early) + sum(soon) >= targetE8 - toleranceE8) counted = [...early, ...soon];
+  }
+  const accepted = alive.filter((t) => decided.accepted.has(t.ref));
+  counted = alive.filter((t) => counted.includes(t) || accepted.includes(t));
+
+  const receivedE8 = sum(counted);
+  const receivedCents = e8ToCents(receivedE8);
+  // An accept takes what it names for enough, once all of it is worth something.
+  const wantedE8 = accepted.length > 0 && accepted.every((t) => t.values.length > 0)
+    ? [targetE8 - toleranceE8, sum(accepted)].reduce((a, b) => (b < a ? b : a))
+    : targetE8 - toleranceE8;
+  const covered = counted.length > 0 && receivedE8 >= wantedE8;
+  const ready = counted.filter((t) => isConfirmed(t, requirement(payment, t, receivedCents, tips[t.coin]), tips[t.coin]));
+  const confirmed = covered && sum(ready) >= wantedE8;
+  const holdReason = counted.map((t) => tips[t.coin]?.holdReason ?? null).find((reason) => reason !== null) ?? null;
+
+  // Where the window stands
+  const windowOpen = now.getTime() <= expiresAt.getTime();
+  const coinsIssued = [...new Set(payment.quotes.map((q) => q.coin))];
+  const ended = coinsIssued.length === 0
+    ? !windowOpen
+    : coinsIssued.every((coin) => {
+        const end = expiresAt.getTime() + COIN[coin].slackSeconds * 1000;
+        return now.getTime() > end && (tips[coin]?.scannedThrough.getTime() ?? 0) >= end;
+      });
+  const undecided = standing.some((t) => inTime(t) && (isContested(t) || t.values.length === 0));
+
+  const goal = ((): PaymentStatus => {
+    switch (payment.status) {
+      case 'completed':
+        return 'completed';
+      case 'expired':
+      case 'failed':
+      case 'cancelled':
+        if (!covered) return payment.status;
+        return confirmed && holdReason === null ? 'completed' : 'processing';
+      case 'pending':
+        if (decided.cancelled && !covered) return 'cancelled';
+        if (covered) return confirmed && holdReason === null ? 'completed' : 'processing';
+        if (!ended || undecided) return 'pending';
+        return real.some(inTime) ? 'failed' : 'expired';
+      case 'processing':
+        if (covered) return confirmed && holdReason === null ? 'completed' : 'processing';
+        if (open && windowOpen) return 'pending';
+        return undecided ? 'processing' : 'failed';
+    }
+  })();
+  const steps: Step[] = [];
+  if (goal !== payment.status) {
+    if (goal === 'completed' && payment.status !== 'processing') steps.push(move(payment.status, 'processing'), move('processing', 'completed'));
+    else steps.push(move(payment.status, goal));
+  }
+
+  // What is unusual
+  const overE8 = receivedE8 - targetE8;
+  const overpaid = covered && overE8 * 100n > targetE8;
+  const held = alive.filter((t) => !counted.includes(t) && !decided.settledRefs.has(t.ref));
+  const found: Record<Exception, boolean> = {
+    reorged: real.some((t) => t.unminedSince !== null && !t.block &&
+      ((t.conflict?.height ?? null) !== null || now.getTime() - t.unminedSince.getTime() >= REORGED_AFTER_MS)),
+    replaced: !covered && goal !== 'completed' && real.some((t) => !t.block && t.conflict !== null),
+    paid_after_cancel: goal === 'cancelled' || !open ? held.some((t) => goal === 'cancelled' || seenAt(payment, t) > decided.closedAt!) : false,
+    late: open && goal !== 'pending' && goal !== 'cancelled' && held.some((t) => !inTime(t)),
+    underpaid: !covered && receivedE8 > 0n && (goal === 'pending' || goal === 'failed'),
+    overpaid,
+  };
+  const exceptions = EXCEPTIONS.filter((name) => found[name]);
+
+  // Both clocks move once, from the first partial payment
+  const partial = goal === 'pending' && !payment.extendedUntil && !covered ? counted.find((t) => worth(t) > 0n) : undefined;
+  const extendUntil = partial ? latest(expiresAt, addMs(partial.firstSeenAt, EXTENSION_MS)) : null;
+
+  // What is shown
+  const coin = counted[0]?.coin ?? payment.quotes.at(-1)?.coin ?? fixed?.coin ?? null;
+  const quote = payment.quotes.findLast((q) => q.coin === coin) ?? null;
+  const amountUnits = coin === null ? null : fixed?.coin === coin ? fixed.units : (quote?.units ?? null);
+  const receivedUnits = counted.reduce((total, t) => (t.coin === coin ? total + t.units : total), 0n);
+  const main = counted.find((t) => t.coin === coin);
+  const wanted = main
+    ? requirement(payment, main, receivedCents, tips[main.coin])
+    : coin === null ? null : requirement(payment, shape(coin), receivedCents, tips[coin]);
+  const least = counted.reduce<number | null>((low, t) => {
+    const count = confirmationsOf(t, tips[t.coin]);
+    return low === null || count < low ? count : low;
+  }, null);
+  const completedAt = payment.completedAt ?? (goal === 'completed' ? now : null);
+  return {
+    steps,
+    status: goal,
+    exceptions,
+    exception: exceptions[0] ?? null,
+    expiresAt,
+    quoteExpiresAt: quote && earliest(lockEnd(payment, quote), expiresAt),
+    extendUntil,
+    coin,
+    amountUnits,
+    receivedUnits,
+    receivedUsdE8: receivedE8,
+    remainingUnits: covered || coin === null || amountUnits === null ? 0n : remaining({ payment, coin, quote, amountUnits, restE8: targetE8 - receivedE8 }),
+    overpaidUnits: overpaid && amountUnits !== null && receivedUnits > amountUnits ? receivedUnits - amountUnits : 0n,
+    transactionHash: main?.txid ?? null,
+    confirmations: least ?? 0,
+    confirmationsRequired: wanted === null || wanted.rule !== 'confirmations' ? null : Math.max(1, wanted.confirmations),
+    completionRule: wanted?.rule ?? 'confirmations',
+    completedAt,
+    holdReason: goal === 'processing' ? holdReason : null,
+    nextDueAt: nextDue({ status: goal, ended, expiresAt, coinsIssued, real, now }),
+  };
+}
+
+/** A transfer of no size, to ask what a coin would need. */
+const shape = (coin: Coin): Transfer => ({
+  coin, ref: '', txid: null, address: '', units: 0n, kind: 'output', firstSeenAt: new Date(0), values: [], block: null, lock: null,
+  absentSince: null, conflict: null, unminedSince: null,
+});
+
+/** Worth of the smallest shown place, so that rounding alone never makes a payment short. */
+function crumb(payment: PaymentFacts, coin: Coin | null): bigint {
+  if (coin === null) return 0n;
+  if (payment.fixed?.coin === coin) return divideCeil(centsToE8(payment.targetUsdCents) * shownUnit(coin), payment.fixed.units);
+  const rate = payment.quotes.findLast((q) => q.coin === coin)?.rateE8;
+  return rate ? divideCeil(rate * shownUnit(coin), 10n ** BigInt(COIN[coin].decimals)) : 0n;
+}
+
+/** How much may be missing: a share of the target, capped, but at least one shown place. */
+function tolerance({ targetUsdCents, rules }: PaymentFacts, crumbE8: bigint): bigint {
+  const share = (centsToE8(targetUsdCents) * BigInt(rules.toleranceBasisPoints)) / 10_000n;
+  const cap = centsToE8(rules.toleranceCapUsdCents);
+  const least = share < cap ? share : cap;
+  return least > crumbE8 ? least : crumbE8;
+}
+
+/** What is still wanted in the shown coin, rounded up to a shown place. */
+function remaining({ payment, coin, quote, amountUnits, restE8 }: {
+  payment: PaymentFacts; coin: Coin; quote: Quote | null; amountUnits: bigint; restE8: bigint;
+}): bigint {
+  const targetE8 = centsToE8(payment.targetUsdCents);
+  if (restE8 >= targetE8) return amountUnits;
+  const units = quote?.rateE8
+    ? divideCeil(restE8 * 10n ** BigInt(COIN[coin].decimals), quote.rateE8)
+    : divideCeil(restE8 * amountUnits, targetE8);
+  const step = shownUnit(coin);
+  return divideCeil(units, step) * step;
+}
+
+function nextDue({ status, ended, expiresAt, coinsIssued, real, now }: {
+  status: PaymentStatus; ended: boolean; expiresAt: Date; coinsIssued: readonly Coin[]; real: readonly Transfer[]; now: Date;
+}): Date | null {
+  const due: Date[] = [];
+  if (status === 'pending' && !ended) {
+    const slackMs = Math.max(0, ...coinsIssued.map((coin) => COIN[coin].slackSeconds * 1000));
+    due.push(addMs(expiresAt, slackMs + 1));
+  }
+  for (const t of real) {
+    if (t.block) continue;
+    if (t.absentSince && !isFinal(status)) due.push(addMs(t.absentSince, GONE_AFTER_MS));
+    if (t.unminedSince) due.push(addMs(t.unminedSince, REORGED_AFTER_MS));
+  }
+  // What should have happened by now waits for the follower: asked again soon while the payment is open, else left to new facts.
+  const ahead = due.filter((at) => at > now);
+  if (ahead.length < due.length && !isFinal(status)) ahead.push(addMs(now, RECHECK_MS));
+  return ahead.length === 0 ? null : earliest(...ahead);
+}
+
+const GRADE: Readonly<Record<CompletionRule, number>> = {
+  confirmations: 0, instantsend: 1, instantsend_or_chainlock: 2, chainlock: 3, safe: 1, finalized: 2,
+};
+
+/**
+ * The confirmation tiers a new payment gets: the table, raised by the merchant (lower wishes are ignored), or the operator's
+ * override, which alone may go lower and whose numbers replace locks and tags.
+ */
+export function mergeConfirmations(
+  table: readonly ConfirmationTier[],
+  merchant: readonly ConfirmationTier[] | null,
+  operator: readonly ConfirmationTier[] | null,
+): readonly ConfirmationTier[] {
+  const base = operator ?? table;
+  if (!merchant || merchant.length === 0) return base;
+  const bounds = [...new Set([...base, ...merchant].map((t) => t.belowUsdCents))].toSorted((a, b) => (a === null ? 1 : b === null ? -1 : a < b ? -1 : 1));
+  const at = (tiers: readonly ConfirmationTier[], bound: bigint | null) =>
+    tiers.find((t) => t.belowUsdCents === null || (bound !== null && bound <= t.belowUsdCents)) ?? tiers.at(-1)!;
+  return bounds.map((bound) => {
+    const low = at(base, bound);
+    const wish = at(merchant, bound);
+    const raised = wish.rule === low.rule ? wish.confirmations > low.confirmations : GRADE[wish.rule] > GRADE[low.rule];
+    return { ...(raised ? { ...wish, confirmations: Math.max(wish.confirmations, low.confirmations) } : low), belowUsdCents: bound };
+  });
+}
+
+/** Reads `1`, or `100:1,1000:2,*:6` (below 100 USD one, below 1000 two, else six). Errors: says what is wrong. */
+export function parseConfirmations(text: string): readonly ConfirmationTier[] {
+  const tier = (below: bigint | null, count: string): ConfirmationTier => {
+    if (!/^[1-9]\d{0,3}$/.test(count)) throw new Error('needs whole numbers of confirmations from 1 up');
+    return { belowUsdCents: below, confirmations: Number(count), rule: 'confirmations' };
+  };
+  const parts = text.split(',').map((part) => part.trim());
+  if (parts.length === 1 && !parts[0]!.includes(':')) return [tier(null, parts[0]!)];
+  const tiers = parts.map((part) => {
+    const [bound = '', count = ''] = part.split(':');
+    if (bound !== '*' && !/^[1-9]\d{0,9}$/.test(bound)) throw new Error('must look like 1, or 100:1,1000:2,*:6');
+    return tier(bound === '*' ? null : BigInt(bound) * 100n, count);
+  });
+  const bounds = tiers.map((t) => t.belowUsdCents);
+  if (bounds.at(-1) !== null || bounds.slice(0, -1).some((b, i) => b === null || (i > 0 && b <= bounds[i - 1]!))) {
+    throw new Error('needs rising bounds and *:N as the last part');
+  }
+  return tiers;
+}
