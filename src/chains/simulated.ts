@@ -1,0 +1,100 @@
+/** The simulated chain of a test payment: a pure function of what was started, when, and the test clock. */
+import { sha256 } from '@noble/hashes/sha2.js';
+import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
+import { addMs, MINUTE_MS } from '../core/clock.ts';
+import { COIN, type Coin } from '../core/coin.ts';
+import { shownUnit } from '../core/money.ts';
+import type { Tip, Transfer } from '../core/payment.ts';
+
+export const SCENARIOS = ['success', 'slow', 'failed', 'underpaid', 'overpaid', 'late', 'reorg', 'replaced', 'expired'] as const;
+export type Scenario = (typeof SCENARIOS)[number];
+
+export type Observation = {
+  /** Facts as the follower would have recorded them by `now`; `values` are not the chain's business. */
+  transfers: readonly Omit<Transfer, 'values'>[];
+  tip: Pick<Tip, 'height' | 'hash' | 'safeHeight' | 'finalizedHeight' | 'chainlockHeight'>;
+  /** The next instant at which something more can be seen; null: nothing more will happen. */
+  wakeAt: Date | null;
+  /** The scenario needs the payment's window to be over by now. */
+  endWindow: boolean;
+};
+
+/** Height at which simulated payments are mined. */
+const HEIGHT = 1_000;
+/** Confirmations that satisfy every rule at once. */
+const DEEP = 1_000;
+/** Steps within a scenario, after its start: seen, then what follows. All end within two seconds. */
+const STEP_MS = 500;
+const SLOW_MS = 10 * MINUTE_MS;
+
+/**
+ * What the simulated chain shows at `now`. Ids derive from the payment, so every process sees the same chain.
+ * `units` is the full amount asked for when the scenario started.
+ */
+export function simulate({ paymentId, coin, scenario, units, startedAt, now }: {
+  paymentId: string; coin: Coin; scenario: string; units: bigint; startedAt: Date; windowEndsAt: Date; now: Date;
+}): Observation {
+  const elapsed = now.getTime() - startedAt.getTime();
+  const hash = (what: string) => bytesToHex(sha256(utf8ToBytes(`florin simulated ${paymentId} ${what}`)));
+  const address = `test_${coin.toLowerCase()}_${scenario}`;
+  // The late scenario first ends the window; its transfer comes a step after the start, past the end.
+  const seen = (txid: string, share: { of: bigint; by: bigint }, more: Partial<Transfer> = {}): Omit<Transfer, 'values'> => {
+    const step = shownUnit(coin);
+    const amount = ((units * share.of) / share.by / step) * step;
+    return {
+      coin, ref: coin === 'ETH' ? `${txid}:tx` : `${txid}:0`, txid, address, units: amount > COIN[coin].dustUnits ? amount : COIN[coin].dustUnits + step,
+      kind: coin === 'ETH' ? 'direct' : 'output', firstSeenAt: startedAt, block: null, lock: null, absentSince: null, conflict: null,
+      unminedSince: null, ...more,
+    };
+  };
+  const full = { of: 1n, by: 1n };
+  const half = { of: 1n, by: 2n };
+  const mined = { height: HEIGHT, hash: hash('block'), time: addMs(startedAt, STEP_MS) };
+  const at = (ms: number) => (elapsed < ms ? addMs(startedAt, ms) : null);
+  const chain = (transfers: Observation['transfers'], { deep = false, wakeAt = null, endWindow = false }: { deep?: boolean; wakeAt?: Date | null; endWindow?: boolean } = {}): Observation => {
+    const height = deep ? HEIGHT + DEEP : HEIGHT;
+    return {
+      transfers, wakeAt, endWindow,
+      tip: {
+        height, hash: hash(`tip ${height}`), safeHeight: deep ? height : 0, finalizedHeight: deep ? height : 0, chainlockHeight: deep ? height : 0,
+      },
+    };
+  };
+  const confirmedLater = (share: { of: bigint; by: bigint }, afterMs: number): Observation =>
+    elapsed < afterMs
+      ? chain([seen(hash('tx'), share)], { wakeAt: at(afterMs) })
+      : chain([seen(hash('tx'), share, { block: { ...mined, time: addMs(startedAt, afterMs) } })], { deep: true });
+
+  switch (scenario as Scenario) {
+    case 'success':
+      return confirmedLater(full, STEP_MS);
+    case 'slow':
+      return confirmedLater(full, SLOW_MS);
+    case 'overpaid':
+      return confirmedLater({ of: 3n, by: 2n }, STEP_MS);
+    case 'underpaid':
+      return confirmedLater(half, STEP_MS);
+    case 'failed':
+      return { ...confirmedLater(half, STEP_MS), endWindow: elapsed >= STEP_MS };
+    case 'expired':
+      return chain([], { endWindow: true });
+    case 'late':
+      return elapsed < STEP_MS
+        ? chain([], { wakeAt: at(STEP_MS), endWindow: true })
+        : chain([seen(hash('tx'), full, { firstSeenAt: addMs(startedAt, Math.max(STEP_MS, LATE_MS)), block: { ...mined, time: addMs(startedAt, LATE_MS) } })], { deep: true });
+    case 'replaced':
+      return elapsed < STEP_MS
+        ? chain([seen(hash('tx'), full)], { wakeAt: at(STEP_MS) })
+        : chain([seen(hash('tx'), full, { conflict: { txid: hash('replacement'), height: HEIGHT, seenAt: addMs(startedAt, STEP_MS) } })]);
+    case 'reorg':
+      // Mined, orphaned, mined again in another block and confirmed.
+      if (elapsed < STEP_MS) return chain([seen(hash('tx'), full)], { wakeAt: at(STEP_MS) });
+      if (elapsed < 2 * STEP_MS) return chain([seen(hash('tx'), full, { block: { ...mined, hash: hash('orphan') } })], { wakeAt: at(2 * STEP_MS) });
+      if (elapsed < 3 * STEP_MS) return chain([seen(hash('tx'), full, { unminedSince: addMs(startedAt, 2 * STEP_MS) })], { wakeAt: at(3 * STEP_MS) });
+      return chain([seen(hash('tx'), full, { block: { ...mined, time: addMs(startedAt, 3 * STEP_MS) } })], { deep: true });
+    default:
+      return chain([]);
+  }
+}
+/** A late transfer is first seen this long after the start: past any window that was ended by the scenario. */
+const LATE_MS = 2 * MINUTE_MS;

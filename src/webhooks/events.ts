@@ -1,0 +1,70 @@
+/** The outbox: events and their deliveries are written in the transaction of the transition they report. */
+import { EVENT_TYPES, type EventType } from '../core/event.ts';
+import type { Mode } from '../core/coin.ts';
+import { Problem } from '../core/problem.ts';
+import type { Context } from '../context.ts';
+import type { Tx } from '../db/db.ts';
+
+export type NewEvent = {
+  id: string; merchantId: string; mode: Mode; paymentId: string; type: EventType; sequence: bigint;
+  /** The exact bytes that every delivery carries. */
+  body: Uint8Array;
+  createdAt: Date;
+};
+
+/** Records events and one delivery for each enabled endpoint that wants the type, in one statement, and wakes the worker when there are any. */
+export async function recordEvents(_ctx: Context, tx: Tx, events: readonly NewEvent[]): Promise<void> {
+  if (events.length === 0) return;
+  const column = <T>(of: (event: NewEvent) => T): T[] => events.map(of);
+  const [row] = await tx<{ deliveries: number }[]>`
+    with input as (
+      select * from unnest(${column((e) => e.id)}::text[], ${column((e) => e.merchantId)}::text[], ${column((e) => e.mode)}::text[],
+        ${column((e) => e.paymentId)}::text[], ${column((e) => e.type)}::text[], ${column((e) => e.sequence)}::bigint[],
+        ${column((e) => Buffer.from(e.body))}::bytea[], ${column((e) => e.createdAt)}::timestamptz[])
+        as i (id, merchant_id, mode, payment_id, type, sequence, body, created_at)
+    ), recorded as (
+      insert into events (id, merchant_id, mode, payment_id, type, sequence, body, created_at) select * from input
+    ), queued as (
+      insert into deliveries (event_id, endpoint_id, merchant_id, mode, payment_id, sequence, due_at)
+      select i.id, e.id, i.merchant_id, i.mode, i.payment_id, i.sequence, clock_timestamp()
+      from input i join endpoints e on e.merchant_id = i.merchant_id and e.mode = i.mode and e.state = 'enabled'
+        and (i.type = any(e.events) or ('*' = any(e.events) and i.type = any(${EVENT_TYPES as unknown as string[]}::text[])))
+      returning 1
+    )
+    select count(*)::int as deliveries from queued`;
+  if (row!.deliveries > 0) await tx`select pg_notify('deliveries', '')`;
+}
+
+export type EventItem = { id: string; type: string; body: Uint8Array; createdAt: Date };
+
+/**
+ * Events of a merchant, newest first, ordered by (xid, feed) and read only below the oldest running transaction, so that
+ * a reader that follows the cursor never skips one. Errors: cursor_invalid.
+ */
+export async function listEvents(
+  ctx: Context,
+  { merchantId, mode, limit, startingAfter, type, paymentId }: {
+    merchantId: string; mode: Mode; limit: number; startingAfter: string | null; type: string | null; paymentId: string | null;
+  },
+): Promise<{ items: EventItem[]; hasMore: boolean }> {
+  const { sql } = ctx.db;
+  if (startingAfter !== null) {
+    const [known] = await sql`select 1 from events where id = ${startingAfter} and merchant_id = ${merchantId} and mode = ${mode}`;
+    if (!known) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
+  }
+  const rows = await sql<EventItem[]>`
+    select id, type, body, created_at as "createdAt" from events
+    where merchant_id = ${merchantId} and mode = ${mode} and xid < pg_snapshot_xmin(pg_current_snapshot())
+      ${type ? sql`and type = ${type}` : sql``} ${paymentId ? sql`and payment_id = ${paymentId}` : sql``}
+      ${startingAfter ? sql`and (xid, feed) < (select xid, feed from events where id = ${startingAfter})` : sql``}
+    order by xid desc, feed desc limit ${limit + 1}`;
+  return { items: rows.slice(0, limit), hasMore: rows.length > limit };
+}
+
+/** One event. Errors: event_not_found. */
+export async function getEvent(ctx: Context, { merchantId, mode, eventId }: { merchantId: string; mode: Mode; eventId: string }): Promise<EventItem> {
+  const [row] = await ctx.db.sql<EventItem[]>`
+    select id, type, body, created_at as "createdAt" from events where id = ${eventId} and merchant_id = ${merchantId} and mode = ${mode}`;
+  if (!row) throw new Problem('event_not_found', { id: eventId });
+  return row;
+}
