@@ -1,8 +1,8 @@
 /** The one way out: time and size limits, no redirects, and for URLs that merchants gave, public addresses only. */
-import { lookup as systemLookup, type LookupAddress } from 'node:dns';
+import { lookup as systemLookup } from 'node:dns';
 import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
-import { BlockList, isIP } from 'node:net';
+import { BlockList, isIP, type LookupFunction } from 'node:net';
 import type { Log } from './log.ts';
 
 export type OutgoingReply = { status: number; headers: Record<string, string>; body: Uint8Array };
@@ -119,8 +119,8 @@ export function createOutgoing({ allow, log, ca, resolve = systemResolve }: { al
         agent: pinned ? false : secure ? agents.https : agents.http,
         ...(pinned && ca && { ca }),
         ...(pinned && {
-          lookup: (_host: string, options: { all?: boolean }, done: (error: null, address: string | LookupAddress[], family?: number) => void) =>
-            options.all ? done(null, [pinned]) : done(null, pinned.address, pinned.family),
+          lookup: ((_host, options, done) =>
+            options.all ? done(null, [pinned]) : done(null, pinned.address, pinned.family)) satisfies LookupFunction,
         }),
       });
       outgoing.on('error', fail);
