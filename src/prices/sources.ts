@@ -42,7 +42,7 @@ const coinbase = (host: string): Source => ({
     const found = await Promise.allSettled(COINS.map(async (coin): Promise<Observed | null> => {
       const stats = record(await getJson(outgoing, `${host}/products/${coin}-USD/stats`));
       const priceE8 = priceOf(stats.last);
-      return priceE8 && { coin, priceE8, change24hBasisPoints: changeOf(priceE8, priceOf(stats.open)) };
+      return priceE8 === null ? null : { coin, priceE8, change24hBasisPoints: changeOf(priceE8, priceOf(stats.open)) };
     }));
     const seen = found.flatMap((f) => (f.status === 'fulfilled' && f.value ? [f.value] : []));
     // A coin that is not listed here is no fault; nothing at all is one.

@@ -1,0 +1,111 @@
+/** Strict JSON (RFC 8259) with one meaning: no duplicate keys, no depth without end, no text that cannot be stored; numbers keep their source text. */
+import { Problem } from '../core/problem.ts';
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+export type ParsedBody = {
+  value: Json;
+  /** Source text of each number by path, such as `items[2].unit_price`. */
+  numbers: ReadonlyMap<string, string>;
+};
+const MAX_DEPTH = 20;
+const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const STRING = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
+const SPACE = /[ \t\n\r]*/y;
+
+/** Parses a body; errors: invalid_json, or parameter_invalid for text that the database cannot keep. */
+export function parseJson(text: string): ParsedBody {
+  const numbers = new Map<string, string>();
+  let at = 0;
+  const fail = (reason: string): never => {
+    throw new Problem('invalid_json', { reason });
+  };
+  const skip = () => {
+    SPACE.lastIndex = at;
+    SPACE.exec(text);
+    at = SPACE.lastIndex;
+  };
+  const readString = (path: string): string => {
+    STRING.lastIndex = at;
+    const match = STRING.exec(text);
+    if (!match) return fail(`a string that starts at character ${at} does not end properly`);
+    at = STRING.lastIndex;
+    const value = JSON.parse(match[0]) as string;
+    if (value.includes('\u0000') || !value.isWellFormed()) {
+      throw new Problem('parameter_invalid', { reason: 'it contains characters that cannot be stored (U+0000 or half of a surrogate pair)' }, { param: path || null });
+    }
+    return value;
+  };
+  const readValue = (path: string, depth: number): Json => {
+    if (depth > MAX_DEPTH) return fail(`it is nested deeper than ${MAX_DEPTH}`);
+    skip();
+    const start = text[at];
+    if (start === '{') {
+      at++;
+      // Without a prototype: keys are data, `__proto__` too.
+      const object: { [key: string]: Json } = Object.create(null);
+      skip();
+      if (text[at] === '}') {
+        at++;
+        return object;
+      }
+      for (;;) {
+        skip();
+        const key = readString(path);
+        if (key in object) return fail(`the key "${key.slice(0, 40)}" stands twice`);
+        if (key === '__proto__') return fail('the key "__proto__" is not allowed');
+        skip();
+        if (text[at++] !== ':') return fail(`a colon is missing after the key "${key.slice(0, 40)}"`);
+        object[key] = readValue(path === '' ? key : `${path}.${key}`, depth + 1);
+        skip();
+        const next = text[at++];
+        if (next === '}') return object;
+        if (next !== ',') return fail(`a comma or } is missing at character ${at - 1}`);
+      }
+    }
+    if (start === '[') {
+      at++;
+      const array: Json[] = [];
+      skip();
+      if (text[at] === ']') {
+        at++;
+        return array;
+      }
+      for (;;) {
+        array.push(readValue(`${path}[${array.length}]`, depth + 1));
+        skip();
+        const next = text[at++];
+        if (next === ']') return array;
+        if (next !== ',') return fail(`a comma or ] is missing at character ${at - 1}`);
+      }
+    }
+    if (start === '"') return readString(path);
+    for (const [word, value] of [['true', true], ['false', false], ['null', null]] as const) {
+      if (text.startsWith(word, at)) {
+        at += word.length;
+        return value;
+      }
+    }
+    NUMBER.lastIndex = at;
+    const match = NUMBER.exec(text);
+    if (!match) return fail(at >= text.length ? 'it ends too early' : `character ${at} is unexpected`);
+    at = NUMBER.lastIndex;
+    numbers.set(path, match[0]);
+    return Number(match[0]);
+  };
+  const value = readValue('', 0);
+  skip();
+  if (at < text.length) fail(`something follows after its end at character ${at}`);
+  return { value, numbers };
+}
+
+/** One text for all spellings of a body: sorted keys, numbers as written. */
+export function canonicalJson({ value, numbers }: ParsedBody): string {
+  const write = (item: Json, path: string): string => {
+    if (Array.isArray(item)) return `[${item.map((entry, i) => write(entry, `${path}[${i}]`)).join(',')}]`;
+    if (typeof item === 'object' && item !== null) {
+      return `{${Object.keys(item).sort().map((key) => `${JSON.stringify(key)}:${write(item[key]!, path === '' ? key : `${path}.${key}`)}`).join(',')}}`;
+    }
+    return typeof item === 'number' ? numbers.get(path)! : JSON.stringify(item);
+  };
+  return write(value, '');
+}

@@ -1,0 +1,114 @@
+/** Reads what schemas cannot say: amounts from their source text, URLs, metadata, test identifiers, query parameters. */
+import { COINS, type Coin, isCoin, type Mode } from '../core/coin.ts';
+import { MAX_USD_CENTS, parseDecimal } from '../core/money.ts';
+import { Problem } from '../core/problem.ts';
+import { metadataFault, SCENARIOS } from '../payments/payments.ts';
+import type { ParsedBody } from './json.ts';
+
+/** The text of an amount given as number or text, at a path of the body. */
+function amountText({ numbers }: ParsedBody, path: string, given: unknown): string {
+  return typeof given === 'number' ? numbers.get(path)! : String(given);
+}
+
+/** USD in cents: a plain decimal with at most two places, at most 1,000,000.00, above zero unless `zero`. */
+export function readUsd(body: ParsedBody, path: string, given: unknown, { zero = false }: { zero?: boolean } = {}): bigint {
+  const text = amountText(body, path, given);
+  const cents = parseDecimal(text, 2);
+  if (cents === null) {
+    if (/^(0|[1-9]\d*)\.\d{3,}$/.test(text)) throw new Problem('amount_precision', { decimals: 2 }, { param: path });
+    if (/^-/.test(text)) throw new Problem('amount_invalid', {}, { param: path });
+    throw new Problem('parameter_invalid', { reason: 'a plain decimal such as 25.50 is expected' }, { param: path });
+  }
+  if (cents === 0n && !zero) throw new Problem('amount_invalid', {}, { param: path });
+  if (cents > MAX_USD_CENTS) throw new Problem('amount_too_large', { maximum: '1000000.00' }, { param: path });
+  return cents;
+}
+
+/** Coin units from a decimal with at most eight places (ETH 18), above zero. */
+export function readUnits(body: ParsedBody, path: string, given: unknown, decimals: number): bigint {
+  const text = amountText(body, path, given);
+  const units = parseDecimal(text, decimals);
+  if (units === null) {
+    if (/^(0|[1-9]\d*)\.\d+$/.test(text)) throw new Problem('amount_precision', { decimals }, { param: path });
+    if (/^-/.test(text)) throw new Problem('amount_invalid', {}, { param: path });
+    throw new Problem('parameter_invalid', { reason: 'a plain decimal is expected' }, { param: path });
+  }
+  if (units === 0n) throw new Problem('amount_invalid', {}, { param: path });
+  return units;
+}
+
+/** An absolute URL to return to: https, in test mode also http on loopback; nothing that two parsers may read differently. */
+export function readReturnUrl(text: string, mode: Mode, param = 'return_url'): string {
+  const schemes = mode === 'live' ? 'https' : 'http or https';
+  const bad = (reason: string) => new Problem('url_invalid', { schemes, reason }, { param });
+  if (/[\s\\\u0000-\u001f\u007f]/.test(text)) throw bad('it contains blanks, backslashes or control characters');
+  if (!/^https?:\/\/[^/]/i.test(text) || !URL.canParse(text)) throw bad('it is not one');
+  const url = new URL(text);
+  if (url.username !== '' || url.password !== '' || text.split('/')[2]!.includes('@')) throw bad('it must not carry a user name');
+  if (url.hostname.endsWith('.')) throw bad('its host ends with a dot');
+  // Against look-alike letters: what the payer is shown must be what was written.
+  if (!/^[\x21-\x7e]+$/.test(text.split('/')[2]!)) throw bad('its host must be written in ASCII (punycode)');
+  if (mode === 'live' && url.protocol !== 'https:') throw bad('live payments need https');
+  return text;
+}
+
+/** Metadata of a creation; refused with a public key. */
+export function readMetadata(given: Readonly<Record<string, string>> | undefined, kind: 'secret' | 'public'): Record<string, string> {
+  if (given === undefined) return {};
+  if (kind === 'public') throw new Problem('metadata_invalid', { reason: 'public keys cannot set metadata' }, { param: 'metadata' });
+  checkMetadataKeys(given);
+  const reason = metadataFault(given);
+  if (reason) throw new Problem('metadata_invalid', { reason }, { param: 'metadata' });
+  return { ...given };
+}
+export function checkMetadataKeys(given: Readonly<Record<string, unknown>>): void {
+  for (const key of Object.keys(given)) {
+    if (key.length < 1 || key.length > 40 || /[[\]\u0000-\u001f\u007f]/.test(key)) {
+      throw new Problem('metadata_invalid', { reason: 'keys have 1 to 40 characters without brackets and control characters' }, { param: `metadata.${key.slice(0, 40)}` });
+    }
+  }
+}
+
+/** `test_btc_success` and its kin, in test mode only. */
+export function readScenario(text: string | undefined, mode: Mode): { coin: Coin; name: string } | null {
+  if (text === undefined) return null;
+  if (mode === 'live') throw new Problem('test_identifier_in_live', {}, { param: 'payment_address' });
+  const match = /^test_(btc|eth|ltc|dash|doge)_([a-z]+)$/.exec(text);
+  if (!match || !SCENARIOS.some((name) => name === match[2])) {
+    throw new Problem('parameter_invalid', { reason: `test_<coin>_<scenario> is expected, the scenario one of ${SCENARIOS.join(', ')}` }, { param: 'payment_address' });
+  }
+  return { coin: match[1]!.toUpperCase() as Coin, name: match[2]! };
+}
+
+export type Query = Readonly<Record<string, unknown>>;
+/** A query parameter that stands at most once. */
+export function readQuery(query: Query, name: string): string | null {
+  const value = query[name];
+  if (value === undefined) return null;
+  if (typeof value !== 'string') throw new Problem('parameter_invalid', { reason: 'it is given more than once' }, { param: name });
+  if (value.includes('\u0000') || !value.isWellFormed()) throw new Problem('parameter_invalid', { reason: 'it contains characters that cannot be used' }, { param: name });
+  return value;
+}
+export function readLimit(query: Query): number {
+  const text = readQuery(query, 'limit');
+  if (text === null) return 10;
+  if (!/^[1-9]\d{0,2}$/.test(text) || Number(text) > 100) throw new Problem('parameter_invalid', { reason: 'a whole number from 1 to 100 is expected' }, { param: 'limit' });
+  return Number(text);
+}
+/** A coin code in a query, required; upper or lower case. */
+export function readCoin(query: Query): Coin {
+  const text = readQuery(query, 'currency');
+  if (text === null || text === '') throw new Problem('parameter_missing', {}, { param: 'currency' });
+  const coin = text.toUpperCase();
+  if (!isCoin(coin)) throw new Problem('currency_unknown', {}, { param: 'currency' });
+  return coin;
+}
+export function readCoins(query: Query): Coin[] {
+  const text = readQuery(query, 'currencies');
+  if (text === null) return [...COINS];
+  return [...new Set(text.split(',').map((part): Coin => {
+    const coin = part.trim().toUpperCase();
+    if (!isCoin(coin)) throw new Problem('currency_unknown', {}, { param: 'currencies' });
+    return coin;
+  }))];
+}
