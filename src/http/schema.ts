@@ -1,13 +1,13 @@
 /** TypeBox schemas: the one source of validation, types and the OpenAPI document. */
-import Type, { type Static, type TSchema } from 'typebox';
+import Type, { type Static, type TSchema, type TSchemaOptions } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { COINS } from '../core/coin.ts';
 import { PAYMENT_STATUSES } from '../core/payment.ts';
 import { PROBLEM_TYPES, Problem } from '../core/problem.ts';
 import type { ParsedBody } from './json.ts';
 
-const literals = <T extends readonly string[]>(values: T, options: object = {}) => Type.Union(values.map((value) => Type.Literal(value)), options);
-const Nullable = (schema: TSchema, options: object = {}) => Type.Union([schema, Type.Null()], options);
+const literals = <T extends readonly string[]>(values: T, options: TSchemaOptions = {}) => Type.Union(values.map((value) => Type.Literal(value)), options);
+const Nullable = (schema: TSchema, options: TSchemaOptions = {}) => Type.Union([schema, Type.Null()], options);
 
 /** A decimal as number or text; its bounds are checked on the source text. */
 const Amount = (description: string) => Type.Union([Type.Number(), Type.String()], { description, examples: [25.5] });

@@ -1,0 +1,125 @@
+/** What every API request passes: HTTPS, key, permission, limit; and the claim of its Idempotency-Key. */
+import { createHash } from 'node:crypto';
+import { BlockList, isIP } from 'node:net';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { RateLimiterMemory, type RateLimiterRes } from 'rate-limiter-flexible';
+import { UNLIMITED } from '../core/plan.ts';
+import { Problem } from '../core/problem.ts';
+import type { Context } from '../context.ts';
+import { findKey, type KeyOwner } from '../merchants/keys.ts';
+import type { IdempotencyClaim } from '../payments/view.ts';
+import { canonicalJson, type ParsedBody } from './json.ts';
+
+/** Who may call: a secret key, any key, or a secret key of test mode. */
+export type Access = 'secret' | 'any' | 'secret_test';
+
+const WINDOW_SECONDS = 60;
+/** Replies without a valid key show this bucket, by address. */
+const ANONYMOUS_PER_MINUTE = 300;
+/** A public key stands in shops' pages: its creates are limited by address too. */
+const PUBLIC_PER_MINUTE_PER_IP = 10;
+
+export type Gate = {
+  /** The caller's address and whether the request came over TLS, through trusted proxies. */
+  client(request: FastifyRequest): { ip: string; secure: boolean };
+  /** Lets a request through or throws the problem; rate limit headers are set either way. */
+  enter(request: FastifyRequest, reply: FastifyReply, access: Access): Promise<KeyOwner>;
+  /** Sets the rate limit headers of a caller without a key (unknown route, preflight). */
+  anonymous(request: FastifyRequest, reply: FastifyReply): Promise<void>;
+};
+
+export function createGate(ctx: Context, { trustedProxies }: { trustedProxies: readonly string[] }): Gate {
+  const proxies = new BlockList();
+  for (const entry of trustedProxies) {
+    const [network, bits] = entry.split('/');
+    const family = isIP(network!) === 6 ? 'ipv6' : 'ipv4';
+    proxies.addSubnet(network!, bits === undefined ? (family === 'ipv4' ? 32 : 128) : Number(bits), family);
+  }
+  const isProxy = (ip: string) => isIP(ip) !== 0 && proxies.check(ip, isIP(ip) === 6 ? 'ipv6' : 'ipv4');
+  const limiters = new Map<number, RateLimiterMemory>();
+  const limiterOf = (points: number): RateLimiterMemory => {
+    let limiter = limiters.get(points);
+    if (!limiter) limiters.set(points, (limiter = new RateLimiterMemory({ points, duration: WINDOW_SECONDS })));
+    return limiter;
+  };
+
+  const consume = async (reply: FastifyReply, bucket: string, points: number): Promise<void> => {
+    const show = (remaining: number, resetMs: number) => {
+      const seconds = Math.max(1, Math.ceil(resetMs / 1000));
+      reply.raw.setHeader('x-ratelimit-limit', String(points || UNLIMITED));
+      reply.raw.setHeader('x-ratelimit-remaining', String(remaining));
+      reply.raw.setHeader('x-ratelimit-reset', String(Math.ceil((ctx.clock.now().getTime() + resetMs) / 1000)));
+      reply.raw.setHeader('ratelimit-policy', `"default";q=${points || UNLIMITED};w=${WINDOW_SECONDS}`);
+      reply.raw.setHeader('ratelimit', `"default";r=${remaining};t=${seconds}`);
+      return seconds;
+    };
+    if (points === 0) {
+      show(UNLIMITED, WINDOW_SECONDS * 1000);
+      return;
+    }
+    let used: RateLimiterRes;
+    try {
+      used = await limiterOf(points).consume(bucket);
+    } catch (refused) {
+      if (refused instanceof Error) throw refused;
+      const seconds = show(0, (refused as RateLimiterRes).msBeforeNext);
+      throw new Problem('rate_limit_exceeded', { seconds }, { retryAfterSeconds: seconds });
+    }
+    show(used.remainingPoints, used.msBeforeNext);
+  };
+
+  const client: Gate['client'] = (request) => {
+    const peer = (request.socket.remoteAddress ?? '').replace(/^::ffff:/, '');
+    const tls = 'encrypted' in request.socket;
+    if (!isProxy(peer)) return { ip: peer, secure: tls };
+    const hops = String(request.headers['x-forwarded-for'] ?? '').split(',').map((hop) => hop.trim()).filter((hop) => isIP(hop) !== 0);
+    // The last hop that is no proxy of ours is the caller; what stands before it is the caller's own claim.
+    const ip = hops.findLast((hop) => !isProxy(hop)) ?? peer;
+    return { ip, secure: tls || request.headers['x-forwarded-proto'] === 'https' };
+  };
+
+  const httpsOnly = ctx.settings.publicUrl.startsWith('https:');
+  const anonymous: Gate['anonymous'] = (request, reply) => consume(reply, `ip ${client(request).ip}`, ANONYMOUS_PER_MINUTE);
+
+  return {
+    client,
+    anonymous,
+    enter: async (request, reply, access) => {
+      const { ip, secure } = client(request);
+      if (httpsOnly && !secure) {
+        await consume(reply, `ip ${ip}`, ANONYMOUS_PER_MINUTE);
+        throw new Problem('https_required');
+      }
+      const bearer = /^Bearer ([\x21-\x7e]{1,200})$/i.exec(request.headers.authorization ?? '')?.[1];
+      const owner = bearer === undefined ? null : await findKey(ctx, bearer);
+      if (!owner) {
+        await consume(reply, `ip ${ip}`, ANONYMOUS_PER_MINUTE);
+        throw new Problem('invalid_api_key');
+      }
+      const { perMinute } = ctx.settings.plans[owner.plan];
+      if (owner.kind === 'public') {
+        await consume(reply, `public ${owner.merchantId} ${owner.mode}`, perMinute);
+        if (access === 'any') await consume(reply, `public ${owner.keyId} ${ip}`, PUBLIC_PER_MINUTE_PER_IP);
+      } else {
+        await consume(reply, `${owner.merchantId} ${owner.mode}`, perMinute);
+      }
+      if (owner.kind === 'public' && access !== 'any') throw new Problem('secret_key_required');
+      if (access === 'secret_test' && owner.mode !== 'test') throw new Problem('test_key_required');
+      return owner;
+    },
+  };
+}
+
+/** The claim of an Idempotency-Key (draft-ietf-httpapi-idempotency-key-header): quoted or bare, scoped to key kind, merchant, mode and route. */
+export function readClaim(request: FastifyRequest, owner: KeyOwner, route: string, body: ParsedBody): IdempotencyClaim | null {
+  const header = request.headers['idempotency-key'];
+  if (header === undefined) return null;
+  const text = typeof header === 'string' ? header : '';
+  const key = /^"((?:[^"\\]|\\["\\])*)"$/.exec(text)?.[1]?.replace(/\\(["\\])/g, '$1') ?? text;
+  if (!/^[\x20-\x7e]{1,255}$/.test(key)) throw new Problem('idempotency_key_invalid', {}, { param: null });
+  const hash = (value: string) => createHash('sha256').update(value).digest();
+  return {
+    claim: hash(JSON.stringify([owner.kind, owner.merchantId, owner.mode, route, key])),
+    fingerprint: hash(canonicalJson(body)),
+  };
+}

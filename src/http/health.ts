@@ -1,0 +1,52 @@
+/** Alive, ready, and the figures an operator's monitoring reads. */
+import { COINS } from '../core/coin.ts';
+import type { Context } from '../context.ts';
+import { readDeliveryQueue } from '../webhooks/deliver.ts';
+
+export const isAlive = (): object => ({ status: 'ok' });
+
+/** A follower further behind than this many block intervals makes the service not ready. */
+const LAG_BLOCKS = 6;
+
+/** Whether the service can do its work: database, followers, prices of the coins that can be paid. Reasons say what is missing. */
+export async function readReadiness(ctx: Context): Promise<{ ready: boolean; reasons: string[]; followers: object }> {
+  const reasons: string[] = [];
+  const followers: Record<string, object> = {};
+  try {
+    const tips = await ctx.db.sql<{ coin: string; height: bigint; lagSeconds: number; holdReason: string | null }[]>`
+      select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as "lagSeconds", hold_reason as "holdReason" from tips`;
+    for (const coin of COINS.filter((c) => ctx.chains.has(c))) {
+      const tip = tips.find((row) => row.coin === coin);
+      if (!tip) reasons.push(`${coin}: the follower has not begun`);
+      else if (tip.lagSeconds > 30 * LAG_BLOCKS) reasons.push(`${coin}: last scanned ${Math.round(tip.lagSeconds)} s ago`);
+      if (tip?.holdReason) reasons.push(`${coin}: ${tip.holdReason}`);
+      if (tip) followers[coin] = { height: Number(tip.height), lag_seconds: Math.round(tip.lagSeconds) };
+      const price = ctx.prices.quotable(coin);
+      if (!('price' in price)) reasons.push(`${coin}: ${price.reason}`);
+    }
+  } catch {
+    reasons.push('the database does not answer');
+  }
+  return { ready: reasons.length === 0, reasons, followers };
+}
+
+/** Prometheus text format. */
+export async function readMetrics(ctx: Context): Promise<string> {
+  const queue = await readDeliveryQueue(ctx);
+  const [due] = await ctx.db.sql<{ payments: bigint; blocks: bigint }[]>`
+    select (select count(*) from payments where due_at <= clock_timestamp()) as payments, (select count(*) from due_work) as blocks`;
+  const tips = await ctx.db.sql<{ coin: string; height: bigint; lag: number }[]>`
+    select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as lag from tips`;
+  const memory = process.memoryUsage();
+  const lines = [
+    ['florin_deliveries_due', 'gauge', 'Webhook deliveries due now', [['', queue.due]]],
+    ['florin_deliveries_oldest_seconds', 'gauge', 'Age of the oldest due delivery', [['', queue.oldestSeconds]]],
+    ['florin_payments_due', 'gauge', 'Payments due to be settled', [['', Number(due!.payments)]]],
+    ['florin_settle_queue', 'gauge', 'Payments queued by followers', [['', Number(due!.blocks)]]],
+    ['florin_chain_height', 'gauge', 'Height scanned', tips.map((t) => [`{coin="${t.coin}"}`, Number(t.height)])],
+    ['florin_chain_lag_seconds', 'gauge', 'Time since the last complete scan', tips.map((t) => [`{coin="${t.coin}"}`, t.lag])],
+    ['florin_price_usable', 'gauge', 'Whether live quotes can be made', COINS.map((coin) => [`{coin="${coin}"}`, 'price' in ctx.prices.quotable(coin) ? 1 : 0])],
+    ['process_resident_memory_bytes', 'gauge', 'Resident memory', [['', memory.rss]]],
+  ] as const;
+  return lines.map(([name, type, help, values]) => `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${values.map(([labels, value]) => `${name}${labels} ${value}\n`).join('')}`).join('');
+}

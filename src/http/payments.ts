@@ -1,0 +1,129 @@
+/** The payment endpoints: read the request, call one use case, shape the reply. */
+import { COIN, type Coin, isCoin } from '../core/coin.ts';
+import { e8ToCents, formatUsd, worthUsdE8 } from '../core/money.ts';
+import { PAYMENT_STATUSES } from '../core/payment.ts';
+import { Problem } from '../core/problem.ts';
+import type { Context } from '../context.ts';
+import type { KeyOwner } from '../merchants/keys.ts';
+import { defaultCoin, getMerchant } from '../merchants/merchants.ts';
+import { paymentDetail, paymentUrl } from '../payments/detail.ts';
+import { createPayment, type PaymentDraft } from '../payments/payments.ts';
+import { getPayment, type ListItem, listPayments } from '../payments/queries.ts';
+import type { PaymentItem, PaymentRequest, PaymentView, Rendered } from '../payments/view.ts';
+import type { Call, Answer } from './routes.ts';
+import { checkBody, CreateAdvanced, CreateLegacy, CreateSimple } from './schema.ts';
+import { readLimit, readMetadata, readQuery, readReturnUrl, readScenario, readUnits, readUsd } from './read.ts';
+
+/** A reply body rendered once, as the bytes that are sent and stored. */
+export const render = (status: number, body: object): Rendered => ({ status, body: Buffer.from(JSON.stringify(body)) });
+
+const creation = (ctx: Context, view: PaymentView): object => ({
+  success: true,
+  transaction_id: view.facts.id,
+  id: view.facts.id,
+  payment_url: paymentUrl(ctx.settings.paymentPageUrl, view.facts.id),
+  amount_usd: formatUsd(view.facts.targetUsdCents),
+  ...(view.request.items && { items_count: view.request.items.length }),
+  expires_at: view.settlement.expiresAt.toISOString(),
+  status: view.settlement.status,
+  mode: view.facts.mode,
+});
+export const renderCreation = (ctx: Context) => (view: PaymentView) => render(201, creation(ctx, view));
+export const renderDetail = (ctx: Context) => (view: PaymentView) => render(200, paymentDetail(view, ctx.settings.paymentPageUrl));
+
+type Common = {
+  description?: string; metadata?: Record<string, string>; expires_in?: number; payment_address?: string; invoice_id?: string; locale?: string;
+};
+/** What all creations share. */
+export function draftOf(owner: KeyOwner, body: Common, more: { amountUsdCents: bigint; returnUrl: string | null; items?: PaymentItem[]; taxCents?: bigint }): PaymentDraft {
+  const scenario = readScenario(body.payment_address, owner.mode);
+  const request: PaymentRequest = {
+    returnUrl: more.returnUrl, description: body.description ?? null, items: more.items ?? null, taxCents: more.taxCents ?? null, fiat: null,
+    locale: body.locale ?? null,
+  };
+  return {
+    amountUsdCents: more.amountUsdCents, fixed: null, coin: scenario?.coin ?? null, request, invoiceId: body.invoice_id ?? null,
+    metadata: readMetadata(body.metadata, owner.kind), expiresInSeconds: body.expires_in ?? null, scenario,
+  };
+}
+
+/** With a public key that lists origins, the payer may only be sent back to one of them. */
+function returnUrlFor(owner: KeyOwner, text: string): string {
+  const url = readReturnUrl(text, owner.mode);
+  if (owner.kind === 'public' && owner.origins.length > 0 && !owner.origins.includes(new URL(url).origin)) {
+    throw new Problem('url_invalid', { schemes: 'https', reason: 'its origin is not one of this key' }, { param: 'return_url' });
+  }
+  return url;
+}
+
+export async function createSimple({ ctx, owner, body, claim }: Call): Promise<Answer> {
+  const given = checkBody(CreateSimple, body);
+  const draft = draftOf(owner, given as Common, { amountUsdCents: readUsd(body, 'amount_usd', given.amount_usd), returnUrl: returnUrlFor(owner, given.return_url) });
+  return createPayment(ctx, { ...mine(owner), createdWith: owner.kind, draft, idempotency: claim, render: renderCreation(ctx) });
+}
+
+export async function createAdvanced({ ctx, owner, body, claim }: Call): Promise<Answer> {
+  const given = checkBody(CreateAdvanced, body);
+  const items = given.items.map((item, i): PaymentItem => ({
+    productId: item.product_id, name: item.name, quantity: BigInt(item.quantity),
+    unitPriceCents: readUsd(body, `items[${i}].unit_price`, item.unit_price, { zero: true }),
+  }));
+  const taxCents = readUsd(body, 'tax', given.tax, { zero: true });
+  const amountUsdCents = items.reduce((sum, item) => sum + item.quantity * item.unitPriceCents, taxCents);
+  if (amountUsdCents === 0n) throw new Problem('amount_invalid', {}, { param: 'items' });
+  if (amountUsdCents > 100_000_000n) throw new Problem('amount_too_large', { maximum: '1000000.00' }, { param: 'items' });
+  const draft = draftOf(owner, given as Common, { amountUsdCents, returnUrl: returnUrlFor(owner, given.return_url), items, taxCents });
+  return createPayment(ctx, { ...mine(owner), createdWith: owner.kind, draft, idempotency: claim, render: renderCreation(ctx) });
+}
+
+/** POST /payments: a fixed coin amount; its USD worth at creation is stored for tiers and lists. */
+export async function createLegacy({ ctx, owner, body, claim }: Call): Promise<Answer> {
+  const given = checkBody(CreateLegacy, body);
+  const scenario = readScenario(given.payment_address, owner.mode);
+  const coin: Coin = given.currency ?? scenario?.coin ?? defaultCoin(await getMerchant(ctx, { merchantId: owner.merchantId }), owner.mode);
+  const units = readUnits(body, 'amount', given.amount, COIN[coin].decimals);
+  if (units < COIN[coin].dustUnits) throw new Problem('amount_too_small', { minimum: `the dust limit of ${coin}` }, { param: 'amount' });
+  const quotable = owner.mode === 'test' ? { price: ctx.prices.forTest(coin) } : ctx.prices.quotable(coin);
+  if (!('price' in quotable)) throw new Problem('price_unavailable', { coin, reason: quotable.reason }, { param: 'currency', retryAfterSeconds: 30 });
+  const cents = e8ToCents(worthUsdE8(coin, units, quotable.price.priceE8));
+  if (cents > 100_000_000n) throw new Problem('amount_too_large', { maximum: 'the worth of 1000000.00 USD' }, { param: 'amount' });
+  const draft = draftOf(owner, given as Common, {
+    amountUsdCents: cents > 0n ? cents : 1n, returnUrl: given.redirect_url === undefined ? null : readReturnUrl(given.redirect_url, owner.mode, 'redirect_url'),
+  });
+  return createPayment(ctx, {
+    ...mine(owner), createdWith: owner.kind, draft: { ...draft, coin, fixed: { coin, units } }, idempotency: claim,
+    render: (view) => {
+      const detail = paymentDetail(view, ctx.settings.paymentPageUrl);
+      const { id, status, amount, currency, payment_address, payment_url, created_at, expires_at, mode } = detail;
+      return render(201, { id, transaction_id: id, status, amount, currency, payment_address, payment_url, created_at, expires_at, mode });
+    },
+  });
+}
+
+export async function readPayment({ ctx, owner, params }: Call): Promise<Answer> {
+  return renderDetail(ctx)(await getPayment(ctx, { ...mine(owner), paymentId: params.id! }));
+}
+
+const listItem = (item: ListItem): object => ({
+  transaction_id: item.id, id: item.id, status: item.status, amount_usd: formatUsd(item.amountUsdCents), currency: item.coin,
+  created_at: item.createdAt.toISOString(), completed_at: item.completedAt?.toISOString() ?? null, mode: item.mode,
+  exception: item.exceptions[0] ?? null, invoice_id: item.invoiceId, description: item.description,
+});
+
+export async function readPayments({ ctx, owner, query }: Call): Promise<Answer> {
+  const limit = readLimit(query);
+  const startingAfter = readQuery(query, 'starting_after');
+  const endingBefore = readQuery(query, 'ending_before');
+  if (startingAfter !== null && endingBefore !== null) {
+    throw new Problem('parameter_invalid', { reason: 'it does not go together with starting_after' }, { param: 'ending_before' });
+  }
+  const statusText = readQuery(query, 'status');
+  const status = PAYMENT_STATUSES.find((known) => known === statusText) ?? null;
+  if (statusText !== null && status === null) throw new Problem('parameter_invalid', { reason: `one of ${PAYMENT_STATUSES.join(', ')} is expected` }, { param: 'status' });
+  const coin = readQuery(query, 'currency');
+  if (coin !== null && !isCoin(coin)) throw new Problem('currency_unknown', {}, { param: 'currency' });
+  const page = await listPayments(ctx, { ...mine(owner), limit, startingAfter, endingBefore, status, coin });
+  return render(200, { success: true, data: page.items.map(listItem), has_more: page.hasMore, total_count: Number(page.totalCount) });
+}
+
+export const mine = (owner: KeyOwner) => ({ merchantId: owner.merchantId, mode: owner.mode });

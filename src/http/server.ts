@@ -1,0 +1,184 @@
+/** The HTTP server: routes behind the gate, every failure in the documented form, health and metrics. Building is not listening. */
+import { randomBytes } from 'node:crypto';
+import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
+import { base62 } from '../core/id.ts';
+import { Problem } from '../core/problem.ts';
+import type { Context } from '../context.ts';
+import { originAllowedByAnyKey, type KeyOwner } from '../merchants/keys.ts';
+import { isAlive, readMetrics, readReadiness } from './health.ts';
+import { createGate, readClaim } from './gate.ts';
+import { parseJson, type ParsedBody } from './json.ts';
+import { openapiDocument } from './openapi.ts';
+import type { Query } from './read.ts';
+import { type Route, ROUTES } from './routes.ts';
+
+const BODY_LIMIT = 65_536;
+const EMPTY_BODY: ParsedBody = { value: {}, numbers: new Map() };
+
+export type ServerOptions = {
+  tls: { cert: Buffer; key: Buffer } | null;
+  trustedProxies: readonly string[];
+  metricsToken: string | null;
+  /** Adds the pages, which are not JSON. */
+  registerPages(app: FastifyInstance): void;
+};
+
+/** Builds the server; the caller listens. */
+export async function createServer(ctx: Context, options: ServerOptions): Promise<FastifyInstance> {
+  const gate = createGate(ctx, options);
+  const app = Fastify({
+    ...(options.tls && { https: options.tls }),
+    logger: false,
+    bodyLimit: BODY_LIMIT,
+    routerOptions: { maxParamLength: 500, ignoreTrailingSlash: false },
+    requestTimeout: 30_000,
+    keepAliveTimeout: 72_000,
+    forceCloseConnections: true,
+    genReqId: () => `req_${base62(24, randomBytes)}`,
+    frameworkErrors: (_error, request, reply) => {
+      sendProblem(ctx, request, reply as FastifyReply, new Problem('unknown_route', { method: request.method, path: 'such path' }));
+    },
+  }) as unknown as FastifyInstance;
+
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, bytes, done) => {
+    try {
+      done(null, new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes as Buffer));
+    } catch {
+      done(new Problem('invalid_json', { reason: 'it is not UTF-8' }));
+    }
+  });
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.raw.setHeader('x-request-id', request.id);
+    reply.raw.setHeader('x-content-type-options', 'nosniff');
+    done();
+  });
+  app.setErrorHandler((error: FastifyError | Problem, request, reply) => sendProblem(ctx, request, reply, toProblem(ctx, request, error)));
+
+  for (const route of ROUTES) registerRoute(app, ctx, gate, route);
+  registerPreflight(app, ctx, gate);
+  registerOperations(app, ctx, options);
+  options.registerPages(app);
+
+  app.setNotFoundHandler(async (request, reply) => {
+    await gate.anonymous(request, reply);
+    const path = request.url.split('?')[0]!;
+    const allowed = ['GET', 'POST'].filter((method) => method !== request.method && app.findRoute({ url: path, method: method as 'GET' }) !== null);
+    const known = allowed.length > 0 ? allowed : methodsOf(path).filter((method) => method !== request.method);
+    if (known.length > 0) {
+      reply.header('allow', known.join(', '));
+      throw new Problem('method_not_allowed', { method: request.method, allowed: known.join(', ') });
+    }
+    throw new Problem('unknown_route', { method: request.method, path: path.slice(0, 200) });
+  });
+  return app;
+}
+
+const PATTERNS = ROUTES.flatMap((route) => pathsOf(route.path).map((path) => ({ method: route.method, shape: new RegExp(`^${path.replace(/:[a-z]+/g, '[^/]+')}$`) })));
+const methodsOf = (path: string): string[] => [...new Set(PATTERNS.filter(({ shape }) => shape.test(path)).map(({ method }) => method))];
+function pathsOf(path: string): string[] {
+  return path.startsWith('/v1/') ? [path] : [path, `/v1${path}`];
+}
+
+function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<typeof createGate>, route: Route): void {
+  const owners = new WeakMap<FastifyRequest, KeyOwner>();
+  const canonical = `${route.method} ${route.path}`;
+  const common: Omit<RouteOptions, 'url'> = {
+    method: route.method,
+    exposeHeadRoute: false,
+    // Before the body is read: who may not call learns nothing else.
+    onRequest: async (request, reply) => {
+      const owner = await gate.enter(request, reply, route.access);
+      if (route.access === 'any' && request.headers.origin !== undefined && owner.kind === 'public' && owner.origins.length > 0) {
+        if (!owner.origins.includes(request.headers.origin)) throw new Problem('origin_not_allowed');
+        reply.raw.setHeader('access-control-allow-origin', request.headers.origin);
+        reply.raw.setHeader('vary', 'origin');
+      }
+      owners.set(request, owner);
+    },
+    handler: async (request, reply) => {
+      const owner = owners.get(request)!;
+      const body = typeof request.body === 'string' ? parseJson(request.body) : EMPTY_BODY;
+      if (typeof body.value !== 'object' || body.value === null || Array.isArray(body.value)) {
+        throw new Problem('invalid_json', { reason: 'an object is expected' });
+      }
+      if (route.method === 'POST' && request.body === undefined && request.headers['content-type'] === undefined && requiresBody(route)) {
+        throw new Problem('unsupported_media_type');
+      }
+      const claim = route.method === 'POST' ? readClaim(request, owner, canonicalFor(canonical, request.params), body) : null;
+      const answer = await route.handle({
+        ctx, owner, body, claim, params: request.params as Record<string, string>, query: request.query as Query,
+      });
+      if (answer.replayed) reply.raw.setHeader('idempotent-replayed', 'true');
+      if (route.path === '/payments') reply.raw.setHeader('link', '</api/payment/create/simple>; rel="successor-version"');
+      reply.raw.setHeader('cache-control', 'no-store');
+      return reply.code(answer.status).type('application/json; charset=utf-8').send(answer.body);
+    },
+  };
+  for (const url of pathsOf(route.path)) app.route({ ...common, url } as RouteOptions);
+}
+const requiresBody = (route: Route): boolean => ((route.body as { required?: string[] } | undefined)?.required?.length ?? 0) > 0;
+const canonicalFor = (canonical: string, params: unknown): string => `${canonical} ${JSON.stringify(params)}`;
+
+/** Only creations answer a preflight, when any public key lists the origin; the POST then checks its own key. */
+function registerPreflight(app: FastifyInstance, ctx: Context, gate: ReturnType<typeof createGate>): void {
+  for (const route of ROUTES.filter((r) => r.access === 'any')) {
+    for (const url of pathsOf(route.path)) {
+      app.options(url, async (request, reply) => {
+        await gate.anonymous(request, reply);
+        const { origin } = request.headers;
+        if (origin === undefined || !(await originAllowedByAnyKey(ctx, origin))) throw new Problem('origin_not_allowed');
+        return reply.code(204).headers({
+          'access-control-allow-origin': origin, 'access-control-allow-methods': 'POST', vary: 'origin',
+          'access-control-allow-headers': 'authorization, content-type, idempotency-key', 'access-control-max-age': '600',
+        }).send();
+      });
+    }
+  }
+}
+
+function registerOperations(app: FastifyInstance, ctx: Context, { metricsToken }: ServerOptions): void {
+  app.get('/healthz', async () => isAlive());
+  app.get('/readyz', async (_request, reply) => {
+    const readiness = await readReadiness(ctx);
+    return reply.code(readiness.ready ? 200 : 503).send(readiness);
+  });
+  app.get('/metrics', async (request, reply) => {
+    const peer = (request.socket.remoteAddress ?? '').replace(/^::ffff:/, '');
+    const local = (peer.startsWith('127.') || peer === '::1') && request.headers['x-forwarded-for'] === undefined && request.headers.forwarded === undefined;
+    const token = metricsToken !== null && request.headers.authorization === `Bearer ${metricsToken}`;
+    if (!local && !token) throw new Problem('invalid_api_key');
+    return reply.type('text/plain; version=0.0.4; charset=utf-8').send(await readMetrics(ctx));
+  });
+  app.get('/openapi.json', async (_request, reply) => reply.send(openapiDocument(ctx.settings.publicUrl)));
+}
+
+function toProblem(ctx: Context, request: FastifyRequest, error: FastifyError | Problem): Problem {
+  if (error instanceof Problem) return error;
+  const { code = '', statusCode } = error;
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new Problem('body_too_large', { limit: BODY_LIMIT });
+  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' || code === 'FST_ERR_CTP_EMPTY_TYPE') return new Problem('unsupported_media_type');
+  if (code.startsWith('FST_ERR_CTP') || code === 'FST_ERR_VALIDATION') return new Problem('invalid_json', { reason: 'the body cannot be read' });
+  // Connection trouble and resource limits of the database: ours to mend, the caller's to retry.
+  if (/^(CONNECTION_|CONNECT_TIMEOUT|ECONN|EPIPE|ENOENT$|57P0|53|55P03|57014|40001|40P01)/.test(code)) {
+    ctx.log.error({ err: error, requestId: request.id }, 'the database did not answer');
+    return new Problem('database_unavailable', {}, { retryAfterSeconds: 2, cause: error });
+  }
+  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) return new Problem('invalid_json', { reason: 'the request cannot be read' });
+  ctx.log.error({ err: error, requestId: request.id, method: request.method, route: request.routeOptions?.url }, 'a request failed');
+  return new Problem('server_error', {}, { cause: error });
+}
+
+function sendProblem(ctx: Context, request: FastifyRequest, reply: FastifyReply, problem: Problem): void {
+  const shape = (p: Problem) => ({ type: p.type, message: p.message, param: p.param, code: p.code });
+  if (problem.retryAfterSeconds !== null) reply.raw.setHeader('retry-after', String(problem.retryAfterSeconds));
+  if (problem.status === 401) reply.raw.setHeader('www-authenticate', 'Bearer');
+  reply.raw.setHeader('x-request-id', request.id);
+  reply.raw.setHeader('cache-control', 'no-store');
+  void reply.code(problem.status).type('application/json; charset=utf-8').send(Buffer.from(JSON.stringify({
+    error: {
+      ...shape(problem), doc_url: `${ctx.settings.publicUrl}/docs/errors#${problem.code}`, request_id: request.id,
+      ...(problem.others.length > 0 && { errors: [problem, ...problem.others].map(shape) }),
+    },
+  })));
+}
