@@ -6,7 +6,6 @@ import type { Context } from './context.ts';
 import { COINS, isCoin, MODES } from './core/coin.ts';
 import { PLANS } from './core/plan.ts';
 import { Problem } from './core/problem.ts';
-import { backup, restore } from './db/backup.ts';
 import { createLog } from './log.ts';
 import { createKey, revokeKey } from './merchants/keys.ts';
 import { createMerchant, hasMerchants, setPlan } from './merchants/merchants.ts';
@@ -34,7 +33,6 @@ const USAGE = `florin: a self-hosted cryptocurrency payment service
   endpoint create --merchant M --mode live|test --url U [--events a,b]
   doctor                                check settings, nodes and prices
   verify                                derive the deposit addresses anew and compare
-  backup --file F | restore --file F
 
   --json   print the result as JSON alone`;
 
@@ -105,8 +103,6 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   },
   doctor: (ctx) => diagnose(ctx),
   verify: (ctx) => verifyAddresses(ctx),
-  backup: async (ctx, flags) => backup(ctx.db, { file: need(flags, 'file'), dataFolder: readConfig().dataFolder }),
-  restore: async (ctx, flags) => restore(ctx.db, { file: need(flags, 'file'), dataFolder: readConfig().dataFolder }),
 };
 
 /** A result for people: one line a value. */

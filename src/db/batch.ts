@@ -1,6 +1,6 @@
 /** Writing concurrent requests together, and the stored replies of Idempotency-Keys that commit with their effect. */
 import { Problem } from '../core/problem.ts';
-import type { Db, Tx } from './db.ts';
+import { type Db, OID, type Tx } from './db.ts';
 
 export type StoredReply = { status: number; body: Uint8Array };
 export type Claim = { claim: Uint8Array; fingerprint: Uint8Array };
@@ -71,11 +71,11 @@ const lockOf = (claim: Uint8Array): bigint => Buffer.from(claim).readBigInt64BE(
 export async function claimKeys(tx: Tx, claims: readonly Claim[]): Promise<('busy' | 'mismatch' | 'free' | StoredReply)[]> {
   const locked = await tx<{ taken: boolean }[]>`
     select pg_try_advisory_xact_lock(k.lock) as taken
-    from unnest(${claims.map((c) => lockOf(c.claim))}::bigint[]) with ordinality as k (lock, n) order by k.n`;
+    from unnest(${tx.array(claims.map((c) => lockOf(c.claim)), OID.int8)}::bigint[]) with ordinality as k (lock, n) order by k.n`;
   // A second statement: it sees what the previous holder of the key committed.
   const rows = await tx<{ n: bigint; fingerprint: Uint8Array; status: number; body: Uint8Array }[]>`
     select k.n, i.fingerprint, i.status, i.body
-    from unnest(${claims.map((c) => Buffer.from(c.claim))}::bytea[]) with ordinality as k (claim, n)
+    from unnest(${tx.array(claims.map((c) => Buffer.from(c.claim)), OID.bytea)}::bytea[]) with ordinality as k (claim, n)
     join idempotency i on i.claim = k.claim`;
   const found = new Map(rows.map((row) => [Number(row.n), row]));
   return claims.map((claim, index) => {
@@ -91,8 +91,8 @@ export async function storeReplies(tx: Tx, rows: readonly (Claim & StoredReply)[
   if (rows.length === 0) return;
   await tx`
     insert into idempotency (claim, fingerprint, status, body)
-    select * from unnest(${rows.map((r) => Buffer.from(r.claim))}::bytea[], ${rows.map((r) => Buffer.from(r.fingerprint))}::bytea[],
-      ${rows.map((r) => r.status)}::int[], ${rows.map((r) => Buffer.from(r.body))}::bytea[])`;
+    select * from unnest(${tx.array(rows.map((r) => Buffer.from(r.claim)), OID.bytea)}::bytea[], ${tx.array(rows.map((r) => Buffer.from(r.fingerprint)), OID.bytea)}::bytea[],
+      ${rows.map((r) => r.status)}::int[], ${tx.array(rows.map((r) => Buffer.from(r.body)), OID.bytea)}::bytea[])`;
 }
 
 /**

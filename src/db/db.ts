@@ -19,6 +19,9 @@ const bigintType = (oid: number) => ({
   serialize: (value: bigint | string | number) => String(value),
   parse: (text: string) => BigInt(text),
 });
+/** Element types of array parameters that the driver cannot tell from their first element: `sql.array(values, OID.int8)`. */
+export const OID = { bool: 16, bytea: 17, int8: 20, timestamptz: 1184 } as const;
+
 const LOST_TO_ANOTHER = new Set(['40001', '40P01']);
 const TRIES = 3;
 
@@ -39,7 +42,7 @@ export async function openDb(options: Connection & { max?: number; log: Log }): 
     onnotice: () => {},
   };
   const sql: Sql = 'url' in options
-    ? postgres(options.url, settings)
+    ? connectTo(options.url, settings)
     : postgres({ ...settings, host: options.host, port: options.port, database: options.database, username: options.user });
   try {
     await refuseUnsafe(sql);
@@ -61,6 +64,17 @@ export async function openDb(options: Connection & { max?: number; log: Log }): 
     },
     close: () => sql.end({ timeout: 5 }),
   };
+}
+
+/** A socket folder may be given as libpq writes it: `postgres://user@localhost/database?host=/run/postgresql`. */
+function connectTo(url: string, settings: object): Sql {
+  const host = /[?&]host=([^&]+)/.exec(url)?.[1];
+  if (host === undefined) return postgres(url, settings) as unknown as Sql;
+  const { username, password, pathname, port } = new URL(url);
+  return postgres({
+    ...settings, host: decodeURIComponent(host), username: decodeURIComponent(username), database: decodeURIComponent(pathname.slice(1)),
+    ...(password && { password: decodeURIComponent(password) }), ...(port && { port: Number(port) }),
+  }) as unknown as Sql;
 }
 
 async function refuseUnsafe(sql: Sql): Promise<void> {

@@ -8,7 +8,7 @@ import { Problem } from '../core/problem.ts';
 import { mergeConfirmations, settle } from '../core/settle.ts';
 import type { Context } from '../context.ts';
 import { type Claim, claimKeys, claimProblem, createBatcher, type StoredReply, storeReplies } from '../db/batch.ts';
-import type { Tx } from '../db/db.ts';
+import { OID, type Tx } from '../db/db.ts';
 import { getMerchant, type Merchant } from '../merchants/merchants.ts';
 import { recordEvents } from '../webhooks/events.ts';
 import { requestToJson, rulesToJson } from './facts.ts';
@@ -201,14 +201,14 @@ export async function insertPayments(ctx: Context, tx: Tx, items: readonly NewPa
     with input as (
       select * from unnest(
         ${column((i) => i.id)}::text[], ${column((i) => i.merchant.id)}::text[], ${column((i) => i.mode)}::text[],
-        ${column((i) => i.draft.amountUsdCents)}::bigint[], ${column((i) => i.draft.fixed?.coin ?? null) as string[]}::text[],
-        ${column((i) => i.draft.fixed?.units.toString() ?? null) as string[]}::numeric[], ${column((i) => i.ruleSet)}::bigint[],
+        ${tx.array(column((i) => i.draft.amountUsdCents), OID.int8)}::bigint[], ${column((i) => i.draft.fixed?.coin ?? null) as string[]}::text[],
+        ${column((i) => i.draft.fixed?.units.toString() ?? null) as string[]}::numeric[], ${tx.array(column((i) => i.ruleSet), OID.int8)}::bigint[],
         ${column((i) => i.createdWith)}::text[], ${column((i) => JSON.stringify(requestToJson(i.draft.request)))}::text[],
         ${column((i) => i.draft.invoiceId) as string[]}::text[], ${column((i) => JSON.stringify(i.draft.metadata))}::text[],
         ${column((i) => (i.draft.scenario ? `test_${i.draft.scenario.coin.toLowerCase()}_${i.draft.scenario.name}` : null)) as string[]}::text[],
-        ${column((_, v) => v.facts.createdAt)}::timestamptz[], ${column((_, v) => v.settlement.expiresAt)}::timestamptz[],
-        ${column((i, v) => addMs(v.settlement.expiresAt, i.mode === 'test' ? -(offsets.get(i.merchant.id) ?? 0) : 0))}::timestamptz[],
-        ${column((i) => counts(i))}::boolean[]
+        ${tx.array(column((_, v) => v.facts.createdAt), OID.timestamptz)}::timestamptz[], ${tx.array(column((_, v) => v.settlement.expiresAt), OID.timestamptz)}::timestamptz[],
+        ${tx.array(column((i, v) => addMs(v.settlement.expiresAt, i.mode === 'test' ? -(offsets.get(i.merchant.id) ?? 0) : 0)), OID.timestamptz)}::timestamptz[],
+        ${tx.array(column((i) => counts(i)), OID.bool)}::boolean[]
       ) with ordinality as i (id, merchant_id, mode, amount_usd_cents, fixed_coin, fixed_units, rule_set, created_with, request,
         invoice_id, metadata, scenario, created_at, expires_at, due_at, counts, n)
     ), counters as (

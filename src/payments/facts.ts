@@ -7,7 +7,7 @@ import { settle } from '../core/settle.ts';
 import { addMs } from '../core/clock.ts';
 import { simulate } from '../chains/simulated.ts';
 import type { Context } from '../context.ts';
-import type { Sql, Tx } from '../db/db.ts';
+import { OID, type Sql, type Tx } from '../db/db.ts';
 import type { PaymentItem, PaymentRequest, PaymentView } from './view.ts';
 
 /** Everything stored about one payment at one instant. */
@@ -70,7 +70,7 @@ async function readRules(ctx: Context, sql: Sql | Tx, ids: readonly bigint[]): P
   if (!cache) ruleCaches.set(ctx, (cache = new Map()));
   const missing = [...new Set(ids)].filter((id) => !cache.has(id));
   if (missing.length > 0) {
-    const rows = await sql<{ id: bigint; rules: unknown }[]>`select id, rules from rule_sets where id = any(${missing}::bigint[])`;
+    const rows = await sql<{ id: bigint; rules: unknown }[]>`select id, rules from rule_sets where id = any(${sql.array(missing, OID.int8)}::bigint[])`;
     if (cache.size > 10_000) cache.clear();
     for (const row of rows) cache.set(row.id, rulesFromJson(row.rules as StoredRules));
   }

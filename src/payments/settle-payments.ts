@@ -6,7 +6,7 @@ import { eventId } from '../core/id.ts';
 import type { PaymentStatus, Settlement, Transfer } from '../core/payment.ts';
 import { settle, valueTransfer } from '../core/settle.ts';
 import type { Context } from '../context.ts';
-import type { Tx } from '../db/db.ts';
+import { OID, type Tx } from '../db/db.ts';
 import { recordEvents } from '../webhooks/events.ts';
 import { observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
 import { paymentDetail } from './detail.ts';
@@ -200,7 +200,7 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
     await tx`
       insert into live_usage (merchant_id, month, payments)
       select m.merchant_id, date_trunc('month', m.at at time zone 'UTC')::date, count(*)
-      from unnest(${monthly.map((m) => m.merchantId)}::text[], ${monthly.map((m) => m.month)}::timestamptz[]) as m (merchant_id, at)
+      from unnest(${monthly.map((m) => m.merchantId)}::text[], ${tx.array(monthly.map((m) => m.month), OID.timestamptz)}::timestamptz[]) as m (merchant_id, at)
       group by 1, 2 order by 1, 2
       on conflict (merchant_id, month) do update set payments = live_usage.payments + excluded.payments`;
   }

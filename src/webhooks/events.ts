@@ -3,7 +3,7 @@ import { EVENT_TYPES, type EventType } from '../core/event.ts';
 import type { Mode } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import type { Context } from '../context.ts';
-import type { Tx } from '../db/db.ts';
+import { OID, type Tx } from '../db/db.ts';
 
 export type NewEvent = {
   id: string; merchantId: string; mode: Mode; paymentId: string; type: EventType; sequence: bigint;
@@ -19,8 +19,8 @@ export async function recordEvents(_ctx: Context, tx: Tx, events: readonly NewEv
   const [row] = await tx<{ deliveries: number }[]>`
     with input as (
       select * from unnest(${column((e) => e.id)}::text[], ${column((e) => e.merchantId)}::text[], ${column((e) => e.mode)}::text[],
-        ${column((e) => e.paymentId)}::text[], ${column((e) => e.type)}::text[], ${column((e) => e.sequence)}::bigint[],
-        ${column((e) => Buffer.from(e.body))}::bytea[], ${column((e) => e.createdAt)}::timestamptz[])
+        ${column((e) => e.paymentId)}::text[], ${column((e) => e.type)}::text[], ${tx.array(column((e) => e.sequence), OID.int8)}::bigint[],
+        ${tx.array(column((e) => Buffer.from(e.body)), OID.bytea)}::bytea[], ${tx.array(column((e) => e.createdAt), OID.timestamptz)}::timestamptz[])
         as i (id, merchant_id, mode, payment_id, type, sequence, body, created_at)
     ), recorded as (
       insert into events (id, merchant_id, mode, payment_id, type, sequence, body, created_at) select * from input

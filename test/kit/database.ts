@@ -56,7 +56,7 @@ export async function testDatabase(): Promise<TestDatabase> {
   const folder = mkdtempSync('/dev/shm/florin-data-');
   return {
     db, folder,
-    url: `postgres://florin@${encodeURIComponent(host)}/${database}`,
+    url: `postgres://florin@localhost/${database}?host=${encodeURIComponent(host)}`,
     connection: { ...connection, database },
     drop: async () => {
       await db.close();
