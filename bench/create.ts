@@ -1,6 +1,7 @@
 /** POST create/simple against a bare INSERT a request. Goal: rate >= 1.3, p99 <= 1.2. */
-import { testDatabase } from '../test/kit/database.ts';
+
 import { testEnvironment } from '../test/kit/app.ts';
+import { testDatabase } from '../test/kit/database.ts';
 import { compare, startChild } from './kit.ts';
 
 const database = await testDatabase();

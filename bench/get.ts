@@ -9,10 +9,12 @@ const florin = await startChild('bench/serve.ts', environment);
 const bare = await startChild('bench/baseline.ts', environment);
 const { url, secret } = JSON.parse(florin.line) as { url: string; secret: string };
 const make = async (to: string, path: string, key: string) =>
-  Promise.all(Array.from({ length: 500 }, async () => {
-    const reply = await client(to, key).post(path, { amount_usd: 25.5, return_url: 'https://shop.example/thanks' });
-    return reply.json.transaction_id as string;
-  }));
+  Promise.all(
+    Array.from({ length: 500 }, async () => {
+      const reply = await client(to, key).post(path, { amount_usd: 25.5, return_url: 'https://shop.example/thanks' });
+      return reply.json.transaction_id as string;
+    }),
+  );
 const ours = await make(url, '/api/payment/create/simple', secret);
 const theirs = await make(bare.line, '/payments', secret);
 await compare('get: GET /api/payment/{id}', {

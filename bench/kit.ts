@@ -3,7 +3,15 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import autocannon from 'autocannon';
 
-export type Load = { url: string; method?: 'GET' | 'POST'; headers?: Record<string, string>; body?: string; connections?: number; seconds?: number; paths?: string[] };
+export type Load = {
+  url: string;
+  method?: 'GET' | 'POST';
+  headers?: Record<string, string>;
+  body?: string;
+  connections?: number;
+  seconds?: number;
+  paths?: string[];
+};
 export type Figures = { perSecond: number; p50: number; p99: number; errors: number; non2xx: number };
 
 /** Runs one load and reads its figures. Errors and refusals are reported, never hidden. */
@@ -57,7 +65,10 @@ export type Child = { process: ChildProcess; line: string; stop(): Promise<void>
 
 /** Starts a script and waits for its first line of output that begins with `ready `. */
 export async function startChild(script: string, environment: Record<string, string>, args: string[] = []): Promise<Child> {
-  const child = spawn(process.execPath, [script, ...args], { env: { ...process.env, ...environment }, stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [script, ...args], {
+    env: { ...process.env, ...environment },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   let text = '';
   const line = await new Promise<string>((resolve, reject) => {
     child.stdout.on('data', (part: Buffer) => {

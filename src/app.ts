@@ -48,14 +48,23 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
     for (const coin of COINS) if (config.nodeUrls[coin]) log.warn({ coin }, 'nodes are not followed yet');
     const prices = createPrices({ db, outgoing, clock, log, sources: config.priceSources });
     const ctx: Context = {
-      db, chains, prices, clock, log, outgoing,
+      db,
+      chains,
+      prices,
+      clock,
+      log,
+      outgoing,
       random: (bytes) => randomBytes(bytes),
       installKey: await readInstallKey(db),
       seal: sealer.seal,
       open: sealer.open,
       settings: {
-        publicUrl: config.publicUrl, paymentPageUrl: config.paymentPageUrl, networks: config.networks, ethChainId: config.ethChainId,
-        plans: config.plans, confirmations: config.confirmations,
+        publicUrl: config.publicUrl,
+        paymentPageUrl: config.paymentPageUrl,
+        networks: config.networks,
+        ethChainId: config.ethChainId,
+        plans: config.plans,
+        confirmations: config.confirmations,
       },
     };
     return { ctx, log, close };

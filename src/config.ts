@@ -1,6 +1,6 @@
 /** The only reader of the environment. Every key with its type, default, unit and danger; docs/reference/config.md is made from it. */
 import { COINS, type Coin, type ConfirmationTier, NETWORKS, type Network } from './core/coin.ts';
-import { DEFAULT_PLANS, type Plan, PLANS, type PlanLimits } from './core/plan.ts';
+import { DEFAULT_PLANS, PLANS, type Plan, type PlanLimits } from './core/plan.ts';
 import { parseConfirmations } from './core/settle.ts';
 
 type ConfigKey = { name: string; type: string; default: string; description: string; danger?: string };
@@ -8,27 +8,83 @@ type ConfigKey = { name: string; type: string; default: string; description: str
 /** The reference of configuration. Coin keys stand once, with `<COIN>` for BTC, LTC, DASH, DOGE or ETH. */
 export const CONFIG: readonly ConfigKey[] = [
   { name: 'PORT', type: 'port', default: '3000', description: 'Port the service listens on.' },
-  { name: 'HOST', type: 'address', default: '127.0.0.1', description: 'Address the service listens on.', danger: 'Anything but loopback needs TLS or a proxy: with an https PUBLIC_URL plain HTTP is refused.' },
+  {
+    name: 'HOST',
+    type: 'address',
+    default: '127.0.0.1',
+    description: 'Address the service listens on.',
+    danger: 'Anything but loopback needs TLS or a proxy: with an https PUBLIC_URL plain HTTP is refused.',
+  },
   { name: 'PUBLIC_URL', type: 'url', default: 'http://localhost:PORT', description: 'Address of the API as the outside sees it.' },
   { name: 'PAYMENT_PAGE_URL', type: 'url', default: '= PUBLIC_URL', description: 'Address of the hosted payment pages.' },
   { name: 'TLS_CERT', type: 'file', default: '', description: 'Certificate chain (PEM). With TLS_KEY the port serves TLS only.' },
   { name: 'TLS_KEY', type: 'file', default: '', description: 'Private key of the certificate (PEM).' },
   { name: 'TRUSTED_PROXIES', type: 'CIDRs', default: '', description: 'Proxies whose X-Forwarded-* headers count, comma-separated.' },
-  { name: 'FLORIN_DATA', type: 'folder', default: './data', description: 'Data folder: embedded database and generated key file.', danger: 'Holds the key of all secrets at rest: back it up, keep it private.' },
-  { name: 'DATABASE_URL', type: 'url', default: '', description: 'An own PostgreSQL 15 or newer instead of the embedded one.', danger: 'fsync, full_page_writes and synchronous_commit must be on; no transaction pooling in front.' },
-  { name: 'SECRET_KEY', type: 'secret', default: 'a file in FLORIN_DATA', description: 'Key for secrets at rest.', danger: 'Losing it makes stored signing secrets unreadable.' },
+  {
+    name: 'FLORIN_DATA',
+    type: 'folder',
+    default: './data',
+    description: 'Data folder: embedded database and generated key file.',
+    danger: 'Holds the key of all secrets at rest: back it up, keep it private.',
+  },
+  {
+    name: 'DATABASE_URL',
+    type: 'url',
+    default: '',
+    description: 'An own PostgreSQL 15 or newer instead of the embedded one.',
+    danger: 'fsync, full_page_writes and synchronous_commit must be on; no transaction pooling in front.',
+  },
+  {
+    name: 'SECRET_KEY',
+    type: 'secret',
+    default: 'a file in FLORIN_DATA',
+    description: 'Key for secrets at rest.',
+    danger: 'Losing it makes stored signing secrets unreadable.',
+  },
   { name: 'REDIS_URL', type: 'url', default: '', description: 'Redis or Valkey for rate limits shared by several api processes.' },
   { name: 'SMTP_URL', type: 'url', default: '', description: 'Mail server for notices; unset: notices are logged.' },
   { name: 'METRICS_TOKEN', type: 'secret', default: '', description: 'Bearer token that opens /metrics to other machines.' },
-  { name: 'LOG_LEVEL', type: 'debug | info | warn | error | silent', default: 'info', description: 'What is logged, as JSON lines on standard error.' },
+  {
+    name: 'LOG_LEVEL',
+    type: 'debug | info | warn | error | silent',
+    default: 'info',
+    description: 'What is logged, as JSON lines on standard error.',
+  },
   { name: '<COIN>_NODE_URL', type: 'url', default: '', description: 'JSON-RPC of an own node: http://user:pass@host:port.' },
   { name: 'ETH_CHAIN_ID', type: 'integer', default: '1', description: 'Chain id of the Ethereum node.' },
-  { name: '<COIN>_NETWORK', type: 'mainnet | testnet | regtest', default: 'mainnet', description: 'Network of the node and of the addresses.' },
+  {
+    name: '<COIN>_NETWORK',
+    type: 'mainnet | testnet | regtest',
+    default: 'mainnet',
+    description: 'Network of the node and of the addresses.',
+  },
   { name: '<COIN>_BLOCKBOOK_URL', type: 'url', default: '', description: 'Blockbook server for look-ups of any address.' },
-  { name: '<COIN>_CONFIRMATIONS', type: 'tiers', default: 'the built-in table', description: 'Confirmations by USD amount: 1, or 100:1,1000:2,*:6 (below 100 USD one, below 1000 two, else six).', danger: 'Fewer confirmations than the table let a payer take the money back. Never under 1.' },
-  { name: 'PRICES', type: 'list', default: 'coinbase,kraken,bitfinex', description: 'Price sources, or static:BTC=97000.00,ETH=3500.00 without a feed.' },
-  { name: 'PLANS', type: 'JSON', default: 'built in', description: 'Limits over the defaults: {"starter":{"per_minute":60,"per_month":100}}; 0 is unlimited.' },
-  { name: 'WEBHOOK_ALLOW', type: 'CIDRs and hosts', default: '', description: 'Private addresses that merchant URLs may reach all the same; for these alone http:// is accepted too.', danger: 'Every merchant can make the service send requests there.' },
+  {
+    name: '<COIN>_CONFIRMATIONS',
+    type: 'tiers',
+    default: 'the built-in table',
+    description: 'Confirmations by USD amount: 1, or 100:1,1000:2,*:6 (below 100 USD one, below 1000 two, else six).',
+    danger: 'Fewer confirmations than the table let a payer take the money back. Never under 1.',
+  },
+  {
+    name: 'PRICES',
+    type: 'list',
+    default: 'coinbase,kraken,bitfinex',
+    description: 'Price sources, or static:BTC=97000.00,ETH=3500.00 without a feed.',
+  },
+  {
+    name: 'PLANS',
+    type: 'JSON',
+    default: 'built in',
+    description: 'Limits over the defaults: {"starter":{"per_minute":60,"per_month":100}}; 0 is unlimited.',
+  },
+  {
+    name: 'WEBHOOK_ALLOW',
+    type: 'CIDRs and hosts',
+    default: '',
+    description: 'Private addresses that merchant URLs may reach all the same; for these alone http:// is accepted too.',
+    danger: 'Every merchant can make the service send requests there.',
+  },
 ];
 
 export type Config = {
@@ -65,11 +121,16 @@ export class ConfigError extends Error {
 /** Reads and checks all settings. An empty value counts as unset. Errors: ConfigError. */
 export function readConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
   const text = (name: string): string | null => env[name]?.trim() || null;
-  const list = (name: string): string[] => (text(name) ?? '').split(',').map((part) => part.trim()).filter(Boolean);
+  const list = (name: string): string[] =>
+    (text(name) ?? '')
+      .split(',')
+      .map((part) => part.trim())
+      .filter(Boolean);
   const integer = (name: string, fallback: number, least: number, most: number): number => {
     const value = text(name);
     if (value === null) return fallback;
-    if (!/^\d{1,10}$/.test(value) || Number(value) < least || Number(value) > most) throw new ConfigError(name, `must be a whole number from ${least} to ${most}`);
+    if (!/^\d{1,10}$/.test(value) || Number(value) < least || Number(value) > most)
+      throw new ConfigError(name, `must be a whole number from ${least} to ${most}`);
     return Number(value);
   };
   const url = (name: string, fallback: string): string => {
@@ -138,10 +199,12 @@ function readPlans(json: string | null): Record<Plan, PlanLimits> {
   }
   for (const [name, limits] of Object.entries(given as Record<string, Record<string, unknown>>)) {
     const plan = PLANS.find((known) => known === name);
-    if (!plan || typeof limits !== 'object' || limits === null) throw new ConfigError('PLANS', `names ${name}, which is none of ${PLANS.join(', ')}`);
+    if (!plan || typeof limits !== 'object' || limits === null)
+      throw new ConfigError('PLANS', `names ${name}, which is none of ${PLANS.join(', ')}`);
     const number = (key: string, fallback: number): number => {
       const value = limits[key] ?? fallback;
-      if (typeof value !== 'number' || !Number.isInteger(value) || value < 0) throw new ConfigError('PLANS', `${name}.${key} must be a whole number, 0 for unlimited`);
+      if (typeof value !== 'number' || !Number.isInteger(value) || value < 0)
+        throw new ConfigError('PLANS', `${name}.${key} must be a whole number, 0 for unlimited`);
       return value;
     };
     plans[plan] = {

@@ -36,3 +36,16 @@ export type Settings = {
   /** Operator's override of the confirmation table, per coin. */
   confirmations: Readonly<Partial<Record<Coin, readonly ConfirmationTier[]>>>;
 };
+
+/** State that belongs to one context and is never stored: caches and batchers. Made at the first use. */
+export function perContext<T>(make: (ctx: Context) => T): (ctx: Context) => T {
+  const made = new WeakMap<Context, T>();
+  return (ctx) => {
+    let value = made.get(ctx);
+    if (value === undefined) {
+      value = make(ctx);
+      made.set(ctx, value);
+    }
+    return value;
+  };
+}

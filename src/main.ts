@@ -14,10 +14,22 @@ import { diagnose, verifyAddresses } from './payments/doctor.ts';
 import { createEndpoint } from './webhooks/endpoints.ts';
 
 const OPTIONS = {
-  json: { type: 'boolean' }, help: { type: 'boolean' }, role: { type: 'string' }, name: { type: 'string' }, plan: { type: 'string' },
-  merchant: { type: 'string' }, coin: { type: 'string' }, mode: { type: 'string' }, key: { type: 'string' }, script: { type: 'string' },
-  'first-index': { type: 'string' }, type: { type: 'string' }, origins: { type: 'string' }, url: { type: 'string' },
-  events: { type: 'string' }, file: { type: 'string' },
+  json: { type: 'boolean' },
+  help: { type: 'boolean' },
+  role: { type: 'string' },
+  name: { type: 'string' },
+  plan: { type: 'string' },
+  merchant: { type: 'string' },
+  coin: { type: 'string' },
+  mode: { type: 'string' },
+  key: { type: 'string' },
+  script: { type: 'string' },
+  'first-index': { type: 'string' },
+  type: { type: 'string' },
+  origins: { type: 'string' },
+  url: { type: 'string' },
+  events: { type: 'string' },
+  file: { type: 'string' },
 } as const;
 type Flags = { [K in keyof typeof OPTIONS]?: (typeof OPTIONS)[K]['type'] extends 'boolean' ? boolean : string };
 
@@ -48,19 +60,27 @@ const oneOf = <T extends string>(value: string, known: readonly T[], name: strin
   if (!found) throw new UsageError(`--${name} must be one of ${known.join(', ')}`);
   return found;
 };
-const commaList = (text: string | undefined): string[] => (text ?? '').split(',').map((part) => part.trim()).filter(Boolean);
+const commaList = (text: string | undefined): string[] =>
+  (text ?? '')
+    .split(',')
+    .map((part) => part.trim())
+    .filter(Boolean);
 
 type Command = (ctx: Context, flags: Flags) => Promise<object>;
 const COMMANDS: Readonly<Record<string, Command>> = {
   migrate: async () => ({ migrated: true }),
   'merchant create': async (ctx, flags) => {
     const made = await createMerchant(ctx, {
-      name: need(flags, 'name'), ...(flags.plan === undefined ? {} : { plan: oneOf(flags.plan, PLANS, 'plan') }),
+      name: need(flags, 'name'),
+      ...(flags.plan === undefined ? {} : { plan: oneOf(flags.plan, PLANS, 'plan') }),
     });
     return {
       merchant_id: made.merchantId,
       keys: {
-        live_secret: made.keys.liveSecret, live_public: made.keys.livePublic, test_secret: made.keys.testSecret, test_public: made.keys.testPublic,
+        live_secret: made.keys.liveSecret,
+        live_public: made.keys.livePublic,
+        test_secret: made.keys.testSecret,
+        test_public: made.keys.testPublic,
       },
       setup_url: made.setupUrl,
     };
@@ -73,15 +93,20 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     const firstIndex = flags['first-index'] ?? '0';
     if (!/^\d{1,9}$/.test(firstIndex)) throw new UsageError('--first-index must be a whole number');
     const set = await setWallet(ctx, {
-      merchantId: need(flags, 'merchant'), coin, accountKey: need(flags, 'key'), firstIndex: BigInt(firstIndex),
+      merchantId: need(flags, 'merchant'),
+      coin,
+      accountKey: need(flags, 'key'),
+      firstIndex: BigInt(firstIndex),
       ...(flags.script === undefined ? {} : { script: oneOf(flags.script, ['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh', 'eoa'], 'script') }),
     });
     return { wallet_id: set.walletId, first_addresses: set.firstAddresses, next_index: Number(set.nextIndex) };
   },
   'key create': async (ctx, flags) => {
     const made = await createKey(ctx, {
-      merchantId: need(flags, 'merchant'), mode: oneOf(need(flags, 'mode'), MODES, 'mode'),
-      kind: oneOf(need(flags, 'type'), ['secret', 'public'], 'type'), origins: commaList(flags.origins),
+      merchantId: need(flags, 'merchant'),
+      mode: oneOf(need(flags, 'mode'), MODES, 'mode'),
+      kind: oneOf(need(flags, 'type'), ['secret', 'public'], 'type'),
+      origins: commaList(flags.origins),
     });
     return { key_id: made.keyId, key: made.key };
   },
@@ -96,8 +121,11 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   },
   'endpoint create': async (ctx, flags) => {
     const made = await createEndpoint(ctx, {
-      merchantId: need(flags, 'merchant'), mode: oneOf(need(flags, 'mode'), MODES, 'mode'), url: need(flags, 'url'),
-      events: flags.events === undefined ? ['*'] : commaList(flags.events), description: null,
+      merchantId: need(flags, 'merchant'),
+      mode: oneOf(need(flags, 'mode'), MODES, 'mode'),
+      url: need(flags, 'url'),
+      events: flags.events === undefined ? ['*'] : commaList(flags.events),
+      description: null,
     });
     return { endpoint_id: made.endpointId, secret: made.secret };
   },
@@ -188,13 +216,21 @@ async function main(argv: readonly string[]): Promise<void> {
 }
 
 if (Number(process.versions.node.split('.')[0]) < 24) {
-  process.stderr.write(`Florin needs Node 24 or newer; this is ${process.version}. On Linux "npm ci" brings it along; elsewhere install Node 24.\n`);
+  process.stderr.write(
+    `Florin needs Node 24 or newer; this is ${process.version}. On Linux "npm ci" brings it along; elsewhere install Node 24.\n`,
+  );
   process.exit(1);
 }
 main(process.argv.slice(2)).catch((error: unknown) => {
-  const known = error instanceof UsageError || error instanceof ConfigError || error instanceof Problem || (error as { code?: string })?.code?.startsWith('ERR_PARSE_ARGS');
+  const known =
+    error instanceof UsageError ||
+    error instanceof ConfigError ||
+    error instanceof Problem ||
+    (error as { code?: string })?.code?.startsWith('ERR_PARSE_ARGS');
   const message = error instanceof Error ? error.message : String(error);
-  process.stderr.write(known || !(error instanceof Error) ? `${message}\n` : `${error.name === 'Error' ? '' : `${error.name}: `}${message}\n`);
+  process.stderr.write(
+    known || !(error instanceof Error) ? `${message}\n` : `${error.name === 'Error' ? '' : `${error.name}: `}${message}\n`,
+  );
   if (error instanceof UsageError) process.stderr.write('See: npm run florin -- help\n');
   process.exit(1);
 });

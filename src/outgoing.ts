@@ -41,25 +41,59 @@ type Resolve = (host: string) => Promise<readonly { address: string; family: num
 /** Everything that is not the public internet (IANA special-purpose registries). */
 const PRIVATE = new BlockList();
 for (const [network, bits] of [
-  ['0.0.0.0', 8], ['10.0.0.0', 8], ['100.64.0.0', 10], ['127.0.0.0', 8], ['169.254.0.0', 16], ['172.16.0.0', 12], ['192.0.0.0', 24],
-  ['192.0.2.0', 24], ['192.88.99.0', 24], ['192.168.0.0', 16], ['198.18.0.0', 15], ['198.51.100.0', 24], ['203.0.113.0', 24],
-  ['224.0.0.0', 4], ['240.0.0.0', 4],
-] as const) PRIVATE.addSubnet(network, bits, 'ipv4');
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10],
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.0.0.0', 24],
+  ['192.0.2.0', 24],
+  ['192.88.99.0', 24],
+  ['192.168.0.0', 16],
+  ['198.18.0.0', 15],
+  ['198.51.100.0', 24],
+  ['203.0.113.0', 24],
+  ['224.0.0.0', 4],
+  ['240.0.0.0', 4],
+] as const)
+  PRIVATE.addSubnet(network, bits, 'ipv4');
 /** Of IPv6 only global unicast is public, less the ranges in it that lead elsewhere: documentation, 6to4, Teredo and kin, SRv6. */
 const PUBLIC6 = new BlockList();
 PUBLIC6.addSubnet('2000::', 3, 'ipv6');
 const PRIVATE6 = new BlockList();
-for (const [network, bits] of [['2001::', 23], ['2001:db8::', 32], ['2002::', 16], ['3fff::', 20], ['5f00::', 16]] as const) PRIVATE6.addSubnet(network, bits, 'ipv6');
+for (const [network, bits] of [
+  ['2001::', 23],
+  ['2001:db8::', 32],
+  ['2002::', 16],
+  ['3fff::', 20],
+  ['5f00::', 16],
+] as const)
+  PRIVATE6.addSubnet(network, bits, 'ipv6');
 
 /** Whether the address is on the public internet. IPv4 inside IPv6 (mapped, NAT64, 6to4, compatible) is not taken. */
 export const isPublicAddress = (address: string): boolean =>
-  isIP(address) === 4 ? !PRIVATE.check(address, 'ipv4') : isIP(address) === 6 && PUBLIC6.check(address, 'ipv6') && !PRIVATE6.check(address, 'ipv6');
+  isIP(address) === 4
+    ? !PRIVATE.check(address, 'ipv4')
+    : isIP(address) === 6 && PUBLIC6.check(address, 'ipv6') && !PRIVATE6.check(address, 'ipv6');
 
 /** Ports of services that are not web servers: a merchant URL must not talk to them. */
-const CLOSED_PORTS = new Set([1433, 1521, 2049, 2181, 2375, 2376, 2379, 3306, 3389, 5432, 5672, 5900, 5984, 6379, 6443, 9042, 9092, 9200, 9300, 10250, 11211, 27017]);
+const CLOSED_PORTS = new Set([
+  1433, 1521, 2049, 2181, 2375, 2376, 2379, 3306, 3389, 5432, 5672, 5900, 5984, 6379, 6443, 9042, 9092, 9200, 9300, 10250, 11211, 27017,
+]);
 
 /** Makes the way out. `allow`: CIDRs and host names of the operator's own network that merchant URLs may reach all the same. */
-export function createOutgoing({ allow, log, ca, resolve = systemResolve }: { allow: readonly string[]; log: Log; ca?: string; resolve?: Resolve }): Outgoing {
+export function createOutgoing({
+  allow,
+  log,
+  ca,
+  resolve = systemResolve,
+}: {
+  allow: readonly string[];
+  log: Log;
+  ca?: string;
+  resolve?: Resolve;
+}): Outgoing {
   const allowedNetworks = new BlockList();
   const allowedHosts = new Set<string>();
   for (const entry of allow) {
@@ -68,7 +102,10 @@ export function createOutgoing({ allow, log, ca, resolve = systemResolve }: { al
     if (family === 0) allowedHosts.add(entry.toLowerCase());
     else allowedNetworks.addSubnet(network!, bits === undefined ? (family === 4 ? 32 : 128) : Number(bits), family === 4 ? 'ipv4' : 'ipv6');
   }
-  const agents = { http: new http.Agent({ keepAlive: true, maxSockets: 256 }), https: new https.Agent({ keepAlive: true, maxSockets: 256, ...(ca && { ca }) }) };
+  const agents = {
+    http: new http.Agent({ keepAlive: true, maxSockets: 256 }),
+    https: new https.Agent({ keepAlive: true, maxSockets: 256, ...(ca && { ca }) }),
+  };
   const allowed = (host: string, address: string) =>
     allowedHosts.has(host) || allowedNetworks.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
 
@@ -82,7 +119,10 @@ export function createOutgoing({ allow, log, ca, resolve = systemResolve }: { al
     const url = new URL(text);
     if (url.protocol !== 'https:' && url.protocol !== 'http:') refuse('invalid_url', 'it must start with https://');
     if (url.username !== '' || url.password !== '') refuse('invalid_url', 'it must not carry a user name or password');
-    const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '').toLowerCase();
+    const host = url.hostname
+      .replace(/^\[|\]$/g, '')
+      .replace(/\.$/, '')
+      .toLowerCase();
     if (host === '') refuse('invalid_url', 'it names no host');
     const literal = isIP(host);
     let addresses: readonly { address: string; family: number }[];
@@ -93,10 +133,12 @@ export function createOutgoing({ allow, log, ca, resolve = systemResolve }: { al
     }
     if (addresses.length === 0) refuse('dns', `the name ${host} does not resolve`);
     const own = addresses.every(({ address }) => allowed(host, address));
-    if (!own && !addresses.every(({ address }) => isPublicAddress(address))) refuse('refused_address', 'it does not lead to a public address');
+    if (!own && !addresses.every(({ address }) => isPublicAddress(address)))
+      refuse('refused_address', 'it does not lead to a public address');
     if (!own && url.protocol !== 'https:') refuse('invalid_url', 'it must start with https://');
     const port = Number(url.port || 443);
-    if (!own && ((port !== 443 && port < 1024) || CLOSED_PORTS.has(port))) refuse('refused_address', `port ${port} is not open to webhooks`);
+    if (!own && ((port !== 443 && port < 1024) || CLOSED_PORTS.has(port)))
+      refuse('refused_address', `port ${port} is not open to webhooks`);
     return { url, ...addresses[0]! };
   };
 
@@ -111,7 +153,10 @@ export function createOutgoing({ allow, log, ca, resolve = systemResolve }: { al
         outgoing.destroy();
         reject(error instanceof OutgoingError ? error : classify(error));
       };
-      const timer = setTimeout(() => fail(new OutgoingError('timeout', `no complete answer within ${request.timeoutMs} ms`)), request.timeoutMs);
+      const timer = setTimeout(
+        () => fail(new OutgoingError('timeout', `no complete answer within ${request.timeoutMs} ms`)),
+        request.timeoutMs,
+      );
       const outgoing = (secure ? https : http).request(url, {
         method: request.method ?? 'GET',
         headers: { ...request.headers, ...(request.body && { 'content-length': String(request.body.length) }) },
@@ -143,7 +188,8 @@ export function createOutgoing({ allow, log, ca, resolve = systemResolve }: { al
             parts.push(part);
             return;
           }
-          if (request.over === 'refuse') return fail(new OutgoingError('too_large', `the answer is larger than ${request.maxReplyBytes} bytes`));
+          if (request.over === 'refuse')
+            return fail(new OutgoingError('too_large', `the answer is larger than ${request.maxReplyBytes} bytes`));
           parts.push(part.subarray(0, part.length - (size - request.maxReplyBytes)));
           finish();
           outgoing.destroy();
@@ -194,8 +240,12 @@ async function within<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
 
 function classify(error: unknown): OutgoingError {
   const { code = '', message = String(error) } = error as { code?: string; message?: string };
-  const failure = /^(ENOTFOUND|EAI_AGAIN)$/.test(code) ? 'dns'
-    : /CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO_VERIFY|ERR_TLS|EPROTO/.test(code) ? 'tls'
-      : /^(ECONNRESET|EPIPE|HPE_)/.test(code) ? 'reset' : 'connect';
+  const failure = /^(ENOTFOUND|EAI_AGAIN)$/.test(code)
+    ? 'dns'
+    : /CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO_VERIFY|ERR_TLS|EPROTO/.test(code)
+      ? 'tls'
+      : /^(ECONNRESET|EPIPE|HPE_)/.test(code)
+        ? 'reset'
+        : 'connect';
   return new OutgoingError(failure, message, { cause: error });
 }

@@ -31,8 +31,22 @@ const SLOW_MS = 10 * MINUTE_MS;
  * What the simulated chain shows at `now`. Ids derive from the payment, so every process sees the same chain.
  * `units` is the full amount asked for when the scenario started.
  */
-export function simulate({ paymentId, coin, scenario, units, startedAt, now }: {
-  paymentId: string; coin: Coin; scenario: string; units: bigint; startedAt: Date; windowEndsAt: Date; now: Date;
+export function simulate({
+  paymentId,
+  coin,
+  scenario,
+  units,
+  startedAt,
+  windowEndsAt,
+  now,
+}: {
+  paymentId: string;
+  coin: Coin;
+  scenario: string;
+  units: bigint;
+  startedAt: Date;
+  windowEndsAt: Date;
+  now: Date;
 }): Observation {
   const elapsed = now.getTime() - startedAt.getTime();
   const hash = (what: string) => bytesToHex(sha256(utf8ToBytes(`florin simulated ${paymentId} ${what}`)));
@@ -42,21 +56,40 @@ export function simulate({ paymentId, coin, scenario, units, startedAt, now }: {
     const step = shownUnit(coin);
     const amount = ((units * share.of) / share.by / step) * step;
     return {
-      coin, ref: coin === 'ETH' ? `${txid}:tx` : `${txid}:0`, txid, address, units: amount > COIN[coin].dustUnits ? amount : COIN[coin].dustUnits + step,
-      kind: coin === 'ETH' ? 'direct' : 'output', firstSeenAt: startedAt, block: null, lock: null, absentSince: null, conflict: null,
-      unminedSince: null, ...more,
+      coin,
+      ref: coin === 'ETH' ? `${txid}:tx` : `${txid}:0`,
+      txid,
+      address,
+      units: amount > COIN[coin].dustUnits ? amount : COIN[coin].dustUnits + step,
+      kind: coin === 'ETH' ? 'direct' : 'output',
+      firstSeenAt: startedAt,
+      block: null,
+      lock: null,
+      absentSince: null,
+      conflict: null,
+      unminedSince: null,
+      ...more,
     };
   };
   const full = { of: 1n, by: 1n };
   const half = { of: 1n, by: 2n };
   const mined = { height: HEIGHT, hash: hash('block'), time: addMs(startedAt, STEP_MS) };
   const at = (ms: number) => (elapsed < ms ? addMs(startedAt, ms) : null);
-  const chain = (transfers: Observation['transfers'], { deep = false, wakeAt = null, endWindow = false }: { deep?: boolean; wakeAt?: Date | null; endWindow?: boolean } = {}): Observation => {
+  const chain = (
+    transfers: Observation['transfers'],
+    { deep = false, wakeAt = null, endWindow = false }: { deep?: boolean; wakeAt?: Date | null; endWindow?: boolean } = {},
+  ): Observation => {
     const height = deep ? HEIGHT + DEEP : HEIGHT;
     return {
-      transfers, wakeAt, endWindow,
+      transfers,
+      wakeAt,
+      endWindow,
       tip: {
-        height, hash: hash(`tip ${height}`), safeHeight: deep ? height : 0, finalizedHeight: deep ? height : 0, chainlockHeight: deep ? height : 0,
+        height,
+        hash: hash(`tip ${height}`),
+        safeHeight: deep ? height : 0,
+        finalizedHeight: deep ? height : 0,
+        chainlockHeight: deep ? height : 0,
       },
     };
   };
@@ -79,9 +112,17 @@ export function simulate({ paymentId, coin, scenario, units, startedAt, now }: {
     case 'expired':
       return chain([], { endWindow: true });
     case 'late':
-      return elapsed < STEP_MS
-        ? chain([], { wakeAt: at(STEP_MS), endWindow: true })
-        : chain([seen(hash('tx'), full, { firstSeenAt: addMs(startedAt, Math.max(STEP_MS, LATE_MS)), block: { ...mined, time: addMs(startedAt, LATE_MS) } })], { deep: true });
+      return now < addMs(windowEndsAt, LATE_MS)
+        ? chain([], { endWindow: true })
+        : chain(
+            [
+              seen(hash('tx'), full, {
+                firstSeenAt: addMs(windowEndsAt, LATE_MS),
+                block: { ...mined, time: addMs(windowEndsAt, LATE_MS) },
+              }),
+            ],
+            { deep: true },
+          );
     case 'replaced':
       return elapsed < STEP_MS
         ? chain([seen(hash('tx'), full)], { wakeAt: at(STEP_MS) })
@@ -89,12 +130,14 @@ export function simulate({ paymentId, coin, scenario, units, startedAt, now }: {
     case 'reorg':
       // Mined, orphaned, mined again in another block and confirmed.
       if (elapsed < STEP_MS) return chain([seen(hash('tx'), full)], { wakeAt: at(STEP_MS) });
-      if (elapsed < 2 * STEP_MS) return chain([seen(hash('tx'), full, { block: { ...mined, hash: hash('orphan') } })], { wakeAt: at(2 * STEP_MS) });
-      if (elapsed < 3 * STEP_MS) return chain([seen(hash('tx'), full, { unminedSince: addMs(startedAt, 2 * STEP_MS) })], { wakeAt: at(3 * STEP_MS) });
+      if (elapsed < 2 * STEP_MS)
+        return chain([seen(hash('tx'), full, { block: { ...mined, hash: hash('orphan') } })], { wakeAt: at(2 * STEP_MS) });
+      if (elapsed < 3 * STEP_MS)
+        return chain([seen(hash('tx'), full, { unminedSince: addMs(startedAt, 2 * STEP_MS) })], { wakeAt: at(3 * STEP_MS) });
       return chain([seen(hash('tx'), full, { block: { ...mined, time: addMs(startedAt, 3 * STEP_MS) } })], { deep: true });
     default:
       return chain([]);
   }
 }
-/** A late transfer is first seen this long after the start: past any window that was ended by the scenario. */
-const LATE_MS = 2 * MINUTE_MS;
+/** A late transfer is first seen this long after the end of the window: past any coin's slack. */
+const LATE_MS = MINUTE_MS;

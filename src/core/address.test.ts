@@ -1,11 +1,20 @@
 import assert from 'node:assert/strict';
+import { pbkdf2Sync } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { addressOfScript, checksumAddress, decodeAddress, deriveAddress, descriptorChecksum, parseAccountKey, paymentUri, type Script } from './address.ts';
-import type { Coin, Network } from './coin.ts';
 import { HDKey } from '@scure/bip32';
-import { pbkdf2Sync } from 'node:crypto';
+import {
+  addressOfScript,
+  checksumAddress,
+  decodeAddress,
+  deriveAddress,
+  descriptorChecksum,
+  parseAccountKey,
+  paymentUri,
+  type Script,
+} from './address.ts';
+import type { Coin, Network } from './coin.ts';
 
 const node = (words: string, path: string) => HDKey.fromMasterSeed(pbkdf2Sync(words, 'mnemonic', 2048, 64, 'sha512')).derive(path);
 const ABANDON = `${'abandon '.repeat(11)}about`;
@@ -32,7 +41,10 @@ test('BIP-49 on testnet from its upub spelling', () => {
   const upub = 'upub5EFU65HtV5TeiSHmZZm7FUffBGy8UKeqp7vw43jYbvZPpoVsgU93oac7Wk3u6moKegAEWtGNF8DehrnHtv21XXEMYRUocHqguyjknFHYfgY';
   const parsed = parseAccountKey(upub, { coin: 'BTC', network: 'testnet' });
   assert.equal(parsed.script, 'p2sh-p2wpkh');
-  assert.equal(deriveAddress({ ...parsed, script: 'p2sh-p2wpkh', coin: 'BTC', network: 'testnet', index: 0n }).address, '2Mww8dCYPUpKHofjgcXcBCEGmniw9CoaiD2');
+  assert.equal(
+    deriveAddress({ ...parsed, script: 'p2sh-p2wpkh', coin: 'BTC', network: 'testnet', index: 0n }).address,
+    '2Mww8dCYPUpKHofjgcXcBCEGmniw9CoaiD2',
+  );
 });
 
 test('a descriptor gives the same addresses as its account key', () => {
@@ -49,14 +61,22 @@ test('a descriptor gives the same addresses as its account key', () => {
 test('private keys are refused in every form and never repeated', () => {
   const account = node(ABANDON, "m/84'/0'/0'");
   for (const secret of [
-    account.privateExtendedKey, `wpkh(${account.privateExtendedKey}/0/*)`, ABANDON, 'a'.repeat(64), `0x${'1'.repeat(64)}`,
-    'KwDiBf89QgGbjEhKnhXJuH7LrciVrZi3qYjgd9M7rFU73sVHnoWn', '5HueCGU8rMjxEXxiPuD5BDku4MkFqeZyd4dZ1jvhTVqvbTLvyTJ',
+    account.privateExtendedKey,
+    `wpkh(${account.privateExtendedKey}/0/*)`,
+    ABANDON,
+    'a'.repeat(64),
+    `0x${'1'.repeat(64)}`,
+    'KwDiBf89QgGbjEhKnhXJuH7LrciVrZi3qYjgd9M7rFU73sVHnoWn',
+    '5HueCGU8rMjxEXxiPuD5BDku4MkFqeZyd4dZ1jvhTVqvbTLvyTJ',
   ]) {
-    assert.throws(() => parseAccountKey(secret, { coin: 'BTC', network: 'mainnet' }), (error: Error & { code?: string }) => {
-      assert.equal(error.code, 'private_key_refused', secret.slice(0, 8));
-      assert.ok(!error.message.includes(secret.slice(0, 12)));
-      return true;
-    });
+    assert.throws(
+      () => parseAccountKey(secret, { coin: 'BTC', network: 'mainnet' }),
+      (error: Error & { code?: string }) => {
+        assert.equal(error.code, 'private_key_refused', secret.slice(0, 8));
+        assert.ok(!error.message.includes(secret.slice(0, 12)));
+        return true;
+      },
+    );
   }
 });
 
@@ -73,7 +93,10 @@ test('keys of another coin, network or depth are refused with the reason', () =>
   assert.match(reason(key("m/84'/0'/0'"), 'BTC', 'regtest'), /mainnet key/);
   assert.match(reason(key('m'), 'BTC'), /depth 0/);
   assert.match(reason(key("m/84'/0'/0'/0"), 'BTC'), /depth 4/);
-  assert.match(reason('zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs', 'DOGE'), /not of DOGE/);
+  assert.match(
+    reason('zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs', 'DOGE'),
+    /not of DOGE/,
+  );
   assert.match(reason('not a key', 'BTC'), /not an extended public key/);
 });
 
@@ -82,8 +105,16 @@ test('addresses of the nodes own test suites', (t) => {
   if (!existsSync(folder)) return t.skip('the shared vectors are absent');
   const networks: Record<string, Network> = { main: 'mainnet', test: 'testnet', regtest: 'regtest' };
   let checked = 0;
-  for (const [coin, name] of [['BTC', 'bitcoin'], ['LTC', 'litecoin'], ['DASH', 'dash']] as const) {
-    const rows = JSON.parse(readFileSync(join(folder, `${name}-key_io_valid.json`), 'utf8')) as [string, string, { chain: string; isPrivkey: boolean }][];
+  for (const [coin, name] of [
+    ['BTC', 'bitcoin'],
+    ['LTC', 'litecoin'],
+    ['DASH', 'dash'],
+  ] as const) {
+    const rows = JSON.parse(readFileSync(join(folder, `${name}-key_io_valid.json`), 'utf8')) as [
+      string,
+      string,
+      { chain: string; isPrivkey: boolean },
+    ][];
     for (const [text, hex, { chain, isPrivkey }] of rows) {
       const network = networks[chain];
       if (!network) continue;
@@ -98,15 +129,24 @@ test('addresses of the nodes own test suites', (t) => {
       checked++;
     }
     for (const [text] of JSON.parse(readFileSync(join(folder, `${name}-key_io_invalid.json`), 'utf8')) as [string][]) {
-      for (const network of Object.values(networks)) assert.throws(() => decodeAddress(text, { coin, network }), { code: 'address_invalid' });
+      for (const network of Object.values(networks))
+        assert.throws(() => decodeAddress(text, { coin, network }), { code: 'address_invalid' });
     }
   }
   assert.ok(checked > 100);
 });
 
 test('EIP-55', () => {
-  for (const address of ['0x52908400098527886E0F7030069857D2E4169EE7', '0xde709f2102306220921060314715629080e2fb77', '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed', '0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359']) {
-    assert.equal(checksumAddress(address.slice(2)), address === '0xde709f2102306220921060314715629080e2fb77' ? checksumAddress(address.slice(2)) : address);
+  for (const address of [
+    '0x52908400098527886E0F7030069857D2E4169EE7',
+    '0xde709f2102306220921060314715629080e2fb77',
+    '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed',
+    '0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359',
+  ]) {
+    assert.equal(
+      checksumAddress(address.slice(2)),
+      address === '0xde709f2102306220921060314715629080e2fb77' ? checksumAddress(address.slice(2)) : address,
+    );
     assert.equal(decodeAddress(address, { coin: 'ETH', network: 'mainnet' }).key, address.slice(2).toLowerCase());
   }
   assert.throws(() => decodeAddress('0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeaEd', { coin: 'ETH', network: 'mainnet' }), /checksum/);
@@ -130,5 +170,8 @@ test('a wrong coin or network is named', () => {
 
 test('payment URIs', () => {
   assert.equal(paymentUri({ coin: 'BTC', address: 'bc1qx', units: 102_952n, ethChainId: 1 }), 'bitcoin:bc1qx?amount=0.00102952');
-  assert.equal(paymentUri({ coin: 'ETH', address: '0xAb', units: 39_987_210_000_000_000n, ethChainId: 1 }), 'ethereum:0xAb@1?value=39987210000000000');
+  assert.equal(
+    paymentUri({ coin: 'ETH', address: '0xAb', units: 39_987_210_000_000_000n, ethChainId: 1 }),
+    'ethereum:0xAb@1?value=39987210000000000',
+  );
 });

@@ -1,9 +1,10 @@
 /** Account keys, deposit addresses, address checks and payment URIs of the five coins. Watch-only: private keys are refused. */
-import { keccak_256 } from '@noble/hashes/sha3.js';
+
+import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
 import { ripemd160 } from '@noble/hashes/legacy.js';
 import { sha256 } from '@noble/hashes/sha2.js';
+import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js';
-import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
 import { base58, bech32, bech32m, createBase58check } from '@scure/base';
 import { HDKey } from '@scure/bip32';
 import { COIN, type Coin, type Network } from './coin.ts';
@@ -20,18 +21,24 @@ type Forms = { p2pkh: number; p2sh: number; p2shLegacy?: number; hrp?: string };
 const TESTNET_P2SH = 0xc4;
 const FORMS: Readonly<Record<Exclude<Coin, 'ETH'>, Readonly<Record<Network, Forms>>>> = {
   BTC: {
-    mainnet: { p2pkh: 0x00, p2sh: 0x05, hrp: 'bc' }, testnet: { p2pkh: 0x6f, p2sh: TESTNET_P2SH, hrp: 'tb' },
+    mainnet: { p2pkh: 0x00, p2sh: 0x05, hrp: 'bc' },
+    testnet: { p2pkh: 0x6f, p2sh: TESTNET_P2SH, hrp: 'tb' },
     regtest: { p2pkh: 0x6f, p2sh: TESTNET_P2SH, hrp: 'bcrt' },
   },
   LTC: {
-    mainnet: { p2pkh: 0x30, p2sh: 0x32, p2shLegacy: 0x05, hrp: 'ltc' }, testnet: { p2pkh: 0x6f, p2sh: 0x3a, p2shLegacy: TESTNET_P2SH, hrp: 'tltc' },
+    mainnet: { p2pkh: 0x30, p2sh: 0x32, p2shLegacy: 0x05, hrp: 'ltc' },
+    testnet: { p2pkh: 0x6f, p2sh: 0x3a, p2shLegacy: TESTNET_P2SH, hrp: 'tltc' },
     regtest: { p2pkh: 0x6f, p2sh: 0x3a, p2shLegacy: TESTNET_P2SH, hrp: 'rltc' },
   },
   DASH: {
-    mainnet: { p2pkh: 0x4c, p2sh: 0x10 }, testnet: { p2pkh: 0x8c, p2sh: 0x13 }, regtest: { p2pkh: 0x8c, p2sh: 0x13 },
+    mainnet: { p2pkh: 0x4c, p2sh: 0x10 },
+    testnet: { p2pkh: 0x8c, p2sh: 0x13 },
+    regtest: { p2pkh: 0x8c, p2sh: 0x13 },
   },
   DOGE: {
-    mainnet: { p2pkh: 0x1e, p2sh: 0x16 }, testnet: { p2pkh: 0x71, p2sh: TESTNET_P2SH }, regtest: { p2pkh: 0x6f, p2sh: TESTNET_P2SH },
+    mainnet: { p2pkh: 0x1e, p2sh: 0x16 },
+    testnet: { p2pkh: 0x71, p2sh: TESTNET_P2SH },
+    regtest: { p2pkh: 0x6f, p2sh: TESTNET_P2SH },
   },
 };
 const MWEB_PREFIXES = ['ltcmweb1', 'tmweb1', 'rltcmweb1'];
@@ -69,12 +76,21 @@ export type AccountKey = {
  * external chain (0) is taken; one of depth 4 only with `external`, as that chain itself.
  * Errors: private_key_refused (the input is never repeated), account_key_invalid.
  */
-export function parseAccountKey(input: string, { coin, network, external = false }: { coin: Coin; network: Network; external?: boolean }): AccountKey {
+export function parseAccountKey(
+  input: string,
+  { coin, network, external = false }: { coin: Coin; network: Network; external?: boolean },
+): AccountKey {
   const text = input.trim();
   refusePrivate(text);
   if (/[()/]/.test(text)) return parseDescriptor(text, { coin, network });
   const { node, spelling } = readExtended(text, { coin, network });
-  if (node.depth === 3) return { ...chainOf(node.deriveChild(0)), accountKey: text, script: scriptOf(spelling, coin), path: accountPath(coin, network, node.index, spelling.script) };
+  if (node.depth === 3)
+    return {
+      ...chainOf(node.deriveChild(0)),
+      accountKey: text,
+      script: scriptOf(spelling, coin),
+      path: accountPath(coin, network, node.index, spelling.script),
+    };
   if (node.depth === 4 && external) return { ...chainOf(node), accountKey: text, script: scriptOf(spelling, coin), path: 'm' };
   throw invalid(`it has depth ${node.depth}; export the key of one account (depth 3), such as m/84'/0'/0'`);
 }
@@ -86,7 +102,9 @@ function refusePrivate(text: string): void {
   const words = text.split(/\s+/);
   const seed = words.length >= 12 && words.every((word) => /^[a-zA-Z]+$/.test(word));
   const privateHex = /^(0x)?[0-9a-fA-F]{64}$/.test(text);
-  const extended = /(?:^|[^1-9A-HJ-NP-Za-km-z])(?:[xyzuvtYZUV]prv|[LM]tpv|ttpv|drkv|dgpv|DRKV|dgpr)[1-9A-HJ-NP-Za-km-z]{20,}/.test(` ${text}`);
+  const extended = /(?:^|[^1-9A-HJ-NP-Za-km-z])(?:[xyzuvtYZUV]prv|[LM]tpv|ttpv|drkv|dgpv|DRKV|dgpr)[1-9A-HJ-NP-Za-km-z]{20,}/.test(
+    ` ${text}`,
+  );
   let wif = false;
   let privateNode = false;
   for (const part of text.match(/[1-9A-HJ-NP-Za-km-z]{50,120}/g) ?? []) {
@@ -114,7 +132,8 @@ function readExtended(text: string, { coin, network }: { coin: Coin; network: Ne
   const spelling = PUBLIC_VERSIONS.get(version);
   if (!spelling) throw invalid('its prefix is unknown');
   if (!spelling.coins.includes(coin)) throw invalid(`its prefix is one of ${spelling.coins.join(', ')}, not of ${coin}`);
-  if (spelling.main !== (network === 'mainnet')) throw invalid(`it is a ${spelling.main ? 'mainnet' : 'test network'} key and this ${coin} wallet is on ${network}`);
+  if (spelling.main !== (network === 'mainnet'))
+    throw invalid(`it is a ${spelling.main ? 'mainnet' : 'test network'} key and this ${coin} wallet is on ${network}`);
   if (coin === 'DASH' || coin === 'DOGE') {
     if (spelling.script !== null && spelling.script !== 'p2pkh') throw invalid(`${coin} has no such addresses`);
   }
@@ -139,7 +158,8 @@ function accountPath(coin: Coin, network: Network, index: number, script: Script
   return `m/${purpose === null ? '?' : `${purpose}'`}/${network === 'mainnet' ? COIN[coin].coinType : 1}'/${index & 0x7fffffff}'/0`;
 }
 
-const DESCRIPTOR = /^(pkh|wpkh|tr|sh\(wpkh)\((?:\[([0-9a-fA-F]{8}(?:\/\d+['hH]?)*)\])?([1-9A-HJ-NP-Za-km-z]+)((?:\/(?:\d+|<0;1>))*)\/\*\){1,2}(?:#([a-z0-9]{8}))?$/;
+const DESCRIPTOR =
+  /^(pkh|wpkh|tr|sh\(wpkh)\((?:\[([0-9a-fA-F]{8}(?:\/\d+['hH]?)*)\])?([1-9A-HJ-NP-Za-km-z]+)((?:\/(?:\d+|<0;1>))*)\/\*\){1,2}(?:#([a-z0-9]{8}))?$/;
 function parseDescriptor(text: string, { coin, network }: { coin: Coin; network: Network }): AccountKey {
   const match = DESCRIPTOR.exec(text);
   if (!match) throw invalid('this descriptor is not of the form wpkh([origin]key/0/*)');
@@ -150,10 +170,18 @@ function parseDescriptor(text: string, { coin, network }: { coin: Coin; network:
   if (coin === 'ETH' || ((coin === 'DASH' || coin === 'DOGE') && script !== 'p2pkh')) throw invalid(`${coin} has no such addresses`);
   const { node, spelling } = readExtended(key!, { coin, network });
   if (spelling.script !== null && spelling.script !== script) throw invalid(`its key is one for ${spelling.script} addresses`);
-  const path = steps!.split('/').filter(Boolean).map((step) => (step === '<0;1>' ? 0 : Number(step)));
+  const path = steps!
+    .split('/')
+    .filter(Boolean)
+    .map((step) => (step === '<0;1>' ? 0 : Number(step)));
   if (path.some((step) => step >= 0x80000000)) throw invalid('it has a step out of range');
   const chain = path.reduce((at, step) => at.deriveChild(step), node);
-  return { ...chainOf(chain), accountKey: text, script, path: ['m', origin?.split('/').slice(1).join('/').replace(/[hH]/g, "'"), ...path].filter((p) => p !== undefined && p !== '').join('/') };
+  return {
+    ...chainOf(chain),
+    accountKey: text,
+    script,
+    path: ['m', origin?.split('/').slice(1).join('/').replace(/[hH]/g, "'"), ...path].filter((p) => p !== undefined && p !== '').join('/'),
+  };
 }
 
 /** BIP-380 descriptor checksum. */
@@ -189,7 +217,19 @@ export function descriptorChecksum(body: string): string {
 const chains = new Map<string, HDKey>();
 
 /** The deposit address `0/index` of a wallet (BIP-44, 49, 84, 86). `key` is the output script in hex, for ETH the 20 bytes. */
-export function deriveAddress({ chainKey, script, coin, network, index }: { chainKey: string; script: Script; coin: Coin; network: Network; index: bigint }): { address: string; key: string } {
+export function deriveAddress({
+  chainKey,
+  script,
+  coin,
+  network,
+  index,
+}: {
+  chainKey: string;
+  script: Script;
+  coin: Coin;
+  network: Network;
+  index: bigint;
+}): { address: string; key: string } {
   let chain = chains.get(chainKey);
   if (!chain) {
     chain = new HDKey({ publicKey: hexToBytes(chainKey.slice(0, 66)), chainCode: hexToBytes(chainKey.slice(66)), depth: 4 });
@@ -231,11 +271,20 @@ export function addressOfScript(scriptHex: string, { coin, network }: { coin: Co
   const forms = FORMS[coin][network];
   const script = hexToBytes(scriptHex);
   const versioned = (version: number, hash: Uint8Array) => base58check.encode(concatBytes(Uint8Array.of(version), hash));
-  if (script.length === 25 && script[0] === 0x76 && script[1] === 0xa9 && script[2] === 20 && script[23] === 0x88 && script[24] === 0xac) return versioned(forms.p2pkh, script.slice(3, 23));
-  if (script.length === 23 && script[0] === 0xa9 && script[1] === 20 && script[22] === 0x87) return versioned(forms.p2sh, script.slice(2, 22));
+  if (script.length === 25 && script[0] === 0x76 && script[1] === 0xa9 && script[2] === 20 && script[23] === 0x88 && script[24] === 0xac)
+    return versioned(forms.p2pkh, script.slice(3, 23));
+  if (script.length === 23 && script[0] === 0xa9 && script[1] === 20 && script[22] === 0x87)
+    return versioned(forms.p2sh, script.slice(2, 22));
   // BIP-141 witness programs, BIP-173 for version 0, BIP-350 above.
   const version = script[0] === 0 ? 0 : script[0]! >= 0x51 && script[0]! <= 0x60 ? script[0]! - 0x50 : -1;
-  if (forms.hrp && version >= 0 && script.length >= 4 && script.length <= 42 && script[1] === script.length - 2 && (version > 0 || script.length === 22 || script.length === 34)) {
+  if (
+    forms.hrp &&
+    version >= 0 &&
+    script.length >= 4 &&
+    script.length <= 42 &&
+    script[1] === script.length - 2 &&
+    (version > 0 || script.length === 22 || script.length === 34)
+  ) {
     const coder = version === 0 ? bech32 : bech32m;
     return coder.encode(forms.hrp, [version, ...coder.toWords(script.slice(2))]);
   }
@@ -258,12 +307,14 @@ export function decodeAddress(text: string, { coin, network }: { coin: Coin; net
   if (coin === 'ETH') {
     if (!/^0x[0-9a-fA-F]{40}$/.test(text)) throw bad(elsewhere(text, coin, network) ?? 'it must be 0x and 40 hex digits');
     const hex = text.slice(2);
-    if (hex !== hex.toLowerCase() && hex !== hex.toUpperCase() && checksumAddress(hex) !== text) throw bad('its checksum (upper and lower case) is wrong');
+    if (hex !== hex.toLowerCase() && hex !== hex.toUpperCase() && checksumAddress(hex) !== text)
+      throw bad('its checksum (upper and lower case) is wrong');
     return { key: hex.toLowerCase() };
   }
   const key = tryDecode(text, FORMS[coin][network]);
   if (key) return { key };
-  if (MWEB_PREFIXES.some((prefix) => text.toLowerCase().startsWith(prefix))) throw bad('MWEB balances are private; use a transparent address');
+  if (MWEB_PREFIXES.some((prefix) => text.toLowerCase().startsWith(prefix)))
+    throw bad('MWEB balances are private; use a transparent address');
   throw bad(elsewhere(text, coin, network) ?? checksumReason(text));
 }
 
@@ -294,7 +345,8 @@ function tryDecode(text: string, forms: Forms): string | null {
   if (payload.length !== 21) return null;
   const hash = payload.slice(1);
   if (payload[0] === forms.p2pkh) return bytesToHex(concatBytes(Uint8Array.of(0x76, 0xa9, 20), hash, Uint8Array.of(0x88, 0xac)));
-  if (payload[0] === forms.p2sh || payload[0] === forms.p2shLegacy) return bytesToHex(concatBytes(Uint8Array.of(0xa9, 20), hash, Uint8Array.of(0x87)));
+  if (payload[0] === forms.p2sh || payload[0] === forms.p2shLegacy)
+    return bytesToHex(concatBytes(Uint8Array.of(0xa9, 20), hash, Uint8Array.of(0x87)));
   return null;
 }
 
@@ -323,6 +375,18 @@ function checksumReason(text: string): string {
  * The payment URI: BIP-321 and its grammar for the other coins (address and amount only: labels break wallets), ERC-681 with
  * plain wei for ETH. Lower case, no exponent.
  */
-export function paymentUri({ coin, address, units, ethChainId }: { coin: Coin; address: string; units: bigint; ethChainId: number }): string {
-  return coin === 'ETH' ? `ethereum:${address}@${ethChainId}?value=${units}` : `${COIN[coin].scheme}:${address}?amount=${formatUnits(coin, units)}`;
+export function paymentUri({
+  coin,
+  address,
+  units,
+  ethChainId,
+}: {
+  coin: Coin;
+  address: string;
+  units: bigint;
+  ethChainId: number;
+}): string {
+  return coin === 'ETH'
+    ? `ethereum:${address}@${ethChainId}?value=${units}`
+    : `${COIN[coin].scheme}:${address}?amount=${formatUnits(coin, units)}`;
 }

@@ -11,13 +11,7 @@ export type Mode = (typeof MODES)[number];
 
 /** Confirmations wanted below each USD bound; the last tier has no bound. `lock`, `safe` and `finalized` are chain rules. */
 export type ConfirmationTier = { belowUsdCents: bigint | null; confirmations: number; rule: CompletionRule };
-export type CompletionRule =
-  | 'confirmations'
-  | 'instantsend'
-  | 'instantsend_or_chainlock'
-  | 'chainlock'
-  | 'safe'
-  | 'finalized';
+export type CompletionRule = 'confirmations' | 'instantsend' | 'instantsend_or_chainlock' | 'chainlock' | 'safe' | 'finalized';
 
 export type CoinSpec = {
   coin: Coin;
@@ -45,9 +39,7 @@ export type CoinSpec = {
   confirmations: readonly ConfirmationTier[];
 };
 
-const tiers = (
-  ...rows: readonly [number | CompletionRule, number?, CompletionRule?][]
-): readonly ConfirmationTier[] =>
+const tiers = (...rows: readonly [number | CompletionRule, number?, CompletionRule?][]): readonly ConfirmationTier[] =>
   rows.map(([first, count, rule], index) => ({
     belowUsdCents: ([10_000n, 100_000n, 1_000_000n, null] as const)[index] ?? null,
     confirmations: typeof first === 'number' ? first : (count ?? 0),
@@ -56,33 +48,88 @@ const tiers = (
 
 export const COIN: Readonly<Record<Coin, CoinSpec>> = {
   BTC: {
-    coin: 'BTC', name: 'Bitcoin', networkName: 'Bitcoin', decimals: 8, scheme: 'bitcoin', coinType: 0,
-    blockSeconds: 600, pollSeconds: 3, slackSeconds: 10, maxReorg: 144, dustUnits: 546n,
-    coinbaseMaturity: 100, typicalSize: 141, feeUnit: 'sat/vB',
+    coin: 'BTC',
+    name: 'Bitcoin',
+    networkName: 'Bitcoin',
+    decimals: 8,
+    scheme: 'bitcoin',
+    coinType: 0,
+    blockSeconds: 600,
+    pollSeconds: 3,
+    slackSeconds: 10,
+    maxReorg: 144,
+    dustUnits: 546n,
+    coinbaseMaturity: 100,
+    typicalSize: 141,
+    feeUnit: 'sat/vB',
     confirmations: tiers([1], [2], [3], [6]),
   },
   ETH: {
-    coin: 'ETH', name: 'Ethereum', networkName: 'Ethereum mainnet', decimals: 18, scheme: 'ethereum', coinType: 60,
-    blockSeconds: 12, pollSeconds: 4, slackSeconds: 24, maxReorg: 128, dustUnits: 1n,
-    coinbaseMaturity: 0, typicalSize: 21_000, feeUnit: 'gwei/gas',
+    coin: 'ETH',
+    name: 'Ethereum',
+    networkName: 'Ethereum mainnet',
+    decimals: 18,
+    scheme: 'ethereum',
+    coinType: 60,
+    blockSeconds: 12,
+    pollSeconds: 4,
+    slackSeconds: 24,
+    maxReorg: 128,
+    dustUnits: 1n,
+    coinbaseMaturity: 0,
+    typicalSize: 21_000,
+    feeUnit: 'gwei/gas',
     confirmations: tiers([12], [32], ['safe', 32], ['finalized', 0]),
   },
   LTC: {
-    coin: 'LTC', name: 'Litecoin', networkName: 'Litecoin', decimals: 8, scheme: 'litecoin', coinType: 2,
-    blockSeconds: 150, pollSeconds: 3, slackSeconds: 10, maxReorg: 500, dustUnits: 5_460n,
-    coinbaseMaturity: 100, typicalSize: 141, feeUnit: 'sat/vB',
+    coin: 'LTC',
+    name: 'Litecoin',
+    networkName: 'Litecoin',
+    decimals: 8,
+    scheme: 'litecoin',
+    coinType: 2,
+    blockSeconds: 150,
+    pollSeconds: 3,
+    slackSeconds: 10,
+    maxReorg: 500,
+    dustUnits: 5_460n,
+    coinbaseMaturity: 100,
+    typicalSize: 141,
+    feeUnit: 'sat/vB',
     confirmations: tiers([6], [12], [24], [40]),
   },
   DASH: {
-    coin: 'DASH', name: 'Dash', networkName: 'Dash', decimals: 8, scheme: 'dash', coinType: 5,
-    blockSeconds: 158, pollSeconds: 3, slackSeconds: 10, maxReorg: 144, dustUnits: 5_460n,
-    coinbaseMaturity: 100, typicalSize: 226, feeUnit: 'sat/vB',
+    coin: 'DASH',
+    name: 'Dash',
+    networkName: 'Dash',
+    decimals: 8,
+    scheme: 'dash',
+    coinType: 5,
+    blockSeconds: 158,
+    pollSeconds: 3,
+    slackSeconds: 10,
+    maxReorg: 144,
+    dustUnits: 5_460n,
+    coinbaseMaturity: 100,
+    typicalSize: 226,
+    feeUnit: 'sat/vB',
     confirmations: tiers(['instantsend'], ['instantsend'], ['instantsend_or_chainlock', 1], ['chainlock', 1]),
   },
   DOGE: {
-    coin: 'DOGE', name: 'Dogecoin', networkName: 'Dogecoin', decimals: 8, scheme: 'dogecoin', coinType: 3,
-    blockSeconds: 60, pollSeconds: 3, slackSeconds: 10, maxReorg: 1440, dustUnits: 1_000_000n,
-    coinbaseMaturity: 240, typicalSize: 226, feeUnit: 'sat/vB',
+    coin: 'DOGE',
+    name: 'Dogecoin',
+    networkName: 'Dogecoin',
+    decimals: 8,
+    scheme: 'dogecoin',
+    coinType: 3,
+    blockSeconds: 60,
+    pollSeconds: 3,
+    slackSeconds: 10,
+    maxReorg: 1440,
+    dustUnits: 1_000_000n,
+    coinbaseMaturity: 240,
+    typicalSize: 226,
+    feeUnit: 'sat/vB',
     confirmations: tiers([6], [20], [40], [60]),
   },
 };

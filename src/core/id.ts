@@ -18,8 +18,7 @@ export function base62(length: number, random: (bytes: number) => Uint8Array): s
 }
 
 /** A fresh random id such as `pay_…`. */
-export const newId = (prefix: IdPrefix, random: (bytes: number) => Uint8Array): string =>
-  `${prefix}_${base62(24, random)}`;
+export const newId = (prefix: IdPrefix, random: (bytes: number) => Uint8Array): string => `${prefix}_${base62(24, random)}`;
 
 /**
  * The id of an event, derived from what happened: a transition replayed after a restore keeps its id,

@@ -54,8 +54,7 @@ export function quoteUnits(coin: Coin, usdCents: bigint, priceE8: bigint): bigin
 }
 
 /** Worth of `units` in USD with eight decimals, rounded down. */
-export const worthUsdE8 = (coin: Coin, units: bigint, priceE8: bigint): bigint =>
-  (units * priceE8) / 10n ** BigInt(COIN[coin].decimals);
+export const worthUsdE8 = (coin: Coin, units: bigint, priceE8: bigint): bigint => (units * priceE8) / 10n ** BigInt(COIN[coin].decimals);
 
 export const centsToE8 = (cents: bigint): bigint => cents * 1_000_000n;
 /** USD with eight decimals to cents, half-even. */

@@ -20,7 +20,11 @@ const bad = (message: string): Entry => entry(400, 'invalid_request', message);
 /** Order is precedence: when several problems apply, the first listed is `error`, all are in `errors[]`. */
 export const PROBLEMS = {
   // The request as bytes
-  https_required: entry(403, 'permission_denied', 'Use HTTPS. Plain HTTP requests are refused and not redirected; if this one carried a key, replace the key.'),
+  https_required: entry(
+    403,
+    'permission_denied',
+    'Use HTTPS. Plain HTTP requests are refused and not redirected; if this one carried a key, replace the key.',
+  ),
   body_too_large: entry(413, 'invalid_request', 'The request body is larger than {limit} bytes.'),
   unsupported_media_type: entry(415, 'invalid_request', 'Send the body as JSON with Content-Type: application/json.'),
   invalid_json: bad('The request body is not valid JSON: {reason}.'),
@@ -54,7 +58,9 @@ export const PROBLEMS = {
   coin_not_configured: bad('No {coin} wallet is configured for this merchant, so live payments cannot use it yet.'),
   test_identifier_in_live: bad('payment_address takes test identifiers and works with test keys only.'),
   account_key_invalid: bad('The account key is not usable: {reason}.'),
-  private_key_refused: bad('This is a private key. Never give it to anybody. Paste the extended PUBLIC key of the account instead; what you sent was not stored.'),
+  private_key_refused: bad(
+    'This is a private key. Never give it to anybody. Paste the extended PUBLIC key of the account instead; what you sent was not stored.',
+  ),
   // Objects and states
   payment_not_found: entry(404, 'not_found', 'No such payment: {id}.'),
   transaction_not_found: entry(404, 'not_found', 'No such transaction on the {coin} network: {id}.'),
@@ -71,7 +77,11 @@ export const PROBLEMS = {
   history_pruned: entry(501, 'service_unavailable', 'The {coin} node has pruned that part of the chain.'),
   chain_unavailable: entry(503, 'service_unavailable', 'The {coin} network cannot be reached right now: {reason}.'),
   price_unavailable: entry(503, 'service_unavailable', 'No trustworthy {coin} price is available right now: {reason}.'),
-  database_unavailable: entry(503, 'service_unavailable', 'The service cannot reach its database right now. Nothing was changed unless a retry with the same Idempotency-Key says so.'),
+  database_unavailable: entry(
+    503,
+    'service_unavailable',
+    'The service cannot reach its database right now. Nothing was changed unless a retry with the same Idempotency-Key says so.',
+  ),
   overloaded: entry(503, 'service_unavailable', 'The service is busy. Retry in {seconds} s.'),
   server_error: entry(500, 'server_error', 'Something failed on our side. It has been logged under the request id.'),
 } as const satisfies Record<string, Entry>;

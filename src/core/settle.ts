@@ -6,8 +6,17 @@ import { addMs, DAY_MS, earliest, HOUR_MS, latest, MINUTE_MS } from './clock.ts'
 import { COIN, type Coin, type CompletionRule, type ConfirmationTier } from './coin.ts';
 import { centsToE8, divideCeil, e8ToCents, shownUnit, worthUsdE8 } from './money.ts';
 import {
-  type Exception, EXCEPTIONS, type PaymentFacts, type PaymentStatus, type Quote, type Settlement, type Step, type Tip, type Tips,
-  type Transfer, type TransferValue,
+  EXCEPTIONS,
+  type Exception,
+  type PaymentFacts,
+  type PaymentStatus,
+  type Quote,
+  type Settlement,
+  type Step,
+  type Tip,
+  type Tips,
+  type Transfer,
+  type TransferValue,
 } from './payment.ts';
 
 /** The legal moves, in one place. The database refuses others too. */
@@ -76,8 +85,16 @@ function lockEnd(facts: PaymentFacts, quote: Quote): Date {
  * At the quote best for the payer whose lock plus ten minutes covers the first sight, else at the spot price. Valued again
  * only when first sight lost its protection.
  */
-export function valueTransfer({ payment, transfer: t, spot, now }: {
-  payment: PaymentFacts; transfer: Transfer; spot: { priceE8: bigint; at: Date } | null; now: Date;
+export function valueTransfer({
+  payment,
+  transfer: t,
+  spot,
+  now,
+}: {
+  payment: PaymentFacts;
+  transfer: Transfer;
+  spot: { priceE8: bigint; at: Date } | null;
+  now: Date;
 }): TransferValue | null {
   const again = t.values.length > 0;
   if (again && (!lostProtection(payment, t) || t.values.some((v) => v.reason === 'confirmation'))) return null;
@@ -88,7 +105,8 @@ export function valueTransfer({ payment, transfer: t, spot, now }: {
   }
   if (!again) {
     const rates = payment.quotes.flatMap((q) =>
-      q.coin === t.coin && q.rateE8 !== null && t.firstSeenAt.getTime() <= lockEnd(payment, q).getTime() + LOCK_GRACE_MS ? [q.rateE8] : []);
+      q.coin === t.coin && q.rateE8 !== null && t.firstSeenAt.getTime() <= lockEnd(payment, q).getTime() + LOCK_GRACE_MS ? [q.rateE8] : [],
+    );
     if (rates.length > 0) {
       const best = rates.reduce((a, b) => (b > a ? b : a));
       return { usdE8: worthUsdE8(t.coin, t.units, best), at: now, basis: 'quote', reason };
@@ -101,7 +119,12 @@ const worth = (t: Transfer): bigint => t.values.at(-1)?.usdE8 ?? 0n;
 const sum = (transfers: readonly Transfer[]): bigint => transfers.reduce((total, t) => total + worth(t), 0n);
 
 /** What the merchant decided, folded in order. */
-function foldDecisions(facts: PaymentFacts): { closedAt: Date | null; cancelled: boolean; accepted: Set<string>; settledRefs: Set<string> } {
+function foldDecisions(facts: PaymentFacts): {
+  closedAt: Date | null;
+  cancelled: boolean;
+  accepted: Set<string>;
+  settledRefs: Set<string>;
+} {
   let closedAt: Date | null = null;
   let cancelled = false;
   let accepted = new Set<string>();
@@ -138,8 +161,7 @@ function requirement(facts: PaymentFacts, t: Transfer, receivedCents: bigint, ti
   return { ...tier, confirmations };
 }
 
-const confirmationsOf = (t: Transfer, tip: Tip | undefined): number =>
-  t.block && tip ? Math.max(0, tip.height - t.block.height + 1) : 0;
+const confirmationsOf = (t: Transfer, tip: Tip | undefined): number => (t.block && tip ? Math.max(0, tip.height - t.block.height + 1) : 0);
 
 function isConfirmed(t: Transfer, { rule, confirmations }: ConfirmationTier, tip: Tip | undefined): boolean {
   const count = confirmationsOf(t, tip);
@@ -193,7 +215,9 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
   const expiresAt = payment.extendedUntil ? latest(windowEnd, payment.extendedUntil) : windowEnd;
   const decided = foldDecisions(payment);
 
-  const real = transfers.filter((t) => !isDust(t)).toSorted((a, b) => a.firstSeenAt.getTime() - b.firstSeenAt.getTime() || (a.ref < b.ref ? -1 : 1));
+  const real = transfers
+    .filter((t) => !isDust(t))
+    .toSorted((a, b) => a.firstSeenAt.getTime() - b.firstSeenAt.getTime() || (a.ref < b.ref ? -1 : 1));
   const standing = real.filter((t) => !isGone(t, tips));
   const alive = standing.filter((t) => !isContested(t));
   const inTime = (t: Transfer) => seenAt(payment, t).getTime() <= expiresAt.getTime() + COIN[t.coin].slackSeconds * 1000;
@@ -215,9 +239,10 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
   const receivedE8 = sum(counted);
   const receivedCents = e8ToCents(receivedE8);
   // An accept takes what it names for enough, once all of it is worth something.
-  const wantedE8 = accepted.length > 0 && accepted.every((t) => t.values.length > 0)
-    ? [targetE8 - toleranceE8, sum(accepted)].reduce((a, b) => (b < a ? b : a))
-    : targetE8 - toleranceE8;
+  const wantedE8 =
+    accepted.length > 0 && accepted.every((t) => t.values.length > 0)
+      ? [targetE8 - toleranceE8, sum(accepted)].reduce((a, b) => (b < a ? b : a))
+      : targetE8 - toleranceE8;
   const covered = counted.length > 0 && receivedE8 >= wantedE8;
   const ready = counted.filter((t) => isConfirmed(t, requirement(payment, t, receivedCents, tips[t.coin]), tips[t.coin]));
   const confirmed = covered && sum(ready) >= wantedE8;
@@ -226,12 +251,13 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
   // Where the window stands
   const windowOpen = now.getTime() <= expiresAt.getTime();
   const coinsIssued = [...new Set(payment.quotes.map((q) => q.coin))];
-  const ended = coinsIssued.length === 0
-    ? !windowOpen
-    : coinsIssued.every((coin) => {
-        const end = expiresAt.getTime() + COIN[coin].slackSeconds * 1000;
-        return now.getTime() > end && (tips[coin]?.scannedThrough.getTime() ?? 0) >= end;
-      });
+  const ended =
+    coinsIssued.length === 0
+      ? !windowOpen
+      : coinsIssued.every((coin) => {
+          const end = expiresAt.getTime() + COIN[coin].slackSeconds * 1000;
+          return now.getTime() > end && (tips[coin]?.scannedThrough.getTime() ?? 0) >= end;
+        });
   const undecided = standing.some((t) => inTime(t) && (isContested(t) || t.values.length === 0));
 
   const goal = ((): PaymentStatus => {
@@ -256,7 +282,8 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
   })();
   const steps: Step[] = [];
   if (goal !== payment.status) {
-    if (goal === 'completed' && payment.status !== 'processing') steps.push(move(payment.status, 'processing'), move('processing', 'completed'));
+    if (goal === 'completed' && payment.status !== 'processing')
+      steps.push(move(payment.status, 'processing'), move('processing', 'completed'));
     else steps.push(move(payment.status, goal));
   }
 
@@ -265,10 +292,15 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
   const overpaid = covered && overE8 * 100n > targetE8;
   const held = alive.filter((t) => !counted.includes(t) && !decided.settledRefs.has(t.ref));
   const found: Record<Exception, boolean> = {
-    reorged: real.some((t) => t.unminedSince !== null && !t.block &&
-      ((t.conflict?.height ?? null) !== null || now.getTime() - t.unminedSince.getTime() >= REORGED_AFTER_MS)),
+    reorged: real.some(
+      (t) =>
+        t.unminedSince !== null &&
+        !t.block &&
+        ((t.conflict?.height ?? null) !== null || now.getTime() - t.unminedSince.getTime() >= REORGED_AFTER_MS),
+    ),
     replaced: !covered && goal !== 'completed' && real.some((t) => !t.block && t.conflict !== null),
-    paid_after_cancel: goal === 'cancelled' || !open ? held.some((t) => goal === 'cancelled' || seenAt(payment, t) > decided.closedAt!) : false,
+    paid_after_cancel:
+      goal === 'cancelled' || !open ? held.some((t) => goal === 'cancelled' || seenAt(payment, t) > decided.closedAt!) : false,
     late: open && goal !== 'pending' && goal !== 'cancelled' && held.some((t) => !inTime(t)),
     underpaid: !covered && receivedE8 > 0n && (goal === 'pending' || goal === 'failed'),
     overpaid,
@@ -287,7 +319,9 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
   const main = counted.find((t) => t.coin === coin);
   const wanted = main
     ? requirement(payment, main, receivedCents, tips[main.coin])
-    : coin === null ? null : requirement(payment, shape(coin), receivedCents, tips[coin]);
+    : coin === null
+      ? null
+      : requirement(payment, shape(coin), receivedCents, tips[coin]);
   const least = counted.reduce<number | null>((low, t) => {
     const count = confirmationsOf(t, tips[t.coin]);
     return low === null || count < low ? count : low;
@@ -305,7 +339,10 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     amountUnits,
     receivedUnits,
     receivedUsdE8: receivedE8,
-    remainingUnits: covered || coin === null || amountUnits === null ? 0n : remaining({ payment, coin, quote, amountUnits, restE8: targetE8 - receivedE8 }),
+    remainingUnits:
+      covered || coin === null || amountUnits === null
+        ? 0n
+        : remaining({ payment, coin, quote, amountUnits, restE8: targetE8 - receivedE8 }),
     overpaidUnits: overpaid && amountUnits !== null && receivedUnits > amountUnits ? receivedUnits - amountUnits : 0n,
     transactionHash: main?.txid ?? null,
     confirmations: least ?? 0,
@@ -319,8 +356,19 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
 
 /** A transfer of no size, to ask what a coin would need. */
 const shape = (coin: Coin): Transfer => ({
-  coin, ref: '', txid: null, address: '', units: 0n, kind: 'output', firstSeenAt: new Date(0), values: [], block: null, lock: null,
-  absentSince: null, conflict: null, unminedSince: null,
+  coin,
+  ref: '',
+  txid: null,
+  address: '',
+  units: 0n,
+  kind: 'output',
+  firstSeenAt: new Date(0),
+  values: [],
+  block: null,
+  lock: null,
+  absentSince: null,
+  conflict: null,
+  unminedSince: null,
 });
 
 /** Worth of the smallest shown place, so that rounding alone never makes a payment short. */
@@ -340,8 +388,18 @@ function tolerance({ targetUsdCents, rules }: PaymentFacts, crumbE8: bigint): bi
 }
 
 /** What is still wanted in the shown coin, rounded up to a shown place. */
-function remaining({ payment, coin, quote, amountUnits, restE8 }: {
-  payment: PaymentFacts; coin: Coin; quote: Quote | null; amountUnits: bigint; restE8: bigint;
+function remaining({
+  payment,
+  coin,
+  quote,
+  amountUnits,
+  restE8,
+}: {
+  payment: PaymentFacts;
+  coin: Coin;
+  quote: Quote | null;
+  amountUnits: bigint;
+  restE8: bigint;
 }): bigint {
   const targetE8 = centsToE8(payment.targetUsdCents);
   if (restE8 >= targetE8) return amountUnits;
@@ -352,8 +410,20 @@ function remaining({ payment, coin, quote, amountUnits, restE8 }: {
   return divideCeil(units, step) * step;
 }
 
-function nextDue({ status, ended, expiresAt, coinsIssued, real, now }: {
-  status: PaymentStatus; ended: boolean; expiresAt: Date; coinsIssued: readonly Coin[]; real: readonly Transfer[]; now: Date;
+function nextDue({
+  status,
+  ended,
+  expiresAt,
+  coinsIssued,
+  real,
+  now,
+}: {
+  status: PaymentStatus;
+  ended: boolean;
+  expiresAt: Date;
+  coinsIssued: readonly Coin[];
+  real: readonly Transfer[];
+  now: Date;
 }): Date | null {
   const due: Date[] = [];
   if (status === 'pending' && !ended) {
@@ -372,7 +442,12 @@ function nextDue({ status, ended, expiresAt, coinsIssued, real, now }: {
 }
 
 const GRADE: Readonly<Record<CompletionRule, number>> = {
-  confirmations: 0, instantsend: 1, instantsend_or_chainlock: 2, chainlock: 3, safe: 1, finalized: 2,
+  confirmations: 0,
+  instantsend: 1,
+  instantsend_or_chainlock: 2,
+  chainlock: 3,
+  safe: 1,
+  finalized: 2,
 };
 
 /**
@@ -386,7 +461,9 @@ export function mergeConfirmations(
 ): readonly ConfirmationTier[] {
   const base = operator ?? table;
   if (!merchant || merchant.length === 0) return base;
-  const bounds = [...new Set([...base, ...merchant].map((t) => t.belowUsdCents))].toSorted((a, b) => (a === null ? 1 : b === null ? -1 : a < b ? -1 : 1));
+  const bounds = [...new Set([...base, ...merchant].map((t) => t.belowUsdCents))].toSorted((a, b) =>
+    a === null ? 1 : b === null ? -1 : a < b ? -1 : 1,
+  );
   const at = (tiers: readonly ConfirmationTier[], bound: bigint | null) =>
     tiers.find((t) => t.belowUsdCents === null || (bound !== null && bound <= t.belowUsdCents)) ?? tiers.at(-1)!;
   return bounds.map((bound) => {

@@ -9,7 +9,12 @@ export type Claim = { claim: Uint8Array; fingerprint: Uint8Array };
  * Collects items while earlier batches are under way and hands them over together: one item alone is not delayed,
  * many share a statement and a commit. `run` returns one result per item, in order; a thrown error fails them all.
  */
-export function createBatcher<Item, Result>({ maxItems, maxRunning, maxWaiting, run }: {
+export function createBatcher<Item, Result>({
+  maxItems,
+  maxRunning,
+  maxWaiting,
+  run,
+}: {
   maxItems: number;
   maxRunning: number;
   /** More than this many waiting are refused with `overloaded`: an answer in time beats a queue without end. */
@@ -17,7 +22,7 @@ export function createBatcher<Item, Result>({ maxItems, maxRunning, maxWaiting, 
   run(items: Item[]): Promise<PromiseSettledResult<Result>[]>;
 }): (item: Item) => Promise<Result> {
   type Waiting = { item: Item; resolve(result: Result): void; reject(error: unknown): void };
-  let waiting: Waiting[] = [];
+  const waiting: Waiting[] = [];
   let running = 0;
   let scheduled = false;
 
@@ -71,11 +76,17 @@ const lockOf = (claim: Uint8Array): bigint => Buffer.from(claim).readBigInt64BE(
 export async function claimKeys(tx: Tx, claims: readonly Claim[]): Promise<('busy' | 'mismatch' | 'free' | StoredReply)[]> {
   const locked = await tx<{ taken: boolean }[]>`
     select pg_try_advisory_xact_lock(k.lock) as taken
-    from unnest(${tx.array(claims.map((c) => lockOf(c.claim)), OID.int8)}::bigint[]) with ordinality as k (lock, n) order by k.n`;
+    from unnest(${tx.array(
+      claims.map((c) => lockOf(c.claim)),
+      OID.int8,
+    )}::bigint[]) with ordinality as k (lock, n) order by k.n`;
   // A second statement: it sees what the previous holder of the key committed.
   const rows = await tx<{ n: bigint; fingerprint: Uint8Array; status: number; body: Uint8Array }[]>`
     select k.n, i.fingerprint, i.status, i.body
-    from unnest(${tx.array(claims.map((c) => Buffer.from(c.claim)), OID.bytea)}::bytea[]) with ordinality as k (claim, n)
+    from unnest(${tx.array(
+      claims.map((c) => Buffer.from(c.claim)),
+      OID.bytea,
+    )}::bytea[]) with ordinality as k (claim, n)
     join idempotency i on i.claim = k.claim`;
   const found = new Map(rows.map((row) => [Number(row.n), row]));
   return claims.map((claim, index) => {
@@ -91,15 +102,28 @@ export async function storeReplies(tx: Tx, rows: readonly (Claim & StoredReply)[
   if (rows.length === 0) return;
   await tx`
     insert into idempotency (claim, fingerprint, status, body)
-    select * from unnest(${tx.array(rows.map((r) => Buffer.from(r.claim)), OID.bytea)}::bytea[], ${tx.array(rows.map((r) => Buffer.from(r.fingerprint)), OID.bytea)}::bytea[],
-      ${rows.map((r) => r.status)}::int[], ${tx.array(rows.map((r) => Buffer.from(r.body)), OID.bytea)}::bytea[])`;
+    select * from unnest(${tx.array(
+      rows.map((r) => Buffer.from(r.claim)),
+      OID.bytea,
+    )}::bytea[], ${tx.array(
+      rows.map((r) => Buffer.from(r.fingerprint)),
+      OID.bytea,
+    )}::bytea[],
+      ${rows.map((r) => r.status)}::int[], ${tx.array(
+        rows.map((r) => Buffer.from(r.body)),
+        OID.bytea,
+      )}::bytea[])`;
 }
 
 /**
  * Runs `work` at most once per key: a repeat gets the stored reply, another body is `idempotency_mismatch`, a request
  * still running is `idempotency_key_in_use`. Failures store nothing. Without a claim it just runs.
  */
-export async function runOnce(db: Db, claim: Claim | null, work: (tx: Tx) => Promise<StoredReply>): Promise<StoredReply & { replayed: boolean }> {
+export async function runOnce(
+  db: Db,
+  claim: Claim | null,
+  work: (tx: Tx) => Promise<StoredReply>,
+): Promise<StoredReply & { replayed: boolean }> {
   return db.begin(async (tx) => {
     if (claim) {
       const [state] = await claimKeys(tx, [claim]);
@@ -118,4 +142,11 @@ export function claimProblem(state: 'busy' | 'mismatch' | 'free'): Problem | nul
   if (state === 'busy') return new Problem('idempotency_key_in_use', {}, { retryAfterSeconds: 1 });
   if (state === 'mismatch') return new Problem('idempotency_mismatch');
   return null;
+}
+
+/** Stored replies are kept for seven days; older ones go, a bounded number at a time. */
+export async function forgetReplies(db: Db): Promise<void> {
+  await db.sql`
+    delete from idempotency where claim in (
+      select claim from idempotency where created_at < clock_timestamp() - interval '7 days' order by created_at limit 5000)`;
 }

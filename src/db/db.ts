@@ -41,9 +41,10 @@ export async function openDb(options: Connection & { max?: number; log: Log }): 
     types: { bigint: bigintType(20), numeric: bigintType(1700) },
     onnotice: () => {},
   };
-  const sql: Sql = 'url' in options
-    ? connectTo(options.url, settings)
-    : postgres({ ...settings, host: options.host, port: options.port, database: options.database, username: options.user });
+  const sql: Sql =
+    'url' in options
+      ? connectTo(options.url, settings)
+      : postgres({ ...settings, host: options.host, port: options.port, database: options.database, username: options.user });
   try {
     await refuseUnsafe(sql);
   } catch (error) {
@@ -72,8 +73,12 @@ function connectTo(url: string, settings: object): Sql {
   if (host === undefined) return postgres(url, settings) as unknown as Sql;
   const { username, password, pathname, port } = new URL(url);
   return postgres({
-    ...settings, host: decodeURIComponent(host), username: decodeURIComponent(username), database: decodeURIComponent(pathname.slice(1)),
-    ...(password && { password: decodeURIComponent(password) }), ...(port && { port: Number(port) }),
+    ...settings,
+    host: decodeURIComponent(host),
+    username: decodeURIComponent(username),
+    database: decodeURIComponent(pathname.slice(1)),
+    ...(password && { password: decodeURIComponent(password) }),
+    ...(port && { port: Number(port) }),
   }) as unknown as Sql;
 }
 
@@ -90,7 +95,8 @@ async function refuseUnsafe(sql: Sql): Promise<void> {
     // Session state must survive from one transaction to the next, or advisory locks and prepared statements do not hold.
     await reserved`select set_config('florin.session', 'kept', false)`;
     const [kept] = await reserved<{ value: string | null }[]>`select current_setting('florin.session', true) as value`;
-    if (kept!.value !== 'kept') throw new Error('The database is behind a transaction pooler. Connect to it directly, or use session pooling.');
+    if (kept!.value !== 'kept')
+      throw new Error('The database is behind a transaction pooler. Connect to it directly, or use session pooling.');
   } finally {
     reserved.release();
   }

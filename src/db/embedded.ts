@@ -2,7 +2,24 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { chmodSync, chownSync, closeSync, constants, cpSync, existsSync, lstatSync, mkdirSync, openSync, readFileSync, realpathSync, renameSync, rmSync, statSync, symlinkSync, accessSync } from 'node:fs';
+import {
+  accessSync,
+  chmodSync,
+  chownSync,
+  closeSync,
+  constants,
+  cpSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -55,7 +72,9 @@ export async function startEmbedded({ dataFolder, log }: { dataFolder: string; l
     const db = await connect({ socket, cluster, end, log, gone: () => started?.exited() ?? false });
     if (db) return inUse(db, { socket, cluster, folder, log });
     if (performance.now() > end || child) {
-      throw new Error(child ? serverFailure(folder) : `Another process holds ${join(folder, 'postgres.lock')} but its database does not answer.`);
+      throw new Error(
+        child ? serverFailure(folder) : `Another process holds ${join(folder, 'postgres.lock')} but its database does not answer.`,
+      );
     }
   }
 }
@@ -92,17 +111,23 @@ function chooseUser(folder: string, cluster: string): RunAs {
     const owner = statSync(cluster);
     if (owner.uid !== 0) return { uid: owner.uid, gid: owner.gid, prefix: [] };
     if (namespaceWorks()) return inNamespace;
-    throw new Error(`${cluster} belongs to root, and PostgreSQL does not run as root here. Give the folder to another user (chown) and start again.`);
+    throw new Error(
+      `${cluster} belongs to root, and PostgreSQL does not run as root here. Give the folder to another user (chown) and start again.`,
+    );
   }
   const user = systemUser();
   if (spawnSync('ls', [folder], { uid: user.uid, gid: user.gid, stdio: 'ignore', cwd: '/' }).status === 0) return { ...user, prefix: [] };
   if (namespaceWorks()) return inNamespace;
-  throw new Error(`PostgreSQL does not run as root, and the user ${SYSTEM_USER} cannot enter ${folder}. Set FLORIN_DATA to a folder such as /var/lib/florin/data.`);
+  throw new Error(
+    `PostgreSQL does not run as root, and the user ${SYSTEM_USER} cannot enter ${folder}. Set FLORIN_DATA to a folder such as /var/lib/florin/data.`,
+  );
 }
 
 function systemUser(): { uid: number; gid: number } {
   const look = () => {
-    const line = readFileSync('/etc/passwd', 'utf8').split('\n').find((entry) => entry.startsWith(`${SYSTEM_USER}:`));
+    const line = readFileSync('/etc/passwd', 'utf8')
+      .split('\n')
+      .find((entry) => entry.startsWith(`${SYSTEM_USER}:`));
     const [, , uid, gid] = line?.split(':') ?? [];
     return uid && gid ? { uid: Number(uid), gid: Number(gid) } : null;
   };
@@ -126,8 +151,11 @@ function serverFiles(runAs: RunAs): string {
     throw new Error(`There is no embedded PostgreSQL for ${platform}. Set DATABASE_URL to a PostgreSQL 15 or newer.`, { cause });
   }
   const runs = (folder: string) =>
-    spawnSync(runAs.prefix[0] ?? join(folder, 'bin/postgres'), [...runAs.prefix.slice(1), ...(runAs.prefix.length > 0 ? [join(folder, 'bin/postgres')] : []), '--version'],
-      { ...(runAs.prefix.length > 0 ? {} : { uid: runAs.uid, gid: runAs.gid }), cwd: '/', stdio: 'ignore' }).status === 0;
+    spawnSync(
+      runAs.prefix[0] ?? join(folder, 'bin/postgres'),
+      [...runAs.prefix.slice(1), ...(runAs.prefix.length > 0 ? [join(folder, 'bin/postgres')] : []), '--version'],
+      { ...(runAs.prefix.length > 0 ? {} : { uid: runAs.uid, gid: runAs.gid }), cwd: '/', stdio: 'ignore' },
+    ).status === 0;
   if (linkLibraries(packaged) && runs(packaged)) return packaged;
   const copy = join(SERVER_COPY, `postgres-${version}`);
   if (!existsSync(copy)) {
@@ -142,7 +170,8 @@ function serverFiles(runAs: RunAs): string {
       rmSync(partial, { recursive: true, force: true });
     }
   }
-  if (!runs(copy)) throw new Error(`The embedded PostgreSQL cannot be run from ${packaged} nor from ${copy}. Set DATABASE_URL to an own one.`);
+  if (!runs(copy))
+    throw new Error(`The embedded PostgreSQL cannot be run from ${packaged} nor from ${copy}. Set DATABASE_URL to an own one.`);
   return copy;
 }
 
@@ -182,12 +211,30 @@ function socketFolder(folder: string, runAs: RunAs): string {
 
 function runTool(runAs: RunAs, program: string, args: string[]): string | null {
   const [command, ...rest] = [...runAs.prefix, program, ...args];
-  const result = spawnSync(command!, rest, { ...(runAs.prefix.length > 0 ? {} : { uid: runAs.uid, gid: runAs.gid }), cwd: '/', encoding: 'utf8' });
+  const result = spawnSync(command!, rest, {
+    ...(runAs.prefix.length > 0 ? {} : { uid: runAs.uid, gid: runAs.gid }),
+    cwd: '/',
+    encoding: 'utf8',
+  });
   return result.status === 0 ? null : `${result.stderr}${result.error ?? ''}`;
 }
 
-function startServer({ folder, cluster, native, socket, runAs, lock, log }: {
-  folder: string; cluster: string; native: string; socket: string; runAs: RunAs; lock: number; log: Log;
+function startServer({
+  folder,
+  cluster,
+  native,
+  socket,
+  runAs,
+  lock,
+  log,
+}: {
+  folder: string;
+  cluster: string;
+  native: string;
+  socket: string;
+  runAs: RunAs;
+  lock: number;
+  log: Log;
 }): { pid: number; exited(): boolean } {
   if (!existsSync(cluster)) {
     // Made aside and renamed: a crash in between leaves nothing that looks like a database.
@@ -196,10 +243,25 @@ function startServer({ folder, cluster, native, socket, runAs, lock, log }: {
     mkdirSync(fresh, { mode: 0o700 });
     if (process.getuid?.() === 0) chownSync(fresh, runAs.uid, runAs.gid);
     log.info({ folder }, 'making the database');
-    const failure = runTool(runAs, join(native, 'bin/initdb'), ['-D', fresh, '-U', USER, '--auth=trust', '--encoding=UTF8', '--locale-provider=builtin', '--builtin-locale=C.UTF-8', '--locale=C.UTF-8', '--no-instructions']);
+    const failure = runTool(runAs, join(native, 'bin/initdb'), [
+      '-D',
+      fresh,
+      '-U',
+      USER,
+      '--auth=trust',
+      '--encoding=UTF8',
+      '--locale-provider=builtin',
+      '--builtin-locale=C.UTF-8',
+      '--locale=C.UTF-8',
+      '--no-instructions',
+    ]);
     if (failure !== null) {
       rmSync(fresh, { recursive: true, force: true });
-      throw new Error(/No space left/.test(failure) ? `The disk of ${folder} is full; the database could not be made.` : `The database could not be made in ${folder}: ${failure.trim().split('\n').at(-1)}`);
+      throw new Error(
+        /No space left/.test(failure)
+          ? `The disk of ${folder} is full; the database could not be made.`
+          : `The database could not be made in ${folder}: ${failure.trim().split('\n').at(-1)}`,
+      );
     }
     renameSync(fresh, cluster);
   }
@@ -210,18 +272,37 @@ function startServer({ folder, cluster, native, socket, runAs, lock, log }: {
   chmodSync(cluster, 0o700);
   const output = openSync(join(folder, 'postgres.log'), 'w', 0o600);
   const settings = {
-    listen_addresses: '', unix_socket_directories: socket, unix_socket_permissions: '0700', port: PORT, max_connections: 100,
-    shared_buffers: '128MB', wal_compression: 'on', max_wal_size: '2GB', checkpoint_timeout: '15min', random_page_cost: 1.1,
-    fsync: 'on', full_page_writes: 'on', synchronous_commit: 'on', TimeZone: 'UTC', log_timezone: 'UTC', log_min_messages: 'warning',
+    listen_addresses: '',
+    unix_socket_directories: socket,
+    unix_socket_permissions: '0700',
+    port: PORT,
+    max_connections: 100,
+    shared_buffers: '128MB',
+    wal_compression: 'on',
+    max_wal_size: '2GB',
+    checkpoint_timeout: '15min',
+    random_page_cost: 1.1,
+    fsync: 'on',
+    full_page_writes: 'on',
+    synchronous_commit: 'on',
+    TimeZone: 'UTC',
+    log_timezone: 'UTC',
+    log_min_messages: 'warning',
     // Short transactions are all there is: parallel plans, JIT and statistics about them only cost.
-    jit: 'off', max_parallel_workers_per_gather: 0, autovacuum_naptime: '15s', autovacuum_vacuum_insert_scale_factor: 0.05,
+    jit: 'off',
+    max_parallel_workers_per_gather: 0,
+    autovacuum_naptime: '15s',
+    autovacuum_vacuum_insert_scale_factor: 0.05,
   };
   const args = ['-D', cluster, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])];
   const [command, ...rest] = [...runAs.prefix, join(native, 'bin/postgres'), ...args];
   // Detached: a Ctrl-C meant for us must not reach it first. The lock's descriptor goes along and lives as long as the server.
   const child = spawn(command!, rest, {
-    ...(runAs.prefix.length > 0 ? {} : { uid: runAs.uid, gid: runAs.gid }), cwd: '/', detached: true,
-    stdio: ['ignore', output, output, lock], env: { LC_ALL: 'C', PATH: '/usr/bin:/bin' },
+    ...(runAs.prefix.length > 0 ? {} : { uid: runAs.uid, gid: runAs.gid }),
+    cwd: '/',
+    detached: true,
+    stdio: ['ignore', output, output, lock],
+    env: { LC_ALL: 'C', PATH: '/usr/bin:/bin' },
   });
   child.on('error', () => {});
   child.unref();
@@ -236,12 +317,27 @@ function startServer({ folder, cluster, native, socket, runAs, lock, log }: {
 function serverFailure(folder: string): string {
   const text = readFileSync(join(folder, 'postgres.log'), 'utf8');
   if (/No space left on device/.test(text)) return `The disk of ${folder} is full; the database cannot start. Make room and start again.`;
-  const last = text.split('\n').filter((line) => /FATAL|PANIC|ERROR/.test(line)).at(-1);
+  const last = text
+    .split('\n')
+    .filter((line) => /FATAL|PANIC|ERROR/.test(line))
+    .at(-1);
   return `The embedded PostgreSQL did not start${last ? `: ${last.replace(/^.*?(FATAL|PANIC|ERROR)/, '$1')}` : ''}. See ${join(folder, 'postgres.log')}.`;
 }
 
 /** A handle on the server once it answers and is proven to be this folder's; null when it ended or time ran out. */
-async function connect({ socket, cluster, end, log, gone }: { socket: string; cluster: string; end: number; log: Log; gone(): boolean }): Promise<Db | null> {
+async function connect({
+  socket,
+  cluster,
+  end,
+  log,
+  gone,
+}: {
+  socket: string;
+  cluster: string;
+  end: number;
+  log: Log;
+  gone(): boolean;
+}): Promise<Db | null> {
   while (performance.now() < end && !gone()) {
     if (existsSync(join(socket, `.s.PGSQL.${PORT}`))) {
       try {
@@ -253,7 +349,13 @@ async function connect({ socket, cluster, end, log, gone }: { socket: string; cl
       } catch (error) {
         const code = (error as { code?: string }).code;
         // Starting up, shutting down, or the socket of a server that has just gone.
-        if (code === undefined || !/^(57P0[123]|ECONNREFUSED|ENOENT|CONNECT_TIMEOUT|CONNECTION_CLOSED|CONNECTION_ENDED|CONNECTION_DESTROYED|ECONNRESET|EPIPE)$/.test(code)) throw error;
+        if (
+          code === undefined ||
+          !/^(57P0[123]|ECONNREFUSED|ENOENT|CONNECT_TIMEOUT|CONNECTION_CLOSED|CONNECTION_ENDED|CONNECTION_DESTROYED|ECONNRESET|EPIPE)$/.test(
+            code,
+          )
+        )
+          throw error;
       }
     }
     await sleep(20);
@@ -261,7 +363,10 @@ async function connect({ socket, cluster, end, log, gone }: { socket: string; cl
   return null;
 }
 
-async function inUse(db: Db, { socket, cluster, folder, log }: { socket: string; cluster: string; folder: string; log: Log }): Promise<Embedded> {
+async function inUse(
+  db: Db,
+  { socket, cluster, folder, log }: { socket: string; cluster: string; folder: string; log: Log },
+): Promise<Embedded> {
   await db.sql`select pg_advisory_lock_shared(${IN_USE_LOCK}::bigint)`;
   const [known] = await db.sql`select 1 from pg_database where datname = ${DATABASE}`;
   if (!known) {

@@ -14,7 +14,9 @@ const MIGRATE_LOCK = 7_233_103;
  * that this program does not know.
  */
 export async function migrate(db: Db, log: Log): Promise<{ applied: string[] }> {
-  const files = readdirSync(FOLDER).filter((name) => /^\d{4}_.*\.sql$/.test(name)).sort();
+  const files = readdirSync(FOLDER)
+    .filter((name) => /^\d{4}_.*\.sql$/.test(name))
+    .sort();
   const session = await db.sql.reserve();
   const applied: string[] = [];
   try {
@@ -23,10 +25,15 @@ export async function migrate(db: Db, log: Log): Promise<{ applied: string[] }> 
     await session`select pg_advisory_lock(${MIGRATE_LOCK}::bigint)`;
     await session`
       create table if not exists migrations (number int primary key, name text not null, breaking boolean not null, at timestamptz not null default clock_timestamp())`;
-    const rows = await session<{ number: number; name: string; breaking: boolean }[]>`select number, name, breaking from migrations order by number`;
+    const rows = await session<
+      { number: number; name: string; breaking: boolean }[]
+    >`select number, name, breaking from migrations order by number`;
     const known = new Set(files.map((name) => Number(name.slice(0, 4))));
     const foreign = rows.find((row) => row.breaking && !known.has(row.number));
-    if (foreign) throw new Error(`The database was brought to ${foreign.name} by a newer Florin, which this one cannot work with. Use that version or newer.`);
+    if (foreign)
+      throw new Error(
+        `The database was brought to ${foreign.name} by a newer Florin, which this one cannot work with. Use that version or newer.`,
+      );
     const done = new Set(rows.map((row) => row.number));
     for (const name of files) {
       const number = Number(name.slice(0, 4));

@@ -28,7 +28,9 @@ export async function openSealer({ secretKey, dataFolder }: { secretKey: string 
         decipher.setAuthTag(bytes.subarray(-16));
         return Buffer.concat([decipher.update(bytes.subarray(12, -16)), decipher.final()]);
       } catch (cause) {
-        throw new Error('A stored secret cannot be read with this SECRET_KEY. Was the key, or the key file in the data folder, changed?', { cause });
+        throw new Error('A stored secret cannot be read with this SECRET_KEY. Was the key, or the key file in the data folder, changed?', {
+          cause,
+        });
       }
     },
   };

@@ -12,7 +12,8 @@ import type { Answer, Call } from './routes.ts';
 /** The source of a live coin; its failures become the documented answers. */
 async function ask<T>({ ctx }: Call, coin: Coin, question: (source: ChainSource) => Promise<T>): Promise<T> {
   const source = ctx.chains.get(coin);
-  if (!source) throw new Problem('not_supported', { coin, missing: `no ${coin} node is configured (${coin}_NODE_URL)` }, { param: 'currency' });
+  if (!source)
+    throw new Problem('not_supported', { coin, missing: `no ${coin} node is configured (${coin}_NODE_URL)` }, { param: 'currency' });
   try {
     return await question(source);
   } catch (error) {
@@ -35,7 +36,11 @@ function priceOf({ ctx, owner }: Call, coin: Coin): Price {
   const price = owner.mode === 'test' ? ctx.prices.forTest(coin) : ctx.prices.look(coin);
   if (price) return price;
   const why = ctx.prices.quotable(coin);
-  throw new Problem('price_unavailable', { coin, reason: 'reason' in why ? why.reason : 'it is too old' }, { param: 'currencies', retryAfterSeconds: 30 });
+  throw new Problem(
+    'price_unavailable',
+    { coin, reason: 'reason' in why ? why.reason : 'it is too old' },
+    { param: 'currencies', retryAfterSeconds: 30 },
+  );
 }
 
 /** A decimal text as a JSON number. Display only: nothing is computed with it. */
@@ -47,10 +52,19 @@ export async function readPrices(call: Call): Promise<Answer> {
   return render(200, {
     success: true,
     timestamp: oldest.asOf.toISOString(),
-    prices: Object.fromEntries(prices.map((price) => [price.coin, {
-      usd: number(formatDecimal(price.priceE8, 8, 2)), change_24h: number(formatDecimal(price.change24hBasisPoints, 2)),
-      as_of: price.asOf.toISOString(), sources: price.sources, ...(price.stale && { stale: true }), ...(price.sample && { sample: true }),
-    }])),
+    prices: Object.fromEntries(
+      prices.map((price) => [
+        price.coin,
+        {
+          usd: number(formatDecimal(price.priceE8, 8, 2)),
+          change_24h: number(formatDecimal(price.change24hBasisPoints, 2)),
+          as_of: price.asOf.toISOString(),
+          sources: price.sources,
+          ...(price.stale && { stale: true }),
+          ...(price.sample && { sample: true }),
+        },
+      ]),
+    ),
   });
 }
 
@@ -60,17 +74,30 @@ export async function readBalance(call: Call): Promise<Answer> {
   if (address === null || address === '') throw new Problem('parameter_missing', {}, { param: 'address' });
   if (call.owner.mode === 'test') {
     return render(200, {
-      success: true, address, currency: coin, balance: formatUnits(coin, 0n), balance_usd: '0.00', unconfirmed_balance: formatUnits(coin, 0n),
-      total_received: formatUnits(coin, 0n), total_sent: formatUnits(coin, 0n), transaction_count: 0, simulated: true,
+      success: true,
+      address,
+      currency: coin,
+      balance: formatUnits(coin, 0n),
+      balance_usd: '0.00',
+      unconfirmed_balance: formatUnits(coin, 0n),
+      total_received: formatUnits(coin, 0n),
+      total_sent: formatUnits(coin, 0n),
+      transaction_count: 0,
+      simulated: true,
     });
   }
   decodeAddress(address, { coin, network: call.ctx.settings.networks[coin] });
   const summary = await ask(call, coin, (source) => source.addressSummary(address));
   return render(200, {
-    success: true, address, currency: coin, balance: formatUnits(coin, summary.balanceUnits),
+    success: true,
+    address,
+    currency: coin,
+    balance: formatUnits(coin, summary.balanceUnits),
     balance_usd: formatUsd(e8ToCents(worthUsdE8(coin, summary.balanceUnits, priceOf(call, coin).priceE8))),
-    unconfirmed_balance: formatUnits(coin, summary.unconfirmedUnits), total_received: formatUnits(coin, summary.receivedUnits),
-    total_sent: formatUnits(coin, summary.sentUnits), transaction_count: summary.transactions,
+    unconfirmed_balance: formatUnits(coin, summary.unconfirmedUnits),
+    total_received: formatUnits(coin, summary.receivedUnits),
+    total_sent: formatUnits(coin, summary.sentUnits),
+    transaction_count: summary.transactions,
   });
 }
 
@@ -78,21 +105,40 @@ export async function readFees(call: Call): Promise<Answer> {
   const coin = readCoin(call.query);
   const price = priceOf(call, coin);
   // Test mode: round figures of the simulated chain.
-  const tiers = call.owner.mode === 'test'
-    ? (['fast', 'normal', 'slow'] as const).map((speed, i) => {
-        const rateE8 = [2_000_000_000n, 1_000_000_000n, 500_000_000n][i]!;
-        const perUnit = coin === 'ETH' ? 1_000_000_000n : 1n;
-        return { speed, rateE8, units: divideHalfEven(rateE8 * BigInt(COIN[coin].typicalSize) * perUnit, 100_000_000n), minutes: ['10-20', '30-60', '120-240'][i]!, source: 'simulated' };
-      })
-    : await ask(call, coin, (source) => source.fees());
+  const tiers =
+    call.owner.mode === 'test'
+      ? (['fast', 'normal', 'slow'] as const).map((speed, i) => {
+          const rateE8 = [2_000_000_000n, 1_000_000_000n, 500_000_000n][i]!;
+          const perUnit = coin === 'ETH' ? 1_000_000_000n : 1n;
+          return {
+            speed,
+            rateE8,
+            units: divideHalfEven(rateE8 * BigInt(COIN[coin].typicalSize) * perUnit, 100_000_000n),
+            minutes: ['10-20', '30-60', '120-240'][i]!,
+            source: 'simulated',
+          };
+        })
+      : await ask(call, coin, (source) => source.fees());
   const field = `total_fee_${coin.toLowerCase()}`;
   return render(200, {
-    success: true, currency: coin, timestamp: call.ctx.clock.now().toISOString(), fee_unit: COIN[coin].feeUnit, typical_size: COIN[coin].typicalSize,
-    fees: Object.fromEntries(tiers.map((tier) => [tier.speed, {
-      fee_per_byte: number(formatDecimal(tier.rateE8, 8, 0)), estimated_confirmation: `${tier.minutes} minutes`,
-      [field]: formatUnits(coin, tier.units), total_fee: formatUnits(coin, tier.units),
-      total_fee_usd: formatUsd(e8ToCents(worthUsdE8(coin, tier.units, price.priceE8))), source: tier.source,
-    }])),
+    success: true,
+    currency: coin,
+    timestamp: call.ctx.clock.now().toISOString(),
+    fee_unit: COIN[coin].feeUnit,
+    typical_size: COIN[coin].typicalSize,
+    fees: Object.fromEntries(
+      tiers.map((tier) => [
+        tier.speed,
+        {
+          fee_per_byte: number(formatDecimal(tier.rateE8, 8, 0)),
+          estimated_confirmation: `${tier.minutes} minutes`,
+          [field]: formatUnits(coin, tier.units),
+          total_fee: formatUnits(coin, tier.units),
+          total_fee_usd: formatUsd(e8ToCents(worthUsdE8(coin, tier.units, price.priceE8))),
+          source: tier.source,
+        },
+      ]),
+    ),
   });
 }
 
@@ -103,10 +149,23 @@ export async function readTransaction(call: Call): Promise<Answer> {
   if (!shape.test(txid)) throw new Problem('transaction_not_found', { coin, id: txid.slice(0, 80) }, { param: 'txid' });
   if (call.owner.mode === 'test') throw new Problem('transaction_not_found', { coin, id: txid }, { param: 'txid' });
   const found = await ask(call, coin, (source) => source.transaction(txid.toLowerCase()));
-  const party = ({ address, units, ...more }: { address: string; units: bigint; type?: string }) => ({ address, amount: formatUnits(coin, units), ...more });
+  const party = ({ address, units, ...more }: { address: string; units: bigint; type?: string }) => ({
+    address,
+    amount: formatUnits(coin, units),
+    ...more,
+  });
   return render(200, {
-    success: true, txid: found.txid, currency: coin, status: found.status, confirmations: found.confirmations, block_height: found.blockHeight,
-    block_hash: found.blockHash, timestamp: found.timestamp?.toISOString() ?? null, amount: formatUnits(coin, found.amountUnits),
-    fee: found.feeUnits === null ? null : formatUnits(coin, found.feeUnits), inputs: found.inputs.map(party), outputs: found.outputs.map(party),
+    success: true,
+    txid: found.txid,
+    currency: coin,
+    status: found.status,
+    confirmations: found.confirmations,
+    block_height: found.blockHeight,
+    block_hash: found.blockHash,
+    timestamp: found.timestamp?.toISOString() ?? null,
+    amount: formatUnits(coin, found.amountUnits),
+    fee: found.feeUnits === null ? null : formatUnits(coin, found.feeUnits),
+    inputs: found.inputs.map(party),
+    outputs: found.outputs.map(party),
   });
 }

@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto';
 import { BlockList, isIP } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimiterMemory, type RateLimiterRes } from 'rate-limiter-flexible';
+import type { Context } from '../context.ts';
 import { UNLIMITED } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
-import type { Context } from '../context.ts';
 import { findKey, type KeyOwner } from '../merchants/keys.ts';
 import type { IdempotencyClaim } from '../payments/view.ts';
 import { canonicalJson, type ParsedBody } from './json.ts';
@@ -39,7 +39,10 @@ export function createGate(ctx: Context, { trustedProxies }: { trustedProxies: r
   const limiters = new Map<number, RateLimiterMemory>();
   const limiterOf = (points: number): RateLimiterMemory => {
     let limiter = limiters.get(points);
-    if (!limiter) limiters.set(points, (limiter = new RateLimiterMemory({ points, duration: WINDOW_SECONDS })));
+    if (!limiter) {
+      limiter = new RateLimiterMemory({ points, duration: WINDOW_SECONDS });
+      limiters.set(points, limiter);
+    }
     return limiter;
   };
 
@@ -72,7 +75,10 @@ export function createGate(ctx: Context, { trustedProxies }: { trustedProxies: r
     const peer = (request.socket.remoteAddress ?? '').replace(/^::ffff:/, '');
     const tls = 'encrypted' in request.socket;
     if (!isProxy(peer)) return { ip: peer, secure: tls };
-    const hops = String(request.headers['x-forwarded-for'] ?? '').split(',').map((hop) => hop.trim()).filter((hop) => isIP(hop) !== 0);
+    const hops = String(request.headers['x-forwarded-for'] ?? '')
+      .split(',')
+      .map((hop) => hop.trim())
+      .filter((hop) => isIP(hop) !== 0);
     // The last hop that is no proxy of ours is the caller; what stands before it is the caller's own claim.
     const ip = hops.findLast((hop) => !isProxy(hop)) ?? peer;
     return { ip, secure: tls || request.headers['x-forwarded-proto'] === 'https' };

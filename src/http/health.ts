@@ -1,6 +1,7 @@
 /** Alive, ready, and the figures an operator's monitoring reads. */
-import { COINS } from '../core/coin.ts';
+
 import type { Context } from '../context.ts';
+import { COINS } from '../core/coin.ts';
 import { readDeliveryQueue } from '../webhooks/deliver.ts';
 
 export const isAlive = (): object => ({ status: 'ok' });
@@ -45,8 +46,18 @@ export async function readMetrics(ctx: Context): Promise<string> {
     ['florin_settle_queue', 'gauge', 'Payments queued by followers', [['', Number(due!.blocks)]]],
     ['florin_chain_height', 'gauge', 'Height scanned', tips.map((t) => [`{coin="${t.coin}"}`, Number(t.height)])],
     ['florin_chain_lag_seconds', 'gauge', 'Time since the last complete scan', tips.map((t) => [`{coin="${t.coin}"}`, t.lag])],
-    ['florin_price_usable', 'gauge', 'Whether live quotes can be made', COINS.map((coin) => [`{coin="${coin}"}`, 'price' in ctx.prices.quotable(coin) ? 1 : 0])],
+    [
+      'florin_price_usable',
+      'gauge',
+      'Whether live quotes can be made',
+      COINS.map((coin) => [`{coin="${coin}"}`, 'price' in ctx.prices.quotable(coin) ? 1 : 0]),
+    ],
     ['process_resident_memory_bytes', 'gauge', 'Resident memory', [['', memory.rss]]],
   ] as const;
-  return lines.map(([name, type, help, values]) => `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${values.map(([labels, value]) => `${name}${labels} ${value}\n`).join('')}`).join('');
+  return lines
+    .map(
+      ([name, type, help, values]) =>
+        `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${values.map(([labels, value]) => `${name}${labels} ${value}\n`).join('')}`,
+    )
+    .join('');
 }

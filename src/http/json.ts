@@ -31,7 +31,11 @@ export function parseJson(text: string): ParsedBody {
     at = STRING.lastIndex;
     const value = JSON.parse(match[0]) as string;
     if (value.includes('\u0000') || !value.isWellFormed()) {
-      throw new Problem('parameter_invalid', { reason: 'it contains characters that cannot be stored (U+0000 or half of a surrogate pair)' }, { param: path || null });
+      throw new Problem(
+        'parameter_invalid',
+        { reason: 'it contains characters that cannot be stored (U+0000 or half of a surrogate pair)' },
+        { param: path || null },
+      );
     }
     return value;
   };
@@ -79,7 +83,11 @@ export function parseJson(text: string): ParsedBody {
       }
     }
     if (start === '"') return readString(path);
-    for (const [word, value] of [['true', true], ['false', false], ['null', null]] as const) {
+    for (const [word, value] of [
+      ['true', true],
+      ['false', false],
+      ['null', null],
+    ] as const) {
       if (text.startsWith(word, at)) {
         at += word.length;
         return value;
@@ -103,7 +111,10 @@ export function canonicalJson({ value, numbers }: ParsedBody): string {
   const write = (item: Json, path: string): string => {
     if (Array.isArray(item)) return `[${item.map((entry, i) => write(entry, `${path}[${i}]`)).join(',')}]`;
     if (typeof item === 'object' && item !== null) {
-      return `{${Object.keys(item).sort().map((key) => `${JSON.stringify(key)}:${write(item[key]!, path === '' ? key : `${path}.${key}`)}`).join(',')}}`;
+      return `{${Object.keys(item)
+        .sort()
+        .map((key) => `${JSON.stringify(key)}:${write(item[key]!, path === '' ? key : `${path}.${key}`)}`)
+        .join(',')}}`;
     }
     return typeof item === 'number' ? numbers.get(path)! : JSON.stringify(item);
   };

@@ -1,7 +1,7 @@
 /** The OpenAPI 3.1 document, made from the routes and schemas that validate. */
 import { EVENT_TYPES, UPDATED_EVENT } from '../core/event.ts';
 import { PROBLEMS } from '../core/problem.ts';
-import { type Route, ROUTES } from './routes.ts';
+import { ROUTES, type Route } from './routes.ts';
 import { ErrorReply, EventReply } from './schema.ts';
 
 const errorsOf = (route: Route): number[] =>
@@ -14,29 +14,50 @@ export function openapiDocument(url: string): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const route of ROUTES) {
     const path = route.path.replace(/:([a-z]+)/g, '{$1}');
-    (paths[path] ??= {})[route.method.toLowerCase()] = {
+    paths[path] ??= {};
+    paths[path][route.method.toLowerCase()] = {
       summary: route.summary,
       operationId: route.handle.name,
       parameters: [...path.matchAll(/\{([a-z]+)\}/g)].map(([, name]) => ({ name, in: 'path', required: true, schema: { type: 'string' } })),
       ...(route.body && { requestBody: { content: { 'application/json': { schema: route.body } } } }),
       responses: {
         [route.created ? 201 : 200]: { description: 'Done', content: { 'application/json': { schema: route.reply } } },
-        ...Object.fromEntries(errorsOf(route).map((status) => [status, {
-          description: Object.entries(PROBLEMS).filter(([, p]) => p.status === status).map(([code]) => code).join(', '),
-          content: { 'application/json': { schema: ErrorReply } },
-        }])),
+        ...Object.fromEntries(
+          errorsOf(route).map((status) => [
+            status,
+            {
+              description: Object.entries(PROBLEMS)
+                .filter(([, p]) => p.status === status)
+                .map(([code]) => code)
+                .join(', '),
+              content: { 'application/json': { schema: ErrorReply } },
+            },
+          ]),
+        ),
       },
     };
   }
   return {
     openapi: '3.1.0',
-    info: { title: 'Florin', version: '1', description: 'Cryptocurrency payments priced in USD. Amounts are decimal strings, timestamps ISO 8601 UTC.' },
+    info: {
+      title: 'Florin',
+      version: '1',
+      description: 'Cryptocurrency payments priced in USD. Amounts are decimal strings, timestamps ISO 8601 UTC.',
+    },
     servers: [{ url }],
     security: [{ key: [] }],
     components: { securitySchemes: { key: { type: 'http', scheme: 'bearer' } } },
     paths,
-    webhooks: Object.fromEntries([...EVENT_TYPES, UPDATED_EVENT].map((type) => [type, {
-      post: { requestBody: { content: { 'application/json': { schema: EventReply } } }, responses: { 200: { description: 'Received' } } },
-    }])),
+    webhooks: Object.fromEntries(
+      [...EVENT_TYPES, UPDATED_EVENT].map((type) => [
+        type,
+        {
+          post: {
+            requestBody: { content: { 'application/json': { schema: EventReply } } },
+            responses: { 200: { description: 'Received' } },
+          },
+        },
+      ]),
+    ),
   };
 }

@@ -1,18 +1,19 @@
 /** The payment endpoints: read the request, call one use case, shape the reply. */
+
+import type { Context } from '../context.ts';
 import { COIN, type Coin, isCoin } from '../core/coin.ts';
 import { e8ToCents, formatUsd, worthUsdE8 } from '../core/money.ts';
 import { PAYMENT_STATUSES } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
-import type { Context } from '../context.ts';
 import type { KeyOwner } from '../merchants/keys.ts';
 import { defaultCoin, getMerchant } from '../merchants/merchants.ts';
 import { paymentDetail, paymentUrl } from '../payments/detail.ts';
 import { createPayment, type PaymentDraft } from '../payments/payments.ts';
 import { getPayment, type ListItem, listPayments } from '../payments/queries.ts';
 import type { PaymentItem, PaymentRequest, PaymentView, Rendered } from '../payments/view.ts';
-import type { Call, Answer } from './routes.ts';
-import { checkBody, CreateAdvanced, CreateLegacy, CreateSimple } from './schema.ts';
 import { readLimit, readMetadata, readQuery, readReturnUrl, readScenario, readUnits, readUsd } from './read.ts';
+import type { Answer, Call } from './routes.ts';
+import { CreateAdvanced, CreateLegacy, CreateSimple, checkBody } from './schema.ts';
 
 /** A reply body rendered once, as the bytes that are sent and stored. */
 export const render = (status: number, body: object): Rendered => ({ status, body: Buffer.from(JSON.stringify(body)) });
@@ -32,18 +33,37 @@ export const renderCreation = (ctx: Context) => (view: PaymentView) => render(20
 export const renderDetail = (ctx: Context) => (view: PaymentView) => render(200, paymentDetail(view, ctx.settings.paymentPageUrl));
 
 type Common = {
-  description?: string; metadata?: Record<string, string>; expires_in?: number; payment_address?: string; invoice_id?: string; locale?: string;
+  description?: string;
+  metadata?: Record<string, string>;
+  expires_in?: number;
+  payment_address?: string;
+  invoice_id?: string;
+  locale?: string;
 };
 /** What all creations share. */
-export function draftOf(owner: KeyOwner, body: Common, more: { amountUsdCents: bigint; returnUrl: string | null; items?: PaymentItem[]; taxCents?: bigint }): PaymentDraft {
+export function draftOf(
+  owner: KeyOwner,
+  body: Common,
+  more: { amountUsdCents: bigint; returnUrl: string | null; items?: PaymentItem[]; taxCents?: bigint },
+): PaymentDraft {
   const scenario = readScenario(body.payment_address, owner.mode);
   const request: PaymentRequest = {
-    returnUrl: more.returnUrl, description: body.description ?? null, items: more.items ?? null, taxCents: more.taxCents ?? null, fiat: null,
+    returnUrl: more.returnUrl,
+    description: body.description ?? null,
+    items: more.items ?? null,
+    taxCents: more.taxCents ?? null,
+    fiat: null,
     locale: body.locale ?? null,
   };
   return {
-    amountUsdCents: more.amountUsdCents, fixed: null, coin: scenario?.coin ?? null, request, invoiceId: body.invoice_id ?? null,
-    metadata: readMetadata(body.metadata, owner.kind), expiresInSeconds: body.expires_in ?? null, scenario,
+    amountUsdCents: more.amountUsdCents,
+    fixed: null,
+    coin: scenario?.coin ?? null,
+    request,
+    invoiceId: body.invoice_id ?? null,
+    metadata: readMetadata(body.metadata, owner.kind),
+    expiresInSeconds: body.expires_in ?? null,
+    scenario,
   };
 }
 
@@ -58,16 +78,23 @@ function returnUrlFor(owner: KeyOwner, text: string): string {
 
 export async function createSimple({ ctx, owner, body, claim }: Call): Promise<Answer> {
   const given = checkBody(CreateSimple, body);
-  const draft = draftOf(owner, given as Common, { amountUsdCents: readUsd(body, 'amount_usd', given.amount_usd), returnUrl: returnUrlFor(owner, given.return_url) });
+  const draft = draftOf(owner, given as Common, {
+    amountUsdCents: readUsd(body, 'amount_usd', given.amount_usd),
+    returnUrl: returnUrlFor(owner, given.return_url),
+  });
   return createPayment(ctx, { ...mine(owner), createdWith: owner.kind, draft, idempotency: claim, render: renderCreation(ctx) });
 }
 
 export async function createAdvanced({ ctx, owner, body, claim }: Call): Promise<Answer> {
   const given = checkBody(CreateAdvanced, body);
-  const items = given.items.map((item, i): PaymentItem => ({
-    productId: item.product_id, name: item.name, quantity: BigInt(item.quantity),
-    unitPriceCents: readUsd(body, `items[${i}].unit_price`, item.unit_price, { zero: true }),
-  }));
+  const items = given.items.map(
+    (item, i): PaymentItem => ({
+      productId: item.product_id,
+      name: item.name,
+      quantity: BigInt(item.quantity),
+      unitPriceCents: readUsd(body, `items[${i}].unit_price`, item.unit_price, { zero: true }),
+    }),
+  );
   const taxCents = readUsd(body, 'tax', given.tax, { zero: true });
   const amountUsdCents = items.reduce((sum, item) => sum + item.quantity * item.unitPriceCents, taxCents);
   if (amountUsdCents === 0n) throw new Problem('amount_invalid', {}, { param: 'items' });
@@ -84,14 +111,19 @@ export async function createLegacy({ ctx, owner, body, claim }: Call): Promise<A
   const units = readUnits(body, 'amount', given.amount, COIN[coin].decimals);
   if (units < COIN[coin].dustUnits) throw new Problem('amount_too_small', { minimum: `the dust limit of ${coin}` }, { param: 'amount' });
   const quotable = owner.mode === 'test' ? { price: ctx.prices.forTest(coin) } : ctx.prices.quotable(coin);
-  if (!('price' in quotable)) throw new Problem('price_unavailable', { coin, reason: quotable.reason }, { param: 'currency', retryAfterSeconds: 30 });
+  if (!('price' in quotable))
+    throw new Problem('price_unavailable', { coin, reason: quotable.reason }, { param: 'currency', retryAfterSeconds: 30 });
   const cents = e8ToCents(worthUsdE8(coin, units, quotable.price.priceE8));
   if (cents > 100_000_000n) throw new Problem('amount_too_large', { maximum: 'the worth of 1000000.00 USD' }, { param: 'amount' });
   const draft = draftOf(owner, given as Common, {
-    amountUsdCents: cents > 0n ? cents : 1n, returnUrl: given.redirect_url === undefined ? null : readReturnUrl(given.redirect_url, owner.mode, 'redirect_url'),
+    amountUsdCents: cents > 0n ? cents : 1n,
+    returnUrl: given.redirect_url === undefined ? null : readReturnUrl(given.redirect_url, owner.mode, 'redirect_url'),
   });
   return createPayment(ctx, {
-    ...mine(owner), createdWith: owner.kind, draft: { ...draft, coin, fixed: { coin, units } }, idempotency: claim,
+    ...mine(owner),
+    createdWith: owner.kind,
+    draft: { ...draft, coin, fixed: { coin, units } },
+    idempotency: claim,
     render: (view) => {
       const detail = paymentDetail(view, ctx.settings.paymentPageUrl);
       const { id, status, amount, currency, payment_address, payment_url, created_at, expires_at, mode } = detail;
@@ -105,9 +137,17 @@ export async function readPayment({ ctx, owner, params }: Call): Promise<Answer>
 }
 
 const listItem = (item: ListItem): object => ({
-  transaction_id: item.id, id: item.id, status: item.status, amount_usd: formatUsd(item.amountUsdCents), currency: item.coin,
-  created_at: item.createdAt.toISOString(), completed_at: item.completedAt?.toISOString() ?? null, mode: item.mode,
-  exception: item.exceptions[0] ?? null, invoice_id: item.invoiceId, description: item.description,
+  transaction_id: item.id,
+  id: item.id,
+  status: item.status,
+  amount_usd: formatUsd(item.amountUsdCents),
+  currency: item.coin,
+  created_at: item.createdAt.toISOString(),
+  completed_at: item.completedAt?.toISOString() ?? null,
+  mode: item.mode,
+  exception: item.exceptions[0] ?? null,
+  invoice_id: item.invoiceId,
+  description: item.description,
 });
 
 export async function readPayments({ ctx, owner, query }: Call): Promise<Answer> {
@@ -119,7 +159,8 @@ export async function readPayments({ ctx, owner, query }: Call): Promise<Answer>
   }
   const statusText = readQuery(query, 'status');
   const status = PAYMENT_STATUSES.find((known) => known === statusText) ?? null;
-  if (statusText !== null && status === null) throw new Problem('parameter_invalid', { reason: `one of ${PAYMENT_STATUSES.join(', ')} is expected` }, { param: 'status' });
+  if (statusText !== null && status === null)
+    throw new Problem('parameter_invalid', { reason: `one of ${PAYMENT_STATUSES.join(', ')} is expected` }, { param: 'status' });
   const coin = readQuery(query, 'currency');
   if (coin !== null && !isCoin(coin)) throw new Problem('currency_unknown', {}, { param: 'currency' });
   const page = await listPayments(ctx, { ...mine(owner), limit, startingAfter, endingBefore, status, coin });

@@ -64,7 +64,11 @@ export function readMetadata(given: Readonly<Record<string, string>> | undefined
 export function checkMetadataKeys(given: Readonly<Record<string, unknown>>): void {
   for (const key of Object.keys(given)) {
     if (key.length < 1 || key.length > 40 || /[[\]\u0000-\u001f\u007f]/.test(key)) {
-      throw new Problem('metadata_invalid', { reason: 'keys have 1 to 40 characters without brackets and control characters' }, { param: `metadata.${key.slice(0, 40)}` });
+      throw new Problem(
+        'metadata_invalid',
+        { reason: 'keys have 1 to 40 characters without brackets and control characters' },
+        { param: `metadata.${key.slice(0, 40)}` },
+      );
     }
   }
 }
@@ -75,7 +79,11 @@ export function readScenario(text: string | undefined, mode: Mode): { coin: Coin
   if (mode === 'live') throw new Problem('test_identifier_in_live', {}, { param: 'payment_address' });
   const match = /^test_(btc|eth|ltc|dash|doge)_([a-z]+)$/.exec(text);
   if (!match || !SCENARIOS.some((name) => name === match[2])) {
-    throw new Problem('parameter_invalid', { reason: `test_<coin>_<scenario> is expected, the scenario one of ${SCENARIOS.join(', ')}` }, { param: 'payment_address' });
+    throw new Problem(
+      'parameter_invalid',
+      { reason: `test_<coin>_<scenario> is expected, the scenario one of ${SCENARIOS.join(', ')}` },
+      { param: 'payment_address' },
+    );
   }
   return { coin: match[1]!.toUpperCase() as Coin, name: match[2]! };
 }
@@ -86,13 +94,15 @@ export function readQuery(query: Query, name: string): string | null {
   const value = query[name];
   if (value === undefined) return null;
   if (typeof value !== 'string') throw new Problem('parameter_invalid', { reason: 'it is given more than once' }, { param: name });
-  if (value.includes('\u0000') || !value.isWellFormed()) throw new Problem('parameter_invalid', { reason: 'it contains characters that cannot be used' }, { param: name });
+  if (value.includes('\u0000') || !value.isWellFormed())
+    throw new Problem('parameter_invalid', { reason: 'it contains characters that cannot be used' }, { param: name });
   return value;
 }
 export function readLimit(query: Query): number {
   const text = readQuery(query, 'limit');
   if (text === null) return 10;
-  if (!/^[1-9]\d{0,2}$/.test(text) || Number(text) > 100) throw new Problem('parameter_invalid', { reason: 'a whole number from 1 to 100 is expected' }, { param: 'limit' });
+  if (!/^[1-9]\d{0,2}$/.test(text) || Number(text) > 100)
+    throw new Problem('parameter_invalid', { reason: 'a whole number from 1 to 100 is expected' }, { param: 'limit' });
   return Number(text);
 }
 /** A coin code in a query, required; upper or lower case. */
@@ -106,9 +116,13 @@ export function readCoin(query: Query): Coin {
 export function readCoins(query: Query): Coin[] {
   const text = readQuery(query, 'currencies');
   if (text === null) return [...COINS];
-  return [...new Set(text.split(',').map((part): Coin => {
-    const coin = part.trim().toUpperCase();
-    if (!isCoin(coin)) throw new Problem('currency_unknown', {}, { param: 'currencies' });
-    return coin;
-  }))];
+  return [
+    ...new Set(
+      text.split(',').map((part): Coin => {
+        const coin = part.trim().toUpperCase();
+        if (!isCoin(coin)) throw new Problem('currency_unknown', {}, { param: 'currencies' });
+        return coin;
+      }),
+    ),
+  ];
 }

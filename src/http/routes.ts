@@ -12,32 +12,133 @@ import * as schema from './schema.ts';
 import { advance, cancel, createTransaction, readEvent, readEvents, resolve, simulate, updatePayment } from './v1.ts';
 
 export type Call = {
-  ctx: Context; owner: KeyOwner; params: Readonly<Record<string, string>>; query: Query; body: ParsedBody; claim: IdempotencyClaim | null;
+  ctx: Context;
+  owner: KeyOwner;
+  params: Readonly<Record<string, string>>;
+  query: Query;
+  body: ParsedBody;
+  claim: IdempotencyClaim | null;
 };
 export type Answer = { status: number; body: Uint8Array; replayed?: boolean };
 export type Route = {
-  method: 'GET' | 'POST'; path: string; access: Access; handle: (call: Call) => Promise<Answer>; summary: string;
-  body?: TSchema; reply: TSchema; created?: true;
+  method: 'GET' | 'POST';
+  path: string;
+  access: Access;
+  handle: (call: Call) => Promise<Answer>;
+  summary: string;
+  body?: TSchema;
+  reply: TSchema;
+  created?: true;
 };
 
 const C = schema;
 /** Every contract path answers under /v1 too; an alias is the same route for limits and idempotency. */
 export const ROUTES: readonly Route[] = [
-  { method: 'POST', path: '/payments', access: 'secret', handle: createLegacy, summary: 'Create a payment of a fixed coin amount', body: C.CreateLegacy, reply: C.LegacyCreated, created: true },
-  { method: 'POST', path: '/api/payment/create/simple', access: 'any', handle: createSimple, summary: 'Create a payment', body: C.CreateSimple, reply: C.Created, created: true },
-  { method: 'POST', path: '/api/payment/create/advanced', access: 'any', handle: createAdvanced, summary: 'Create a payment with items and tax', body: C.CreateAdvanced, reply: C.Created, created: true },
+  {
+    method: 'POST',
+    path: '/payments',
+    access: 'secret',
+    handle: createLegacy,
+    summary: 'Create a payment of a fixed coin amount',
+    body: C.CreateLegacy,
+    reply: C.LegacyCreated,
+    created: true,
+  },
+  {
+    method: 'POST',
+    path: '/api/payment/create/simple',
+    access: 'any',
+    handle: createSimple,
+    summary: 'Create a payment',
+    body: C.CreateSimple,
+    reply: C.Created,
+    created: true,
+  },
+  {
+    method: 'POST',
+    path: '/api/payment/create/advanced',
+    access: 'any',
+    handle: createAdvanced,
+    summary: 'Create a payment with items and tax',
+    body: C.CreateAdvanced,
+    reply: C.Created,
+    created: true,
+  },
   { method: 'GET', path: '/api/payment/:id', access: 'secret', handle: readPayment, summary: 'Retrieve a payment', reply: C.Detail },
   { method: 'GET', path: '/api/payments', access: 'secret', handle: readPayments, summary: 'List payments, newest first', reply: C.List },
   { method: 'GET', path: '/api/crypto/prices', access: 'secret', handle: readPrices, summary: 'Current USD prices', reply: C.PricesReply },
-  { method: 'GET', path: '/api/crypto/balance', access: 'secret', handle: readBalance, summary: 'Balance of any address', reply: C.BalanceReply },
+  {
+    method: 'GET',
+    path: '/api/crypto/balance',
+    access: 'secret',
+    handle: readBalance,
+    summary: 'Balance of any address',
+    reply: C.BalanceReply,
+  },
   { method: 'GET', path: '/api/crypto/fees', access: 'secret', handle: readFees, summary: 'Network fee estimates', reply: C.FeesReply },
-  { method: 'GET', path: '/api/crypto/transaction/:txid', access: 'secret', handle: readTransaction, summary: 'An on-chain transaction', reply: C.TransactionReply },
-  { method: 'POST', path: '/v1/transactions/create', access: 'secret', handle: createTransaction, summary: 'Create a payment in a named coin', body: C.CreateTransaction, reply: C.Created, created: true },
-  { method: 'POST', path: '/v1/payments/:id', access: 'secret', handle: updatePayment, summary: 'Change metadata', body: C.UpdateMetadata, reply: C.Detail },
-  { method: 'POST', path: '/v1/payments/:id/cancel', access: 'secret', handle: cancel, summary: 'Cancel a pending payment', body: C.Empty, reply: C.Detail },
-  { method: 'POST', path: '/v1/payments/:id/resolve', access: 'secret', handle: resolve, summary: 'Accept, reject or mark as refunded what arrived', body: C.Resolve, reply: C.Detail },
+  {
+    method: 'GET',
+    path: '/api/crypto/transaction/:txid',
+    access: 'secret',
+    handle: readTransaction,
+    summary: 'An on-chain transaction',
+    reply: C.TransactionReply,
+  },
+  {
+    method: 'POST',
+    path: '/v1/transactions/create',
+    access: 'secret',
+    handle: createTransaction,
+    summary: 'Create a payment in a named coin',
+    body: C.CreateTransaction,
+    reply: C.Created,
+    created: true,
+  },
+  {
+    method: 'POST',
+    path: '/v1/payments/:id',
+    access: 'secret',
+    handle: updatePayment,
+    summary: 'Change metadata',
+    body: C.UpdateMetadata,
+    reply: C.Detail,
+  },
+  {
+    method: 'POST',
+    path: '/v1/payments/:id/cancel',
+    access: 'secret',
+    handle: cancel,
+    summary: 'Cancel a pending payment',
+    body: C.Empty,
+    reply: C.Detail,
+  },
+  {
+    method: 'POST',
+    path: '/v1/payments/:id/resolve',
+    access: 'secret',
+    handle: resolve,
+    summary: 'Accept, reject or mark as refunded what arrived',
+    body: C.Resolve,
+    reply: C.Detail,
+  },
   { method: 'GET', path: '/v1/events', access: 'secret', handle: readEvents, summary: 'List events, newest first', reply: C.List },
   { method: 'GET', path: '/v1/events/:id', access: 'secret', handle: readEvent, summary: 'Retrieve an event', reply: C.EventReply },
-  { method: 'POST', path: '/v1/test/payments/:id/simulate', access: 'secret_test', handle: simulate, summary: 'Start a scenario on a test payment', body: C.Simulate, reply: C.Detail },
-  { method: 'POST', path: '/v1/test/clock/advance', access: 'secret_test', handle: advance, summary: 'Move the test clock forward', body: C.AdvanceClock, reply: C.Empty },
+  {
+    method: 'POST',
+    path: '/v1/test/payments/:id/simulate',
+    access: 'secret_test',
+    handle: simulate,
+    summary: 'Start a scenario on a test payment',
+    body: C.Simulate,
+    reply: C.Detail,
+  },
+  {
+    method: 'POST',
+    path: '/v1/test/clock/advance',
+    access: 'secret_test',
+    handle: advance,
+    summary: 'Move the test clock forward',
+    body: C.AdvanceClock,
+    reply: C.Empty,
+  },
 ];

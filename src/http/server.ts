@@ -1,16 +1,16 @@
 /** The HTTP server: routes behind the gate, every failure in the documented form, health and metrics. Building is not listening. */
 import { randomBytes } from 'node:crypto';
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
+import type { Context } from '../context.ts';
 import { base62 } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
-import type { Context } from '../context.ts';
-import { originAllowedByAnyKey, type KeyOwner } from '../merchants/keys.ts';
-import { isAlive, readMetrics, readReadiness } from './health.ts';
+import { type KeyOwner, originAllowedByAnyKey } from '../merchants/keys.ts';
 import { createGate, readClaim } from './gate.ts';
-import { parseJson, type ParsedBody } from './json.ts';
+import { isAlive, readMetrics, readReadiness } from './health.ts';
+import { type ParsedBody, parseJson } from './json.ts';
 import { openapiDocument } from './openapi.ts';
 import type { Query } from './read.ts';
-import { type Route, ROUTES } from './routes.ts';
+import { ROUTES, type Route } from './routes.ts';
 
 const BODY_LIMIT = 65_536;
 const EMPTY_BODY: ParsedBody = { value: {}, numbers: new Map() };
@@ -63,7 +63,9 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
   app.setNotFoundHandler(async (request, reply) => {
     await gate.anonymous(request, reply);
     const path = request.url.split('?')[0]!;
-    const allowed = ['GET', 'POST'].filter((method) => method !== request.method && app.findRoute({ url: path, method: method as 'GET' }) !== null);
+    const allowed = ['GET', 'POST'].filter(
+      (method) => method !== request.method && app.findRoute({ url: path, method: method as 'GET' }) !== null,
+    );
     const known = allowed.length > 0 ? allowed : methodsOf(path).filter((method) => method !== request.method);
     if (known.length > 0) {
       reply.header('allow', known.join(', '));
@@ -74,7 +76,9 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
   return app;
 }
 
-const PATTERNS = ROUTES.flatMap((route) => pathsOf(route.path).map((path) => ({ method: route.method, shape: new RegExp(`^${path.replace(/:[a-z]+/g, '[^/]+')}$`) })));
+const PATTERNS = ROUTES.flatMap((route) =>
+  pathsOf(route.path).map((path) => ({ method: route.method, shape: new RegExp(`^${path.replace(/:[a-z]+/g, '[^/]+')}$`) })),
+);
 const methodsOf = (path: string): string[] => [...new Set(PATTERNS.filter(({ shape }) => shape.test(path)).map(({ method }) => method))];
 function pathsOf(path: string): string[] {
   return path.startsWith('/v1/') ? [path] : [path, `/v1${path}`];
@@ -107,7 +111,12 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
       }
       const claim = route.method === 'POST' ? readClaim(request, owner, canonicalFor(canonical, request.params), body) : null;
       const answer = await route.handle({
-        ctx, owner, body, claim, params: request.params as Record<string, string>, query: request.query as Query,
+        ctx,
+        owner,
+        body,
+        claim,
+        params: request.params as Record<string, string>,
+        query: request.query as Query,
       });
       if (answer.replayed) reply.raw.setHeader('idempotent-replayed', 'true');
       if (route.path === '/payments') reply.raw.setHeader('link', '</api/payment/create/simple>; rel="successor-version"');
@@ -128,10 +137,16 @@ function registerPreflight(app: FastifyInstance, ctx: Context, gate: ReturnType<
         await gate.anonymous(request, reply);
         const { origin } = request.headers;
         if (origin === undefined || !(await originAllowedByAnyKey(ctx, origin))) throw new Problem('origin_not_allowed');
-        return reply.code(204).headers({
-          'access-control-allow-origin': origin, 'access-control-allow-methods': 'POST', vary: 'origin',
-          'access-control-allow-headers': 'authorization, content-type, idempotency-key', 'access-control-max-age': '600',
-        }).send();
+        return reply
+          .code(204)
+          .headers({
+            'access-control-allow-origin': origin,
+            'access-control-allow-methods': 'POST',
+            vary: 'origin',
+            'access-control-allow-headers': 'authorization, content-type, idempotency-key',
+            'access-control-max-age': '600',
+          })
+          .send();
       });
     }
   }
@@ -145,7 +160,10 @@ function registerOperations(app: FastifyInstance, ctx: Context, { metricsToken }
   });
   app.get('/metrics', async (request, reply) => {
     const peer = (request.socket.remoteAddress ?? '').replace(/^::ffff:/, '');
-    const local = (peer.startsWith('127.') || peer === '::1') && request.headers['x-forwarded-for'] === undefined && request.headers.forwarded === undefined;
+    const local =
+      (peer.startsWith('127.') || peer === '::1') &&
+      request.headers['x-forwarded-for'] === undefined &&
+      request.headers.forwarded === undefined;
     const token = metricsToken !== null && request.headers.authorization === `Bearer ${metricsToken}`;
     if (!local && !token) throw new Problem('invalid_api_key');
     return reply.type('text/plain; version=0.0.4; charset=utf-8').send(await readMetrics(ctx));
@@ -158,13 +176,15 @@ function toProblem(ctx: Context, request: FastifyRequest, error: FastifyError | 
   const { code = '', statusCode } = error;
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new Problem('body_too_large', { limit: BODY_LIMIT });
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' || code === 'FST_ERR_CTP_EMPTY_TYPE') return new Problem('unsupported_media_type');
-  if (code.startsWith('FST_ERR_CTP') || code === 'FST_ERR_VALIDATION') return new Problem('invalid_json', { reason: 'the body cannot be read' });
+  if (code.startsWith('FST_ERR_CTP') || code === 'FST_ERR_VALIDATION')
+    return new Problem('invalid_json', { reason: 'the body cannot be read' });
   // Connection trouble and resource limits of the database: ours to mend, the caller's to retry.
   if (/^(CONNECTION_|CONNECT_TIMEOUT|ECONN|EPIPE|ENOENT$|57P0|53|55P03|57014|40001|40P01)/.test(code)) {
     ctx.log.error({ err: error, requestId: request.id }, 'the database did not answer');
     return new Problem('database_unavailable', {}, { retryAfterSeconds: 2, cause: error });
   }
-  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) return new Problem('invalid_json', { reason: 'the request cannot be read' });
+  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
+    return new Problem('invalid_json', { reason: 'the request cannot be read' });
   ctx.log.error({ err: error, requestId: request.id, method: request.method, route: request.routeOptions?.url }, 'a request failed');
   return new Problem('server_error', {}, { cause: error });
 }
@@ -175,10 +195,19 @@ function sendProblem(ctx: Context, request: FastifyRequest, reply: FastifyReply,
   if (problem.status === 401) reply.raw.setHeader('www-authenticate', 'Bearer');
   reply.raw.setHeader('x-request-id', request.id);
   reply.raw.setHeader('cache-control', 'no-store');
-  void reply.code(problem.status).type('application/json; charset=utf-8').send(Buffer.from(JSON.stringify({
-    error: {
-      ...shape(problem), doc_url: `${ctx.settings.publicUrl}/docs/errors#${problem.code}`, request_id: request.id,
-      ...(problem.others.length > 0 && { errors: [problem, ...problem.others].map(shape) }),
-    },
-  })));
+  void reply
+    .code(problem.status)
+    .type('application/json; charset=utf-8')
+    .send(
+      Buffer.from(
+        JSON.stringify({
+          error: {
+            ...shape(problem),
+            doc_url: `${ctx.settings.publicUrl}/docs/errors#${problem.code}`,
+            request_id: request.id,
+            ...(problem.others.length > 0 && { errors: [problem, ...problem.others].map(shape) }),
+          },
+        }),
+      ),
+    );
 }

@@ -1,10 +1,10 @@
 /** API keys: issued once, hashed at rest, found within microseconds. */
 import { createHash } from 'node:crypto';
-import { base62, newId } from '../core/id.ts';
+import { type Context, perContext } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
+import { base62, newId } from '../core/id.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
-import type { Context } from '../context.ts';
 import type { Sql, Tx } from '../db/db.ts';
 
 export type KeyKind = 'secret' | 'public';
@@ -35,7 +35,7 @@ const hashKey = (canonical: string): Buffer => createHash('sha256').update(canon
 
 /** Permissions act at once: nothing read here is trusted for longer than this. */
 const CACHE_MS = 1_000;
-const caches = new WeakMap<Context, Map<string, { at: number; owner: Promise<KeyOwner | null> }>>();
+const cacheOf = perContext(() => new Map<string, { at: number; owner: Promise<KeyOwner | null> }>());
 
 /**
  * Who a bearer key belongs to; null when it is malformed, unknown or revoked.
@@ -48,8 +48,7 @@ export function findKey(ctx: Context, text: string): Promise<KeyOwner | null> {
   if (!shape || checksum(`${shape[1]}_${shape[2]}_${shape[3]}`) !== shape[4]) return Promise.resolve(null);
   const hash = hashKey(canonical);
   const id = hash.toString('latin1');
-  let cache = caches.get(ctx);
-  if (!cache) caches.set(ctx, (cache = new Map()));
+  const cache = cacheOf(ctx);
   const at = ctx.clock.monotonicMs();
   const hit = cache.get(id);
   if (hit && at - hit.at < CACHE_MS) return hit.owner;

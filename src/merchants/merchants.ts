@@ -1,10 +1,10 @@
 /** Merchants, their settings and plans. */
 import { createHash } from 'node:crypto';
-import { base62, newId } from '../core/id.ts';
+import { type Context, perContext } from '../context.ts';
 import { COINS, type Coin, type ConfirmationTier } from '../core/coin.ts';
+import { base62, newId } from '../core/id.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
-import type { Context } from '../context.ts';
 import { createKey } from './keys.ts';
 
 export type MerchantSettings = {
@@ -38,12 +38,11 @@ export type Merchant = {
 };
 
 const CACHE_MS = 1_000;
-const caches = new WeakMap<Context, Map<string, { at: number; merchant: Promise<Merchant> }>>();
+const cacheOf = perContext(() => new Map<string, { at: number; merchant: Promise<Merchant> }>());
 
 /** A merchant as of at most one second ago. Errors: merchant_not_found. */
 export function getMerchant(ctx: Context, { merchantId }: { merchantId: string }): Promise<Merchant> {
-  let cache = caches.get(ctx);
-  if (!cache) caches.set(ctx, (cache = new Map()));
+  const cache = cacheOf(ctx);
   const at = ctx.clock.monotonicMs();
   const hit = cache.get(merchantId);
   if (hit && at - hit.at < CACHE_MS) return hit.merchant;
@@ -102,8 +101,7 @@ export async function createMerchant(ctx: Context, { name, plan }: { name: strin
         coalesce(${plan ?? null}, case when exists (select 1 from merchants) then 'starter' else 'enterprise' end),
         ${createHash('sha256').update(setupToken).digest()}`;
     await tx`insert into test_clocks (merchant_id) values (${merchantId})`;
-    const key = async (mode: 'live' | 'test', kind: 'secret' | 'public') =>
-      (await createKey(ctx, { merchantId, mode, kind, tx })).key;
+    const key = async (mode: 'live' | 'test', kind: 'secret' | 'public') => (await createKey(ctx, { merchantId, mode, kind, tx })).key;
     return {
       liveSecret: await key('live', 'secret'),
       livePublic: await key('live', 'public'),
@@ -124,7 +122,7 @@ export async function hasMerchants(ctx: Context): Promise<boolean> {
 export async function setPlan(ctx: Context, { merchantId, plan }: { merchantId: string; plan: Plan }): Promise<void> {
   const updated = await ctx.db.sql`update merchants set plan = ${plan} where id = ${merchantId}`;
   if (updated.count === 0) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
-  caches.get(ctx)?.delete(merchantId);
+  cacheOf(ctx).delete(merchantId);
 }
 
 /** Changes some settings. Errors: merchant_not_found. */
@@ -135,7 +133,7 @@ export async function changeSettings(
   const updated = await ctx.db.sql`
     update merchants set settings = settings || ${ctx.db.sql.json(settings as never)} where id = ${merchantId}`;
   if (updated.count === 0) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
-  caches.get(ctx)?.delete(merchantId);
+  cacheOf(ctx).delete(merchantId);
 }
 
 /** The merchant a one-time set-up link belongs to; null when unknown or used. */

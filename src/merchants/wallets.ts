@@ -1,9 +1,10 @@
 /** Watch-only wallets: a merchant's account key per coin, and the counter its deposit addresses come from. */
+
+import type { Context } from '../context.ts';
 import { deriveAddress, parseAccountKey, type Script } from '../core/address.ts';
 import type { Coin } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
-import type { Context } from '../context.ts';
 import type { Tx } from '../db/db.ts';
 
 export type DepositAddress = { coin: Coin; address: string; key: string; walletId: string; index: bigint; path: string };
@@ -17,7 +18,11 @@ export type DepositAddress = { coin: Coin; address: string; key: string; walletI
 export async function setWallet(
   ctx: Context,
   {
-    merchantId, coin, accountKey, script: wanted, firstIndex = 0n,
+    merchantId,
+    coin,
+    accountKey,
+    script: wanted,
+    firstIndex = 0n,
   }: { merchantId: string; coin: Coin; accountKey: string; script?: Script; firstIndex?: bigint },
 ): Promise<{ walletId: string; firstAddresses: string[]; nextIndex: bigint }> {
   const network = ctx.settings.networks[coin];
@@ -27,7 +32,11 @@ export async function setWallet(
   }
   const script = parsed.script ?? wanted;
   if (!script) {
-    throw new Problem('account_key_invalid', { reason: 'its prefix does not say the address type; name one of p2wpkh, p2tr, p2sh-p2wpkh, p2pkh' }, { param: 'script' });
+    throw new Problem(
+      'account_key_invalid',
+      { reason: 'its prefix does not say the address type; name one of p2wpkh, p2tr, p2sh-p2wpkh, p2pkh' },
+      { param: 'script' },
+    );
   }
   const walletId = newId('wal', ctx.random);
   const row = await ctx.db.begin(async (tx) => {
@@ -55,18 +64,18 @@ export async function setWallet(
  * Takes the next unused address of the coin's active wallet. The counter row stays locked until the transaction ends,
  * so a rollback gives the index back and no address is ever given twice. Errors: coin_not_configured (param `currency`).
  */
-export async function nextAddress(
-  ctx: Context,
-  tx: Tx,
-  { merchantId, coin }: { merchantId: string; coin: Coin },
-): Promise<DepositAddress> {
+export async function nextAddress(ctx: Context, tx: Tx, { merchantId, coin }: { merchantId: string; coin: Coin }): Promise<DepositAddress> {
   const [wallet] = await tx<{ id: string; chainKey: string; script: Script; path: string; index: bigint }[]>`
     update wallets set next_index = next_index + 1
     where merchant_id = ${merchantId} and coin = ${coin} and active
     returning id, chain_key as "chainKey", script, path, next_index - 1 as index`;
   if (!wallet) throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
   const { address, key } = deriveAddress({
-    chainKey: wallet.chainKey, script: wallet.script, coin, network: ctx.settings.networks[coin], index: wallet.index,
+    chainKey: wallet.chainKey,
+    script: wallet.script,
+    coin,
+    network: ctx.settings.networks[coin],
+    index: wallet.index,
   });
   return { coin, address, key, walletId: wallet.id, index: wallet.index, path: `${wallet.path}/${wallet.index}` };
 }

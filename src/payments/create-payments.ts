@@ -1,12 +1,12 @@
 /** Creating payments: concurrent creates share one statement and one commit. */
 import { createHash } from 'node:crypto';
-import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
+import { type Context, perContext } from '../context.ts';
 import { addMs } from '../core/clock.ts';
+import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import type { PaymentFacts, Rules } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import { mergeConfirmations, settle } from '../core/settle.ts';
-import type { Context } from '../context.ts';
 import { type Claim, claimKeys, claimProblem, createBatcher, type StoredReply, storeReplies } from '../db/batch.ts';
 import { OID, type Tx } from '../db/db.ts';
 import { getMerchant, type Merchant } from '../merchants/merchants.ts';
@@ -42,9 +42,12 @@ export type NewPayment = {
 };
 
 /** The rules a new payment of this merchant is created with, and the id they are stored under. */
-export async function rulesFor(ctx: Context, merchant: Merchant, expiresInSeconds: number | null): Promise<{ rules: Rules; ruleSet: bigint }> {
-  let cache = ruleSets.get(ctx);
-  if (!cache) ruleSets.set(ctx, (cache = new Map()));
+export async function rulesFor(
+  ctx: Context,
+  merchant: Merchant,
+  expiresInSeconds: number | null,
+): Promise<{ rules: Rules; ruleSet: bigint }> {
+  const cache = ruleSets(ctx);
   const setting = `${merchant.id} ${expiresInSeconds} ${JSON.stringify(merchant.settings)}`;
   const hit = cache.get(setting);
   if (hit) return hit;
@@ -63,7 +66,8 @@ export async function rulesFor(ctx: Context, merchant: Merchant, expiresInSecond
         coin,
         mergeConfirmations(
           COIN[coin].confirmations,
-          settings.confirmations[coin]?.map((t) => ({ ...t, belowUsdCents: t.belowUsdCents === null ? null : BigInt(t.belowUsdCents) })) ?? null,
+          settings.confirmations[coin]?.map((t) => ({ ...t, belowUsdCents: t.belowUsdCents === null ? null : BigInt(t.belowUsdCents) })) ??
+            null,
           ctx.settings.confirmations[coin] ?? null,
         ),
       ]),
@@ -79,20 +83,14 @@ export async function rulesFor(ctx: Context, merchant: Merchant, expiresInSecond
   cache.set(setting, stored);
   return stored;
 }
-const ruleSets = new WeakMap<Context, Map<string, { rules: Rules; ruleSet: bigint }>>();
+const ruleSets = perContext(() => new Map<string, { rules: Rules; ruleSet: bigint }>());
 
-type Batcher = (item: NewPayment) => Promise<Outcome>;
-const batchers = new WeakMap<Context, Batcher>();
+const batcherOf = perContext((ctx) =>
+  createBatcher({ maxItems: 128, maxRunning: 2, maxWaiting: 4_000, run: (items: NewPayment[]) => runBatch(ctx, items) }),
+);
 
 /** Creates a payment without a coin, together with whatever else is being created now. */
-export async function createTogether(ctx: Context, item: NewPayment): Promise<Outcome> {
-  let batcher = batchers.get(ctx);
-  if (!batcher) {
-    batcher = createBatcher({ maxItems: 128, maxRunning: 2, maxWaiting: 4_000, run: (items: NewPayment[]) => runBatch(ctx, items) });
-    batchers.set(ctx, batcher);
-  }
-  return batcher(item);
-}
+export const createTogether = (ctx: Context, item: NewPayment): Promise<Outcome> => batcherOf(ctx)(item);
 
 type Settled = PromiseSettledResult<Outcome>;
 const failed = (reason: unknown): Settled => ({ status: 'rejected', reason });
@@ -106,9 +104,7 @@ async function runBatch(ctx: Context, items: NewPayment[]): Promise<Settled[]> {
     if (items.length === 1 || typeof state !== 'string' || !/^2[23]/.test(state)) throw error;
     const results: Settled[] = [];
     for (const item of items) {
-      results.push(
-        await ctx.db.begin((tx) => createAll(ctx, tx, [item])).then(([result]) => result!, failed),
-      );
+      results.push(await ctx.db.begin((tx) => createAll(ctx, tx, [item])).then(([result]) => result!, failed));
     }
     return results;
   }
@@ -125,7 +121,10 @@ async function createAll(ctx: Context, tx: Tx, items: NewPayment[]): Promise<Set
       if (seen.has(key)) results[index] = failed(claimProblem('busy'));
       return seen.size < seen.add(key).size;
     });
-    const states = await claimKeys(tx, unique.map((k) => k.claim));
+    const states = await claimKeys(
+      tx,
+      unique.map((k) => k.claim),
+    );
     unique.forEach(({ index }, i) => {
       const state = states[i]!;
       if (typeof state === 'object') results[index] = { status: 'fulfilled', value: { ...state, replayed: true } };
@@ -133,8 +132,16 @@ async function createAll(ctx: Context, tx: Tx, items: NewPayment[]): Promise<Set
     });
   }
   const admitted = await admit(ctx, tx, items, results);
-  const offsets = await testOffsets(tx, admitted.map((index) => items[index]!));
-  const written = await insertPayments(ctx, tx, admitted.map((index) => items[index]!), offsets);
+  const offsets = await testOffsets(
+    tx,
+    admitted.map((index) => items[index]!),
+  );
+  const written = await insertPayments(
+    ctx,
+    tx,
+    admitted.map((index) => items[index]!),
+    offsets,
+  );
   const replies: (Claim & StoredReply)[] = [];
   admitted.forEach((index, i) => {
     const item = items[index]!;
@@ -191,24 +198,47 @@ const counts = (item: NewPayment): boolean => item.mode === 'live' && item.creat
  * Inserts payments, counters, events and deliveries. Counter rows are taken in one ordered statement, which yields the
  * sequences: commit order is sequence order, and unordered takers cannot deadlock.
  */
-export async function insertPayments(ctx: Context, tx: Tx, items: readonly NewPayment[], offsets: ReadonlyMap<string, number>): Promise<PaymentView[]> {
+export async function insertPayments(
+  ctx: Context,
+  tx: Tx,
+  items: readonly NewPayment[],
+  offsets: ReadonlyMap<string, number>,
+): Promise<PaymentView[]> {
   if (items.length === 0) return [];
   const present = ctx.clock.now();
-  const views = items.map((item) => newView(ctx, item, addMs(present, item.mode === 'test' ? (offsets.get(item.merchant.id) ?? 0) : 0)));
+  const views = items.map((item) => newView(item, addMs(present, item.mode === 'test' ? (offsets.get(item.merchant.id) ?? 0) : 0)));
   const live = items.some((item) => counts(item));
   const column = <T>(of: (item: NewPayment, view: PaymentView) => T): T[] => items.map((item, i) => of(item, views[i]!));
   await tx`
     with input as (
       select * from unnest(
         ${column((i) => i.id)}::text[], ${column((i) => i.merchant.id)}::text[], ${column((i) => i.mode)}::text[],
-        ${tx.array(column((i) => i.draft.amountUsdCents), OID.int8)}::bigint[], ${column((i) => i.draft.fixed?.coin ?? null) as string[]}::text[],
-        ${column((i) => i.draft.fixed?.units.toString() ?? null) as string[]}::numeric[], ${tx.array(column((i) => i.ruleSet), OID.int8)}::bigint[],
+        ${tx.array(
+          column((i) => i.draft.amountUsdCents),
+          OID.int8,
+        )}::bigint[], ${column((i) => i.draft.fixed?.coin ?? null) as string[]}::text[],
+        ${column((i) => i.draft.fixed?.units.toString() ?? null) as string[]}::numeric[], ${tx.array(
+          column((i) => i.ruleSet),
+          OID.int8,
+        )}::bigint[],
         ${column((i) => i.createdWith)}::text[], ${column((i) => JSON.stringify(requestToJson(i.draft.request)))}::text[],
         ${column((i) => i.draft.invoiceId) as string[]}::text[], ${column((i) => JSON.stringify(i.draft.metadata))}::text[],
         ${column((i) => (i.draft.scenario ? `test_${i.draft.scenario.coin.toLowerCase()}_${i.draft.scenario.name}` : null)) as string[]}::text[],
-        ${tx.array(column((_, v) => v.facts.createdAt), OID.timestamptz)}::timestamptz[], ${tx.array(column((_, v) => v.settlement.expiresAt), OID.timestamptz)}::timestamptz[],
-        ${tx.array(column((i, v) => addMs(v.settlement.expiresAt, i.mode === 'test' ? -(offsets.get(i.merchant.id) ?? 0) : 0)), OID.timestamptz)}::timestamptz[],
-        ${tx.array(column((i) => counts(i)), OID.bool)}::boolean[]
+        ${tx.array(
+          column((_, v) => v.facts.createdAt),
+          OID.timestamptz,
+        )}::timestamptz[], ${tx.array(
+          column((_, v) => v.settlement.expiresAt),
+          OID.timestamptz,
+        )}::timestamptz[],
+        ${tx.array(
+          column((i, v) => addMs(v.settlement.expiresAt, i.mode === 'test' ? -(offsets.get(i.merchant.id) ?? 0) : 0)),
+          OID.timestamptz,
+        )}::timestamptz[],
+        ${tx.array(
+          column((i) => counts(i)),
+          OID.bool,
+        )}::boolean[]
       ) with ordinality as i (id, merchant_id, mode, amount_usd_cents, fixed_coin, fixed_units, rule_set, created_with, request,
         invoice_id, metadata, scenario, created_at, expires_at, due_at, counts, n)
     ), counters as (
@@ -216,12 +246,16 @@ export async function insertPayments(ctx: Context, tx: Tx, items: readonly NewPa
       select merchant_id, mode, count(*) from input group by 1, 2 order by 1, 2
       on conflict (merchant_id, mode) do update set last_sequence = c.last_sequence + excluded.last_sequence
       returning merchant_id, mode, last_sequence
-    ), ${live ? tx`usage as (
+    ), ${
+      live
+        ? tx`usage as (
       insert into live_usage as u (merchant_id, month, payments)
       select i.merchant_id, date_trunc('month', clock_timestamp() at time zone 'UTC')::date, count(*)
       from input i join counters using (merchant_id, mode) where i.counts group by 1 order by 1
       on conflict (merchant_id, month) do update set payments = u.payments + excluded.payments
-    ), ` : tx``}deltas as (
+    ), `
+        : tx``
+    }deltas as (
       insert into payment_count_deltas (merchant_id, mode, status, coin, payments)
       select merchant_id, mode, 'pending', '', count(*) from input group by 1, 2
     )
@@ -232,30 +266,73 @@ export async function insertPayments(ctx: Context, tx: Tx, items: readonly NewPa
       'pending', i.amount_usd_cents, i.fixed_coin, i.fixed_units, i.rule_set, i.created_with, i.request::jsonb, i.invoice_id,
       i.metadata::jsonb, i.scenario, i.created_at, i.expires_at, i.due_at, i.counts or i.mode = 'test'
     from input i join counters c using (merchant_id, mode)`;
-  await recordEvents(ctx, tx, views.map((view) =>
-    newEvent(ctx, view, { type: 'payment.created', parts: [view.facts.id, 'payment.created', '0'], sequence: 1n, at: view.facts.createdAt })));
+  await recordEvents(
+    ctx,
+    tx,
+    views.map((view) =>
+      newEvent(ctx, view, {
+        type: 'payment.created',
+        parts: [view.facts.id, 'payment.created', '0'],
+        sequence: 1n,
+        at: view.facts.createdAt,
+      }),
+    ),
+  );
   return views;
 }
 
 /** A payment as it is at the instant of its creation, before anything is known but the request. */
-function newView(ctx: Context, item: NewPayment, createdAt: Date): PaymentView {
+function newView(item: NewPayment, createdAt: Date): PaymentView {
   const facts: PaymentFacts = {
-    id: item.id, mode: item.mode, createdAt, targetUsdCents: item.draft.amountUsdCents, fixed: item.draft.fixed, rules: item.rules,
-    extendedUntil: null, quotes: [], decisions: [], status: 'pending', exceptions: [], completedAt: null,
+    id: item.id,
+    mode: item.mode,
+    createdAt,
+    targetUsdCents: item.draft.amountUsdCents,
+    fixed: item.draft.fixed,
+    rules: item.rules,
+    extendedUntil: null,
+    quotes: [],
+    decisions: [],
+    status: 'pending',
+    exceptions: [],
+    completedAt: null,
   };
   return {
-    merchantId: item.merchant.id, sequence: 0n, version: 1n, facts, settlement: settle(facts, [], {}, createdAt), transfers: [], quote: null,
-    request: item.draft.request, invoiceId: item.draft.invoiceId, metadata: item.draft.metadata, createdWith: item.createdWith,
-    scenario: item.draft.scenario, scenarioStarted: false, eventCount: 1n, now: createdAt,
+    merchantId: item.merchant.id,
+    sequence: 0n,
+    version: 1n,
+    facts,
+    settlement: settle(facts, [], {}, createdAt),
+    transfers: [],
+    quote: null,
+    request: item.draft.request,
+    invoiceId: item.draft.invoiceId,
+    metadata: item.draft.metadata,
+    createdWith: item.createdWith,
+    scenario: item.draft.scenario,
+    scenarioStarted: false,
+    eventCount: 1n,
+    now: createdAt,
   };
 }
 
 /** Completes a draft: the merchant's rules and a fresh id. Drawn before the first try, so that a retry writes the same payment. */
 export async function prepareCreate(
   ctx: Context,
-  { merchantId, mode, createdWith, draft, idempotency, render }: {
-    merchantId: string; mode: Mode; createdWith: 'secret' | 'public'; draft: PaymentDraft;
-    idempotency: IdempotencyClaim | null; render(view: PaymentView): Rendered;
+  {
+    merchantId,
+    mode,
+    createdWith,
+    draft,
+    idempotency,
+    render,
+  }: {
+    merchantId: string;
+    mode: Mode;
+    createdWith: 'secret' | 'public';
+    draft: PaymentDraft;
+    idempotency: IdempotencyClaim | null;
+    render(view: PaymentView): Rendered;
   },
 ): Promise<NewPayment> {
   const merchant = await getMerchant(ctx, { merchantId });

@@ -1,6 +1,7 @@
 /** The wire shape of a payment, one for the detail reply and for the data of events. */
-import { formatUnits, formatUsd, e8ToCents } from '../core/money.ts';
+
 import { COIN } from '../core/coin.ts';
+import { e8ToCents, formatUnits, formatUsd } from '../core/money.ts';
 import type { PaymentView } from './view.ts';
 
 const at = (date: Date | null): string | null => date?.toISOString() ?? null;
@@ -46,7 +47,10 @@ export function paymentDetail(view: PaymentView, pageUrl: string): Record<string
     return_url: view.request.returnUrl,
     ...(view.request.items && {
       items: view.request.items.map((item) => ({
-        product_id: item.productId, name: item.name, quantity: Number(item.quantity), unit_price: formatUsd(item.unitPriceCents),
+        product_id: item.productId,
+        name: item.name,
+        quantity: Number(item.quantity),
+        unit_price: formatUsd(item.unitPriceCents),
       })),
       items_count: view.request.items.length,
       tax: formatUsd(view.request.taxCents ?? 0n),

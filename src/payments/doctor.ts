@@ -1,7 +1,8 @@
 /** The operator's questions: is everything set up right, and do the stored deposit addresses still follow from the account keys? */
+
+import type { Context } from '../context.ts';
 import { deriveAddress, type Script } from '../core/address.ts';
 import { COINS, type Coin } from '../core/coin.ts';
-import type { Context } from '../context.ts';
 
 export type Finding = { check: string; ok: boolean; detail: string };
 
@@ -27,7 +28,12 @@ export async function diagnose(ctx: Context): Promise<{ ok: boolean; findings: F
         health.syncing && `it is still syncing (${health.tip.height} of ${health.headers})`,
         health.peers === 0 && source.network === 'mainnet' && 'it has no peers',
       ].filter((problem) => typeof problem === 'string');
-      note(`${coin} node`, problems.length === 0, problems.join('; ') || `${health.software} at height ${health.tip.height}${health.pruned ? ', pruned' : ''}${health.txindex === false ? ', no txindex: look-ups of foreign transactions are not possible' : ''}`);
+      note(
+        `${coin} node`,
+        problems.length === 0,
+        problems.join('; ') ||
+          `${health.software} at height ${health.tip.height}${health.pruned ? ', pruned' : ''}${health.txindex === false ? ', no txindex: look-ups of foreign transactions are not possible' : ''}`,
+      );
     } catch (error) {
       note(`${coin} node`, false, error instanceof Error ? error.message : String(error));
     }
@@ -48,12 +54,20 @@ export async function verifyAddresses(ctx: Context): Promise<{ ok: boolean; chec
   const mismatches: string[] = [];
   let after: [string, string] = ['', ''];
   for (;;) {
-    const rows = await ctx.db.sql<{ coin: Coin; key: string; address: string; paymentId: string; index: bigint; chainKey: string; script: Script }[]>`
+    const rows = await ctx.db.sql<
+      { coin: Coin; key: string; address: string; paymentId: string; index: bigint; chainKey: string; script: Script }[]
+    >`
       select d.coin, d.key, d.address, d.payment_id as "paymentId", d.index, w.chain_key as "chainKey", w.script
       from deposit_addresses d join wallets w on w.id = d.wallet_id
       where (d.coin, d.key) > (${after[0]}, ${after[1]}) order by d.coin, d.key limit ${PAGE}`;
     for (const row of rows) {
-      const derived = deriveAddress({ chainKey: row.chainKey, script: row.script, coin: row.coin, network: ctx.settings.networks[row.coin], index: row.index });
+      const derived = deriveAddress({
+        chainKey: row.chainKey,
+        script: row.script,
+        coin: row.coin,
+        network: ctx.settings.networks[row.coin],
+        index: row.index,
+      });
       if (derived.address !== row.address || derived.key !== row.key) mismatches.push(`${row.paymentId} ${row.coin} ${row.address}`);
     }
     checked += rows.length;

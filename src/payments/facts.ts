@@ -1,12 +1,23 @@
 /** Reads everything that decides a payment, for many payments in one statement, and makes views of it. */
+
+import { simulate } from '../chains/simulated.ts';
+import { type Context, perContext } from '../context.ts';
+import { addMs } from '../core/clock.ts';
 import { COINS, type Coin, type ConfirmationTier, type Mode } from '../core/coin.ts';
 import type {
-  Decision, Exception, PaymentFacts, PaymentStatus, Quote, Rules, Settlement, Tip, Tips, Transfer, TransferValue,
+  Decision,
+  Exception,
+  PaymentFacts,
+  PaymentStatus,
+  Quote,
+  Rules,
+  Settlement,
+  Tip,
+  Tips,
+  Transfer,
+  TransferValue,
 } from '../core/payment.ts';
 import { settle } from '../core/settle.ts';
-import { addMs } from '../core/clock.ts';
-import { simulate } from '../chains/simulated.ts';
-import type { Context } from '../context.ts';
 import { OID, type Sql, type Tx } from '../db/db.ts';
 import type { PaymentItem, PaymentRequest, PaymentView } from './view.ts';
 
@@ -37,10 +48,30 @@ export type PaymentRecord = {
 };
 
 type Row = {
-  id: string; merchantId: string; mode: Mode; sequence: bigint; status: PaymentStatus; exceptions: Exception[];
-  amountUsdCents: bigint; fixedCoin: Coin | null; fixedUnits: bigint | null; ruleSet: bigint; createdWith: 'secret' | 'public';
-  request: StoredRequest; invoiceId: string | null; metadata: Record<string, string>; scenario: string | null;
-  createdAt: Date; extendedUntil: Date | null; completedAt: Date | null; receivedUnits: bigint; expiresAt: Date; shownCoin: Coin | null; version: bigint; eventCount: bigint; countedInMonth: boolean;
+  id: string;
+  merchantId: string;
+  mode: Mode;
+  sequence: bigint;
+  status: PaymentStatus;
+  exceptions: Exception[];
+  amountUsdCents: bigint;
+  fixedCoin: Coin | null;
+  fixedUnits: bigint | null;
+  ruleSet: bigint;
+  createdWith: 'secret' | 'public';
+  request: StoredRequest;
+  invoiceId: string | null;
+  metadata: Record<string, string>;
+  scenario: string | null;
+  createdAt: Date;
+  extendedUntil: Date | null;
+  completedAt: Date | null;
+  receivedUnits: bigint;
+  expiresAt: Date;
+  shownCoin: Coin | null;
+  version: bigint;
+  eventCount: bigint;
+  countedInMonth: boolean;
   quotes: { coin: Coin; address: string; rateE8: string | null; units: string; from: string; until: string }[] | null;
   decisions: { kind: Decision['kind']; at: string; transfers: string[] }[] | null;
   transfers: StoredTransfer[] | null;
@@ -49,14 +80,30 @@ type Row = {
   realNow: Date;
 };
 type StoredTransfer = {
-  coin: Coin; ref: string; txid: string | null; address: string; units: string; kind: Transfer['kind']; firstSeenAt: string;
-  blockHeight: number | null; blockHash: string | null; blockTime: string | null; lock: Transfer['lock']; absentSince: string | null;
-  conflictTxid: string | null; conflictHeight: number | null; conflictSeenAt: string | null; unminedSince: string | null;
+  coin: Coin;
+  ref: string;
+  txid: string | null;
+  address: string;
+  units: string;
+  kind: Transfer['kind'];
+  firstSeenAt: string;
+  blockHeight: number | null;
+  blockHash: string | null;
+  blockTime: string | null;
+  lock: Transfer['lock'];
+  absentSince: string | null;
+  conflictTxid: string | null;
+  conflictHeight: number | null;
+  conflictSeenAt: string | null;
+  unminedSince: string | null;
   values: { usdE8: string; at: string; basis: TransferValue['basis']; reason: TransferValue['reason'] }[];
 };
 /** As kept in `payments.request`: amounts as text, absent keys left out. */
 export type StoredRequest = {
-  returnUrl?: string; description?: string; taxCents?: string; locale?: string;
+  returnUrl?: string;
+  description?: string;
+  taxCents?: string;
+  locale?: string;
   items?: { productId: string; name: string; quantity: string; unitPriceCents: string }[];
   fiat?: { amount: string; currency: string; rateE8: string; source: string; at: string };
 };
@@ -64,13 +111,14 @@ export type StoredRequest = {
 const date = (text: string | null): Date | null => (text === null ? null : new Date(text));
 
 /** Stored rules by id; they never change, so they are read once per process. */
-const ruleCaches = new WeakMap<Context, Map<bigint, Rules>>();
+const ruleCacheOf = perContext(() => new Map<bigint, Rules>());
 async function readRules(ctx: Context, sql: Sql | Tx, ids: readonly bigint[]): Promise<Map<bigint, Rules>> {
-  let cache = ruleCaches.get(ctx);
-  if (!cache) ruleCaches.set(ctx, (cache = new Map()));
+  const cache = ruleCacheOf(ctx);
   const missing = [...new Set(ids)].filter((id) => !cache.has(id));
   if (missing.length > 0) {
-    const rows = await sql<{ id: bigint; rules: unknown }[]>`select id, rules from rule_sets where id = any(${sql.array(missing, OID.int8)}::bigint[])`;
+    const rows = await sql<
+      { id: bigint; rules: unknown }[]
+    >`select id, rules from rule_sets where id = any(${sql.array(missing, OID.int8)}::bigint[])`;
     if (cache.size > 10_000) cache.clear();
     for (const row of rows) cache.set(row.id, rulesFromJson(row.rules as StoredRules));
   }
@@ -79,7 +127,9 @@ async function readRules(ctx: Context, sql: Sql | Tx, ids: readonly bigint[]): P
 
 type StoredTier = [belowUsdCents: string | null, confirmations: number, rule: ConfirmationTier['rule']];
 type StoredRules = Omit<Rules, 'toleranceCapUsdCents' | 'protectionLargeUsdCents' | 'confirmations'> & {
-  toleranceCapUsdCents: string; protectionLargeUsdCents: string; confirmations: Record<Coin, StoredTier[]>;
+  toleranceCapUsdCents: string;
+  protectionLargeUsdCents: string;
+  confirmations: Record<Coin, StoredTier[]>;
 };
 export function rulesToJson(rules: Rules): StoredRules {
   return {
@@ -87,7 +137,12 @@ export function rulesToJson(rules: Rules): StoredRules {
     toleranceCapUsdCents: String(rules.toleranceCapUsdCents),
     protectionLargeUsdCents: String(rules.protectionLargeUsdCents),
     confirmations: Object.fromEntries(
-      COINS.map((coin) => [coin, rules.confirmations[coin].map((t): StoredTier => [t.belowUsdCents === null ? null : String(t.belowUsdCents), t.confirmations, t.rule])]),
+      COINS.map((coin) => [
+        coin,
+        rules.confirmations[coin].map(
+          (t): StoredTier => [t.belowUsdCents === null ? null : String(t.belowUsdCents), t.confirmations, t.rule],
+        ),
+      ]),
     ) as Record<Coin, StoredTier[]>,
   };
 }
@@ -97,7 +152,14 @@ function rulesFromJson(stored: StoredRules): Rules {
     toleranceCapUsdCents: BigInt(stored.toleranceCapUsdCents),
     protectionLargeUsdCents: BigInt(stored.protectionLargeUsdCents),
     confirmations: Object.fromEntries(
-      COINS.map((coin) => [coin, stored.confirmations[coin].map(([below, confirmations, rule]) => ({ belowUsdCents: below === null ? null : BigInt(below), confirmations, rule }))]),
+      COINS.map((coin) => [
+        coin,
+        stored.confirmations[coin].map(([below, confirmations, rule]) => ({
+          belowUsdCents: below === null ? null : BigInt(below),
+          confirmations,
+          rule,
+        })),
+      ]),
     ) as unknown as Rules['confirmations'],
   };
 }
@@ -109,16 +171,27 @@ export function requestToJson(request: PaymentRequest): StoredRequest {
     ...(request.description === null ? {} : { description: request.description }),
     ...(request.taxCents === null ? {} : { taxCents: String(request.taxCents) }),
     ...(request.locale === null ? {} : { locale: request.locale }),
-    ...(request.items === null ? {} : {
-      items: request.items.map((i) => ({ productId: i.productId, name: i.name, quantity: String(i.quantity), unitPriceCents: String(i.unitPriceCents) })),
-    }),
+    ...(request.items === null
+      ? {}
+      : {
+          items: request.items.map((i) => ({
+            productId: i.productId,
+            name: i.name,
+            quantity: String(i.quantity),
+            unitPriceCents: String(i.unitPriceCents),
+          })),
+        }),
     ...(request.fiat === null ? {} : { fiat: { ...request.fiat, rateE8: String(request.fiat.rateE8) } }),
   };
 }
 function requestFromJson(stored: StoredRequest): PaymentRequest {
-  const items: PaymentItem[] | null = stored.items?.map((i) => ({
-    productId: i.productId, name: i.name, quantity: BigInt(i.quantity), unitPriceCents: BigInt(i.unitPriceCents),
-  })) ?? null;
+  const items: PaymentItem[] | null =
+    stored.items?.map((i) => ({
+      productId: i.productId,
+      name: i.name,
+      quantity: BigInt(i.quantity),
+      unitPriceCents: BigInt(i.unitPriceCents),
+    })) ?? null;
   return {
     returnUrl: stored.returnUrl ?? null,
     description: stored.description ?? null,
@@ -170,65 +243,128 @@ export async function readRecords(
     from payments p
     where p.id = any(${ids as string[]}::text[])
       ${owner ? sql`and p.merchant_id = ${owner.merchantId} and p.mode = ${owner.mode}` : sql``}`;
-  const rules = await readRules(ctx, sql, rows.map((row) => row.ruleSet));
-  const liveCoins = new Set(rows.flatMap((row) => (row.mode === 'live' ? [...(row.quotes ?? []), ...(row.transfers ?? [])].map((q) => q.coin) : [])));
-  const tips = liveCoins.size === 0 ? {} : await readTips(sql, [...liveCoins], rows.flatMap((row) => row.transfers ?? []));
+  const rules = await readRules(
+    ctx,
+    sql,
+    rows.map((row) => row.ruleSet),
+  );
+  const liveCoins = new Set(
+    rows.flatMap((row) => (row.mode === 'live' ? [...(row.quotes ?? []), ...(row.transfers ?? [])].map((q) => q.coin) : [])),
+  );
+  const tips =
+    liveCoins.size === 0
+      ? {}
+      : await readTips(
+          sql,
+          [...liveCoins],
+          rows.flatMap((row) => row.transfers ?? []),
+        );
   const records = new Map(rows.map((row) => [row.id, toRecord(row, rules.get(row.ruleSet)!, tips)]));
   return ids.flatMap((id) => records.get(id) ?? []);
 }
 
 async function readTips(sql: Sql | Tx, coins: Coin[], transfers: StoredTransfer[]): Promise<Tips> {
   const heights = [...new Set(transfers.flatMap((t) => (t.blockHeight === null ? [] : [t.blockHeight])))];
-  const rows = await sql<{
-    coin: Coin; height: bigint; hash: string; safeHeight: bigint | null; finalizedHeight: bigint | null; chainlockHeight: bigint | null;
-    scannedThrough: Date; holdReason: string | null; blocks: { height: number; usdCents: string }[] | null;
-  }[]>`
+  const rows = await sql<
+    {
+      coin: Coin;
+      height: bigint;
+      hash: string;
+      safeHeight: bigint | null;
+      finalizedHeight: bigint | null;
+      chainlockHeight: bigint | null;
+      scannedThrough: Date;
+      holdReason: string | null;
+      blocks: { height: number; usdCents: string }[] | null;
+    }[]
+  >`
     select t.coin, t.height, t.hash, t.safe_height as "safeHeight", t.finalized_height as "finalizedHeight",
       t.chainlock_height as "chainlockHeight", t.scanned_through as "scannedThrough", t.hold_reason as "holdReason",
       (select json_agg(json_build_object('height', b.height, 'usdCents', b.usd_cents::text)) from blocks b
         where b.coin = t.coin and b.height = any(${heights}::bigint[])) as blocks
     from tips t where t.coin = any(${coins}::text[])`;
   const number = (value: bigint | null) => (value === null ? null : Number(value));
-  return Object.fromEntries(rows.map((row): [Coin, Tip] => [row.coin, {
-    height: Number(row.height), hash: row.hash, safeHeight: number(row.safeHeight), finalizedHeight: number(row.finalizedHeight),
-    chainlockHeight: number(row.chainlockHeight), scannedThrough: row.scannedThrough, holdReason: row.holdReason,
-    blockUsdCents: new Map((row.blocks ?? []).map((b) => [b.height, BigInt(b.usdCents)])),
-  }]));
+  return Object.fromEntries(
+    rows.map((row): [Coin, Tip] => [
+      row.coin,
+      {
+        height: Number(row.height),
+        hash: row.hash,
+        safeHeight: number(row.safeHeight),
+        finalizedHeight: number(row.finalizedHeight),
+        chainlockHeight: number(row.chainlockHeight),
+        scannedThrough: row.scannedThrough,
+        holdReason: row.holdReason,
+        blockUsdCents: new Map((row.blocks ?? []).map((b) => [b.height, BigInt(b.usdCents)])),
+      },
+    ]),
+  );
 }
 
 function toRecord(row: Row, rules: Rules, tips: Tips): PaymentRecord {
   const quotes: Quote[] = (row.quotes ?? []).map((q) => ({
-    coin: q.coin, address: q.address, rateE8: q.rateE8 === null ? null : BigInt(q.rateE8), units: BigInt(q.units),
-    from: new Date(q.from), until: new Date(q.until),
+    coin: q.coin,
+    address: q.address,
+    rateE8: q.rateE8 === null ? null : BigInt(q.rateE8),
+    units: BigInt(q.units),
+    from: new Date(q.from),
+    until: new Date(q.until),
   }));
   const offsetMs = Number(row.offsetSeconds ?? 0n) * 1000;
   return {
-    merchantId: row.merchantId, mode: row.mode, sequence: row.sequence, version: row.version, eventCount: row.eventCount,
-    countedInMonth: row.countedInMonth, last: { receivedUnits: row.receivedUnits, expiresAt: row.expiresAt, coin: row.shownCoin },
+    merchantId: row.merchantId,
+    mode: row.mode,
+    sequence: row.sequence,
+    version: row.version,
+    eventCount: row.eventCount,
+    countedInMonth: row.countedInMonth,
+    last: { receivedUnits: row.receivedUnits, expiresAt: row.expiresAt, coin: row.shownCoin },
     facts: {
-      id: row.id, mode: row.mode, createdAt: row.createdAt, targetUsdCents: row.amountUsdCents,
+      id: row.id,
+      mode: row.mode,
+      createdAt: row.createdAt,
+      targetUsdCents: row.amountUsdCents,
       fixed: row.fixedCoin ? { coin: row.fixedCoin, units: row.fixedUnits! } : null,
-      rules, extendedUntil: row.extendedUntil, quotes,
+      rules,
+      extendedUntil: row.extendedUntil,
+      quotes,
       decisions: (row.decisions ?? []).map((d) => ({ kind: d.kind, at: new Date(d.at), transfers: d.transfers })),
-      status: row.status, exceptions: row.exceptions, completedAt: row.completedAt,
+      status: row.status,
+      exceptions: row.exceptions,
+      completedAt: row.completedAt,
     },
     transfers: (row.transfers ?? []).map(transferFromJson),
     tips: row.mode === 'live' ? tips : {},
     simulation: row.simulation && {
-      coin: row.simulation.coin, scenario: row.simulation.scenario, units: BigInt(row.simulation.units), startedAt: new Date(row.simulation.startedAt),
+      coin: row.simulation.coin,
+      scenario: row.simulation.scenario,
+      units: BigInt(row.simulation.units),
+      startedAt: new Date(row.simulation.startedAt),
     },
-    request: requestFromJson(row.request), invoiceId: row.invoiceId, metadata: row.metadata, createdWith: row.createdWith,
-    scenario: scenarioFromText(row.scenario), realNow: row.realNow, now: addMs(row.realNow, offsetMs), offsetMs,
+    request: requestFromJson(row.request),
+    invoiceId: row.invoiceId,
+    metadata: row.metadata,
+    createdWith: row.createdWith,
+    scenario: scenarioFromText(row.scenario),
+    realNow: row.realNow,
+    now: addMs(row.realNow, offsetMs),
+    offsetMs,
   };
 }
 
 function transferFromJson(t: StoredTransfer): Transfer {
   return {
-    coin: t.coin, ref: t.ref, txid: t.txid, address: t.address, units: BigInt(t.units), kind: t.kind,
+    coin: t.coin,
+    ref: t.ref,
+    txid: t.txid,
+    address: t.address,
+    units: BigInt(t.units),
+    kind: t.kind,
     firstSeenAt: new Date(t.firstSeenAt),
     values: t.values.map((v) => ({ usdE8: BigInt(v.usdE8), at: new Date(v.at), basis: v.basis, reason: v.reason })),
     block: t.blockHeight === null ? null : { height: t.blockHeight, hash: t.blockHash!, time: new Date(t.blockTime!) },
-    lock: t.lock, absentSince: date(t.absentSince),
+    lock: t.lock,
+    absentSince: date(t.absentSince),
     conflict: t.conflictTxid === null ? null : { txid: t.conflictTxid, height: t.conflictHeight, seenAt: new Date(t.conflictSeenAt!) },
     unminedSince: date(t.unminedSince),
   };
@@ -238,8 +374,14 @@ function transferFromJson(t: StoredTransfer): Transfer {
 export function tipsOf(record: PaymentRecord): Tips {
   if (record.mode === 'live') return record.tips;
   const quiet: Tip = {
-    height: 0, hash: '', safeHeight: null, finalizedHeight: null, chainlockHeight: null, scannedThrough: record.now,
-    holdReason: null, blockUsdCents: new Map(),
+    height: 0,
+    hash: '',
+    safeHeight: null,
+    finalizedHeight: null,
+    chainlockHeight: null,
+    scannedThrough: record.now,
+    holdReason: null,
+    blockUsdCents: new Map(),
   };
   const tips: Partial<Record<Coin, Tip>> = Object.fromEntries(record.facts.quotes.map((q) => [q.coin, quiet]));
   if (record.simulation) tips[record.simulation.coin] = { ...quiet, ...observe(record)!.tip, scannedThrough: record.now };
@@ -260,15 +402,29 @@ export function observe(record: PaymentRecord) {
 export function toView(record: PaymentRecord, settlement?: Settlement): PaymentView {
   settlement ??= {
     ...settle(record.facts, record.transfers, tipsOf(record), record.now),
-    status: record.facts.status, exceptions: record.facts.exceptions, exception: record.facts.exceptions[0] ?? null,
-    completedAt: record.facts.completedAt, expiresAt: record.last.expiresAt,
+    status: record.facts.status,
+    exceptions: record.facts.exceptions,
+    exception: record.facts.exceptions[0] ?? null,
+    completedAt: record.facts.completedAt,
+    expiresAt: record.last.expiresAt,
   };
   const coin = settlement.coin;
   const quotes = record.facts.quotes.filter((q) => q.coin === coin);
   return {
-    merchantId: record.merchantId, sequence: record.sequence, version: record.version, facts: record.facts, settlement,
-    transfers: record.transfers, quote: quotes.at(-1) ?? null, request: record.request, invoiceId: record.invoiceId,
-    metadata: record.metadata, createdWith: record.createdWith, scenario: record.scenario,
-    scenarioStarted: record.simulation !== null, eventCount: record.eventCount, now: record.now,
+    merchantId: record.merchantId,
+    sequence: record.sequence,
+    version: record.version,
+    facts: record.facts,
+    settlement,
+    transfers: record.transfers,
+    quote: quotes.at(-1) ?? null,
+    request: record.request,
+    invoiceId: record.invoiceId,
+    metadata: record.metadata,
+    createdWith: record.createdWith,
+    scenario: record.scenario,
+    scenarioStarted: record.simulation !== null,
+    eventCount: record.eventCount,
+    now: record.now,
   };
 }

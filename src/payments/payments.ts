@@ -1,4 +1,7 @@
 /** What can be done with a payment. Each verb writes facts through `lockAndSettle`; none of them sets a status. */
+
+import { SCENARIOS, type Scenario } from '../chains/simulated.ts';
+import type { Context } from '../context.ts';
 import { decodeAddress } from '../core/address.ts';
 import { addMs, earliest } from '../core/clock.ts';
 import { COIN, type Coin, type Mode } from '../core/coin.ts';
@@ -6,21 +9,19 @@ import { formatUnits, quoteUnits } from '../core/money.ts';
 import type { Decision } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import { mayChangeCoin, settle } from '../core/settle.ts';
-import { SCENARIOS, type Scenario } from '../chains/simulated.ts';
-import type { Context } from '../context.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
 import { nextAddress } from '../merchants/wallets.ts';
 import { advanceDeliveries } from '../webhooks/deliver.ts';
 import { createOne, createTogether, type PaymentDraft, prepareCreate } from './create-payments.ts';
 import { type PaymentRecord, readRecords, tipsOf } from './facts.ts';
-import { lockAndSettle, type SettledPayment } from './settle-payments.ts';
 import { getPaymentForCustomer } from './queries.ts';
+import { lockAndSettle, type SettledPayment } from './settle-payments.ts';
 import type { CustomerView, IdempotencyClaim, Outcome, PaymentView, Rendered } from './view.ts';
 
+export { SCENARIOS, type Scenario } from '../chains/simulated.ts';
 export type { PaymentDraft } from './create-payments.ts';
 export { lockAndSettle, settleDuePayments } from './settle-payments.ts';
-export { SCENARIOS, type Scenario } from '../chains/simulated.ts';
 
 type Render = (view: PaymentView) => Rendered;
 type Owner = { merchantId: string; mode: Mode; paymentId: string };
@@ -32,8 +33,12 @@ type Owner = { merchantId: string; mode: Mode; paymentId: string };
 export async function createPayment(
   ctx: Context,
   input: {
-    merchantId: string; mode: Mode; createdWith: 'secret' | 'public'; draft: PaymentDraft;
-    idempotency: IdempotencyClaim | null; render: Render;
+    merchantId: string;
+    mode: Mode;
+    createdWith: 'secret' | 'public';
+    draft: PaymentDraft;
+    idempotency: IdempotencyClaim | null;
+    render: Render;
   },
 ): Promise<Outcome> {
   const item = await prepareCreate(ctx, input);
@@ -56,7 +61,10 @@ async function addQuote(ctx: Context, tx: Tx, paymentId: string, coin: Coin): Pr
   const { facts, now } = record;
   const settlement = settle(facts, record.transfers, tipsOf(record), now);
   if (facts.status !== 'pending' || now >= settlement.expiresAt) {
-    throw new Problem('payment_status_conflict', { status: facts.status === 'pending' ? 'expired' : facts.status, action: 'choosing a coin' });
+    throw new Problem('payment_status_conflict', {
+      status: facts.status === 'pending' ? 'expired' : facts.status,
+      action: 'choosing a coin',
+    });
   }
   if (settlement.coin !== coin && !mayChangeCoin(facts, record.transfers)) throw new Problem('coin_fixed', { coin: settlement.coin ?? '' });
   if (facts.fixed && facts.fixed.coin !== coin) throw new Problem('coin_fixed', { coin: facts.fixed.coin });
@@ -142,8 +150,20 @@ export async function visitPayment(ctx: Context, { paymentId }: { paymentId: str
 /** Starts a scenario on a test payment, choosing its coin when none is. Errors: scenario_started, payment_status_conflict, payment_not_found. */
 export async function simulatePayment(
   ctx: Context,
-  { merchantId, paymentId, scenario, coin, idempotency, render }: {
-    merchantId: string; paymentId: string; scenario: string; coin: Coin | null; idempotency: IdempotencyClaim | null; render: Render;
+  {
+    merchantId,
+    paymentId,
+    scenario,
+    coin,
+    idempotency,
+    render,
+  }: {
+    merchantId: string;
+    paymentId: string;
+    scenario: string;
+    coin: Coin | null;
+    idempotency: IdempotencyClaim | null;
+    render: Render;
   },
 ): Promise<Outcome> {
   const name = scenarioNamed(scenario);
@@ -171,7 +191,10 @@ async function startScenario(tx: Tx, record: PaymentRecord, scenario: Scenario, 
 }
 
 /** The merchant cancels, possible while pending, also with partial funds. Errors: payment_not_found, payment_status_conflict. */
-export async function cancelPayment(ctx: Context, input: Owner & { idempotency: IdempotencyClaim | null; render: Render }): Promise<Outcome> {
+export async function cancelPayment(
+  ctx: Context,
+  input: Owner & { idempotency: IdempotencyClaim | null; render: Render },
+): Promise<Outcome> {
   return change(ctx, input, (tx, record) => {
     if (record.facts.status !== 'pending') {
       throw new Problem('payment_status_conflict', { status: record.facts.status, action: 'cancelling' });
@@ -187,7 +210,10 @@ export async function cancelPayment(ctx: Context, input: Owner & { idempotency: 
 export async function resolvePayment(
   ctx: Context,
   input: Owner & {
-    action: 'accept' | 'reject' | 'refund_sent'; transfers: readonly string[] | null; idempotency: IdempotencyClaim | null; render: Render;
+    action: 'accept' | 'reject' | 'refund_sent';
+    transfers: readonly string[] | null;
+    idempotency: IdempotencyClaim | null;
+    render: Render;
   },
 ): Promise<Outcome> {
   return change(ctx, input, (tx, record) => {
@@ -200,7 +226,11 @@ export async function resolvePayment(
     const named = input.transfers ?? held.map((t) => t.ref);
     const unknown = named.findIndex((ref) => !held.some((t) => t.ref === ref));
     if (unknown >= 0 || named.length === 0) {
-      throw new Problem('parameter_invalid', { reason: 'it does not name a transfer of this payment' }, { param: unknown >= 0 ? `transfers[${unknown}]` : 'transfers' });
+      throw new Problem(
+        'parameter_invalid',
+        { reason: 'it does not name a transfer of this payment' },
+        { param: unknown >= 0 ? `transfers[${unknown}]` : 'transfers' },
+      );
     }
     return decide(tx, record, input.action, named);
   });
@@ -258,8 +288,17 @@ export async function leaveRefundAddress(
  */
 export async function advanceClock(
   ctx: Context,
-  { merchantId, paymentId, seconds, idempotency, render }: {
-    merchantId: string; paymentId: string | null; seconds: number; idempotency: IdempotencyClaim | null;
+  {
+    merchantId,
+    paymentId,
+    seconds,
+    idempotency,
+    render,
+  }: {
+    merchantId: string;
+    paymentId: string | null;
+    seconds: number;
+    idempotency: IdempotencyClaim | null;
     render(result: { now: Date; offsetSeconds: bigint }): Rendered;
   },
 ): Promise<Outcome> {
@@ -281,7 +320,12 @@ export async function advanceClock(
       update payments set due_at = due_at - make_interval(secs => ${seconds}::double precision) where ${moved} and due_at is not null`;
     await advanceDeliveries(tx, { merchantId, paymentId, seconds });
     // What became due is settled here when it is little, else by the next sweep.
-    if (rows.length > 0 && rows.length <= 100) await lockAndSettle(ctx, tx, rows.map((row) => row.id));
+    if (rows.length > 0 && rows.length <= 100)
+      await lockAndSettle(
+        ctx,
+        tx,
+        rows.map((row) => row.id),
+      );
     const [instant] = await tx<{ now: Date }[]>`select clock_timestamp() as now`;
     return render({ now: addMs(instant!.now, Number(offsetSeconds) * 1000), offsetSeconds });
   });

@@ -1,9 +1,10 @@
 /** Reading payments. Every finder names the merchant and the mode; the one that does not is for the payer, who knows the id. */
+
+import type { Context } from '../context.ts';
 import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
+import { quoteUnits } from '../core/money.ts';
 import type { Exception, PaymentStatus } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
-import { quoteUnits } from '../core/money.ts';
-import type { Context } from '../context.ts';
 import { getMerchant } from '../merchants/merchants.ts';
 import { readRecords, toView } from './facts.ts';
 import type { CustomerView, PaymentView } from './view.ts';
@@ -50,8 +51,16 @@ export async function getVersions(ctx: Context, { paymentIds }: { paymentIds: re
 }
 
 export type ListItem = {
-  id: string; mode: Mode; status: PaymentStatus; exceptions: Exception[]; amountUsdCents: bigint; coin: Coin | null;
-  createdAt: Date; completedAt: Date | null; invoiceId: string | null; description: string | null;
+  id: string;
+  mode: Mode;
+  status: PaymentStatus;
+  exceptions: Exception[];
+  amountUsdCents: bigint;
+  coin: Coin | null;
+  createdAt: Date;
+  completedAt: Date | null;
+  invoiceId: string | null;
+  description: string | null;
 };
 
 /**
@@ -61,17 +70,41 @@ export type ListItem = {
  */
 export async function listPayments(
   ctx: Context,
-  { merchantId, mode, limit, startingAfter, endingBefore, status, coin }: {
-    merchantId: string; mode: Mode; limit: number; startingAfter: string | null; endingBefore: string | null;
-    status: PaymentStatus | null; coin: Coin | null;
+  {
+    merchantId,
+    mode,
+    limit,
+    startingAfter,
+    endingBefore,
+    status,
+    coin,
+  }: {
+    merchantId: string;
+    mode: Mode;
+    limit: number;
+    startingAfter: string | null;
+    endingBefore: string | null;
+    status: PaymentStatus | null;
+    coin: Coin | null;
   },
 ): Promise<{ items: ListItem[]; hasMore: boolean; totalCount: bigint }> {
   const { sql } = ctx.db;
   const cursor = startingAfter ?? endingBefore;
   const backwards = endingBefore !== null;
   const filter = sql`${status ? sql`and status = ${status}` : sql``} ${coin ? sql`and coin = ${coin}` : sql``}`;
-  const [row] = await sql<{ known: boolean; total: bigint; items: (Omit<ListItem, 'amountUsdCents' | 'createdAt' | 'completedAt'> & {
-    amountUsdCents: string; createdAt: string; completedAt: string | null })[] | null }[]>`
+  const [row] = await sql<
+    {
+      known: boolean;
+      total: bigint;
+      items:
+        | (Omit<ListItem, 'amountUsdCents' | 'createdAt' | 'completedAt'> & {
+            amountUsdCents: string;
+            createdAt: string;
+            completedAt: string | null;
+          })[]
+        | null;
+    }[]
+  >`
     select
       ${cursor === null ? sql`true` : sql`exists (select 1 from payments where id = ${cursor} and merchant_id = ${merchantId} and mode = ${mode})`} as known,
       (select coalesce(sum(payments), 0)::bigint from (
@@ -82,12 +115,18 @@ export async function listPayments(
           'amountUsdCents', amount_usd_cents::text, 'coin', coin, 'createdAt', created_at, 'completedAt', completed_at,
           'invoiceId', invoice_id, 'description', request->>'description') order by sequence desc)
         from (select * from payments where merchant_id = ${merchantId} and mode = ${mode} ${filter}
-          ${cursor === null ? sql`` : sql`and sequence ${backwards ? sql`>` : sql`<`} (select sequence from payments where id = ${cursor}
-            and merchant_id = ${merchantId} and mode = ${mode})`}
+          ${
+            cursor === null
+              ? sql``
+              : sql`and sequence ${backwards ? sql`>` : sql`<`} (select sequence from payments where id = ${cursor}
+            and merchant_id = ${merchantId} and mode = ${mode})`
+          }
           order by sequence ${backwards ? sql`asc` : sql`desc`} limit ${limit + 1}) as page) as items`;
   if (!row!.known) throw new Problem('cursor_invalid', {}, { param: backwards ? 'ending_before' : 'starting_after' });
   const items = (row!.items ?? []).map((item) => ({
-    ...item, amountUsdCents: BigInt(item.amountUsdCents), createdAt: new Date(item.createdAt),
+    ...item,
+    amountUsdCents: BigInt(item.amountUsdCents),
+    createdAt: new Date(item.createdAt),
     completedAt: item.completedAt ? new Date(item.completedAt) : null,
   }));
   const hasMore = items.length > limit;

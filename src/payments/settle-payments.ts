@@ -1,15 +1,16 @@
 /** The one door through which a payment changes: lock, write facts, read everything again, decide, record what follows. */
+
+import type { Context } from '../context.ts';
 import { addMs } from '../core/clock.ts';
 import type { Coin } from '../core/coin.ts';
 import { API_VERSION, type EventType, UPDATED_EVENT } from '../core/event.ts';
 import { eventId } from '../core/id.ts';
 import type { PaymentStatus, Settlement, Transfer } from '../core/payment.ts';
 import { settle, valueTransfer } from '../core/settle.ts';
-import type { Context } from '../context.ts';
 import { OID, type Tx } from '../db/db.ts';
 import { recordEvents } from '../webhooks/events.ts';
-import { observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
 import { paymentDetail } from './detail.ts';
+import { observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
 import type { PaymentView } from './view.ts';
 
 /** An unvalued transfer is looked at again this often, for the next usable price. */
@@ -32,8 +33,9 @@ export async function lockAndSettle(
   await tx`select id from payments where id = any(${ids}::text[]) order by id for update`;
   if (write) await write(tx);
   let records = await readRecords(ctx, tx, ids);
-  // Test payments: what their simulated chain shows by now is recorded as the follower would.
-  if (await recordObservations(tx, records)) records = await readRecords(ctx, tx, ids);
+  // Test payments: what their simulated chain shows by now is recorded as the follower would. Ending a window moves the
+  // payment's clock, and more may show then.
+  for (let looks = 0; looks < 3 && (await recordObservations(tx, records)); looks++) records = await readRecords(ctx, tx, ids);
   await valueTransfers(ctx, tx, records);
   const settled = records.map((record) => {
     let settlement = settle(record.facts, record.transfers, tipsOf(record), record.now);
@@ -59,14 +61,28 @@ async function recordObservations(tx: Tx, records: PaymentRecord[]): Promise<boo
       const before = known.get(`${t.coin} ${t.ref}`);
       if (before && chainFacts(before) === chainFacts(t)) continue;
       rows.push({
-        coin: t.coin, ref: t.ref, payment_id: record.facts.id, merchant_id: record.merchantId, txid: t.txid, address: t.address,
-        units: t.units.toString(), kind: t.kind, first_seen_at: t.firstSeenAt, block_height: t.block?.height ?? null,
-        block_hash: t.block?.hash ?? null, block_time: t.block?.time ?? null, lock: t.lock, absent_since: t.absentSince,
-        conflict_txid: t.conflict?.txid ?? null, conflict_height: t.conflict?.height ?? null,
-        conflict_seen_at: t.conflict?.seenAt ?? null, unmined_since: t.unminedSince,
+        coin: t.coin,
+        ref: t.ref,
+        payment_id: record.facts.id,
+        merchant_id: record.merchantId,
+        txid: t.txid,
+        address: t.address,
+        units: t.units.toString(),
+        kind: t.kind,
+        first_seen_at: t.firstSeenAt,
+        block_height: t.block?.height ?? null,
+        block_hash: t.block?.hash ?? null,
+        block_time: t.block?.time ?? null,
+        lock: t.lock,
+        absent_since: t.absentSince,
+        conflict_txid: t.conflict?.txid ?? null,
+        conflict_height: t.conflict?.height ?? null,
+        conflict_seen_at: t.conflict?.seenAt ?? null,
+        unmined_since: t.unminedSince,
       });
     }
-    const endsAt = record.facts.status === 'pending' && seen.endWindow ? settle(record.facts, record.transfers, {}, record.now).expiresAt : null;
+    const endsAt =
+      record.facts.status === 'pending' && seen.endWindow ? settle(record.facts, record.transfers, {}, record.now).expiresAt : null;
     if (endsAt && endsAt.getTime() + WINDOW_END_MARGIN_MS > record.now.getTime()) {
       const seconds = Math.ceil((endsAt.getTime() + WINDOW_END_MARGIN_MS - record.now.getTime()) / 1000);
       advances.push({ merchantId: record.merchantId, paymentId: record.facts.id, seconds });
@@ -107,7 +123,9 @@ async function valueTransfers(ctx: Context, tx: Tx, records: PaymentRecord[]): P
       if (!value) return transfer;
       const values = [...transfer.values, value];
       rows.push({
-        payment_id: record.facts.id, coin: transfer.coin, ref: transfer.ref,
+        payment_id: record.facts.id,
+        coin: transfer.coin,
+        ref: transfer.ref,
         values: values.map((v) => ({ ...v, usdE8: v.usdE8.toString() })),
       });
       return { ...transfer, values };
@@ -148,7 +166,10 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
     if (told && types.length === 0) types.push({ type: UPDATED_EVENT, status: settlement.status });
     return { record, settlement, types };
   });
-  const counts = await countEvents(tx, changed.filter((c) => c.types.length > 0).map((c) => c.record.facts.id));
+  const counts = await countEvents(
+    tx,
+    changed.filter((c) => c.types.length > 0).map((c) => c.record.facts.id),
+  );
   const events: NewEvent[] = [];
   const updates: unknown[] = [];
   const deltas: { merchantId: string; mode: string; status: string; coin: string; payments: number }[] = [];
@@ -162,7 +183,8 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
       const last = status === settlement.status;
       const view = toView(record, last ? settlement : { ...settlement, status, completedAt: null });
       const parts = [id, type, String(nth)];
-      if (type === UPDATED_EVENT) parts.push(settlement.receivedUnits.toString(), settlement.exceptions.join(), settlement.expiresAt.toISOString());
+      if (type === UPDATED_EVENT)
+        parts.push(settlement.receivedUnits.toString(), settlement.exceptions.join(), settlement.expiresAt.toISOString());
       events.push(newEvent(ctx, view, { type, parts, sequence: record.eventCount, at: record.now }));
     }
     const seen = settlement.receivedUsdE8 > 0n && !record.countedInMonth;
@@ -177,9 +199,17 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
     }
     record.version += 1n;
     updates.push({
-      id, status: settlement.status, exceptions: settlement.exceptions, coin: settlement.coin, expires_at: settlement.expiresAt,
-      extended_until: record.facts.extendedUntil, completed_at: settlement.completedAt, received_units: settlement.receivedUnits.toString(),
-      event_count: record.eventCount.toString(), counted_in_month: record.countedInMonth, due_at: dueAt(record, settlement),
+      id,
+      status: settlement.status,
+      exceptions: settlement.exceptions,
+      coin: settlement.coin,
+      expires_at: settlement.expiresAt,
+      extended_until: record.facts.extendedUntil,
+      completed_at: settlement.completedAt,
+      received_units: settlement.receivedUnits.toString(),
+      event_count: record.eventCount.toString(),
+      counted_in_month: record.countedInMonth,
+      due_at: dueAt(record, settlement),
     });
     record.last = { receivedUnits: settlement.receivedUnits, expiresAt: settlement.expiresAt, coin: settlement.coin };
   }
@@ -200,7 +230,10 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
     await tx`
       insert into live_usage (merchant_id, month, payments)
       select m.merchant_id, date_trunc('month', m.at at time zone 'UTC')::date, count(*)
-      from unnest(${monthly.map((m) => m.merchantId)}::text[], ${tx.array(monthly.map((m) => m.month), OID.timestamptz)}::timestamptz[]) as m (merchant_id, at)
+      from unnest(${monthly.map((m) => m.merchantId)}::text[], ${tx.array(
+        monthly.map((m) => m.month),
+        OID.timestamptz,
+      )}::timestamptz[]) as m (merchant_id, at)
       group by 1, 2 order by 1, 2
       on conflict (merchant_id, month) do update set payments = live_usage.payments + excluded.payments`;
   }
@@ -215,12 +248,22 @@ export function newEvent(
 ): NewEvent {
   const id = eventId(ctx.installKey, parts);
   const body = {
-    id, type, created_at: at.toISOString(), mode: view.facts.mode, api_version: API_VERSION,
+    id,
+    type,
+    created_at: at.toISOString(),
+    mode: view.facts.mode,
+    api_version: API_VERSION,
     data: { ...paymentDetail(view, ctx.settings.paymentPageUrl), sequence: Number(sequence) },
   };
   return {
-    id, merchantId: view.merchantId, mode: view.facts.mode, paymentId: view.facts.id, type, sequence,
-    body: Buffer.from(JSON.stringify(body)), createdAt: at,
+    id,
+    merchantId: view.merchantId,
+    mode: view.facts.mode,
+    paymentId: view.facts.id,
+    type,
+    sequence,
+    body: Buffer.from(JSON.stringify(body)),
+    createdAt: at,
   };
 }
 
@@ -249,7 +292,12 @@ export async function settleDuePayments(ctx: Context, { limit }: { limit: number
   const byTime = await ctx.db.begin(async (tx) => {
     const rows = await tx<{ id: string }[]>`
       select id from payments where due_at <= clock_timestamp() order by due_at limit ${limit} for update skip locked`;
-    if (rows.length > 0) await lockAndSettle(ctx, tx, rows.map((row) => row.id));
+    if (rows.length > 0)
+      await lockAndSettle(
+        ctx,
+        tx,
+        rows.map((row) => row.id),
+      );
     return rows.length;
   });
   const queued = await ctx.db.begin(async (tx) => {
@@ -258,7 +306,12 @@ export async function settleDuePayments(ctx: Context, { limit }: { limit: number
         select kind, key from due_work where kind = 'settle' and due_at <= clock_timestamp()
         order by due_at limit ${limit} for update skip locked)
       returning key`;
-    if (rows.length > 0) await lockAndSettle(ctx, tx, rows.map((row) => row.key));
+    if (rows.length > 0)
+      await lockAndSettle(
+        ctx,
+        tx,
+        rows.map((row) => row.key),
+      );
     return rows.length;
   });
   return byTime + queued;

@@ -1,5 +1,6 @@
 /** The worker's loop over what is due by time: settling, folding counts, forgetting old replies. */
 import type { Context } from '../context.ts';
+import { forgetReplies } from '../db/batch.ts';
 import { foldCounts } from './queries.ts';
 import { settleDuePayments } from './settle-payments.ts';
 
@@ -28,7 +29,7 @@ export function startSweep(ctx: Context): { stop(): Promise<void> } {
         settled = await settleDuePayments(ctx, { limit: BATCH });
         if (ctx.clock.monotonicMs() >= housekeepingAt) {
           while (!stopping && (await foldCounts(ctx, { limit: 5_000 })) === 5_000);
-          await forgetReplies(ctx);
+          await forgetReplies(ctx.db);
           housekeepingAt = ctx.clock.monotonicMs() + HOUSEKEEPING_MS;
         }
         failures = 0;
@@ -47,11 +48,4 @@ export function startSweep(ctx: Context): { stop(): Promise<void> } {
       await done;
     },
   };
-}
-
-/** Stored replies are kept for seven days. */
-async function forgetReplies(ctx: Context): Promise<void> {
-  await ctx.db.sql`
-    delete from idempotency where claim in (
-      select claim from idempotency where created_at < clock_timestamp() - interval '7 days' order by created_at limit 5000)`;
 }

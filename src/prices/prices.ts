@@ -5,7 +5,7 @@ import { parseDecimal } from '../core/money.ts';
 import type { Db } from '../db/db.ts';
 import type { Log } from '../log.ts';
 import type { Outgoing } from '../outgoing.ts';
-import { createSources, type Observed, type Source, SOURCE_HOSTS } from './sources.ts';
+import { createSources, type Observed, SOURCE_HOSTS, type Source } from './sources.ts';
 
 export type Price = {
   coin: Coin;
@@ -43,7 +43,11 @@ const OUTLIER_PERCENT = (coin: Coin): bigint => (coin === 'BTC' || coin === 'ETH
 
 /** Round figures for test mode without a feed; labelled as samples wherever they show. */
 const SAMPLES: Readonly<Record<Coin, bigint>> = {
-  BTC: 9_700_000_000_000n, ETH: 350_000_000_000n, LTC: 10_000_000_000n, DASH: 3_000_000_000n, DOGE: 20_000_000n,
+  BTC: 9_700_000_000_000n,
+  ETH: 350_000_000_000n,
+  LTC: 10_000_000_000n,
+  DASH: 3_000_000_000n,
+  DOGE: 20_000_000n,
 };
 
 type Vote = Observed & { source: string; at: number };
@@ -52,7 +56,11 @@ type Vote = Observed & { source: string; at: number };
  * The middle of the votes after those far from it are dropped, and who agreed; null below `needed`.
  * Two votes agree when they are within the outlier bound of each other.
  */
-export function agree(coin: Coin, votes: readonly { source: string; priceE8: bigint }[], needed: number): { priceE8: bigint; sources: string[] } | null {
+export function agree(
+  coin: Coin,
+  votes: readonly { source: string; priceE8: bigint }[],
+  needed: number,
+): { priceE8: bigint; sources: string[] } | null {
   const median = (values: readonly bigint[]): bigint => {
     const sorted = values.toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0));
     const middle = sorted.length >> 1;
@@ -69,11 +77,33 @@ export function agree(coin: Coin, votes: readonly { source: string; priceE8: big
 }
 
 /** `sources` is the PRICES variable: names, or `static:BTC=97000.00,…`. Errors: it names what does not exist. */
-export function createPrices({ db, outgoing, clock, log, sources, hosts = SOURCE_HOSTS, pollMs = POLL_MS }: {
-  db: Db; outgoing: Outgoing; clock: Clock; log: Log; sources: string; hosts?: Readonly<Record<string, string>>; pollMs?: number;
+export function createPrices({
+  db,
+  outgoing,
+  clock,
+  log,
+  sources,
+  hosts = SOURCE_HOSTS,
+  pollMs = POLL_MS,
+}: {
+  db: Db;
+  outgoing: Outgoing;
+  clock: Clock;
+  log: Log;
+  sources: string;
+  hosts?: Readonly<Record<string, string>>;
+  pollMs?: number;
 }): Prices {
   const fixed = sources.startsWith('static:') ? parseStatic(sources.slice(7)) : null;
-  const feeds = fixed ? [] : createSources(sources.split(',').map((name) => name.trim()).filter(Boolean), hosts);
+  const feeds = fixed
+    ? []
+    : createSources(
+        sources
+          .split(',')
+          .map((name) => name.trim())
+          .filter(Boolean),
+        hosts,
+      );
   const votes = new Map<string, Vote>();
   const last = new Map<Coin, { price: Omit<Price, 'stale'>; at: number }>();
   const reasons = new Map<Coin, string>();
@@ -100,11 +130,17 @@ export function createPrices({ db, outgoing, clock, log, sources, hosts = SOURCE
       }
       reasons.delete(coin);
       recent.set(coin, [...past, { at: now, priceE8: agreed.priceE8 }]);
-      const changes = fresh.flatMap((v) => (v.change24hBasisPoints === null ? [] : [v.change24hBasisPoints])).toSorted((a, b) => (a < b ? -1 : 1));
+      const changes = fresh
+        .flatMap((v) => (v.change24hBasisPoints === null ? [] : [v.change24hBasisPoints]))
+        .toSorted((a, b) => (a < b ? -1 : 1));
       last.set(coin, {
         at: now,
         price: {
-          coin, priceE8: agreed.priceE8, asOf: clock.now(), sources: agreed.sources, sample: false,
+          coin,
+          priceE8: agreed.priceE8,
+          asOf: clock.now(),
+          sources: agreed.sources,
+          sample: false,
           change24hBasisPoints: changes[changes.length >> 1] ?? last.get(coin)?.price.change24hBasisPoints ?? 0n,
         },
       });
@@ -127,7 +163,8 @@ export function createPrices({ db, outgoing, clock, log, sources, hosts = SOURCE
       // An answer that is none is no vote; ask less often while it lasts.
       const failures = (pause?.failures ?? 0) + 1;
       pauses.set(feed.name, { failures, until: clock.monotonicMs() + Math.min(pollMs * 2 ** failures, UNUSABLE_MS) - pollMs });
-      if (failures === 1) log.warn({ source: feed.name, reason: error instanceof Error ? error.message : String(error) }, 'a price source does not answer');
+      if (failures === 1)
+        log.warn({ source: feed.name, reason: error instanceof Error ? error.message : String(error) }, 'a price source does not answer');
     }
   };
   const remember = async (): Promise<void> => {
@@ -149,7 +186,9 @@ export function createPrices({ db, outgoing, clock, log, sources, hosts = SOURCE
   };
   const staticPrice = (coin: Coin): Price | null => {
     const priceE8 = fixed?.get(coin);
-    return priceE8 ? { coin, priceE8, asOf: clock.now(), sources: ['static'], change24hBasisPoints: 0n, stale: false, sample: false } : null;
+    return priceE8
+      ? { coin, priceE8, asOf: clock.now(), sources: ['static'], change24hBasisPoints: 0n, stale: false, sample: false }
+      : null;
   };
   const look = (coin: Coin): Price | null => {
     if (fixed) return staticPrice(coin);
@@ -189,10 +228,16 @@ export function createPrices({ db, outgoing, clock, log, sources, hosts = SOURCE
 }
 
 function parseStatic(text: string): Map<Coin, bigint> {
-  return new Map(text.split(',').filter(Boolean).map((part): [Coin, bigint] => {
-    const [coin = '', amount = ''] = part.trim().split('=');
-    const priceE8 = parseDecimal(amount, 8);
-    if (!isCoin(coin) || priceE8 === null || priceE8 === 0n) throw new Error(`PRICES must look like static:BTC=97000.00,ETH=3500.00; ${part} does not`);
-    return [coin, priceE8];
-  }));
+  return new Map(
+    text
+      .split(',')
+      .filter(Boolean)
+      .map((part): [Coin, bigint] => {
+        const [coin = '', amount = ''] = part.trim().split('=');
+        const priceE8 = parseDecimal(amount, 8);
+        if (!isCoin(coin) || priceE8 === null || priceE8 === 0n)
+          throw new Error(`PRICES must look like static:BTC=97000.00,ETH=3500.00; ${part} does not`);
+        return [coin, priceE8];
+      }),
+  );
 }

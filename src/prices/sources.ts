@@ -17,7 +17,8 @@ const MAX_BYTES = 262_144;
 
 /** Every number stays the text it was: JSON numbers become strings. */
 const parseExact = (text: string): unknown =>
-  JSON.parse(text, ((_key: string, value: unknown, context: { source: string }) => (typeof value === 'number' ? context.source : value)) as (key: string, value: unknown) => unknown);
+  JSON.parse(text, ((_key: string, value: unknown, context: { source: string }) =>
+    typeof value === 'number' ? context.source : value) as (key: string, value: unknown) => unknown);
 
 /** A positive price of at most eight decimals kept; more are cut. Null when it is none. */
 function priceOf(value: unknown): bigint | null {
@@ -29,21 +30,30 @@ function priceOf(value: unknown): bigint | null {
 const changeOf = (now: bigint, before: bigint | null): bigint | null => (before === null ? null : ((now - before) * 10_000n) / before);
 
 async function getJson(outgoing: Outgoing, url: string): Promise<unknown> {
-  const reply = await outgoing.request({ url, headers: { accept: 'application/json', 'user-agent': 'florin' }, timeoutMs: TIMEOUT_MS, maxReplyBytes: MAX_BYTES, over: 'refuse' });
+  const reply = await outgoing.request({
+    url,
+    headers: { accept: 'application/json', 'user-agent': 'florin' },
+    timeoutMs: TIMEOUT_MS,
+    maxReplyBytes: MAX_BYTES,
+    over: 'refuse',
+  });
   if (reply.status !== 200) throw new Error(`status ${reply.status}`);
   return parseExact(Buffer.from(reply.body).toString());
 }
-const record = (value: unknown): Record<string, unknown> => (typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {});
+const record = (value: unknown): Record<string, unknown> =>
+  typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
 const coinbase = (host: string): Source => ({
   name: 'coinbase',
   fetch: async (outgoing) => {
-    const found = await Promise.allSettled(COINS.map(async (coin): Promise<Observed | null> => {
-      const stats = record(await getJson(outgoing, `${host}/products/${coin}-USD/stats`));
-      const priceE8 = priceOf(stats.last);
-      return priceE8 === null ? null : { coin, priceE8, change24hBasisPoints: changeOf(priceE8, priceOf(stats.open)) };
-    }));
+    const found = await Promise.allSettled(
+      COINS.map(async (coin): Promise<Observed | null> => {
+        const stats = record(await getJson(outgoing, `${host}/products/${coin}-USD/stats`));
+        const priceE8 = priceOf(stats.last);
+        return priceE8 === null ? null : { coin, priceE8, change24hBasisPoints: changeOf(priceE8, priceOf(stats.open)) };
+      }),
+    );
     const seen = found.flatMap((f) => (f.status === 'fulfilled' && f.value ? [f.value] : []));
     // A coin that is not listed here is no fault; nothing at all is one.
     if (seen.length === 0) throw new Error('no price in any answer');
@@ -52,12 +62,18 @@ const coinbase = (host: string): Source => ({
 });
 
 const KRAKEN_PAIRS: Readonly<Record<Coin, [asked: string, ...answered: string[]]>> = {
-  BTC: ['XBTUSD', 'XXBTZUSD'], ETH: ['ETHUSD', 'XETHZUSD'], LTC: ['LTCUSD', 'XLTCZUSD'], DASH: ['DASHUSD'], DOGE: ['XDGUSD', 'XXDGZUSD'],
+  BTC: ['XBTUSD', 'XXBTZUSD'],
+  ETH: ['ETHUSD', 'XETHZUSD'],
+  LTC: ['LTCUSD', 'XLTCZUSD'],
+  DASH: ['DASHUSD'],
+  DOGE: ['XDGUSD', 'XXDGZUSD'],
 };
 const kraken = (host: string): Source => ({
   name: 'kraken',
   fetch: async (outgoing) => {
-    const result = record(record(await getJson(outgoing, `${host}/0/public/Ticker?pair=${COINS.map((c) => KRAKEN_PAIRS[c][0]).join(',')}`)).result);
+    const result = record(
+      record(await getJson(outgoing, `${host}/0/public/Ticker?pair=${COINS.map((c) => KRAKEN_PAIRS[c][0]).join(',')}`)).result,
+    );
     return COINS.flatMap((coin): Observed[] => {
       const ticker = KRAKEN_PAIRS[coin].map((key) => result[key]).find((value) => value !== undefined);
       // `o` is the opening of the UTC day, not of 24 hours ago: no change from here.
@@ -67,7 +83,13 @@ const kraken = (host: string): Source => ({
   },
 });
 
-const BITFINEX_SYMBOLS: Readonly<Record<Coin, string>> = { BTC: 'tBTCUSD', ETH: 'tETHUSD', LTC: 'tLTCUSD', DASH: 'tDSHUSD', DOGE: 'tDOGE:USD' };
+const BITFINEX_SYMBOLS: Readonly<Record<Coin, string>> = {
+  BTC: 'tBTCUSD',
+  ETH: 'tETHUSD',
+  LTC: 'tLTCUSD',
+  DASH: 'tDSHUSD',
+  DOGE: 'tDOGE:USD',
+};
 const bitfinex = (host: string): Source => ({
   name: 'bitfinex',
   fetch: async (outgoing) => {

@@ -10,9 +10,12 @@ export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (ch
 
 type Part = string | number | Html | null | false | undefined | readonly Part[];
 const put = (part: Part): string =>
-  part === null || part === false || part === undefined ? ''
-    : part instanceof Html ? part.text
-      : Array.isArray(part) ? part.map(put).join('')
+  part === null || part === false || part === undefined
+    ? ''
+    : part instanceof Html
+      ? part.text
+      : Array.isArray(part)
+        ? part.map(put).join('')
         : escapeHtml(String(part));
 
 /** Tagged template: `html`<p>${text}</p>`` escapes `text`; null and false leave nothing. */

@@ -11,7 +11,10 @@ const STYLE =
 const CSP = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
 
 const COMMANDS: readonly [string, string][] = [
-  ['npm run florin -- wallet set --merchant MERCHANT --coin BTC --mode live --key ACCOUNT_KEY', 'take a coin with your own watch-only account key (xpub and kin; never a private key)'],
+  [
+    'npm run florin -- wallet set --merchant MERCHANT --coin BTC --mode live --key ACCOUNT_KEY',
+    'take a coin with your own watch-only account key (xpub and kin; never a private key)',
+  ],
   ['npm run florin -- key create --merchant MERCHANT --mode live --type secret', 'make an API key'],
   ['npm run florin -- endpoint create --merchant MERCHANT --mode live --url https://shop.example/hook', 'receive signed webhooks'],
   ['npm run florin -- plan set --merchant MERCHANT --plan professional', 'change the plan'],
@@ -29,9 +32,15 @@ export function registerSetup(app: FastifyInstance, ctx: Context): void {
     return reply
       .code(owner ? 200 : 404)
       .headers({
-        'content-type': 'text/html; charset=utf-8', 'content-security-policy': CSP, 'cache-control': 'no-store',
-        'referrer-policy': 'no-referrer', 'x-content-type-options': 'nosniff', 'x-robots-tag': 'noindex',
+        'content-type': 'text/html; charset=utf-8',
+        'content-security-policy': CSP,
+        'cache-control': 'no-store',
+        'referrer-policy': 'no-referrer',
+        'x-content-type-options': 'nosniff',
+        'x-robots-tag': 'noindex',
       })
-      .send(`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><title>Set up Florin</title><style>${STYLE}</style></head><body>${body}</body></html>`);
+      .send(
+        `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><title>Set up Florin</title><style>${STYLE}</style></head><body>${body}</body></html>`,
+      );
   });
 }

@@ -20,11 +20,24 @@ const ORDERED_ATTEMPTS = 3;
 const DISABLE_AFTER_DAYS = 5;
 
 type Due = {
-  id: bigint; eventId: string; endpointId: string; attempts: number; url: string; secret: Uint8Array; previousSecret: Uint8Array | null; body: Uint8Array;
+  id: bigint;
+  eventId: string;
+  endpointId: string;
+  attempts: number;
+  url: string;
+  secret: Uint8Array;
+  previousSecret: Uint8Array | null;
+  body: Uint8Array;
 };
 type Outcome = {
-  due: Due; number: number; durationMs: number; status: number | null; failure: string | null; headers: Record<string, string>;
-  reply: Uint8Array | null; retryAfterSeconds: number | null;
+  due: Due;
+  number: number;
+  durationMs: number;
+  status: number | null;
+  failure: string | null;
+  headers: Record<string, string>;
+  reply: Uint8Array | null;
+  retryAfterSeconds: number | null;
 };
 export type DeliveryStats = { inFlight: number; delivered: number; failed: number };
 
@@ -32,8 +45,12 @@ export type DeliveryStats = { inFlight: number; delivered: number; failed: numbe
  * Starts the worker. Rows are leased with SKIP LOCKED, so several may run; a killed one's leases end by themselves and its
  * deliveries are sent again. Nothing is decided from memory but how many requests each endpoint has under way here.
  */
-export function startDeliveries(ctx: Context, { pollMs = POLL_MS, concurrency = 64 }: { pollMs?: number; concurrency?: number } = {}): {
-  stop(): Promise<void>; stats(): DeliveryStats;
+export function startDeliveries(
+  ctx: Context,
+  { pollMs = POLL_MS, concurrency = 64 }: { pollMs?: number; concurrency?: number } = {},
+): {
+  stop(): Promise<void>;
+  stats(): DeliveryStats;
 } {
   const underWay = new Map<string, number>();
   const running = new Set<Promise<void>>();
@@ -147,7 +164,15 @@ async function send(ctx: Context, due: Due): Promise<Outcome> {
   const started = performance.now();
   let headers: Record<string, string> = {};
   const outcome = (more: Partial<Outcome>): Outcome => ({
-    due, number, durationMs: Math.round(performance.now() - started), status: null, failure: null, headers, reply: null, retryAfterSeconds: null, ...more,
+    due,
+    number,
+    durationMs: Math.round(performance.now() - started),
+    status: null,
+    failure: null,
+    headers,
+    reply: null,
+    retryAfterSeconds: null,
+    ...more,
   });
   try {
     const open = (sealed: Uint8Array) => Buffer.from(ctx.open(SECRET_PURPOSE, sealed)).toString();
@@ -155,12 +180,21 @@ async function send(ctx: Context, due: Due): Promise<Outcome> {
       'content-type': 'application/json',
       'user-agent': 'Florin-Webhooks/1',
       ...signDelivery({
-        secret: open(due.secret), previousSecret: due.previousSecret && open(due.previousSecret), id: due.eventId,
-        timestampSeconds: Math.floor(ctx.clock.now().getTime() / 1000), body: due.body,
+        secret: open(due.secret),
+        previousSecret: due.previousSecret && open(due.previousSecret),
+        id: due.eventId,
+        timestampSeconds: Math.floor(ctx.clock.now().getTime() / 1000),
+        body: due.body,
       }),
     };
     const reply = await ctx.outgoing.requestMerchantUrl({
-      url: due.url, method: 'POST', headers, body: due.body, timeoutMs: ATTEMPT_MS, maxReplyBytes: REPLY_BYTES, over: 'cut',
+      url: due.url,
+      method: 'POST',
+      headers,
+      body: due.body,
+      timeoutMs: ATTEMPT_MS,
+      maxReplyBytes: REPLY_BYTES,
+      over: 'cut',
     });
     const retryAfter = reply.headers['retry-after'];
     return outcome({
@@ -189,8 +223,15 @@ async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[]): Promi
   const rows = outcomes.map((o) => {
     const next = o.failure === null ? null : nextStepSeconds(o.number, o.retryAfterSeconds, fraction());
     return {
-      id: o.due.id.toString(), endpoint_id: o.due.endpointId, number: o.number, duration_ms: o.durationMs, status: o.status, failure: o.failure,
-      request_headers: o.headers, reply: o.reply ? Buffer.from(o.reply).toString('base64') : null, next_seconds: next,
+      id: o.due.id.toString(),
+      endpoint_id: o.due.endpointId,
+      number: o.number,
+      duration_ms: o.durationMs,
+      status: o.status,
+      failure: o.failure,
+      request_headers: o.headers,
+      reply: o.reply ? Buffer.from(o.reply).toString('base64') : null,
+      next_seconds: next,
       gone: o.status === 410,
     };
   });
@@ -232,7 +273,10 @@ async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[]): Promi
 }
 
 /** Moves the waiting deliveries of a test clock forward, in the transaction of its advance. */
-export async function advanceDeliveries(tx: Tx, { merchantId, paymentId, seconds }: { merchantId: string; paymentId: string | null; seconds: number }): Promise<void> {
+export async function advanceDeliveries(
+  tx: Tx,
+  { merchantId, paymentId, seconds }: { merchantId: string; paymentId: string | null; seconds: number },
+): Promise<void> {
   await tx`
     update deliveries set due_at = due_at - make_interval(secs => ${seconds}::double precision)
     where merchant_id = ${merchantId} and mode = 'test' and state = 'pending' and due_at is not null

@@ -1,9 +1,10 @@
 /** Merchant URLs that receive events. Secrets are sealed at rest and shown once. */
+
+import type { Context } from '../context.ts';
+import type { Mode } from '../core/coin.ts';
 import { EVENT_TYPES, UPDATED_EVENT } from '../core/event.ts';
 import { newId } from '../core/id.ts';
-import type { Mode } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
-import type { Context } from '../context.ts';
 import { getMerchant } from '../merchants/merchants.ts';
 import { OutgoingError } from '../outgoing.ts';
 
@@ -13,19 +14,30 @@ export const SECRET_PURPOSE = 'endpoint secret';
 /** Makes an endpoint and its signing secret. Errors: merchant_not_found, plan_required, url_invalid, parameter_invalid (events). */
 export async function createEndpoint(
   ctx: Context,
-  { merchantId, mode, url, events, description }: { merchantId: string; mode: Mode; url: string; events: readonly string[]; description: string | null },
+  {
+    merchantId,
+    mode,
+    url,
+    events,
+    description,
+  }: { merchantId: string; mode: Mode; url: string; events: readonly string[]; description: string | null },
 ): Promise<{ endpointId: string; secret: string }> {
   const merchant = await getMerchant(ctx, { merchantId });
   if (!ctx.settings.plans[merchant.plan].webhooks) throw new Problem('plan_required');
   const known: readonly string[] = [...EVENT_TYPES, UPDATED_EVENT, '*'];
   const wrong = events.findIndex((type) => !known.includes(type));
   if (wrong >= 0 || events.length === 0) {
-    throw new Problem('parameter_invalid', { reason: `it takes ${known.join(', ')}` }, { param: wrong >= 0 ? `events[${wrong}]` : 'events' });
+    throw new Problem(
+      'parameter_invalid',
+      { reason: `it takes ${known.join(', ')}` },
+      { param: wrong >= 0 ? `events[${wrong}]` : 'events' },
+    );
   }
   try {
     await ctx.outgoing.vetMerchantUrl(url);
   } catch (error) {
-    if (error instanceof OutgoingError) throw new Problem('url_invalid', { schemes: 'https', reason: error.message }, { param: 'url', cause: error });
+    if (error instanceof OutgoingError)
+      throw new Problem('url_invalid', { schemes: 'https', reason: error.message }, { param: 'url', cause: error });
     throw error;
   }
   const endpointId = newId('we', ctx.random);

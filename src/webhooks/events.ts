@@ -1,12 +1,18 @@
 /** The outbox: events and their deliveries are written in the transaction of the transition they report. */
-import { EVENT_TYPES, type EventType } from '../core/event.ts';
-import type { Mode } from '../core/coin.ts';
-import { Problem } from '../core/problem.ts';
+
 import type { Context } from '../context.ts';
+import type { Mode } from '../core/coin.ts';
+import { EVENT_TYPES, type EventType } from '../core/event.ts';
+import { Problem } from '../core/problem.ts';
 import { OID, type Tx } from '../db/db.ts';
 
 export type NewEvent = {
-  id: string; merchantId: string; mode: Mode; paymentId: string; type: EventType; sequence: bigint;
+  id: string;
+  merchantId: string;
+  mode: Mode;
+  paymentId: string;
+  type: EventType;
+  sequence: bigint;
   /** The exact bytes that every delivery carries. */
   body: Uint8Array;
   createdAt: Date;
@@ -19,8 +25,17 @@ export async function recordEvents(_ctx: Context, tx: Tx, events: readonly NewEv
   const [row] = await tx<{ deliveries: number }[]>`
     with input as (
       select * from unnest(${column((e) => e.id)}::text[], ${column((e) => e.merchantId)}::text[], ${column((e) => e.mode)}::text[],
-        ${column((e) => e.paymentId)}::text[], ${column((e) => e.type)}::text[], ${tx.array(column((e) => e.sequence), OID.int8)}::bigint[],
-        ${tx.array(column((e) => Buffer.from(e.body)), OID.bytea)}::bytea[], ${tx.array(column((e) => e.createdAt), OID.timestamptz)}::timestamptz[])
+        ${column((e) => e.paymentId)}::text[], ${column((e) => e.type)}::text[], ${tx.array(
+          column((e) => e.sequence),
+          OID.int8,
+        )}::bigint[],
+        ${tx.array(
+          column((e) => Buffer.from(e.body)),
+          OID.bytea,
+        )}::bytea[], ${tx.array(
+          column((e) => e.createdAt),
+          OID.timestamptz,
+        )}::timestamptz[])
         as i (id, merchant_id, mode, payment_id, type, sequence, body, created_at)
     ), recorded as (
       insert into events (id, merchant_id, mode, payment_id, type, sequence, body, created_at) select * from input
@@ -43,8 +58,20 @@ export type EventItem = { id: string; type: string; body: Uint8Array; createdAt:
  */
 export async function listEvents(
   ctx: Context,
-  { merchantId, mode, limit, startingAfter, type, paymentId }: {
-    merchantId: string; mode: Mode; limit: number; startingAfter: string | null; type: string | null; paymentId: string | null;
+  {
+    merchantId,
+    mode,
+    limit,
+    startingAfter,
+    type,
+    paymentId,
+  }: {
+    merchantId: string;
+    mode: Mode;
+    limit: number;
+    startingAfter: string | null;
+    type: string | null;
+    paymentId: string | null;
   },
 ): Promise<{ items: EventItem[]; hasMore: boolean }> {
   const { sql } = ctx.db;
@@ -62,7 +89,10 @@ export async function listEvents(
 }
 
 /** One event. Errors: event_not_found. */
-export async function getEvent(ctx: Context, { merchantId, mode, eventId }: { merchantId: string; mode: Mode; eventId: string }): Promise<EventItem> {
+export async function getEvent(
+  ctx: Context,
+  { merchantId, mode, eventId }: { merchantId: string; mode: Mode; eventId: string },
+): Promise<EventItem> {
   const [row] = await ctx.db.sql<EventItem[]>`
     select id, type, body, created_at as "createdAt" from events where id = ${eventId} and merchant_id = ${merchantId} and mode = ${mode}`;
   if (!row) throw new Problem('event_not_found', { id: eventId });

@@ -8,13 +8,28 @@ const PREFIX = 'whsec_';
  * the displayed secret. `webhook-*`: Standard Webhooks, keyed with the decoded bytes over `id.timestamp.body`. While a secret
  * is being rotated the first stays on the old secret and the second lists both.
  */
-export function signDelivery({ secret, previousSecret, id, timestampSeconds, body }: {
-  secret: string; previousSecret: string | null; id: string; timestampSeconds: number; body: Uint8Array;
+export function signDelivery({
+  secret,
+  previousSecret,
+  id,
+  timestampSeconds,
+  body,
+}: {
+  secret: string;
+  previousSecret: string | null;
+  id: string;
+  timestampSeconds: number;
+  body: Uint8Array;
 }): Record<string, string> {
   const standard = (key: string) =>
-    `v1,${createHmac('sha256', Buffer.from(key.slice(PREFIX.length), 'base64')).update(`${id}.${timestampSeconds}.`).update(body).digest('base64')}`;
+    `v1,${createHmac('sha256', Buffer.from(key.slice(PREFIX.length), 'base64'))
+      .update(`${id}.${timestampSeconds}.`)
+      .update(body)
+      .digest('base64')}`;
   return {
-    'x-service-signature': createHmac('sha256', previousSecret ?? secret).update(body).digest('hex'),
+    'x-service-signature': createHmac('sha256', previousSecret ?? secret)
+      .update(body)
+      .digest('hex'),
     'webhook-id': id,
     'webhook-timestamp': String(timestampSeconds),
     'webhook-signature': previousSecret ? `${standard(secret)} ${standard(previousSecret)}` : standard(secret),

@@ -14,7 +14,11 @@ before(async () => {
   app = await startTestApp();
   receiver = await startReceiver();
   ({ secret } = await createEndpoint(app.app.ctx, {
-    merchantId: app.merchant.merchantId, mode: 'test', url: receiver.url, events: ['*', 'payment.updated'], description: null,
+    merchantId: app.merchant.merchantId,
+    mode: 'test',
+    url: receiver.url,
+    events: ['*', 'payment.updated'],
+    description: null,
   }));
 });
 after(async () => {
@@ -48,13 +52,24 @@ for (const line of SCENARIOS.trim().split('\n').slice(1)) {
     const started = performance.now();
     const simulated = await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario, currency: coin });
     assert.equal(simulated.status, 200, simulated.text);
-    const end = await eventually(() => detail(id), (d) => d.status === status && (d.exception ?? '') === exception, 5_000);
+    const end = await eventually(
+      () => detail(id),
+      (d) => d.status === status && (d.exception ?? '') === exception,
+      5_000,
+    );
     assert.ok(performance.now() - started < 5_000);
     assert.equal(end.currency, coin);
-    await eventually(async () => eventsOf(id), (events) => events.some((e) => e.data.status === status), 5_000);
+    await eventually(
+      async () => eventsOf(id),
+      (events) => events.some((e) => e.data.status === status),
+      5_000,
+    );
     const seen = eventsOf(id);
     // Exactly once each, in order, sequence without a gap.
-    assert.deepEqual(seen.map((e) => e.data.sequence), seen.map((_, i) => i + 1));
+    assert.deepEqual(
+      seen.map((e) => e.data.sequence),
+      seen.map((_, i) => i + 1),
+    );
     assert.equal(seen[0].type, 'payment.created');
     assert.equal(new Set(seen.map((e) => e.id)).size, seen.length);
   });
@@ -62,38 +77,67 @@ for (const line of SCENARIOS.trim().split('\n').slice(1)) {
 
 test('test_btc_success completes within two seconds of the visit', async () => {
   const reply = await app.test.post('/api/payment/create/simple', {
-    amount_usd: '10.00', return_url: 'https://shop.example/', payment_address: 'test_btc_success',
+    amount_usd: '10.00',
+    return_url: 'https://shop.example/',
+    payment_address: 'test_btc_success',
   });
   const id = reply.json.transaction_id;
   assert.equal((await detail(id)).status, 'pending');
   const page = await app.anonymous.get(`/pay?id=${id}`);
   assert.equal(page.status, 200);
-  const end = await eventually(() => detail(id), (d) => d.status === 'completed', 3_000);
+  const end = await eventually(
+    () => detail(id),
+    (d) => d.status === 'completed',
+    3_000,
+  );
   assert.equal(end.payment_address, 'test_btc_success');
   assert.ok(end.completed_at);
 });
 
 test('test_eth_slow confirms after ten minutes of the test clock', async () => {
   const reply = await app.test.post('/api/payment/create/simple', {
-    amount_usd: 10, return_url: 'https://shop.example/', payment_address: 'test_eth_slow',
+    amount_usd: 10,
+    return_url: 'https://shop.example/',
+    payment_address: 'test_eth_slow',
   });
   const id = reply.json.transaction_id;
   await app.anonymous.get(`/pay?id=${id}`);
-  await eventually(() => detail(id), (d) => d.status === 'processing', 3_000);
+  await eventually(
+    () => detail(id),
+    (d) => d.status === 'processing',
+    3_000,
+  );
   const advanced = await app.test.post('/v1/test/clock/advance', { seconds: 9 * 60, payment_id: id });
   assert.equal(advanced.status, 200, advanced.text);
   assert.equal((await detail(id)).status, 'processing');
   await app.test.post('/v1/test/clock/advance', { seconds: 70, payment_id: id });
-  await eventually(() => detail(id), (d) => d.status === 'completed', 3_000);
+  await eventually(
+    () => detail(id),
+    (d) => d.status === 'completed',
+    3_000,
+  );
 });
 
 test('test_ltc_failed ends failed with payment.failed', async () => {
-  const reply = await app.test.post('/v1/transactions/create', { crypto: 'LTC', amount: 10, currency_fiat: 'USD', payment_address: 'test_ltc_failed' });
+  const reply = await app.test.post('/v1/transactions/create', {
+    crypto: 'LTC',
+    amount: 10,
+    currency_fiat: 'USD',
+    payment_address: 'test_ltc_failed',
+  });
   assert.equal(reply.status, 201, reply.text);
   const id = reply.json.transaction_id;
   await app.anonymous.get(`/pay?id=${id}`);
-  await eventually(() => detail(id), (d) => d.status === 'failed', 4_000);
-  await eventually(async () => eventsOf(id), (events) => events.some((e) => e.type === 'payment.failed'), 4_000);
+  await eventually(
+    () => detail(id),
+    (d) => d.status === 'failed',
+    4_000,
+  );
+  await eventually(
+    async () => eventsOf(id),
+    (events) => events.some((e) => e.type === 'payment.failed'),
+    4_000,
+  );
 });
 
 test('deliveries verify with the documented signature and with the standard library', () => {

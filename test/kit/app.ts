@@ -72,7 +72,10 @@ export async function startTestApp(environment: Record<string, string> = {}): Pr
   const merchant = await createMerchant(app.ctx, { name: 'Test shop' });
   const url = app.url!;
   return {
-    app, url, config, merchant,
+    app,
+    url,
+    config,
+    merchant,
     test: client(url, merchant.keys.testSecret),
     live: client(url, merchant.keys.liveSecret),
     testPublic: client(url, merchant.keys.testPublic),
@@ -91,7 +94,10 @@ export async function eventually<T>(ask: () => Promise<T>, done: (answer: T) => 
   for (;;) {
     const answer = await ask();
     if (done(answer)) return answer;
-    if (performance.now() > end) throw new Error(`not reached within ${timeoutMs} ms; last answer: ${JSON.stringify(answer, (_, v) => (typeof v === 'bigint' ? String(v) : v))}`);
+    if (performance.now() > end)
+      throw new Error(
+        `not reached within ${timeoutMs} ms; last answer: ${JSON.stringify(answer, (_, v) => (typeof v === 'bigint' ? String(v) : v))}`,
+      );
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }

@@ -55,7 +55,8 @@ export async function testDatabase(): Promise<TestDatabase> {
   const db = await openDb({ ...connection, database, log });
   const folder = mkdtempSync('/dev/shm/florin-data-');
   return {
-    db, folder,
+    db,
+    folder,
     url: `postgres://florin@localhost/${database}?host=${encodeURIComponent(host)}`,
     connection: { ...connection, database },
     drop: async () => {

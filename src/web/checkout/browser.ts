@@ -1,6 +1,7 @@
 /** What the page does when scripts run: countdown, copying, forms without reloading, live updates. Everything works without it. */
 const main = (): HTMLElement => document.getElementById('main')!;
-const id = new URL(location.href).searchParams.get('id') ?? (document.querySelector('input[name=id]') as HTMLInputElement | null)?.value ?? '';
+const id =
+  new URL(location.href).searchParams.get('id') ?? (document.querySelector('input[name=id]') as HTMLInputElement | null)?.value ?? '';
 const live = document.getElementById('live')!;
 let loadedAt = performance.now();
 let delay = 4000;
@@ -83,7 +84,11 @@ document.addEventListener('submit', (event) => {
   event.preventDefault();
   const button = form.querySelector('button');
   button?.setAttribute('aria-busy', 'true');
-  fetch(form.action, { method: 'POST', headers: { 'x-fragment': '1' }, body: new URLSearchParams(new FormData(form) as unknown as Record<string, string>) })
+  fetch(form.action, {
+    method: 'POST',
+    headers: { 'x-fragment': '1' },
+    body: new URLSearchParams(new FormData(form) as unknown as Record<string, string>),
+  })
     .then(async (reply) => show(await reply.text()))
     .catch(() => form.submit())
     .finally(() => button?.removeAttribute('aria-busy'));

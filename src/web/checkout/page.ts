@@ -1,6 +1,7 @@
 /** The payment page as a pure function of the server's view: every state a full page, one renderer, one place for amounts. */
-import { COIN, type Coin } from '../../core/coin.ts';
+
 import { paymentUri } from '../../core/address.ts';
+import { COIN, type Coin } from '../../core/coin.ts';
 import { formatUnits, formatUsd } from '../../core/money.ts';
 import { SCENARIOS } from '../../payments/payments.ts';
 import type { CustomerView } from '../../payments/view.ts';
@@ -9,7 +10,18 @@ import { drawQr } from './qr.ts';
 import { say, type Words } from './words/en.ts';
 
 export const PAGE_STATES = [
-  'choose', 'awaiting', 'rate_over', 'underpaid', 'processing', 'completed', 'overpaid', 'expired', 'expired_partial', 'late', 'cancelled', 'failed',
+  'choose',
+  'awaiting',
+  'rate_over',
+  'underpaid',
+  'processing',
+  'completed',
+  'overpaid',
+  'expired',
+  'expired_partial',
+  'late',
+  'cancelled',
+  'failed',
 ] as const;
 export type PageState = (typeof PAGE_STATES)[number];
 
@@ -51,12 +63,30 @@ export function renderPage(view: CustomerView, options: PageOptions): Page {
   const { words } = options;
   const state = pageState(view);
   const heading: Record<PageState, string> = {
-    choose: say(words.pay, { merchant: view.merchant.name }), awaiting: say(words.pay, { merchant: view.merchant.name }), rate_over: words.rateOver,
-    underpaid: words.partial, processing: words.processing, completed: words.completed, overpaid: words.completed, expired: words.expired,
-    expired_partial: words.expiredPartial, late: words.late, cancelled: words.cancelled, failed: words.failed,
+    choose: say(words.pay, { merchant: view.merchant.name }),
+    awaiting: say(words.pay, { merchant: view.merchant.name }),
+    rate_over: words.rateOver,
+    underpaid: words.partial,
+    processing: words.processing,
+    completed: words.completed,
+    overpaid: words.completed,
+    expired: words.expired,
+    expired_partial: words.expiredPartial,
+    late: words.late,
+    cancelled: words.cancelled,
+    failed: words.failed,
   };
-  const tone = state === 'completed' || state === 'overpaid' ? 'good' : state === 'processing' ? 'busy' : ['expired', 'expired_partial', 'late', 'cancelled', 'failed'].includes(state) ? 'over' : 'open';
-  const waits = !['completed', 'overpaid', 'expired', 'expired_partial', 'late', 'cancelled', 'failed'].includes(state) || (view.facts.status === 'pending');
+  const tone =
+    state === 'completed' || state === 'overpaid'
+      ? 'good'
+      : state === 'processing'
+        ? 'busy'
+        : ['expired', 'expired_partial', 'late', 'cancelled', 'failed'].includes(state)
+          ? 'over'
+          : 'open';
+  const waits =
+    !['completed', 'overpaid', 'expired', 'expired_partial', 'late', 'cancelled', 'failed'].includes(state) ||
+    view.facts.status === 'pending';
   const main = html`<main id="main" data-state="${state}" data-version="${String(view.version)}" data-say="${heading[state]}">
 ${view.facts.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}
 <header class="${tone}"><h1 id="h" tabindex="-1">${mark(tone)}${heading[state]}</h1><p class="usd">$${formatUsd(view.facts.targetUsdCents)}</p></header>
@@ -67,11 +97,20 @@ ${body(state, view, options)}
 ${footer(state, view, options)}
 </main>`;
   const prefix = view.facts.mode === 'test' ? `${words.test} ` : '';
-  return { state, title: `${prefix}${tone === 'good' ? '✓ ' : ''}${heading[state]} – $${formatUsd(view.facts.targetUsdCents)}`, main, waits };
+  return {
+    state,
+    title: `${prefix}${tone === 'good' ? '✓ ' : ''}${heading[state]} – $${formatUsd(view.facts.targetUsdCents)}`,
+    main,
+    waits,
+  };
 }
 
 const mark = (tone: string): Html | null =>
-  tone === 'good' ? html`<span class="mark" aria-hidden="true">✓</span>` : tone === 'busy' ? html`<span class="mark" aria-hidden="true">…</span>` : null;
+  tone === 'good'
+    ? html`<span class="mark" aria-hidden="true">✓</span>`
+    : tone === 'busy'
+      ? html`<span class="mark" aria-hidden="true">…</span>`
+      : null;
 
 function body(state: PageState, view: CustomerView, options: PageOptions): Html {
   const { words } = options;

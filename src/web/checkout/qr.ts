@@ -1,6 +1,6 @@
 /** QR codes as SVG, made on the server: level M, four modules of quiet zone, black on white in every theme (ISO/IEC 18004). */
 import { encode } from 'uqr';
-import { Html, escapeHtml } from '../html.ts';
+import { escapeHtml, Html } from '../html.ts';
 
 const QUIET = 4;
 
@@ -17,5 +17,7 @@ export function drawQr(text: string, label: string): Html {
     }
   });
   const side = size + 2 * QUIET;
-  return new Html(`<svg role="img" aria-label="${escapeHtml(label)}" viewBox="0 0 ${side} ${side}" shape-rendering="crispEdges"><rect width="${side}" height="${side}" fill="#fff"/><path d="${path}" fill="#000"/></svg>`);
+  return new Html(
+    `<svg role="img" aria-label="${escapeHtml(label)}" viewBox="0 0 ${side} ${side}" shape-rendering="crispEdges"><rect width="${side}" height="${side}" fill="#fff"/><path d="${path}" fill="#000"/></svg>`,
+  );
 }

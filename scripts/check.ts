@@ -1,0 +1,20 @@
+/** Everything that has one right answer: types, format and lint, the tidy test, generated files. Prints each with its time. */
+import { spawnSync } from 'node:child_process';
+
+const steps: readonly [name: string, command: string, ...args: string[]][] = [
+  ['types', 'tsc', '-p', '.'],
+  ['format and lint', 'biome', 'ci', '--error-on-warnings'],
+  ['tidy', process.execPath, '--test', '--test-reporter=dot', 'test/tidy.test.ts'],
+  ['generated files', process.execPath, 'scripts/generate.ts', '--check'],
+];
+let failed = 0;
+for (const [name, command, ...args] of steps) {
+  const started = performance.now();
+  const { status, stdout, stderr } = spawnSync(command, args, { encoding: 'utf8' });
+  process.stdout.write(`${status === 0 ? 'ok  ' : 'FAIL'} ${name} (${((performance.now() - started) / 1000).toFixed(1)} s)\n`);
+  if (status !== 0) {
+    failed++;
+    process.stdout.write(`${stdout}${stderr}\n`);
+  }
+}
+process.exitCode = failed === 0 ? 0 : 1;

@@ -1,0 +1,270 @@
+/** The rules of a payment as stories. Due 100 USD in BTC at 100,000 (0.00100000 BTC), window 60 min, tolerance 1 % (cap $5), two confirmations. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { addMs, MINUTE_MS } from './clock.ts';
+import { COIN, COINS } from './coin.ts';
+import type { Decision, PaymentFacts, PaymentStatus, Quote, Rules, Tip, Transfer } from './payment.ts';
+import { mergeConfirmations, move, NEXT, parseConfirmations, settle, valueTransfer } from './settle.ts';
+
+const START = new Date('2026-01-01T00:00:00Z');
+const minute = (m: number): Date => addMs(START, m * MINUTE_MS);
+const E8_PER_USD = 100_000_000n;
+
+const rules: Rules = {
+  windowSeconds: 3600,
+  rateLockSeconds: 900,
+  toleranceBasisPoints: 100,
+  toleranceCapUsdCents: 500n,
+  lateAcceptMinutes: null,
+  protectionHours: 24,
+  protectionLargeHours: 2,
+  protectionLargeUsdCents: 100_000n,
+  confirmations: Object.fromEntries(COINS.map((coin) => [coin, COIN[coin].confirmations])) as Rules['confirmations'],
+};
+const quote: Quote = {
+  coin: 'BTC',
+  address: 'bc1q',
+  rateE8: 10_000_000_000_000n,
+  units: 100_000n,
+  from: minute(0),
+  until: minute(15),
+};
+const base: PaymentFacts = {
+  id: 'pay_1',
+  mode: 'live',
+  createdAt: START,
+  targetUsdCents: 10_000n,
+  fixed: null,
+  rules,
+  extendedUntil: null,
+  quotes: [quote],
+  decisions: [],
+  status: 'pending',
+  exceptions: [],
+  completedAt: null,
+};
+const HEIGHT = 1_000;
+const tip = (at: Date, more: Partial<Tip> = {}): Tip => ({
+  height: HEIGHT,
+  hash: 'h',
+  safeHeight: null,
+  finalizedHeight: null,
+  chainlockHeight: null,
+  scannedThrough: at,
+  holdReason: null,
+  blockUsdCents: new Map(),
+  ...more,
+});
+
+/** `60@5 x1` is 60 USD first seen in minute 5 with one confirmation; `!` conflict in the mempool, `!!` conflict mined, `~` unmined since minute 10. */
+function transferOf(text: string, index: number): Transfer {
+  const match = /^([\d.]+)@([\d.]+) x(\d+)(!{0,2})(~?)$/.exec(text.trim());
+  assert.ok(match, text);
+  const [, usd, seen, confirmations, conflict, unmined] = match;
+  const cents = BigInt(Math.round(Number(usd) * 100));
+  const count = Number(confirmations);
+  return {
+    coin: 'BTC',
+    ref: `t${index}:0`,
+    txid: `t${index}`,
+    address: 'bc1q',
+    units: cents * 10n,
+    kind: 'output',
+    firstSeenAt: minute(Number(seen)),
+    values: [{ usdE8: (cents * E8_PER_USD) / 100n, at: minute(Number(seen)), basis: 'quote', reason: 'first_sight' }],
+    block: count > 0 ? { height: HEIGHT - count + 1, hash: 'b', time: minute(Number(seen)) } : null,
+    lock: null,
+    absentSince: null,
+    conflict: conflict ? { txid: 'other', height: conflict === '!!' ? HEIGHT : null, seenAt: minute(Number(seen) + 1) } : null,
+    unminedSince: unmined ? minute(10) : null,
+  };
+}
+
+const STORIES = `
+minute | from       | decisions      | transfers            | status     | exceptions          | steps
+0      | pending    |                |                      | pending    |                     |
+10     | pending    |                | 60@5 x1              | pending    | underpaid           |
+10     | pending    |                | 60@5 x0, 40@7 x0     | processing |                     | processing
+10     | pending    |                | 100@5 x2             | completed  |                     | processing completed
+10     | processing |                | 100@5 x1             | processing |                     |
+10     | processing |                | 100@5 x2             | completed  |                     | completed
+10     | pending    |                | 99@5 x0              | processing |                     | processing
+10     | pending    |                | 98.9@5 x0            | pending    | underpaid           |
+10     | pending    |                | 100.9@5 x2           | completed  |                     | processing completed
+10     | pending    |                | 101.1@5 x2           | completed  | overpaid            | processing completed
+10     | pending    |                | 200@5 x3             | completed  | overpaid            | processing completed
+10     | pending    |                | 60@5 x2, 40@7 x1     | processing |                     | processing
+10     | pending    |                | 60@5 x2, 40@7 x2     | completed  |                     | processing completed
+10     | pending    |                | 0.1@5 x2             | pending    |                     |
+10     | pending    |                | 100@5 x0!            | pending    | replaced            |
+10     | processing |                | 100@5 x0!            | pending    | replaced            | pending
+10     | processing |                | 100@5 x0!!           | pending    | replaced            | pending
+10     | pending    |                | 100@5 x0!!, 100@6 x2 | completed  |                     | processing completed
+61     | pending    |                |                      | expired    |                     | expired
+61     | pending    |                | 98@5 x6              | failed     | underpaid           | failed
+61     | pending    |                | 99@5 x6              | completed  |                     | processing completed
+61     | pending    |                | 100@59 x1            | processing |                     | processing
+61     | pending    |                | 100@60 x1            | processing |                     | processing
+61     | pending    |                | 100@60.1 x1          | processing |                     | processing
+62     | pending    |                | 100@60.2 x2          | expired    | late                | expired
+61     | processing |                | 100@5 x0!            | processing | replaced            |
+61     | processing |                | 100@5 x0!!           | failed     | replaced            | failed
+62     | expired    |                | 100@61 x2            | expired    | late                |
+62     | expired    | accept@61.5:0  | 100@61 x2            | completed  |                     | processing completed
+62     | expired    | accept@61.5:0  | 100@61 x1            | processing |                     | processing
+62     | failed     | accept@61.5:0  | 50@5 x2              | completed  |                     | processing completed
+62     | expired    | reject@61.5:0  | 100@61 x2            | expired    |                     |
+10     | pending    | cancel@9       |                      | cancelled  |                     | cancelled
+10     | pending    | cancel@9       | 60@5 x1              | cancelled  | paid_after_cancel   | cancelled
+20     | cancelled  | cancel@9       | 100@15 x3            | cancelled  | paid_after_cancel   |
+20     | cancelled  | cancel@9 accept@16:0 | 100@15 x3      | completed  |                     | processing completed
+20     | completed  |                | 100@5 x2             | completed  |                     |
+80     | completed  |                | 100@5 x0~            | completed  | reorged             |
+15     | completed  |                | 100@5 x0~            | completed  |                     |
+15     | completed  |                | 100@5 x0!!~          | completed  | reorged             |
+15     | processing |                | 100@5 x0~            | processing |                     |
+`;
+
+const [, ...rows] = STORIES.trim().split('\n');
+for (const row of rows) {
+  const [at, from, decisions, transfers, status, exceptions, steps] = row.split('|').map((cell) => cell.trim()) as [
+    string,
+    PaymentStatus,
+    ...string[],
+  ];
+  test(row.replace(/\s+/g, ' '), () => {
+    const now = minute(Number(at));
+    const facts: PaymentFacts = {
+      ...base,
+      status: from,
+      completedAt: from === 'completed' ? minute(6) : null,
+      decisions: decisions!
+        .split(' ')
+        .filter(Boolean)
+        .map((text): Decision => {
+          const [, kind, when, index] = /^(\w+)@([\d.]+)(?::(\d))?$/.exec(text)!;
+          return { kind: kind as Decision['kind'], at: minute(Number(when)), transfers: index ? [`t${index}:0`] : [] };
+        }),
+    };
+    const list = transfers!
+      .split(',')
+      .filter((t) => t.trim())
+      .map(transferOf);
+    const result = settle(facts, list, { BTC: tip(now) }, now);
+    assert.equal(result.status, status);
+    assert.equal(result.exceptions.join(' '), exceptions);
+    assert.equal(result.steps.map((s) => s.status).join(' '), steps);
+    // The order of facts does not matter, and settling again takes no step.
+    assert.deepEqual(settle(facts, list.toReversed(), { BTC: tip(now) }, now), result);
+    assert.deepEqual(settle({ ...facts, status: result.status, completedAt: result.completedAt }, list, { BTC: tip(now) }, now).steps, []);
+  });
+}
+
+test('nothing expires while the follower is behind', () => {
+  const now = minute(70);
+  assert.equal(settle(base, [], { BTC: tip(minute(50)) }, now).status, 'pending');
+  assert.equal(settle(base, [], {}, now).status, 'pending');
+  assert.equal(settle(base, [], { BTC: tip(addMs(minute(60), 10_000)) }, now).status, 'expired');
+  assert.equal(settle({ ...base, quotes: [] }, [], {}, addMs(minute(60), 1)).status, 'expired');
+  assert.equal(settle({ ...base, quotes: [] }, [], {}, minute(60)).status, 'pending');
+});
+
+test('a transfer without a price holds the end of the window', () => {
+  const held = { ...transferOf('50@5 x1', 0), values: [] };
+  assert.equal(settle(base, [held], { BTC: tip(minute(61)) }, minute(61)).status, 'pending');
+});
+
+test('a partial payment moves both clocks once', () => {
+  const partial = [transferOf('60@50 x0', 0)];
+  const first = settle(base, partial, { BTC: tip(minute(50)) }, minute(50));
+  assert.deepEqual(first.extendUntil, minute(110));
+  const extended = { ...base, extendedUntil: first.extendUntil };
+  const second = settle(extended, partial, { BTC: tip(minute(70)) }, minute(70));
+  assert.equal(second.extendUntil, null);
+  assert.deepEqual(second.expiresAt, minute(110));
+  assert.deepEqual(second.quoteExpiresAt, minute(110));
+  assert.equal(second.status, 'pending');
+  assert.equal(second.remainingUnits, 40_000n);
+});
+
+test('a hold keeps a confirmed payment processing and says why', () => {
+  const result = settle(base, [transferOf('100@5 x6', 0)], { BTC: tip(minute(10), { holdReason: 'a deep reorganisation' }) }, minute(10));
+  assert.equal(result.status, 'processing');
+  assert.equal(result.holdReason, 'a deep reorganisation');
+});
+
+test('many small payments in one block count as one big one', () => {
+  const t = transferOf('100@5 x2', 0);
+  const crowded = tip(minute(10), { blockUsdCents: new Map([[t.block!.height, 500_000n]]) });
+  assert.equal(settle(base, [t], { BTC: crowded }, minute(10)).status, 'processing');
+});
+
+test('worth: the best quote whose lock plus ten minutes covers first sight, else spot', () => {
+  const better: Quote = { ...quote, rateE8: 11_000_000_000_000n, from: minute(16), until: minute(31) };
+  const payment = { ...base, quotes: [quote, better] };
+  const seen = (m: number) => ({ ...transferOf(`100@${m} x0`, 0), values: [] });
+  const at = (m: number, spot: bigint | null) =>
+    valueTransfer({ payment, transfer: seen(m), spot: spot === null ? null : { priceE8: spot, at: minute(m) }, now: minute(m) });
+  assert.equal(at(20, null)?.usdE8, 110n * E8_PER_USD);
+  assert.equal(at(41, null)?.basis, 'quote');
+  assert.equal(at(42, null), null);
+  assert.deepEqual([at(42, 9_000_000_000_000n)?.usdE8, at(42, 9_000_000_000_000n)?.basis], [90n * E8_PER_USD, 'spot']);
+});
+
+test('first sight loses its protection after 24 hours unconfirmed', () => {
+  const late = { ...transferOf('100@5 x0', 0), block: { height: HEIGHT, hash: 'b', time: minute(5 + 25 * 60) } };
+  const value = valueTransfer({
+    payment: base,
+    transfer: late,
+    spot: { priceE8: 5_000_000_000_000n, at: minute(1505) },
+    now: minute(1505),
+  });
+  assert.deepEqual([value?.usdE8, value?.reason], [50n * E8_PER_USD, 'confirmation']);
+  const soon = { ...late, block: { ...late.block, time: minute(5 + 23 * 60) } };
+  assert.equal(valueTransfer({ payment: base, transfer: soon, spot: { priceE8: 1n, at: minute(1) }, now: minute(1505) }), null);
+});
+
+test('Dash completes on a lock, or by depth without one', () => {
+  const payment = { ...base, quotes: [{ ...quote, coin: 'DASH' as const }] };
+  const t = { ...transferOf('90@5 x0', 0), coin: 'DASH' as const, units: 90_000_000n };
+  const due = { ...payment, targetUsdCents: 9_000n };
+  const status = (transfer: Transfer, chainlockHeight: number | null) =>
+    settle(due, [transfer], { DASH: tip(minute(10), { chainlockHeight }) }, minute(10)).status;
+  assert.equal(status({ ...t, lock: 'instantsend' }, null), 'completed');
+  assert.equal(status(t, null), 'processing');
+  const deep = (n: number) => ({ ...t, block: { height: HEIGHT - n + 1, hash: 'b', time: minute(5) } });
+  assert.equal(status(deep(6), HEIGHT - 100), 'completed');
+  assert.equal(status(deep(6), null), 'processing');
+  assert.equal(status(deep(24), null), 'completed');
+});
+
+test('opt-in acceptance of late transfers', () => {
+  const payment = { ...base, rules: { ...rules, lateAcceptMinutes: 30 }, status: 'expired' as const };
+  assert.equal(settle(payment, [transferOf('100@80 x0', 0)], { BTC: tip(minute(81)) }, minute(81)).status, 'processing');
+  assert.equal(settle(payment, [transferOf('100@95 x0', 0)], { BTC: tip(minute(96)) }, minute(96)).status, 'expired');
+  assert.equal(settle(payment, [transferOf('90@80 x0', 0)], { BTC: tip(minute(81)) }, minute(81)).status, 'expired');
+});
+
+test('only listed moves', () => {
+  assert.throws(() => move('completed', 'pending'));
+  assert.throws(() => move('pending', 'completed'));
+  assert.deepEqual(NEXT.completed, []);
+});
+
+test('confirmations: merchants raise, the operator may lower, never under one', () => {
+  assert.deepEqual(
+    parseConfirmations('100:1,1000:2,*:6').map((t) => [t.belowUsdCents, t.confirmations]),
+    [
+      [10_000n, 1],
+      [100_000n, 2],
+      [null, 6],
+    ],
+  );
+  for (const wrong of ['0', '100:0,*:1', 'x', '100:1', '1000:1,100:2,*:3']) assert.throws(() => parseConfirmations(wrong), wrong);
+  const merged = mergeConfirmations(COIN.BTC.confirmations, [{ belowUsdCents: null, confirmations: 4, rule: 'confirmations' }], null);
+  assert.deepEqual(
+    merged.map((t) => t.confirmations),
+    [4, 4, 4, 6],
+  );
+  assert.deepEqual(mergeConfirmations(COIN.DASH.confirmations, null, parseConfirmations('1'))[0]?.rule, 'confirmations');
+});

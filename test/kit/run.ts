@@ -1,0 +1,34 @@
+/** Runs the tests: sees to the tools, starts one database server for the run, hands over to Node's own runner, whose summary comes last. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { globSync } from 'node:fs';
+import { startTestServer } from './database.ts';
+
+const args = process.argv.slice(2);
+const long = args.includes('--long');
+const named = args.filter((arg) => !arg.startsWith('--'));
+const files =
+  named.length > 0
+    ? named.flatMap((name) => (name.endsWith('.ts') ? [name] : globSync(`${name}/**/*.test.ts`)))
+    : globSync(['src/**/*.test.ts', 'test/**/*.test.ts']).filter((file) => long || !file.endsWith('.long.test.ts'));
+if (files.length === 0) {
+  process.stderr.write(`No test file matches ${named.join(' ')}.\n`);
+  process.exit(1);
+}
+
+const server = await startTestServer();
+const runner = spawn(
+  process.execPath,
+  [
+    '--test',
+    '--test-concurrency=2',
+    '--test-reporter=spec',
+    '--test-timeout=600000',
+    '--disable-warning=ExperimentalWarning',
+    ...files.sort(),
+  ],
+  { stdio: 'inherit', env: { ...process.env, FLORIN_TEST_DATABASE: server.host, ...(long && { FLORIN_LONG: '1' }) } },
+);
+const [code] = (await once(runner, 'exit')) as [number | null];
+await server.stop();
+process.exitCode = code ?? 1;

@@ -1,0 +1,157 @@
+/** The repository checks its own facts: direction of imports, table owners, words with a better home, labelled files. */
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { test } from 'node:test';
+
+const ROOT = join(import.meta.dirname, '..');
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
+const sources = globSync('src/**/*.ts', { cwd: ROOT }).filter((path) => !path.endsWith('.test.ts'));
+
+/** Imports go to the right only; members of one group do not import each other, but for the pairs named. */
+const LAYERS: readonly (readonly string[])[] = [
+  ['main'],
+  ['app'],
+  ['web', 'http'],
+  ['payments'],
+  ['webhooks'],
+  ['merchants'],
+  ['context'],
+  ['db', 'chains', 'prices'],
+  ['outgoing', 'log'],
+  ['core'],
+];
+const PAIRS = new Set(['prices -> db', 'web -> http', 'outgoing -> log']);
+const partOf = (path: string): string =>
+  path
+    .replace(/^src\//, '')
+    .split('/')[0]!
+    .replace(/\.ts$/, '');
+
+export function wrongImports(path: string, text: string): string[] {
+  const from = partOf(path);
+  const level = (part: string) => LAYERS.findIndex((group) => group.includes(part));
+  return [...text.matchAll(/(?:from|import) '(\.[^']+)'/g)].flatMap(([, target]) => {
+    const to = partOf(relative('.', join(dirname(path), target!)));
+    if (to === from) return [];
+    if (to === 'config')
+      return from === 'main' || from === 'app' ? [] : [`${path} imports ${target}: only main and app read the configuration`];
+    if (from === 'config') return to === 'core' ? [] : [`${path} imports ${target}: configuration knows the core alone`];
+    if (level(to) > level(from) || PAIRS.has(`${from} -> ${to}`)) return [];
+    return [`${path} imports ${target}: ${from} -> ${to} is against the direction`];
+  });
+}
+
+test('imports go one way', () => {
+  assert.deepEqual(
+    sources.flatMap((path) => wrongImports(path, read(path))),
+    [],
+  );
+  assert.equal(wrongImports('src/core/a.ts', "import { x } from '../db/db.ts';").length, 1);
+  assert.equal(wrongImports('src/web/a.ts', "import { x } from '../http/server.ts';").length, 0);
+  assert.equal(wrongImports('src/http/a.ts', "import { x } from '../web/html.ts';").length, 1);
+});
+
+const OWNERS: Readonly<Record<string, readonly string[]>> = {
+  merchants: ['merchants', 'keys', 'wallets', 'live_usage', 'test_clocks', 'clock_advances'],
+  payments: [
+    'payments',
+    'rule_sets',
+    'payment_counters',
+    'payment_counts',
+    'payment_count_deltas',
+    'quotes',
+    'decisions',
+    'deposit_addresses',
+    'transfers',
+    'refund_addresses',
+    'simulations',
+    'chains',
+    'blocks',
+    'tips',
+  ],
+  webhooks: ['events', 'endpoints', 'deliveries', 'attempts'],
+  db: ['install', 'migrations', 'due_work', 'idempotency'],
+  prices: ['price_history'],
+};
+/** Statements over several owners' tables, with the reason. */
+const SHARED: ReadonlySet<string> = new Set([
+  'payments live_usage', // the month is counted in the transaction of the create
+  'payments test_clocks',
+  'payments clock_advances', // an advance moves payments, deliveries and clock together
+  'payments due_work',
+]);
+
+export function foreignWrites(path: string, text: string): string[] {
+  const from = partOf(path);
+  return [...text.matchAll(/\b(?:insert into|delete from|update)\s+([a-z_]+)\b/g)].flatMap(([, table]) => {
+    const owner = Object.keys(OWNERS).find((part) => OWNERS[part]!.includes(table!));
+    return owner === undefined || owner === from || SHARED.has(`${from} ${table}`)
+      ? []
+      : [`${path} writes ${table}, which belongs to ${owner}`];
+  });
+}
+
+test('each table is written by one folder', () => {
+  assert.deepEqual(
+    sources.flatMap((path) => foreignWrites(path, read(path))),
+    [],
+  );
+  assert.equal(foreignWrites('src/http/a.ts', 'insert into payments (id)').length, 1);
+});
+
+const WORDS: readonly { word: RegExp; instead: string; except: RegExp }[] = [
+  { word: /\bDate\.now\(/, instead: 'the clock of the context', except: /^$/ },
+  { word: /\bnew Date\(\)/, instead: 'the clock of the context', except: /^$/ },
+  { word: /process\.env/, instead: 'config.ts', except: /^src\/config\.ts$/ },
+  { word: /\bparseFloat\(|\.toFixed\(/, instead: 'core/money.ts', except: /^$/ },
+  { word: /\.only\(/, instead: 'nothing: a left-over', except: /^$/ },
+  { word: /\b(TODO|FIXME|XXX)\b/, instead: 'doing it, or saying why not', except: /^$/ },
+  { word: /: any\b|\bas any\b|@ts-ignore/, instead: 'a type', except: /^$/ },
+];
+export const banned = (path: string, text: string): string[] =>
+  WORDS.flatMap(({ word, instead, except }) =>
+    word.test(text) && !except.test(path) ? [`${path} uses ${word.source}; use ${instead}`] : [],
+  );
+
+test('words with a better home', () => {
+  assert.deepEqual(
+    sources.flatMap((path) => banned(path, read(path))),
+    [],
+  );
+  assert.equal(banned('src/a.ts', 'const x = Date.now();').length, 1);
+});
+
+test('no dead files', () => {
+  const entries = new Set(['src/main.ts', 'src/web/checkout/browser.ts']);
+  const everything = [...sources, ...globSync(['test/**/*.ts', 'bench/**/*.ts', 'scripts/**/*.ts'], { cwd: ROOT })];
+  const imported = new Set(
+    everything.flatMap((path) =>
+      [...read(path).matchAll(/(?:from|import) '(\.[^']+)'/g)].map(([, target]) => relative('.', join(dirname(path), target!))),
+    ),
+  );
+  assert.deepEqual(
+    sources.filter((path) => !imported.has(path) && !entries.has(path)),
+    [],
+  );
+});
+
+test('links in the documents lead somewhere', () => {
+  const documents = globSync(['*.md', 'docs/**/*.md'], { cwd: ROOT });
+  const broken = documents.flatMap((path) =>
+    [...read(path).matchAll(/\]\((?!https?:|#|mailto:)([^)#\s]+)[^)]*\)/g)]
+      .filter(([, target]) => globSync(join(dirname(path), target!), { cwd: ROOT }).length === 0)
+      .map(([, target]) => `${path} -> ${target}`),
+  );
+  assert.deepEqual(broken, []);
+});
+
+test('sizes, as information', (t) => {
+  const sizes = sources.map((path) => ({ path, lines: read(path).split('\n').length })).sort((a, b) => b.lines - a.lines);
+  t.diagnostic(
+    `${sizes.length} files, ${sizes.reduce((sum, s) => sum + s.lines, 0)} lines; largest: ${sizes
+      .slice(0, 5)
+      .map((s) => `${s.path} ${s.lines}`)
+      .join(', ')}`,
+  );
+});
