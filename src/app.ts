@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
 import type { ChainSource } from './chains/chain.ts';
+import { createCoreSource } from './chains/core-rpc.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';
 import { COINS, type Coin } from './core/coin.ts';
@@ -15,6 +16,7 @@ import { openSealer, readInstallKey } from './db/seal.ts';
 import { createServer } from './http/server.ts';
 import { createLog, type Log } from './log.ts';
 import { createOutgoing } from './outgoing.ts';
+import { startFollower } from './payments/follow.ts';
 import { startSweep } from './payments/sweep.ts';
 import { createPrices } from './prices/prices.ts';
 import { registerCheckout } from './web/checkout/actions.ts';
@@ -45,7 +47,17 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
     const outgoing = createOutgoing({ allow: [...config.webhookAllow], log });
     closers.push(() => outgoing.close());
     const chains = new Map<Coin, ChainSource>();
-    for (const coin of COINS) if (config.nodeUrls[coin]) log.warn({ coin }, 'nodes are not followed yet');
+    for (const coin of COINS) {
+      const url = config.nodeUrls[coin];
+      if (url === undefined) continue;
+      if (coin === 'ETH') {
+        log.warn({ coin }, 'this version does not follow Ethereum nodes yet; live ETH payments are not offered');
+        continue;
+      }
+      const source = createCoreSource({ coin, network: config.networks[coin], url, outgoing, log, clock });
+      chains.set(coin, source);
+      closers.push(() => source.close());
+    }
     const prices = createPrices({ db, outgoing, clock, log, sources: config.priceSources });
     const ctx: Context = {
       db,
@@ -110,6 +122,12 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
       closers.push(() => sweep.stop());
       const deliveries = startDeliveries(ctx);
       closers.push(() => deliveries.stop());
+    }
+    if (roles.includes('watcher')) {
+      for (const source of ctx.chains.values()) {
+        const follower = startFollower(ctx, source);
+        closers.push(() => follower.stop());
+      }
     }
     return { ...core, url, stop };
   } catch (error) {

@@ -17,7 +17,12 @@ export type Sighting = {
   lock: Lock;
 };
 /** Synchronous and in memory: which keys are watched, and which outpoints are spent by unconfirmed transfers of ours. */
-export type Matcher = { has(key: string): boolean; spends(outpoint: string): boolean };
+export type Matcher = {
+  has(key: string): boolean;
+  /** Whether any outpoint is watched at all: most blocks need not be asked. */
+  watchesSpends: boolean;
+  spends(outpoint: string): boolean;
+};
 
 /** A transaction that spends an outpoint of one of our transfers: perhaps its replacement. */
 export type Conflict = { outpoint: string; txid: string };
@@ -93,8 +98,8 @@ export interface ChainSource {
   block(hash: string): Promise<BlockRef | null>;
   /** Downloads a block by hash, so that it can be matched later without waiting. */
   fetchBlock(hash: string): Promise<{ ref: BlockRef; scan(matcher: Matcher): BlockScan }>;
-  /** Downloads what is new in the mempool since the last call (or everything at first), so that it can be matched later. */
-  fetchMempool(): Promise<{ scan(matcher: Matcher): MempoolScan }>;
+  /** Downloads what is new in the mempool since what was last `done`; until then it is handed out again. */
+  fetchMempool(): Promise<{ scan(matcher: Matcher): MempoolScan; done(): void }>;
   /** Where a transaction of ours is now. */
   txState(txid: string): Promise<{ state: 'mempool' | 'mined' | 'unknown'; blockHash: string | null; lock: Lock }>;
   /** Best block that can no longer be reorganised, where the chain has such a notion. */

@@ -1,0 +1,376 @@
+/** A Bitcoin-Core-family node over JSON-RPC, from Litecoin 0.21 and Dogecoin 1.14 to today's Core: every key of a reply is optional. */
+
+import { addressOfScript } from '../core/address.ts';
+import type { Clock } from '../core/clock.ts';
+import { COIN, type Coin, type Network } from '../core/coin.ts';
+import { divideCeil } from '../core/money.ts';
+import type { TransferKind } from '../core/payment.ts';
+import type { Log } from '../log.ts';
+import { type Outgoing, OutgoingError } from '../outgoing.ts';
+import {
+  type BlockRef,
+  ChainError,
+  type ChainSource,
+  type ChainTransaction,
+  type Conflict,
+  type FeeTier,
+  type Matcher,
+  type Sighting,
+} from './chain.ts';
+import { type Family, parseBlock, parseTransaction, type RawTransaction } from './raw-block.ts';
+
+const TIMEOUT_MS = 30_000;
+const MAX_REPLY_BYTES = 64 * 1024 * 1024;
+/** Transactions asked for in one batch. */
+const BATCH = 50;
+/** Inputs whose origin is looked up for a fee. */
+const MAX_INPUTS = 500;
+const WARMING_UP = -28;
+const NOT_FOUND = -5;
+const OUT_OF_RANGE = -8;
+
+type Call = readonly [method: string, ...params: unknown[]];
+type RpcError = { code: number; message: string };
+type Reply = { result: unknown; error: RpcError | null };
+type Fields = Record<string, unknown>;
+
+/** Numbers stay the text they were, so that no amount passes through a float. */
+const parseExact = (text: string): unknown =>
+  JSON.parse(text, ((_key: string, value: unknown, context: { source: string }) =>
+    typeof value === 'number' ? context.source : value) as (key: string, value: unknown) => unknown);
+const fields = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {});
+const rows = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
+const text = (value: unknown): string => (typeof value === 'string' ? value : '');
+const integer = (value: unknown): number => Number(text(value) || '0');
+/** A coin amount in its eight decimals; nodes may write an exponent for tiny ones. */
+function amount(value: unknown): bigint {
+  const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(text(value));
+  if (!match) throw new ChainError('outage', 'the node answered an amount that is none');
+  const shift = 8 + Number(match[4] ?? 0) - (match[3]?.length ?? 0);
+  const digits = BigInt(match[2]! + (match[3] ?? ''));
+  const units = shift >= 0 ? digits * 10n ** BigInt(shift) : digits / 10n ** BigInt(-shift);
+  return match[1] ? -units : units;
+}
+const CHAIN_OF: Readonly<Record<string, Network>> = {
+  main: 'mainnet',
+  test: 'testnet',
+  testnet4: 'testnet',
+  signet: 'testnet',
+  regtest: 'regtest',
+};
+
+/** Makes the reader of one node. It connects when asked; nothing is polled by itself. */
+export function createCoreSource({
+  coin,
+  network,
+  url,
+  outgoing,
+  log,
+}: {
+  coin: Exclude<Coin, 'ETH'>;
+  network: Network;
+  url: string;
+  outgoing: Outgoing;
+  log: Log;
+  clock: Clock;
+}): ChainSource {
+  const family: Family = coin;
+  const known = new Set<string>();
+  let nextId = 0;
+
+  const post = async (calls: readonly Call[]): Promise<Reply[]> => {
+    const first = nextId;
+    nextId += calls.length;
+    const body = calls.map(([method, ...params], i) => ({ jsonrpc: '1.0', id: first + i, method, params }));
+    let reply: Awaited<ReturnType<Outgoing['request']>>;
+    try {
+      reply = await outgoing.request({
+        url,
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: Buffer.from(JSON.stringify(calls.length === 1 ? body[0] : body)),
+        timeoutMs: TIMEOUT_MS,
+        maxReplyBytes: MAX_REPLY_BYTES,
+        over: 'refuse',
+      });
+    } catch (cause) {
+      throw new ChainError(
+        'outage',
+        cause instanceof OutgoingError ? `the ${coin} node does not answer (${cause.class})` : `the ${coin} node does not answer`,
+        { cause },
+      );
+    }
+    if (reply.status === 401 || reply.status === 403) throw new ChainError('outage', `the ${coin} node refuses user and password`);
+    let parsed: unknown;
+    try {
+      parsed = parseExact(Buffer.from(reply.body).toString());
+    } catch (cause) {
+      throw new ChainError('outage', `the ${coin} node answered status ${reply.status} and no JSON`, { cause });
+    }
+    const answers = new Map((Array.isArray(parsed) ? parsed : [parsed]).map((answer) => [String(fields(answer).id), fields(answer)]));
+    return calls.map((_, i) => {
+      const answer = answers.get(String(first + i));
+      if (!answer) throw new ChainError('outage', `the ${coin} node answered another request`);
+      const error =
+        answer.error === null || answer.error === undefined
+          ? null
+          : { code: integer(fields(answer.error).code), message: text(fields(answer.error).message) };
+      if (error?.code === WARMING_UP) throw new ChainError('outage', `the ${coin} node is starting: ${error.message}`);
+      return { result: answer.result, error };
+    });
+  };
+  const call = async (...request: Call): Promise<unknown> => {
+    const [reply] = await post([request]);
+    if (reply!.error) throw failure(reply!.error, request[0]);
+    return reply!.result;
+  };
+  const failure = (error: RpcError, method: string): ChainError =>
+    /pruned/i.test(error.message)
+      ? new ChainError('pruned', `the ${coin} node has pruned that block`)
+      : error.code === NOT_FOUND || error.code === OUT_OF_RANGE
+        ? new ChainError('not_found', error.message)
+        : error.code === -32601
+          ? new ChainError('unsupported', `this ${coin} node has no ${method}`)
+          : new ChainError('outage', `${method}: ${error.message}`);
+
+  const header = (value: unknown): BlockRef => {
+    const h = fields(value);
+    return { height: integer(h.height), hash: text(h.hash), parent: text(h.previousblockhash), time: new Date(integer(h.time) * 1000) };
+  };
+  const orNull = async <T>(work: Promise<T>): Promise<T | null> => {
+    try {
+      return await work;
+    } catch (error) {
+      if (error instanceof ChainError && error.kind === 'not_found') return null;
+      throw error;
+    }
+  };
+
+  const match = (tx: RawTransaction, matcher: Matcher, kind: TransferKind, sightings: Sighting[], conflicts: Conflict[]): void => {
+    for (const { n, units, script } of tx.outputs) {
+      const key = Buffer.from(script.buffer, script.byteOffset, script.length).toString('hex');
+      if (units <= 0n || !matcher.has(key)) continue;
+      sightings.push({
+        key,
+        ref: `${tx.txid}:${n}`,
+        txid: tx.txid,
+        units,
+        kind,
+        spends: kind === 'coinbase' ? [] : tx.inputs(),
+        lock: null,
+      });
+    }
+    if (matcher.watchesSpends && kind !== 'coinbase') {
+      for (const outpoint of tx.inputs()) if (matcher.spends(outpoint)) conflicts.push({ outpoint, txid: tx.txid });
+    }
+  };
+
+  /** LTC: a payment from an MWEB wallet shows in the mempool only as a peg-out of the transaction's kernels. */
+  const pegouts = async (txid: string): Promise<Omit<Sighting, 'key'>[] & { key?: string }[]> => {
+    const tx = fields(await orNull(call('getrawtransaction', txid, 1)));
+    return rows(tx.vkern)
+      .flatMap((kernel) => rows(fields(kernel).pegout))
+      .map((pegout, i) => {
+        const script = fields(pegout).scriptPubKey;
+        return {
+          key: typeof script === 'string' ? script : text(fields(script).hex),
+          ref: `${txid}:pegout:${i}`,
+          txid,
+          units: amount(fields(pegout).value),
+          kind: 'pegout' as const,
+          spends: [],
+          lock: null,
+        };
+      });
+  };
+
+  return {
+    coin,
+    network,
+    genesis: async () => text(await call('getblockhash', 0)),
+    health: async () => {
+      const [chain, net] = await post([['getblockchaininfo'], ['getnetworkinfo']]);
+      if (chain!.error) throw failure(chain!.error, 'getblockchaininfo');
+      const info = fields(chain!.result);
+      const about = fields(net!.result);
+      const [index] = await post([['getindexinfo']]).catch(() => [null]);
+      return {
+        tip: header(await call('getblockheader', text(info.bestblockhash))),
+        headers: integer(info.headers),
+        syncing: info.initialblockdownload === true || integer(info.headers) > integer(info.blocks) + 2,
+        software: text(about.subversion).replaceAll('/', ''),
+        version: integer(about.version),
+        network: CHAIN_OF[text(info.chain)] ?? text(info.chain),
+        pruned: info.pruned === true,
+        txindex: index && !index.error ? 'txindex' in fields(index.result) : null,
+        peers: integer(about.connections),
+      };
+    },
+    tip: async () => header(await call('getblockheader', text(await call('getbestblockhash')))),
+    blockAt: async (height) => {
+      const hash = await orNull(call('getblockhash', height));
+      return hash === null ? null : header(await call('getblockheader', hash));
+    },
+    block: async (hash) => {
+      const found = await orNull(call('getblockheader', hash));
+      return found === null ? null : header(found);
+    },
+    fetchBlock: async (hash) => {
+      const [head, raw] = await post([
+        ['getblockheader', hash],
+        ['getblock', hash, 0],
+      ]);
+      for (const reply of [head, raw]) if (reply!.error) throw failure(reply!.error, 'getblock');
+      const ref = header(head!.result);
+      let block: ReturnType<typeof parseBlock>;
+      try {
+        block = parseBlock(Buffer.from(text(raw!.result), 'hex'), family);
+      } catch (cause) {
+        throw new ChainError('outage', `block ${hash} cannot be read: ${(cause as Error).message}`, { cause });
+      }
+      if (block.hash !== hash && family === 'BTC') throw new ChainError('outage', `the node answered another block than ${hash}`);
+      if (block.parent !== ref.parent) throw new ChainError('outage', `the header of ${hash} does not fit the block`);
+      return {
+        ref,
+        scan: (matcher) => {
+          const sightings: Sighting[] = [];
+          const conflicts: Conflict[] = [];
+          for (const tx of block.transactions)
+            match(tx, matcher, tx.coinbase ? 'coinbase' : tx.hogEx ? 'pegout' : 'output', sightings, conflicts);
+          return { block: ref, sightings, conflicts };
+        },
+      };
+    },
+    fetchMempool: async () => {
+      const present = new Set(rows(await call('getrawmempool')).map(text));
+      for (const txid of known) if (!present.has(txid)) known.delete(txid);
+      const fresh = [...present].filter((txid) => !known.has(txid));
+      const transactions: RawTransaction[] = [];
+      const read: string[] = [];
+      const pegged: Sighting[] = [];
+      for (let i = 0; i < fresh.length; i += BATCH) {
+        const part = fresh.slice(i, i + BATCH);
+        const replies = await post(part.map((txid): Call => ['getrawtransaction', txid, 0]));
+        for (const [j, reply] of replies.entries()) {
+          // It may have left the mempool in between: then it is asked for again when it is back.
+          if (reply.error) continue;
+          try {
+            const tx = parseTransaction(Buffer.from(text(reply.result), 'hex'), family);
+            transactions.push({ ...tx, txid: part[j]! });
+            if (tx.mweb) pegged.push(...((await pegouts(part[j]!)) as Sighting[]));
+          } catch (error) {
+            if (error instanceof ChainError) throw error;
+            log.warn({ coin, txid: part[j], reason: (error as Error).message }, 'an unconfirmed transaction cannot be read');
+          }
+          read.push(part[j]!);
+        }
+      }
+      return {
+        scan: (matcher) => {
+          const sightings: Sighting[] = pegged.filter((s) => matcher.has(s.key));
+          const conflicts: Conflict[] = [];
+          for (const tx of transactions) match(tx, matcher, 'output', sightings, conflicts);
+          return { sightings, conflicts, present };
+        },
+        done: () => {
+          for (const txid of read) known.add(txid);
+        },
+      };
+    },
+    txState: async (txid) => {
+      const found = fields(await orNull(call('getrawtransaction', txid, 1)));
+      if (!found.txid) return { state: 'unknown', blockHash: null, lock: null };
+      return { state: found.blockhash ? 'mined' : 'mempool', blockHash: found.blockhash ? text(found.blockhash) : null, lock: null };
+    },
+    finality: async () => ({ safe: null, finalized: null, chainlock: null }),
+    transaction: async (txid) => {
+      const reply = await post([['getrawtransaction', txid, 1]]);
+      const { result, error } = reply[0]!;
+      if (error?.code === NOT_FOUND) {
+        const [index] = await post([['getindexinfo']]).catch(() => [null]);
+        if (index && !index.error && 'txindex' in fields(index.result)) throw new ChainError('not_found', txid);
+        if (/txindex/i.test(error.message))
+          throw new ChainError('unsupported', `the ${coin} node runs without txindex=1, so it only knows its mempool and recent blocks`);
+        throw new ChainError('not_found', txid);
+      }
+      if (error) throw failure(error, 'getrawtransaction');
+      return describe(fields(result));
+    },
+    addressSummary: async () => {
+      throw new ChainError('unsupported', `balances of any address need an address index; set ${coin}_BLOCKBOOK_URL`);
+    },
+    fees: async () => {
+      const targets = [2, 6, 24];
+      const [info, ...estimates] = await post([['getmempoolinfo'], ...targets.map((n): Call => ['estimatesmartfee', n])]);
+      const floor = [fields(info!.result).mempoolminfee, fields(info!.result).minrelaytxfee]
+        .map((v) => (v === undefined ? 0n : amount(v)))
+        .reduce((a, b) => (b > a ? b : a), coin === 'DOGE' ? 1_000_000n : 1_000n);
+      let above = 0n;
+      // Slow to fast, so that fast is never under normal, nor normal under slow.
+      return (['slow', 'normal', 'fast'] as const)
+        .map((speed): FeeTier => {
+          const index = { fast: 0, normal: 1, slow: 2 }[speed];
+          const given = fields(estimates[index]!.result).feerate;
+          const perKilo = given === undefined || text(given).startsWith('-') ? 0n : amount(given);
+          above = [perKilo, floor, above].reduce((a, b) => (b > a ? b : a));
+          return {
+            speed,
+            rateE8: above * 100_000n,
+            units: divideCeil(above * BigInt(COIN[coin].typicalSize), 1_000n),
+            minutes: MINUTES[coin][index]!,
+            source: perKilo > 0n ? 'estimate' : 'fallback',
+          };
+        })
+        .toReversed();
+    },
+    close: () => {},
+  };
+
+  async function describe(tx: Fields): Promise<ChainTransaction> {
+    const vout = rows(tx.vout)
+      .map(fields)
+      .filter((o) => o.ismweb !== true);
+    const vin = rows(tx.vin)
+      .map(fields)
+      .filter((i) => i.ismweb !== true);
+    const outputs = vout.map((o) => {
+      const script = fields(o.scriptPubKey);
+      const address = text(script.address) || text(rows(script.addresses)[0]) || addressOfScript(text(script.hex), { coin, network }) || '';
+      return { address, units: amount(o.value), ...(address === '' && { type: text(script.type) }) };
+    });
+    const coinbase = vin.some((i) => i.coinbase !== undefined);
+    const confirmations = integer(tx.confirmations);
+    const block = tx.blockhash ? header(await call('getblockheader', tx.blockhash)) : null;
+    const total = outputs.reduce((sum, o) => sum + o.units, 0n);
+    const sources = coinbase || vin.length > MAX_INPUTS ? null : await prevouts(vin);
+    return {
+      txid: text(tx.txid),
+      status: block && confirmations > 0 ? 'confirmed' : 'pending',
+      confirmations: Math.max(0, confirmations),
+      blockHeight: block?.height ?? null,
+      blockHash: block?.hash ?? null,
+      timestamp: block?.time ?? null,
+      amountUnits: total,
+      feeUnits: coinbase ? 0n : sources && tx.vkern === undefined ? sources.reduce((sum, s) => sum + s.units, 0n) - total : null,
+      inputs: coinbase ? [{ address: 'coinbase', units: total }] : (sources ?? []),
+      outputs,
+    };
+  }
+  async function prevouts(vin: readonly Fields[]): Promise<{ address: string; units: bigint }[] | null> {
+    const replies = vin.length === 0 ? [] : await post(vin.map((i): Call => ['getrawtransaction', text(i.txid), 1]));
+    const found = replies.map((reply, i) => fields(rows(fields(reply.result).vout)[integer(vin[i]!.vout)]));
+    if (found.some((o) => o.value === undefined)) return null;
+    return found.map((o) => {
+      const script = fields(o.scriptPubKey);
+      return { address: text(script.address) || text(rows(script.addresses)[0]) || '', units: amount(o.value) };
+    });
+  }
+}
+
+/** Usual waiting times of the three speeds. */
+const MINUTES: Readonly<Record<Exclude<Coin, 'ETH'>, readonly [fast: string, normal: string, slow: string]>> = {
+  BTC: ['10-20', '30-60', '120-240'],
+  LTC: ['2-5', '10-15', '45-60'],
+  DASH: ['0-1', '3-5', '10-15'],
+  DOGE: ['1-2', '5-10', '20-30'],
+};

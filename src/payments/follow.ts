@@ -1,0 +1,359 @@
+/** Follows one chain: pulls blocks by hash from a stored cursor, walks back over reorganisations, watches the mempool, misses nothing. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type BlockRef, ChainError, type ChainSource, type Conflict, type Matcher, type Sighting } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import { COIN, type Coin } from '../core/coin.ts';
+import { e8ToCents, worthUsdE8 } from '../core/money.ts';
+import type { Tx } from '../db/db.ts';
+import { lockAndSettle } from './settle-payments.ts';
+
+/** Locks of the followers: one process at a time reads a coin; the cursor alone keeps it correct. */
+const FOLLOW_LOCK = 7_233_200;
+const MAX_PAUSE_MS = 30_000;
+/** Polls of the mempool before a missing transfer is noted as absent. */
+const ABSENT_AFTER_POLLS = 2;
+
+type Watched = { paymentId: string; merchantId: string; address: string; createdAt: Date };
+type Waiting = { paymentId: string; ref: string; txid: string; spends: string[]; absent: boolean; contested: boolean };
+type Cursor = { height: number; hash: string };
+
+/** Thrown when another follower moved the cursor: its work stands, ours is dropped. */
+class CursorMoved extends Error {}
+
+/** Starts following; `stop` waits for the step under way. Failures are logged and tried again with growing pauses. */
+export function startFollower(
+  ctx: Context,
+  source: ChainSource,
+  { pollMs = COIN[source.coin].pollSeconds * 1000 }: { pollMs?: number } = {},
+): { stop(): Promise<void> } {
+  const stopping = new AbortController();
+  const run = async () => {
+    const session = await ctx.db.sql.reserve();
+    try {
+      let leading = false;
+      let failures = 0;
+      const follower = createFollower(ctx, source);
+      while (!stopping.signal.aborted) {
+        try {
+          leading ||= (
+            await session<{ taken: boolean }[]>`select pg_try_advisory_lock(${FOLLOW_LOCK}::int, hashtext(${source.coin})) as taken`
+          )[0]!.taken;
+          if (leading) await follower.step(stopping.signal);
+          failures = 0;
+        } catch (error) {
+          if (!(error instanceof CursorMoved)) {
+            failures++;
+            const log = error instanceof ChainError && error.kind === 'outage' && failures < 20 ? ctx.log.warn : ctx.log.error;
+            log.call(
+              ctx.log,
+              { err: error, coin: source.coin, failures },
+              'following the chain failed; it is tried again from the same place',
+            );
+          }
+        }
+        await sleep(Math.min(pollMs * 2 ** Math.min(failures, 8), Math.max(MAX_PAUSE_MS, pollMs)), undefined, {
+          signal: stopping.signal,
+        }).catch(() => {});
+      }
+      if (leading) await session`select pg_advisory_unlock(${FOLLOW_LOCK}::int, hashtext(${source.coin}))`.catch(() => {});
+    } finally {
+      session.release();
+    }
+  };
+  const done = run();
+  return {
+    stop: async () => {
+      stopping.abort();
+      await done;
+    },
+  };
+}
+
+/** One follower's memory: what is watched. Everything else is in tables. `step` catches up to the tip and looks at the mempool. */
+export function createFollower(ctx: Context, source: ChainSource): { step(signal?: AbortSignal): Promise<void> } {
+  const { coin } = source;
+  const watched = new Map<string, Watched>();
+  const missing = new Map<string, number>();
+  let readFrom = '0';
+  let checked = false;
+
+  /** Brings the watch set up to date from all committed rows: what might have committed since the last look is read again. */
+  const refresh = async (): Promise<void> => {
+    const [horizon] = await ctx.db.sql<{ xmin: string }[]>`select pg_snapshot_xmin(pg_current_snapshot())::text as xmin`;
+    const rows = await ctx.db.sql<(Watched & { key: string })[]>`
+      select key, payment_id as "paymentId", merchant_id as "merchantId", address, created_at as "createdAt"
+      from deposit_addresses where coin = ${coin} and xid >= ${readFrom}::xid8`;
+    for (const { key, ...row } of rows) watched.set(key, row);
+    readFrom = horizon!.xmin;
+  };
+  /** Our transfers that are in no block, with the outpoints they spend. */
+  const readWaiting = () => ctx.db.sql<Waiting[]>`
+    select payment_id as "paymentId", ref, txid, spends, absent_since is not null as absent, conflict_txid is not null as contested
+    from transfers where coin = ${coin} and block_height is null and txid is not null
+      and exists (select 1 from payments p where p.id = payment_id and p.mode = 'live')`;
+  const matcherOf = (waiting: readonly Waiting[]): { matcher: Matcher; byOutpoint: Map<string, Waiting[]> } => {
+    const byOutpoint = new Map<string, Waiting[]>();
+    for (const row of waiting) for (const outpoint of row.spends) byOutpoint.set(outpoint, [...(byOutpoint.get(outpoint) ?? []), row]);
+    return {
+      byOutpoint,
+      matcher: { has: (key) => watched.has(key), watchesSpends: byOutpoint.size > 0, spends: (outpoint) => byOutpoint.has(outpoint) },
+    };
+  };
+  const conflictsOf = (conflicts: readonly Conflict[], byOutpoint: ReadonlyMap<string, Waiting[]>) =>
+    conflicts.flatMap(({ outpoint, txid }) =>
+      (byOutpoint.get(outpoint) ?? []).filter((row) => row.txid !== txid).map((row) => ({ paymentId: row.paymentId, ref: row.ref, txid })),
+    );
+
+  const begin = async (): Promise<void> => {
+    const genesis = await source.genesis();
+    await ctx.db.sql`insert into chains (coin, genesis) values (${coin}, ${genesis}) on conflict do nothing`;
+    const [pinned] = await ctx.db.sql<{ genesis: string }[]>`select genesis from chains where coin = ${coin}`;
+    if (pinned!.genesis !== genesis) {
+      throw new ChainError('wrong_network', `the ${coin} node is on another network (genesis ${genesis.slice(0, 16)}…) than this install`);
+    }
+    const health = await source.health();
+    if (health.network !== source.network)
+      throw new ChainError('wrong_network', `the ${coin} node is on ${health.network}, ${coin}_NETWORK says ${source.network}`);
+    checked = true;
+  };
+
+  const readCursor = async (): Promise<Cursor> => {
+    const [row] = await ctx.db.sql<{ height: bigint; hash: string }[]>`select height, hash from tips where coin = ${coin}`;
+    if (row) return { height: Number(row.height), hash: row.hash };
+    // A fresh install has no address that an earlier block could pay.
+    const tip = await source.tip();
+    await ctx.db.begin(async (tx) => {
+      await tx`insert into tips (coin, height, hash, scanned_through) values (${coin}, ${tip.height}, ${tip.hash}, clock_timestamp()) on conflict do nothing`;
+      await insertBlock(tx, coin, tip, 0n);
+    });
+    return { height: tip.height, hash: tip.hash };
+  };
+
+  /** Steps back to the last block that is still on the chain. */
+  const unwind = async (cursor: Cursor): Promise<Cursor> => {
+    const stored = await ctx.db.sql<{ height: bigint; hash: string }[]>`
+      select height, hash from blocks where coin = ${coin} and height <= ${cursor.height} order by height desc limit ${COIN[coin].maxReorg + 1}`;
+    for (const row of stored) {
+      const there = await source.blockAt(Number(row.height));
+      if (there?.hash === row.hash) {
+        const fork = { height: Number(row.height), hash: row.hash };
+        if (fork.height < cursor.height) await orphanAbove(fork, cursor);
+        return fork;
+      }
+    }
+    await ctx.db
+      .sql`update tips set hold_reason = 'a reorganisation deeper than this coin allows; an operator must look' where coin = ${coin}`;
+    throw new ChainError('outage', `no common block of ${coin} within ${COIN[coin].maxReorg} blocks; completion is held`);
+  };
+
+  const orphanAbove = async (fork: Cursor, cursor: Cursor): Promise<void> => {
+    ctx.log.warn({ coin, depth: cursor.height - fork.height, height: fork.height }, 'the chain was reorganised');
+    const affected = await ctx.db.sql<{ id: string }[]>`
+      select distinct payment_id as id from transfers where coin = ${coin} and (block_height > ${fork.height} or conflict_height > ${fork.height})`;
+    await ctx.db.begin((tx) =>
+      lockAndSettle(
+        ctx,
+        tx,
+        affected.map((row) => row.id),
+        async () => {
+          await moveCursor(tx, coin, cursor, fork, null);
+          await tx`
+          update transfers set block_height = null, block_hash = null, block_time = null, lock = null, unmined_since = clock_timestamp()
+          where coin = ${coin} and block_height > ${fork.height}`;
+          await tx`update transfers set conflict_height = null where coin = ${coin} and conflict_height > ${fork.height}`;
+          await tx`delete from blocks where coin = ${coin} and height > ${fork.height}`;
+        },
+      ),
+    );
+  };
+
+  /** Reads one block into the database: facts, block and cursor in one transaction. */
+  const applyBlock = async (cursor: Cursor, hash: string): Promise<Cursor | null> => {
+    const fetched = await source.fetchBlock(hash);
+    if (fetched.ref.parent !== cursor.hash) return null;
+    const scannedAt = ctx.clock.now();
+    await refresh();
+    const waiting = await readWaiting();
+    const { matcher, byOutpoint } = matcherOf(waiting);
+    const { sightings, conflicts } = fetched.scan(matcher);
+    const lost = conflictsOf(conflicts, byOutpoint);
+    const ids = [...sightings.map((s) => watched.get(s.key)!.paymentId), ...lost.map((c) => c.paymentId)];
+    await ctx.db.begin(async (tx) => {
+      const next = { height: fetched.ref.height, hash: fetched.ref.hash };
+      await lockAndSettle(ctx, tx, ids, async () => {
+        await moveCursor(tx, coin, cursor, next, null);
+        await insertBlock(tx, coin, fetched.ref, worthOf(sightings));
+        await writeSightings(tx, sightings, fetched.ref, scannedAt);
+        await writeConflicts(tx, lost, fetched.ref.height);
+        // Confirmations grew: everything of this coin that waits for them is settled again.
+        await tx`
+          insert into due_work (kind, key, merchant_id, due_at)
+          select 'settle', p.id, p.merchant_id, clock_timestamp() from payments p
+          where p.status = 'processing' and p.mode = 'live' and p.id <> all(${ids}::text[])
+            and exists (select 1 from transfers t where t.payment_id = p.id and t.coin = ${coin})
+          on conflict (kind, key) do update set due_at = excluded.due_at`;
+        await tx`delete from blocks where coin = ${coin} and height < ${fetched.ref.height - 2_000}`;
+      });
+    });
+    return { height: fetched.ref.height, hash: fetched.ref.hash };
+  };
+
+  /** What a block of ours is worth together: many small payments in one block are one big one. */
+  const worthOf = (sightings: readonly Sighting[]): bigint => {
+    const price = ctx.prices.look(coin)?.priceE8 ?? 0n;
+    return sightings.reduce((sum, s) => sum + e8ToCents(worthUsdE8(coin, s.units, price)), 0n);
+  };
+
+  const writeSightings = async (tx: Tx, sightings: readonly Sighting[], block: BlockRef | null, seenAt: Date): Promise<void> => {
+    if (sightings.length === 0) return;
+    const rows = sightings.map((s) => {
+      const owner = watched.get(s.key)!;
+      // Read late, but mined in time: the block's time tells, never before the address was given.
+      const first = block && block.time < seenAt ? (block.time > owner.createdAt ? block.time : owner.createdAt) : seenAt;
+      return {
+        coin,
+        ref: s.ref,
+        payment_id: owner.paymentId,
+        merchant_id: owner.merchantId,
+        txid: s.txid,
+        address: owner.address,
+        units: s.units.toString(),
+        kind: s.kind,
+        spends: s.spends,
+        first_seen_at: first,
+        block_height: block?.height ?? null,
+        block_hash: block?.hash ?? null,
+        block_time: block?.time ?? null,
+        lock: s.lock,
+      };
+    });
+    await tx`
+      insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, spends, first_seen_at, block_height, block_hash, block_time, lock)
+      select r.coin, r.ref, r.payment_id, r.merchant_id, r.txid, r.address, r.units, r.kind, r.spends, r.first_seen_at, r.block_height, r.block_hash, r.block_time, r.lock
+      from jsonb_to_recordset(${tx.json(rows as never)}) as r (coin text, ref text, payment_id text, merchant_id text, txid text, address text, units numeric,
+        kind text, spends text[], first_seen_at timestamptz, block_height bigint, block_hash text, block_time timestamptz, lock text)
+      on conflict (payment_id, coin, ref) do update set
+        block_height = coalesce(excluded.block_height, transfers.block_height), block_hash = coalesce(excluded.block_hash, transfers.block_hash),
+        block_time = coalesce(excluded.block_time, transfers.block_time), lock = coalesce(excluded.lock, transfers.lock),
+        absent_since = null, conflict_txid = null, conflict_height = null, conflict_seen_at = null,
+        unmined_since = case when excluded.block_height is null then transfers.unmined_since end`;
+    if (block && coin === 'LTC') await inheritPegouts(tx, sightings);
+  };
+
+  /** LTC: a HogEx output takes over first sight and worth from the peg-out seen in the mempool; the two never both count. */
+  const inheritPegouts = async (tx: Tx, sightings: readonly Sighting[]): Promise<void> => {
+    for (const s of sightings.filter((found) => found.kind === 'pegout')) {
+      const { paymentId } = watched.get(s.key)!;
+      await tx`
+        with seen as (
+          delete from transfers where (payment_id, coin, ref) in (
+            select payment_id, coin, ref from transfers
+            where payment_id = ${paymentId} and coin = 'LTC' and kind = 'pegout' and ref like '%:pegout:%' and block_height is null and units = ${s.units.toString()}
+            order by first_seen_at limit 1)
+          returning first_seen_at, values
+        )
+        update transfers t set first_seen_at = seen.first_seen_at, values = seen.values from seen
+        where t.payment_id = ${paymentId} and t.coin = 'LTC' and t.ref = ${s.ref}`;
+    }
+  };
+
+  const writeConflicts = async (
+    tx: Tx,
+    conflicts: readonly { paymentId: string; ref: string; txid: string }[],
+    height: number | null,
+  ): Promise<void> => {
+    if (conflicts.length === 0) return;
+    await tx`
+      update transfers t set conflict_txid = r.txid, conflict_height = r.height, conflict_seen_at = coalesce(t.conflict_seen_at, clock_timestamp())
+      from jsonb_to_recordset(${tx.json(conflicts.map((c) => ({ ...c, payment_id: c.paymentId, height })) as never)}) as r (payment_id text, ref text, txid text, height bigint)
+      where t.payment_id = r.payment_id and t.coin = ${coin} and t.ref = r.ref and t.block_height is null and t.conflict_height is null`;
+  };
+
+  /** Looks at the mempool; true when it was complete, so that everything first seen before it is recorded. */
+  const lookAtMempool = async (): Promise<void> => {
+    const fetched = await source.fetchMempool();
+    const seenAt = ctx.clock.now();
+    await refresh();
+    const waiting = await readWaiting();
+    const { matcher, byOutpoint } = matcherOf(waiting);
+    const { sightings, conflicts, present } = fetched.scan(matcher);
+    const lost = conflictsOf(conflicts, byOutpoint).filter((c) => present.has(c.txid));
+    const knownConflicts = new Set(waiting.filter((row) => row.contested).map((row) => `${row.paymentId} ${row.ref}`));
+    const fresh = lost.filter((c) => !knownConflicts.has(`${c.paymentId} ${c.ref}`));
+    const gone: Waiting[] = [];
+    const back: Waiting[] = [];
+    for (const row of waiting) {
+      const key = `${row.paymentId} ${row.ref}`;
+      if (present.has(row.txid)) {
+        missing.delete(key);
+        if (row.absent || row.contested) back.push(row);
+        continue;
+      }
+      const polls = (missing.get(key) ?? 0) + 1;
+      missing.set(key, polls);
+      if (polls >= ABSENT_AFTER_POLLS && !row.absent) gone.push(row);
+    }
+    const ids = [...sightings.map((s) => watched.get(s.key)!.paymentId), ...[...fresh, ...gone, ...back].map((row) => row.paymentId)];
+    if (ids.length > 0) {
+      await ctx.db.begin((tx) =>
+        lockAndSettle(ctx, tx, ids, async () => {
+          await writeSightings(tx, sightings, null, seenAt);
+          await writeConflicts(tx, fresh, null);
+          for (const [rows, absent] of [
+            [gone, true],
+            [back, false],
+          ] as const) {
+            if (rows.length === 0) continue;
+            await tx`
+              update transfers t set absent_since = case when ${absent} then clock_timestamp() end,
+                conflict_txid = case when ${absent} then t.conflict_txid end, conflict_seen_at = case when ${absent} then t.conflict_seen_at end
+              from jsonb_to_recordset(${tx.json(rows.map((row) => ({ payment_id: row.paymentId, ref: row.ref })) as never)}) as r (payment_id text, ref text)
+              where t.payment_id = r.payment_id and t.coin = ${coin} and t.ref = r.ref and t.block_height is null and t.conflict_height is null`;
+          }
+        }),
+      );
+    }
+    fetched.done();
+  };
+
+  return {
+    step: async (signal) => {
+      if (!checked) await begin();
+      let cursor = await readCursor();
+      for (;;) {
+        if (signal?.aborted) return;
+        const [before] = await ctx.db.sql<{ now: Date }[]>`select clock_timestamp() as now`;
+        const tip = await source.tip();
+        if (tip.hash === cursor.hash) {
+          const health = await source.health();
+          await lookAtMempool();
+          // The tip may have moved meanwhile: then the look is not complete and the loop goes on.
+          if (!health.syncing && (await source.tip()).hash === cursor.hash) {
+            await ctx.db.sql`
+              update tips set scanned_through = ${before!.now}, updated_at = clock_timestamp() where coin = ${coin} and hash = ${cursor.hash}`;
+          }
+          return;
+        }
+        cursor = await unwind(cursor);
+        const next = await source.blockAt(cursor.height + 1);
+        if (!next) return;
+        cursor = (await applyBlock(cursor, next.hash)) ?? cursor;
+      }
+    },
+  };
+}
+
+/** Compare-and-set on the old hash: two followers never apply the same step. */
+async function moveCursor(tx: Tx, coin: Coin, from: Cursor, to: Cursor, holdReason: string | null): Promise<void> {
+  const moved = await tx`
+    update tips set height = ${to.height}, hash = ${to.hash}, hold_reason = ${holdReason}, updated_at = clock_timestamp()
+    where coin = ${coin} and hash = ${from.hash}`;
+  if (moved.count === 0) throw new CursorMoved();
+}
+
+async function insertBlock(tx: Tx, coin: Coin, block: BlockRef, usdCents: bigint): Promise<void> {
+  await tx`
+    insert into blocks (coin, height, hash, parent, time, usd_cents)
+    values (${coin}, ${block.height}, ${block.hash}, ${block.parent}, ${block.time}, ${usdCents.toString()})
+    on conflict (coin, height) do update set hash = excluded.hash, parent = excluded.parent, time = excluded.time, usd_cents = excluded.usd_cents`;
+}
