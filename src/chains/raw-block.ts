@@ -111,7 +111,10 @@ export function parseBlock(bytes: Buffer, family: Family): RawBlock {
     // Parent coinbase, block hash, two branches of hashes with an index each, parent header.
     readTransaction(cursor, 'BTC', 1);
     cursor.at += 32;
-    for (let branch = 0; branch < 2; branch++) cursor.at += readVarInt(cursor) * 32 + 4;
+    for (let branch = 0; branch < 2; branch++) {
+      const hashes = readVarInt(cursor);
+      cursor.at += hashes * 32 + 4;
+    }
     cursor.at += 80;
   }
   const count = readVarInt(cursor);

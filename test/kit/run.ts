@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync } from 'node:fs';
 import { startTestServer } from './database.ts';
+import { ensureTools } from './tools.ts';
 
 const args = process.argv.slice(2);
 const long = args.includes('--long');
@@ -16,6 +17,7 @@ if (files.length === 0) {
   process.exit(1);
 }
 
+if (files.some((file) => file.startsWith('test/'))) ensureTools();
 const server = await startTestServer();
 const runner = spawn(
   process.execPath,
