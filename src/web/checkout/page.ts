@@ -221,7 +221,7 @@ function footer(state: PageState, view: CustomerView, { words }: PageOptions): H
   return html`<footer>${leaves && (view.request.returnUrl ? html`<p><a class="${state === 'completed' || state === 'processing' ? 'main' : ''}" rel="noopener" href="${returnUrl(view)}">${say(words.returnTo, { host: new URL(view.request.returnUrl).host })}</a></p>` : html`<p>${words.close}</p>`)}
 ${leaves && href && html`<p><a rel="noopener" href="${href}">${say(words.contact, { merchant: view.merchant.name })}</a></p>`}
 ${(state === 'completed' || state === 'overpaid') && html`<p><a href="/pay/receipt?id=${view.facts.id}">${words.receipt}</a></p>`}
-<p class="number">${words.number} <bdi>${view.facts.id}</bdi> <button type="button" class="copy js" data-copy="${view.facts.id}" aria-label="${words.copyNumber}">⧉</button></p></footer>`;
+<p class="number">${words.number} <bdi>${view.facts.id}</bdi> <button type="button" class="copy js" data-copy="${view.facts.id}" >${words.copyNumber}</button></p></footer>`;
 }
 
 /** The stored return URL with the payment's id and status; merchants are told to trust the webhook only. */
