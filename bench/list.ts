@@ -5,7 +5,7 @@ import { testEnvironment } from '../test/kit/app.ts';
 import { testDatabase } from '../test/kit/database.ts';
 import { compare, startChild } from './kit.ts';
 
-const database = await testDatabase();
+const database = await testDatabase({ parent: '/var/tmp' });
 const environment = testEnvironment(database.url, database.folder, { PLANS: '{"enterprise":{"per_minute":0,"per_month":0}}' });
 const large = await startChild('bench/serve.ts', environment);
 const small = await startChild('bench/serve.ts', environment);

@@ -17,9 +17,9 @@ export type TestDatabase = {
   drop(): Promise<void>;
 };
 
-/** Starts a server in a temporary folder in memory with the migrated template `florin_template`. */
-export async function startTestServer(): Promise<TestServer> {
-  const folder = mkdtempSync('/dev/shm/florin-test-');
+/** Starts a server in a temporary folder (in memory unless told otherwise) with the migrated template `florin_template`. */
+export async function startTestServer(parent = '/dev/shm'): Promise<TestServer> {
+  const folder = mkdtempSync(`${parent}/florin-test-`);
   const embedded: Embedded = await startEmbedded({ dataFolder: folder, log });
   const admin = await openDb({ ...embedded.connection, max: 1, log });
   await admin.sql.unsafe('create database florin_template');
@@ -40,10 +40,10 @@ let own: Promise<TestServer> | null = null;
 let users = 0;
 
 /** A fresh, migrated database. `drop` it at the end; the last drop also stops a server that this process started. */
-export async function testDatabase(): Promise<TestDatabase> {
+export async function testDatabase({ parent }: { parent?: string } = {}): Promise<TestDatabase> {
   users++;
   const given = process.env.FLORIN_TEST_DATABASE;
-  if (!given) own ??= startTestServer();
+  if (!given) own ??= startTestServer(parent);
   const host = given ?? (await own!).host;
   const connection = { host, port: 5432, user: 'florin' };
   const database = `test_${randomBytes(8).toString('hex')}`;
