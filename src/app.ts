@@ -1,5 +1,5 @@
 /** The composition root: builds each part once, starts and stops the roles in order. */
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomFillSync } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
@@ -22,6 +22,23 @@ import { createPrices } from './prices/prices.ts';
 import { registerCheckout } from './web/checkout/actions.ts';
 import { registerSetup } from './web/setup.ts';
 import { startDeliveries } from './webhooks/deliver.ts';
+
+/** Random bytes from a pool that is filled a few kilobytes at a time: one call into the system for many ids. Bytes are handed out once. */
+function pooledRandom(): (bytes: number) => Uint8Array {
+  const pool = Buffer.alloc(8_192);
+  let at = pool.length;
+  return (bytes) => {
+    if (bytes > 1_024) return randomBytes(bytes);
+    if (at + bytes > pool.length) {
+      randomFillSync(pool);
+      at = 0;
+    }
+    const part = Uint8Array.prototype.slice.call(pool, at, at + bytes);
+    pool.fill(0, at, at + bytes);
+    at += bytes;
+    return part;
+  };
+}
 
 export const ROLES = ['api', 'watcher', 'worker'] as const;
 export type Role = (typeof ROLES)[number];
@@ -66,7 +83,7 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
       clock,
       log,
       outgoing,
-      random: (bytes) => randomBytes(bytes),
+      random: pooledRandom(),
       installKey: await readInstallKey(db),
       seal: sealer.seal,
       open: sealer.open,

@@ -1,5 +1,4 @@
 /** The HTTP server: routes behind the gate, every failure in the documented form, health and metrics. Building is not listening. */
-import { randomBytes } from 'node:crypto';
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
 import type { Context } from '../context.ts';
 import { base62 } from '../core/id.ts';
@@ -34,7 +33,7 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
     requestTimeout: 30_000,
     keepAliveTimeout: 72_000,
     forceCloseConnections: true,
-    genReqId: () => `req_${base62(24, randomBytes)}`,
+    genReqId: () => `req_${base62(24, ctx.random)}`,
     frameworkErrors: (_error, request, reply) => {
       sendProblem(ctx, request, reply as FastifyReply, new Problem('unknown_route', { method: request.method, path: 'such path' }));
     },

@@ -8,9 +8,9 @@ import type { PaymentFacts, Rules } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import { mergeConfirmations, settle } from '../core/settle.ts';
 import { type Claim, claimKeys, claimProblem, createBatcher, type StoredReply, storeReplies } from '../db/batch.ts';
-import { OID, type Tx } from '../db/db.ts';
+import { OID, type Sql, type Tx } from '../db/db.ts';
 import { getMerchant, type Merchant } from '../merchants/merchants.ts';
-import { recordEvents } from '../webhooks/events.ts';
+import { eventsCte, wakeDeliveries } from '../webhooks/events.ts';
 import { requestToJson, rulesToJson } from './facts.ts';
 import { newEvent } from './settle-payments.ts';
 import type { IdempotencyClaim, Outcome, PaymentRequest, PaymentView, Rendered } from './view.ts';
@@ -97,17 +97,27 @@ const failed = (reason: unknown): Settled => ({ status: 'rejected', reason });
 
 async function runBatch(ctx: Context, items: NewPayment[]): Promise<Settled[]> {
   try {
+    // A batch that claims no key, moves no test clock and meets no limit is one statement, which is its own transaction.
+    if (items.every((item) => isPlain(ctx, item))) return await createPlain(ctx, items);
     return await ctx.db.begin((tx) => createAll(ctx, tx, items));
   } catch (error) {
     // One row's own fault (data or constraint) must not fail the others: then each is tried alone.
     const state = (error as { code?: unknown }).code;
-    if (items.length === 1 || typeof state !== 'string' || !/^2[23]/.test(state)) throw error;
+    if (typeof state !== 'string' || !/^(2[23]|40)/.test(state) || (items.length === 1 && !state.startsWith('40'))) throw error;
     const results: Settled[] = [];
     for (const item of items) {
       results.push(await ctx.db.begin((tx) => createAll(ctx, tx, [item])).then(([result]) => result!, failed));
     }
     return results;
   }
+}
+
+const isPlain = (ctx: Context, item: NewPayment): boolean =>
+  item.idempotency === null && item.mode === 'live' && !(counts(item) && ctx.settings.plans[item.merchant.plan].perMonth > 0);
+
+async function createPlain(ctx: Context, items: NewPayment[]): Promise<Settled[]> {
+  const views = await insertPayments(ctx, ctx.db.sql, items, new Map());
+  return items.map((item, i) => ({ status: 'fulfilled', value: { ...item.render(views[i]!), replayed: false } }));
 }
 
 /** One transaction: claim keys, admit, insert, store replies. Lock order: keys, counters, usage. */
@@ -200,13 +210,21 @@ const counts = (item: NewPayment): boolean => item.mode === 'live' && item.creat
  */
 export async function insertPayments(
   ctx: Context,
-  tx: Tx,
+  tx: Sql | Tx,
   items: readonly NewPayment[],
   offsets: ReadonlyMap<string, number>,
 ): Promise<PaymentView[]> {
   if (items.length === 0) return [];
   const present = ctx.clock.now();
   const views = items.map((item) => newView(item, addMs(present, item.mode === 'test' ? (offsets.get(item.merchant.id) ?? 0) : 0)));
+  const events = views.map((view) =>
+    newEvent(ctx, view, {
+      type: 'payment.created',
+      parts: [view.facts.id, 'payment.created', '0'],
+      sequence: 1n,
+      at: view.facts.createdAt,
+    }),
+  );
   const live = items.some((item) => counts(item));
   const column = <T>(of: (item: NewPayment, view: PaymentView) => T): T[] => items.map((item, i) => of(item, views[i]!));
   await tx`
@@ -258,26 +276,16 @@ export async function insertPayments(
     }deltas as (
       insert into payment_count_deltas (merchant_id, mode, status, coin, payments)
       select merchant_id, mode, 'pending', '', count(*) from input group by 1, 2
-    )
-    insert into payments (id, merchant_id, mode, sequence, status, amount_usd_cents, fixed_coin, fixed_units, rule_set, created_with,
-      request, invoice_id, metadata, scenario, created_at, expires_at, due_at, counted_in_month)
-    select i.id, i.merchant_id, i.mode,
-      c.last_sequence - count(*) over (partition by i.merchant_id, i.mode) + row_number() over (partition by i.merchant_id, i.mode order by i.n),
-      'pending', i.amount_usd_cents, i.fixed_coin, i.fixed_units, i.rule_set, i.created_with, i.request::jsonb, i.invoice_id,
-      i.metadata::jsonb, i.scenario, i.created_at, i.expires_at, i.due_at, i.counts or i.mode = 'test'
-    from input i join counters c using (merchant_id, mode)`;
-  await recordEvents(
-    ctx,
-    tx,
-    views.map((view) =>
-      newEvent(ctx, view, {
-        type: 'payment.created',
-        parts: [view.facts.id, 'payment.created', '0'],
-        sequence: 1n,
-        at: view.facts.createdAt,
-      }),
-    ),
-  );
+    ), made as (
+      insert into payments (id, merchant_id, mode, sequence, status, amount_usd_cents, fixed_coin, fixed_units, rule_set, created_with,
+        request, invoice_id, metadata, scenario, created_at, expires_at, due_at, counted_in_month)
+      select i.id, i.merchant_id, i.mode,
+        c.last_sequence - count(*) over (partition by i.merchant_id, i.mode) + row_number() over (partition by i.merchant_id, i.mode order by i.n),
+        'pending', i.amount_usd_cents, i.fixed_coin, i.fixed_units, i.rule_set, i.created_with, i.request::jsonb, i.invoice_id,
+        i.metadata::jsonb, i.scenario, i.created_at, i.expires_at, i.due_at, i.counts or i.mode = 'test'
+      from input i join counters c using (merchant_id, mode)
+    ), ${eventsCte(tx, events)}
+    ${wakeDeliveries(tx)}`;
   return views;
 }
 

@@ -153,7 +153,7 @@ const EVENT_OF: Readonly<Record<PaymentStatus, EventType>> = {
   cancelled: 'payment.cancelled',
 };
 
-type NewEvent = Parameters<typeof recordEvents>[2][number];
+type NewEvent = Parameters<typeof recordEvents>[1][number];
 
 async function writeSettlements(ctx: Context, tx: Tx, settled: { record: PaymentRecord; settlement: Settlement }[]): Promise<void> {
   const same = (a: readonly string[], b: readonly string[]) => a.length === b.length && a.every((x, i) => x === b[i]);
@@ -237,7 +237,7 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
       group by 1, 2 order by 1, 2
       on conflict (merchant_id, month) do update set payments = live_usage.payments + excluded.payments`;
   }
-  if (events.length > 0) await recordEvents(ctx, tx, events);
+  if (events.length > 0) await recordEvents(tx, events);
 }
 
 /** An event with its bytes frozen. `parts` make its id: the same transition always has the same. */

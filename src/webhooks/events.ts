@@ -4,7 +4,7 @@ import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { EVENT_TYPES, type EventType } from '../core/event.ts';
 import { Problem } from '../core/problem.ts';
-import { OID, type Tx } from '../db/db.ts';
+import { OID, type Sql, type Tx } from '../db/db.ts';
 
 export type NewEvent = {
   id: string;
@@ -18,36 +18,37 @@ export type NewEvent = {
   createdAt: Date;
 };
 
-/** Records events and one delivery for each enabled endpoint that wants the type, in one statement, and wakes the worker when there are any. */
-export async function recordEvents(_ctx: Context, tx: Tx, events: readonly NewEvent[]): Promise<void> {
-  if (events.length === 0) return;
+/**
+ * The statement parts that record events and one delivery for each enabled endpoint that wants the type, for a caller's own
+ * `with`: it ends with the table `queued`, one row a delivery.
+ */
+export function eventsCte(sql: Sql | Tx, events: readonly NewEvent[]) {
   const column = <T>(of: (event: NewEvent) => T): T[] => events.map(of);
-  const [row] = await tx<{ deliveries: number }[]>`
-    with input as (
+  const sequences = column((e) => e.sequence);
+  const bodies = column((e) => Buffer.from(e.body.buffer, e.body.byteOffset, e.body.length));
+  const instants = column((e) => e.createdAt);
+  return sql`event_input as (
       select * from unnest(${column((e) => e.id)}::text[], ${column((e) => e.merchantId)}::text[], ${column((e) => e.mode)}::text[],
-        ${column((e) => e.paymentId)}::text[], ${column((e) => e.type)}::text[], ${tx.array(
-          column((e) => e.sequence),
-          OID.int8,
-        )}::bigint[],
-        ${tx.array(
-          column((e) => Buffer.from(e.body)),
-          OID.bytea,
-        )}::bytea[], ${tx.array(
-          column((e) => e.createdAt),
-          OID.timestamptz,
-        )}::timestamptz[])
+        ${column((e) => e.paymentId)}::text[], ${column((e) => e.type)}::text[], ${sql.array(sequences, OID.int8)}::bigint[],
+        ${sql.array(bodies, OID.bytea)}::bytea[], ${sql.array(instants, OID.timestamptz)}::timestamptz[])
         as i (id, merchant_id, mode, payment_id, type, sequence, body, created_at)
     ), recorded as (
-      insert into events (id, merchant_id, mode, payment_id, type, sequence, body, created_at) select * from input
+      insert into events (id, merchant_id, mode, payment_id, type, sequence, body, created_at) select * from event_input
     ), queued as (
       insert into deliveries (event_id, endpoint_id, merchant_id, mode, payment_id, sequence, due_at)
       select i.id, e.id, i.merchant_id, i.mode, i.payment_id, i.sequence, clock_timestamp()
-      from input i join endpoints e on e.merchant_id = i.merchant_id and e.mode = i.mode and e.state = 'enabled'
+      from event_input i join endpoints e on e.merchant_id = i.merchant_id and e.mode = i.mode and e.state = 'enabled'
         and (i.type = any(e.events) or ('*' = any(e.events) and i.type = any(${EVENT_TYPES as unknown as string[]}::text[])))
       returning 1
-    )
-    select count(*)::int as deliveries from queued`;
-  if (row!.deliveries > 0) await tx`select pg_notify('deliveries', '')`;
+    )`;
+}
+
+/** Wakes the worker when the statement queued deliveries. */
+export const wakeDeliveries = (sql: Sql | Tx) => sql`select pg_notify('deliveries', '') from (select 1 from queued limit 1) as q`;
+
+/** Records events and their deliveries in one statement. */
+export async function recordEvents(tx: Tx, events: readonly NewEvent[]): Promise<void> {
+  if (events.length > 0) await tx`with ${eventsCte(tx, events)} ${wakeDeliveries(tx)}`;
 }
 
 export type EventItem = { id: string; type: string; body: Uint8Array; createdAt: Date };
