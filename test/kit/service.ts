@@ -54,7 +54,10 @@ export async function startService({
   let child: ChildProcess | null = null;
   const florin = async (...args: string[]) => JSON.parse((await run(process.execPath, ['src/main.ts', ...args, '--json'], { env })).stdout);
   const start = async () => {
-    const started = spawn(process.execPath, ['src/main.ts', 'serve'], { env, stdio: ['ignore', 'ignore', 'inherit'] });
+    const started = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', 'src/main.ts', 'serve'], {
+      env,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
     child = started;
     await eventually(
       async () => {
