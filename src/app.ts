@@ -20,6 +20,7 @@ import { startFollower } from './payments/follow.ts';
 import { startSweep } from './payments/sweep.ts';
 import { createPrices } from './prices/prices.ts';
 import { registerCheckout } from './web/checkout/actions.ts';
+import { registerDocs } from './web/docs.ts';
 import { registerSetup } from './web/setup.ts';
 import { startDeliveries } from './webhooks/deliver.ts';
 
@@ -127,6 +128,7 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
         registerPages: (app) => {
           registerCheckout(app, ctx);
           registerSetup(app, ctx);
+          registerDocs(app);
         },
       });
       closers.push(() => server.close());
