@@ -116,7 +116,7 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
     await core.close();
   };
   try {
-    if (config.databaseUrl === null) await claimServe(ctx.db);
+    if (config.databaseUrl === null) closers.push(await claimServe(ctx.db));
     await ctx.prices.start();
     closers.push(() => ctx.prices.stop());
     let url: string | null = null;
