@@ -23,5 +23,5 @@ EXPOSE 3000
 HEALTHCHECK --interval=5s --timeout=3s --start-period=30s \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/healthz`).then((reply) => process.exit(reply.ok ? 0 : 1), () => process.exit(1))"]
 
-ENTRYPOINT ["node", "src/main.ts"]
+ENTRYPOINT ["node", "--disable-warning=ExperimentalWarning", "src/main.ts"]
 CMD ["serve"]

@@ -147,6 +147,27 @@ test('links in the documents lead somewhere', () => {
   assert.deepEqual(broken, []);
 });
 
+test('the map in ARCHITECTURE.md names every file, and every invariant a test that exists', () => {
+  const text = read('ARCHITECTURE.md');
+  const map = /```\n([\s\S]*?)```/.exec(text)![1]!;
+  // A line without indent names a file or opens a folder; an indented one begins with files of the folder above.
+  const named: string[] = [];
+  let folder = '';
+  for (const line of map.split('\n')) {
+    const [, indent, names] = /^( *)(\S.*?)(?: {2}|$)/.exec(line) ?? [];
+    if (indent === '  ') named.push(...names!.split(', ').map((name) => `${folder}${name}.ts`));
+    else if (names?.endsWith('.ts')) named.push(names);
+    else if (names) folder = names;
+  }
+  assert.deepEqual(named.sort(), sources.toSorted());
+  const proofs = [...text.matchAll(/^\| .* \| `([^`]+\.ts)`(?:: (.*))? \|$/gm)];
+  assert.ok(proofs.length > 10);
+  for (const [, path, name] of proofs) {
+    assert.ok(existsSync(join(ROOT, path!)), path);
+    if (name) assert.ok(read(path!).includes(name), `${path} has no test "${name}"`);
+  }
+});
+
 const SETTINGS: ReadonlySet<string> = new Set(CONFIG.flatMap(namesOf));
 
 test('every setting stands in the example and in the reference, and none beside them is read', () => {
