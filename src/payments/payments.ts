@@ -55,7 +55,7 @@ export async function createPayment(
 }
 
 /** Adds a quote of the coin unless an open one stands; allocates the deposit address at the first choice. The row is locked. */
-async function addQuote(ctx: Context, tx: Tx, paymentId: string, coin: Coin): Promise<void> {
+async function addQuote(ctx: Context, tx: Tx, paymentId: string, coin: Coin, scenario: string | null = null): Promise<void> {
   const [record] = await readRecords(ctx, tx, [paymentId]);
   if (!record) throw new Problem('payment_not_found', { id: paymentId });
   const { facts, now } = record;
@@ -73,7 +73,7 @@ async function addQuote(ctx: Context, tx: Tx, paymentId: string, coin: Coin): Pr
   const quote = facts.fixed
     ? { rateE8: null, units: facts.fixed.units, sources: [] as readonly string[], until: settlement.expiresAt }
     : { ...priceQuote(ctx, record, coin), until: earliest(addMs(now, facts.rules.rateLockSeconds * 1000), settlement.expiresAt) };
-  const address = await addressFor(ctx, tx, record, coin);
+  const address = await addressFor(ctx, tx, record, coin, scenario);
   await tx`
     insert into quotes (payment_id, number, merchant_id, coin, address, rate_e8, units, sources, from_at, until_at)
     values (${paymentId}, ${facts.quotes.length + 1}, ${record.merchantId}, ${coin}, ${address},
@@ -93,9 +93,16 @@ function priceQuote(ctx: Context, record: PaymentRecord, coin: Coin): { rateE8: 
   return { rateE8: priceE8, units, sources };
 }
 
-/** The payment's one address in the coin: given before, or the wallet's next. A test payment shows its identifier instead. */
-async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coin): Promise<string> {
-  if (record.mode === 'test') return `test_${coin.toLowerCase()}_${record.scenario?.coin === coin ? record.scenario.name : 'success'}`;
+/**
+ * The payment's one address in the coin: given before, or the wallet's next. A test payment shows its identifier instead:
+ * of the scenario that starts with this choice, else of the one it was created with.
+ */
+async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coin, scenario: string | null): Promise<string> {
+  if (record.mode === 'test') {
+    const shown = record.facts.quotes.find((quote) => quote.coin === coin)?.address;
+    const named = scenario ?? (record.scenario?.coin === coin ? record.scenario.name : 'success');
+    return shown ?? `test_${coin.toLowerCase()}_${named}`;
+  }
   const [given] = await tx<{ address: string }[]>`
     select address from deposit_addresses where payment_id = ${record.facts.id} and coin = ${coin}`;
   if (given) return given.address;
@@ -119,10 +126,11 @@ export async function chooseCoin(
 ): Promise<CustomerView> {
   await ctx.db.begin((tx) =>
     settleOne(ctx, tx, paymentId, async () => {
-      await addQuote(ctx, tx, paymentId, coin);
+      const given = scenario ? scenarioNamed(scenario) : null;
+      await addQuote(ctx, tx, paymentId, coin, given);
       const [record] = await readRecords(ctx, tx, [paymentId]);
       if (record!.mode === 'test' && !record!.simulation) {
-        const name = scenario ?? (record!.scenario?.coin === coin ? record!.scenario.name : null) ?? 'success';
+        const name = given ?? (record!.scenario?.coin === coin ? record!.scenario.name : null) ?? 'success';
         await startScenario(tx, record!, scenarioNamed(name), coin);
       }
     }),
@@ -170,7 +178,7 @@ export async function simulatePayment(
   return change(ctx, { merchantId, mode: 'test', paymentId, idempotency, render }, async (tx, record) => {
     if (record.simulation) throw new Problem('scenario_started');
     const chosen = coin ?? record.facts.quotes.at(-1)?.coin ?? record.scenario?.coin ?? 'BTC';
-    await addQuote(ctx, tx, paymentId, chosen);
+    await addQuote(ctx, tx, paymentId, chosen, name);
     const [fresh] = await readRecords(ctx, tx, [paymentId]);
     await startScenario(tx, fresh!, name, chosen);
   });
