@@ -269,7 +269,7 @@ export function metadataFault(metadata: Readonly<Record<string, string>>): strin
   return bytes > 8_192 ? 'keys and values together are larger than 8 kB' : null;
 }
 
-/** A payer leaves an address for a refund: kept once, never changed, unverified. Errors: payment_not_found, address_invalid. */
+/** A payer leaves an address for a refund: kept once, never changed, unverified. Errors: payment_not_found, address_invalid, parameter_invalid. */
 export async function leaveRefundAddress(
   ctx: Context,
   { paymentId, coin, address, email }: { paymentId: string; coin: Coin; address: string; email: string | null },
@@ -277,10 +277,14 @@ export async function leaveRefundAddress(
   const [row] = await ctx.db.sql<{ merchantId: string; mode: Mode }[]>`
     select merchant_id as "merchantId", mode from payments where id = ${paymentId}`;
   if (!row) throw new Problem('payment_not_found', { id: paymentId });
+  // It cannot be corrected later: what is no address at all is refused in test mode too.
+  if (!/^[\x21-\x7e]{1,200}$/.test(address)) throw new Problem('address_invalid', { coin, reason: 'it is not one' }, { param: 'address' });
+  if (email !== null && (email.length > 200 || !/^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u.test(email)))
+    throw new Problem('parameter_invalid', { reason: 'it is not an e-mail address' }, { param: 'email' });
   if (row.mode === 'live') decodeAddress(address, { coin, network: ctx.settings.networks[coin] });
   await ctx.db.sql`
     insert into refund_addresses (payment_id, merchant_id, coin, address, email)
-    values (${paymentId}, ${row.merchantId}, ${coin}, ${address.slice(0, 200)}, ${email}) on conflict (payment_id) do nothing`;
+    values (${paymentId}, ${row.merchantId}, ${coin}, ${address}, ${email}) on conflict (payment_id) do nothing`;
 }
 
 /**
