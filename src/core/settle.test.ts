@@ -101,7 +101,9 @@ minute | from       | decisions      | transfers            | status     | excep
 10     | processing |                | 100@5 x0!!           | pending    | replaced            | pending
 10     | pending    |                | 100@5 x0!!, 100@6 x2 | completed  |                     | processing completed
 61     | pending    |                |                      | expired    |                     | expired
-61     | pending    |                | 98@5 x6              | failed     | underpaid           | failed
+61     | pending    |                | 98@5 x6              | pending    | underpaid           |
+66     | pending    |                | 98@5 x6              | failed     | underpaid           | failed
+66     | pending    |                | 98@5 x6, 2@64 x6     | completed  |                     | processing completed
 61     | pending    |                | 99@5 x6              | completed  |                     | processing completed
 61     | pending    |                | 100@59 x1            | processing |                     | processing
 61     | pending    |                | 100@60 x1            | processing |                     | processing

@@ -221,7 +221,8 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     .toSorted((a, b) => a.firstSeenAt.getTime() - b.firstSeenAt.getTime() || (a.ref < b.ref ? -1 : 1));
   const standing = real.filter((t) => !isGone(t, tips));
   const alive = standing.filter((t) => !isContested(t));
-  const inTime = (t: Transfer) => seenAt(payment, t).getTime() <= expiresAt.getTime() + COIN[t.coin].slackSeconds * 1000;
+  const byEnd = (t: Transfer, at: Date) => at.getTime() <= expiresAt.getTime() + COIN[t.coin].slackSeconds * 1000;
+  const inTime = (t: Transfer) => byEnd(t, seenAt(payment, t));
   const open = decided.closedAt === null;
 
   // Which transfers count
@@ -275,7 +276,7 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
         if (decided.cancelled && !covered) return 'cancelled';
         if (covered) return confirmed && holdReason === null ? 'completed' : 'processing';
         if (!ended || undecided) return 'pending';
-        return real.some(inTime) ? 'failed' : 'expired';
+        return real.some((t) => byEnd(t, t.firstSeenAt)) ? 'failed' : 'expired';
       case 'processing':
         if (covered) return confirmed && holdReason === null ? 'completed' : 'processing';
         // Until the chain has been seen up to the end, other money may still turn out to be in time.
@@ -283,6 +284,15 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
         return undecided ? 'processing' : 'failed';
     }
   })();
+
+  // Both clocks move once, from the first partial payment, also when it is judged only now: a missed wake-up ends nothing early.
+  const waits = goal === 'pending' || (payment.status === 'pending' && goal === 'failed');
+  const partial = waits && !payment.extendedUntil && !covered ? counted.find((t) => worth(t) > 0n) : undefined;
+  if (partial) {
+    const extendUntil = latest(expiresAt, addMs(partial.firstSeenAt, EXTENSION_MS));
+    return { ...settle({ ...payment, extendedUntil: extendUntil }, transfers, tips, now), extendUntil };
+  }
+
   const steps: Step[] = [];
   if (goal !== payment.status) {
     if (goal === 'completed' && payment.status !== 'processing')
@@ -310,10 +320,6 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
   };
   const exceptions = EXCEPTIONS.filter((name) => found[name]);
 
-  // Both clocks move once, from the first partial payment
-  const partial = goal === 'pending' && !payment.extendedUntil && !covered ? counted.find((t) => worth(t) > 0n) : undefined;
-  const extendUntil = partial ? latest(expiresAt, addMs(partial.firstSeenAt, EXTENSION_MS)) : null;
-
   // What is shown
   const coin = counted[0]?.coin ?? payment.quotes.at(-1)?.coin ?? fixed?.coin ?? null;
   const quote = payment.quotes.findLast((q) => q.coin === coin) ?? null;
@@ -337,7 +343,7 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     exception: exceptions[0] ?? null,
     expiresAt,
     quoteExpiresAt: quote && earliest(lockEnd(payment, quote), expiresAt),
-    extendUntil,
+    extendUntil: null,
     coin,
     amountUnits,
     receivedUnits,
