@@ -8,7 +8,7 @@ import { COIN, type Coin, type Mode } from '../core/coin.ts';
 import { formatUnits, quoteUnits } from '../core/money.ts';
 import type { Decision } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
-import { mayChangeCoin, settle } from '../core/settle.ts';
+import { isGone, mayChangeCoin, settle } from '../core/settle.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
 import { nextAddress } from '../merchants/wallets.ts';
@@ -229,7 +229,8 @@ export async function resolvePayment(
     if (status !== 'expired' && status !== 'failed' && status !== 'cancelled') {
       throw new Problem('payment_status_conflict', { status, action: `${input.action.replace('_', ' ')}` });
     }
-    const held = record.transfers.filter((t) => t.units >= COIN[t.coin].dustUnits);
+    const tips = tipsOf(record);
+    const held = record.transfers.filter((t) => t.units >= COIN[t.coin].dustUnits && !isGone(t, tips));
     if (held.length === 0) throw new Problem('nothing_received');
     const named = input.transfers ?? held.map((t) => t.ref);
     const unknown = named.findIndex((ref) => !held.some((t) => t.ref === ref));
@@ -276,7 +277,7 @@ export function metadataFault(metadata: Readonly<Record<string, string>>): strin
   return bytes > 8_192 ? 'keys and values together are larger than 8 kB' : null;
 }
 
-/** A payer leaves an address for a refund: kept once, never changed, unverified. Errors: payment_not_found, address_invalid. */
+/** A payer leaves an address for a refund: kept once, never changed, unverified. Errors: payment_not_found, address_invalid, parameter_invalid. */
 export async function leaveRefundAddress(
   ctx: Context,
   { paymentId, coin, address, email }: { paymentId: string; coin: Coin; address: string; email: string | null },
@@ -284,10 +285,14 @@ export async function leaveRefundAddress(
   const [row] = await ctx.db.sql<{ merchantId: string; mode: Mode }[]>`
     select merchant_id as "merchantId", mode from payments where id = ${paymentId}`;
   if (!row) throw new Problem('payment_not_found', { id: paymentId });
+  // It cannot be corrected later: what is no address at all is refused in test mode too.
+  if (!/^[\x21-\x7e]{1,200}$/.test(address)) throw new Problem('address_invalid', { coin, reason: 'it is not one' }, { param: 'address' });
+  if (email !== null && (email.length > 200 || !/^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u.test(email)))
+    throw new Problem('parameter_invalid', { reason: 'it is not an e-mail address' }, { param: 'email' });
   if (row.mode === 'live') decodeAddress(address, { coin, network: ctx.settings.networks[coin] });
   await ctx.db.sql`
     insert into refund_addresses (payment_id, merchant_id, coin, address, email)
-    values (${paymentId}, ${row.merchantId}, ${coin}, ${address.slice(0, 200)}, ${email}) on conflict (payment_id) do nothing`;
+    values (${paymentId}, ${row.merchantId}, ${coin}, ${address}, ${email}) on conflict (payment_id) do nothing`;
 }
 
 /**
@@ -346,18 +351,17 @@ async function change(
   write: (tx: Tx, record: PaymentRecord) => Promise<void>,
 ): Promise<Outcome> {
   return runOnce(ctx.db, idempotency, async (tx) => {
-    const settled = await settleOne(ctx, tx, paymentId, async () => {
-      // What the clock and the chain already decided comes first: a cancel after the end is too late.
-      const [record] = await readRecords(ctx, tx, [paymentId], { merchantId, mode });
-      if (!record) throw new Problem('payment_not_found', { id: paymentId });
-      const status = settle(record.facts, record.transfers, tipsOf(record), record.now).status;
-      await write(tx, { ...record, facts: { ...record.facts, status } });
-    });
+    // What the clock and the chain already decided comes first and is recorded first: a cancel after the end is too late, and
+    // a payment accepted after its end has expired before.
+    const { record, view } = await settleOne(ctx, tx, paymentId);
+    if (record.merchantId !== merchantId || record.mode !== mode) throw new Problem('payment_not_found', { id: paymentId });
+    const { status } = view.settlement;
+    const settled = await settleOne(ctx, tx, paymentId, () => write(tx, { ...record, facts: { ...record.facts, status } }));
     return render(settled.view);
   });
 }
 
-async function settleOne(ctx: Context, tx: Tx, paymentId: string, write: (tx: Tx) => Promise<void>): Promise<SettledPayment> {
+async function settleOne(ctx: Context, tx: Tx, paymentId: string, write?: (tx: Tx) => Promise<void>): Promise<SettledPayment> {
   const [settled] = await lockAndSettle(ctx, tx, [paymentId], write);
   if (!settled) throw new Problem('payment_not_found', { id: paymentId });
   return settled;
