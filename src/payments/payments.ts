@@ -268,7 +268,7 @@ export function metadataFault(metadata: Readonly<Record<string, string>>): strin
   return bytes > 8_192 ? 'keys and values together are larger than 8 kB' : null;
 }
 
-/** A payer leaves an address for a refund: kept once, never changed, unverified. Errors: payment_not_found, address_invalid. */
+/** A payer leaves an address for a refund: kept once, never changed, unverified. Errors: payment_not_found, address_invalid, parameter_invalid. */
 export async function leaveRefundAddress(
   ctx: Context,
   { paymentId, coin, address, email }: { paymentId: string; coin: Coin; address: string; email: string | null },
@@ -276,10 +276,17 @@ export async function leaveRefundAddress(
   const [row] = await ctx.db.sql<{ merchantId: string; mode: Mode }[]>`
     select merchant_id as "merchantId", mode from payments where id = ${paymentId}`;
   if (!row) throw new Problem('payment_not_found', { id: paymentId });
+  // In test mode any text stands for an address; what the page's own limits would not let through is refused, not cut.
+  if (!/^[^\u0000-\u001f\u007f]{1,120}$/u.test(address)) {
+    throw new Problem('address_invalid', { coin, reason: 'it is empty, too long or contains control characters' }, { param: 'address' });
+  }
+  if (email !== null && !/^[^\u0000-\u001f\u007f]{1,200}$/u.test(email)) {
+    throw new Problem('parameter_invalid', { reason: 'it is too long or contains control characters' }, { param: 'email' });
+  }
   if (row.mode === 'live') decodeAddress(address, { coin, network: ctx.settings.networks[coin] });
   await ctx.db.sql`
     insert into refund_addresses (payment_id, merchant_id, coin, address, email)
-    values (${paymentId}, ${row.merchantId}, ${coin}, ${address.slice(0, 200)}, ${email}) on conflict (payment_id) do nothing`;
+    values (${paymentId}, ${row.merchantId}, ${coin}, ${address}, ${email}) on conflict (payment_id) do nothing`;
 }
 
 /**
