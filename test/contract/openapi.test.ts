@@ -127,7 +127,11 @@ async function stage(operationId: string): Promise<{ payment: string; event: str
     );
   }
   const detail = (await app.test.get(`/api/payment/${payment}`)).json;
-  const events = await app.test.get(`/v1/events?payment_id=${payment}`);
+  // An event stands in the list once no older transaction is open.
+  const events = await eventually(
+    () => app.test.get(`/v1/events?payment_id=${payment}`),
+    ({ json }) => json.data.length > 0,
+  );
   return { payment, event: events.json.data[0].id, txid: detail.transfers[0]?.transaction_hash ?? '' };
 }
 
