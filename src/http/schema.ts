@@ -103,6 +103,12 @@ const Cursor = (examples: string[]) =>
 export const ListQuery = Type.Object({
   limit: Limit,
   starting_after: Cursor(['pay_4fTq0ZcJb8sWn2LxR7vKd1Ye']),
+  ending_before: Type.Optional(
+    Type.String({
+      description: 'The id of the first row of the page behind; the page ends before it. Not together with starting_after.',
+      examples: ['pay_4fTq0ZcJb8sWn2LxR7vKd1Ye'],
+    }),
+  ),
   status: Type.Optional(Status),
   currency: Type.Optional(Coin),
 });
@@ -283,6 +289,7 @@ export const TransactionReply = Type.Object({
   fee: Nullable(Decimal('0.00001000')),
   inputs: Type.Array(Party),
   outputs: Type.Array(Party),
+  simulated: Type.Optional(Type.Boolean({ description: 'Of test mode.' })),
 });
 export const EventReply = Type.Object({
   id: Type.String({ examples: ['evt_8sWn2LxR7vKd1Ye4fTq0ZcJb'] }),
