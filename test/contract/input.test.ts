@@ -383,7 +383,7 @@ test('bodies that are not one JSON object', async () => {
     'nested 10,000 deep': `{"description":${'['.repeat(10_000)}${']'.repeat(10_000)}}`,
     'objects 10,000 deep': `${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`,
     'never closed': '['.repeat(60_000),
-    __proto__: good.replace('{', '{"__proto__":{"amount_usd":1},'),
+    'a __proto__ key': good.replace('{', '{"__proto__":{"amount_usd":1},'),
     '__proto__ escaped': good.replace('{', '{"\\u005f_proto__":{"amount_usd":1},'),
     '__proto__ in metadata': good.replace('{', '{"metadata":{"__proto__":"x"},'),
     'a byte order mark': `\ufeff${good}`,
@@ -421,6 +421,21 @@ test('bodies that are not one JSON object', async () => {
     refused(reply, 400, null, what);
   }
   assert.equal(({} as any).amount_usd, undefined);
+  for (const to of [...ENDPOINTS.map((endpoint) => endpoint.path()), `/v1/payments/${payment}/cancel`]) {
+    for (const what of [
+      'duplicate keys',
+      'nested 10,000 deep',
+      'a __proto__ key',
+      'a byte order mark',
+      'trailing garbage',
+      'an array',
+      'null',
+    ])
+      refused(await shop.post(to, bad[what]), 400, null, `${to} ${what}`);
+    refused(await send(to, Buffer.from([0x7b, 0x22, 0x80, 0x22, 0x3a, 0x31, 0x7d]), 'application/json'), 400, null, `${to} not UTF-8`);
+    refused(await send(to, good, 'text/plain'), 415, null, `${to} text/plain`);
+    refused(await shop.post(to, { description: 'x'.repeat(65_536) }), 413, null, `${to} over 64 kB`);
+  }
 });
 
 test('keys named like members of every object are plain data', async () => {

@@ -4,10 +4,14 @@ import { createHmac } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
+import { HDKey } from '@scure/bip32';
 import { createKey, revokeKey } from '../../src/merchants/keys.ts';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
+import { setWallet } from '../../src/merchants/wallets.ts';
+import { createPrices } from '../../src/prices/prices.ts';
 import { createEndpoint } from '../../src/webhooks/endpoints.ts';
 import { type Client, client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
+import { base58check } from '../kit/base58.ts';
 import { startLitecoind, type TestNode } from '../kit/nodes.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
 import { FIELDS, FORMS, type Form, ROWS, type RowOf, type Section } from './rows.ts';
@@ -146,6 +150,9 @@ const finished = async (scenario: string, currency: string, status: string, body
     5_000,
   );
 };
+/** An account key of a merchant's wallet, in the spelling of test networks. */
+const accountKey = (seed: number): string =>
+  base58check.respell(HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)).derive("m/84'/1'/0'").publicExtendedKey, 0x043587cf);
 const without = (body: object, field: string): object => Object.fromEntries(Object.entries(body).filter(([name]) => name !== field));
 const eventsOf = (id: string) => receiver.received.filter((r) => r.event.data.id === id);
 const received = (id: string, type: string) =>
@@ -154,6 +161,37 @@ const received = (id: string, type: string) =>
     (r) => r !== null,
     5_000,
   ).then((r) => r!);
+
+/** Runs `ask` while prices come from two exchanges that tell these, instead of being fixed. */
+async function withExchanges<T>(told: Record<string, { last: string; open: string }>, ask: () => Promise<T>): Promise<T> {
+  const exchanges = createServer((request, reply) => {
+    const [, coin] = /^\/products\/(\w+)-USD\/stats$/.exec(request.url!) ?? [];
+    const stats = Object.entries(told).map(([name, { last, open }]) => {
+      const change = (Number(last) / Number(open) - 1).toFixed(6);
+      return `["${name === 'DOGE' ? 'tDOGE:USD' : `t${name}USD`}",1,1,1,1,0,${change},${last},1,1,1]`;
+    });
+    if (coin === undefined) reply.end(`[${stats}]`);
+    else reply.writeHead(coin in told ? 200 : 404).end(JSON.stringify(told[coin] ?? {}));
+  });
+  await new Promise<void>((resolve) => exchanges.listen(0, '127.0.0.1', resolve));
+  const { ctx } = app.app;
+  const fixed = ctx.prices;
+  const host = `http://127.0.0.1:${(exchanges.address() as AddressInfo).port}`;
+  const fed = createPrices({ ...ctx, sources: 'coinbase,bitfinex', hosts: { coinbase: host, bitfinex: host } });
+  try {
+    ctx.prices = fed;
+    await fed.start();
+    await eventually(
+      async () => fed.look('BTC'),
+      (price) => price !== null,
+    );
+    return await ask();
+  } finally {
+    ctx.prices = fixed;
+    await fed.stop();
+    await new Promise((resolve) => exchanges.close(resolve));
+  }
+}
 
 test('simple creation', async () => {
   const section = 'POST /api/payment/create/simple';
@@ -397,6 +435,15 @@ test('look-ups of prices, balances and fees', async () => {
   proves('Price entry, rules', 'change_24h may be negative and is percent', 'a fixed price changes by 0', () =>
     assert.equal(prices.prices.BTC.change_24h, 0),
   );
+  const moved = await withExchanges(
+    { BTC: { last: '97000.5', open: '100000' }, LTC: { last: '99.97', open: '100.00' }, DOGE: { last: '0.25', open: '0.2' } },
+    () => app.live.get('/api/crypto/prices?currencies=BTC,LTC,DOGE'),
+  );
+  proves('Price entry, rules', 'change_24h may be negative and is percent', 'down 3 %, down 0.03 %, up 25 %', () => {
+    const { BTC, LTC, DOGE } = found(moved).prices;
+    assert.deepEqual([BTC.change_24h, LTC.change_24h, DOGE.change_24h], [-2.99, -0.03, 25]);
+    assert.deepEqual([BTC.usd, LTC.usd, DOGE.usd], [97_000.5, 99.97, 0.25]);
+  });
   proves('GET /api/crypto/prices', 'currencies is a comma-separated list', 'two of five', () =>
     assert.equal(Object.keys(prices.prices).length, 2),
   );
@@ -488,6 +535,38 @@ test('look-up of a transaction on a real chain', async () => {
   );
 });
 
+test('look-up of the transaction of a test payment', async () => {
+  const section = 'GET /api/crypto/transaction/{txid}';
+  for (const coin of ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE']) {
+    const done = await finished('success', coin, 'completed');
+    const reply = await shop.get(`/api/crypto/transaction/${done.transaction_hash}?currency=${coin}`);
+    provesFields('On-chain transaction', found(reply));
+    for (const input of reply.json.inputs) provesFields('On-chain transaction input', input);
+    for (const output of reply.json.outputs) provesFields('On-chain transaction output', output);
+    proves(section, 'txid names the transaction', `${coin} in test mode: as the payment shows it`, () => {
+      const { txid, status, confirmations, amount, block_hash, outputs } = reply.json;
+      assert.deepEqual(
+        [txid, status, confirmations, amount, block_hash],
+        [done.transaction_hash, 'confirmed', done.confirmations, done.amount_received, done.transfers[0].block_hash],
+      );
+      assert.deepEqual(outputs, [{ address: done.payment_address, amount: done.amount_received }]);
+      assert.equal(txid.startsWith('0x'), coin === 'ETH');
+    });
+  }
+  const { id } = made(await shop.post('/api/payment/create/simple', simple));
+  found(await shop.post(`/v1/test/payments/${id}/simulate`, { scenario: 'slow', currency: 'LTC' }));
+  const waiting = await eventually(
+    () => detail(id),
+    (d) => d.transaction_hash !== null,
+  );
+  const pending = found(await shop.get(`/api/crypto/transaction/${waiting.transaction_hash}?currency=LTC`));
+  proves('On-chain transaction', 'status', 'pending before the block', () =>
+    assert.deepEqual([pending.status, pending.confirmations, pending.block_hash, pending.timestamp], ['pending', 0, null, null]),
+  );
+  const otherCoin = await shop.get(`/api/crypto/transaction/${waiting.transaction_hash}?currency=BTC`);
+  proves(section, 'txid names the transaction', 'not on another chain', () => refused(otherCoin, 404, 'not_found', 'txid'));
+});
+
 test('POST /v1/transactions/create', async () => {
   const section = 'POST /v1/transactions/create';
   const body = { crypto: 'LTC', amount: 10, currency_fiat: 'USD' };
@@ -509,17 +588,31 @@ test('POST /v1/transactions/create', async () => {
     assert.equal(created.currency_fiat, 'USD');
     refused(badFiat, 400, 'invalid_request', 'currency_fiat');
   });
-  const live = await app.live.post('/v1/transactions/create', body);
+  const bare = await app.live.post('/v1/transactions/create', body);
+  await setWallet(app.app.ctx, { merchantId: app.merchant.merchantId, coin: 'LTC', accountKey: accountKey(7), script: 'p2wpkh' });
+  // The merchant is known as of at most a second ago.
+  const live = await eventually(
+    () => app.live.post('/v1/transactions/create', body),
+    (reply) => reply.status === 201,
+    3_000,
+  );
+  const legacy = await Promise.all([app.live, shop].map((own) => own.post('/payments', { amount: '0.5', currency: 'LTC' })));
   const simpleLive = made(await app.live.post('/api/payment/create/simple', simple));
   const simpleTest = made(await shop.post('/api/payment/create/simple', simple));
-  proves(section, 'test and live responses have one format', 'the same fields; without a live wallet the same error body', () => {
-    assert.deepEqual(Object.keys(simpleLive), Object.keys(simpleTest));
-    refused(live, 400, 'invalid_request', 'crypto');
-    assert.equal(live.json.error.code, 'coin_not_configured');
+  proves(section, 'test and live responses have one format', 'the same fields; a coin without a wallet is refused', () => {
+    refused(bare, 400, 'invalid_request', 'crypto');
+    assert.equal(bare.json.error.code, 'coin_not_configured');
+    assert.deepEqual(Object.keys(made(live)), Object.keys(created));
+    assert.deepEqual([live.json.mode, live.json.amount, live.json.currency], ['live', '0.10000000', 'LTC']);
+    assert.match(live.json.payment_address, /^rltc1q/);
   });
-  proves('Authentication', '7 same request and response format as live', 'the same fields in both modes', () =>
-    assert.deepEqual(Object.keys(simpleLive), Object.keys(simpleTest)),
-  );
+  const details = await Promise.all([app.live.get(`/api/payment/${live.json.id}`).then(found), detail(created.transaction_id)]);
+  proves('Authentication', '7 same request and response format as live', 'the same fields in both modes', () => {
+    assert.deepEqual(Object.keys(simpleLive), Object.keys(simpleTest));
+    assert.deepEqual(Object.keys(made(legacy[0]!)), Object.keys(made(legacy[1]!)));
+    assert.deepEqual(Object.keys(details[0]), Object.keys(details[1]));
+  });
+  provesFields('Legacy payment creation result', legacy[0]!.json);
   await app.anonymous.get(new URL(created.payment_url).pathname + new URL(created.payment_url).search);
   const paid = await eventually(
     () => detail(created.transaction_id),

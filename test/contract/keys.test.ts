@@ -148,6 +148,16 @@ test('a merchant and a mode see nothing of another', async () => {
     return { id: id as string, event: event.id as string };
   };
   const ours = { test: await make(app.test), live: await make(app.live) };
+  const paid = made(await app.test.post(CREATE, { ...simple, payment_address: 'test_btc_success' })).id;
+  assert.equal((await app.test.post(`/v1/test/payments/${paid}/simulate`, { scenario: 'success' })).status, 200);
+  const { transaction_hash } = await eventually(
+    async () => (await app.test.get(`/api/payment/${paid}`)).json,
+    (detail) => detail.transaction_hash !== null,
+  );
+  const lookUp = `/api/crypto/transaction/${transaction_hash}?currency=BTC`;
+  assert.equal((await app.test.get(lookUp)).status, 200);
+  assert.equal((await app.as(other.keys.testSecret).get(lookUp)).status, 404);
+  assert.equal((await app.live.get(lookUp)).status, 501, 'a live key asks the live chain alone');
   const strangers: [key: string, mode: 'test' | 'live'][] = [
     [other.keys.testSecret, 'test'],
     [other.keys.liveSecret, 'live'],
