@@ -3,8 +3,10 @@ import { randomBytes, randomFillSync } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
-import type { ChainSource } from './chains/chain.ts';
+import { createBlockbookSource } from './chains/blockbook.ts';
+import type { Chain } from './chains/chain.ts';
 import { createCoreSource } from './chains/core-rpc.ts';
+import { joinSources, type NamedSource, nameOfSource } from './chains/sources.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';
 import { COINS, type Coin } from './core/coin.ts';
@@ -64,17 +66,28 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
     closers.push(() => clock.stop());
     const outgoing = createOutgoing({ allow: [...config.webhookAllow], log });
     closers.push(() => outgoing.close());
-    const chains = new Map<Coin, ChainSource>();
+    const chains = new Map<Coin, Chain>();
     for (const coin of COINS) {
-      const url = config.nodeUrls[coin];
-      if (url === undefined) continue;
-      if (coin === 'ETH') {
-        log.warn({ coin }, 'this version does not follow Ethereum nodes yet; live ETH payments are not offered');
-        continue;
+      const network = config.networks[coin];
+      const sources: NamedSource[] = [];
+      for (const url of config.nodeUrls[coin]) {
+        if (coin === 'ETH') {
+          log.warn({ coin }, 'this version does not follow Ethereum nodes yet; live ETH payments are not offered');
+          continue;
+        }
+        const source = createCoreSource({ coin, network, url, outgoing, log, clock });
+        sources.push({ name: nameOfSource(url), source, follows: true });
       }
-      const source = createCoreSource({ coin, network: config.networks[coin], url, outgoing, log, clock });
-      chains.set(coin, source);
-      closers.push(() => source.close());
+      // Payments are read from Blockbook only where no node is set; never ETH, whose internal transfers it shows reverted ones among.
+      const follows = sources.length === 0 && coin !== 'ETH';
+      for (const url of config.blockbookUrls[coin]) {
+        const source = createBlockbookSource({ coin, network, url, outgoing, log, clock });
+        sources.push({ name: nameOfSource(url), source, follows });
+      }
+      if (sources.length === 0) continue;
+      const chain = joinSources({ coin, network, sources, log, clock });
+      chains.set(coin, chain);
+      closers.push(() => chain.close());
     }
     const prices = createPrices({ db, outgoing, clock, log, sources: config.priceSources });
     const ctx: Context = {
@@ -143,8 +156,9 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
       closers.push(() => deliveries.stop());
     }
     if (roles.includes('watcher')) {
-      for (const source of ctx.chains.values()) {
-        const follower = startFollower(ctx, source);
+      for (const chain of ctx.chains.values()) {
+        if (!chain.follows) continue;
+        const follower = startFollower(ctx, chain);
         closers.push(() => follower.stop());
       }
     }

@@ -57,9 +57,10 @@ export const CONFIG: readonly ConfigKey[] = [
   },
   {
     name: '<COIN>_NODE_URL',
-    type: 'url',
+    type: 'urls',
     default: '',
-    description: 'JSON-RPC of an own node: http://user:pass@host:port. ETH is not followed by this version.',
+    description:
+      'JSON-RPC of an own node: http://user:pass@host:port. Several, separated by commas: the next takes over when one is down, and they must agree on the tip before anything completes. ETH is not followed by this version.',
   },
   { name: 'ETH_CHAIN_ID', type: 'integer', default: '1', description: 'Chain id of the Ethereum node.' },
   {
@@ -70,9 +71,10 @@ export const CONFIG: readonly ConfigKey[] = [
   },
   {
     name: '<COIN>_BLOCKBOOK_URL',
-    type: 'url',
+    type: 'urls',
     default: '',
-    description: 'Blockbook server for look-ups of any address. Reserved: this version has no such look-ups.',
+    description:
+      'Blockbook server: look-ups of any address, a second opinion on the tip, and detection of payments when no node is set (not of ETH). Several are separated by commas.',
   },
   {
     name: '<COIN>_CONFIRMATIONS',
@@ -119,7 +121,9 @@ export type Config = {
   redisUrl: string | null;
   metricsToken: string | null;
   logLevel: string;
-  nodeUrls: Readonly<Partial<Record<Coin, string>>>;
+  /** In order of preference; empty when none is set. */
+  nodeUrls: Readonly<Record<Coin, readonly string[]>>;
+  blockbookUrls: Readonly<Record<Coin, readonly string[]>>;
   networks: Readonly<Record<Coin, Network>>;
   ethChainId: number;
   confirmations: Readonly<Partial<Record<Coin, readonly ConfirmationTier[]>>>;
@@ -156,23 +160,28 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     if (!URL.canParse(value) || !/^https?:$/.test(new URL(value).protocol)) throw new ConfigError(name, 'must be an http or https URL');
     return value.replace(/\/+$/, '');
   };
+  /** A comma separates two only where a new URL begins: passwords may contain one. */
+  const urls = (name: string, form: string): string[] => {
+    const list = (text(name) ?? '').split(/,\s*(?=[a-z]+:\/\/)/).filter(Boolean);
+    const wrong = list.find((one) => !URL.canParse(one) || !/^(https?|wss?):$/.test(new URL(one).protocol));
+    if (wrong !== undefined) throw new ConfigError(name, `must look like ${form}`);
+    return list.map((one) => one.replace(/\/+$/, ''));
+  };
   const port = integer('PORT', 3000, 0, 65_535);
   const publicUrl = url('PUBLIC_URL', `http://localhost:${port}`);
   const certFile = text('TLS_CERT');
   const keyFile = text('TLS_KEY');
   if ((certFile === null) !== (keyFile === null)) throw new ConfigError('TLS_CERT', 'and TLS_KEY go together');
   const networks = {} as Record<Coin, Network>;
-  const nodeUrls: Partial<Record<Coin, string>> = {};
+  const nodeUrls = {} as Record<Coin, readonly string[]>;
+  const blockbookUrls = {} as Record<Coin, readonly string[]>;
   const confirmations: Partial<Record<Coin, readonly ConfirmationTier[]>> = {};
   for (const coin of COINS) {
     const network = text(`${coin}_NETWORK`) ?? 'mainnet';
     if (!NETWORKS.some((known) => known === network)) throw new ConfigError(`${coin}_NETWORK`, 'must be mainnet, testnet or regtest');
     networks[coin] = network as Network;
-    const node = text(`${coin}_NODE_URL`);
-    if (node !== null) {
-      if (!URL.canParse(node)) throw new ConfigError(`${coin}_NODE_URL`, 'must look like http://user:pass@host:port');
-      nodeUrls[coin] = node;
-    }
+    nodeUrls[coin] = urls(`${coin}_NODE_URL`, 'http://user:pass@host:port');
+    blockbookUrls[coin] = urls(`${coin}_BLOCKBOOK_URL`, 'https://host:port');
     const tiers = text(`${coin}_CONFIRMATIONS`);
     if (tiers !== null) {
       try {
@@ -196,6 +205,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     metricsToken: text('METRICS_TOKEN'),
     logLevel: text('LOG_LEVEL') ?? 'info',
     nodeUrls,
+    blockbookUrls,
     networks,
     ethChainId: integer('ETH_CHAIN_ID', 1, 1, 2_147_483_647),
     confirmations,

@@ -1,5 +1,5 @@
 /** All that a use case may touch. Built once in app.ts, handed to every function first. */
-import type { ChainSource } from './chains/chain.ts';
+import type { Chain } from './chains/chain.ts';
 import type { Clock } from './core/clock.ts';
 import type { Coin, ConfirmationTier, Network } from './core/coin.ts';
 import type { Plan, PlanLimits } from './core/plan.ts';
@@ -11,7 +11,7 @@ import type { Prices } from './prices/prices.ts';
 export type Context = {
   db: Db;
   /** Live chains by coin; empty when none is configured. */
-  chains: ReadonlyMap<Coin, ChainSource>;
+  chains: ReadonlyMap<Coin, Chain>;
   prices: Prices;
   clock: Clock;
   log: Log;

@@ -323,6 +323,25 @@ export function createCoreSource({
         })
         .toReversed();
     },
+    readUnspent: async ({ outputs }) => {
+      const ask = async (withMempool: boolean): Promise<bigint> => {
+        let total = 0n;
+        for (let i = 0; i < outputs.length; i += BATCH) {
+          const part = outputs.slice(i, i + BATCH);
+          const replies = await post(
+            part.map(({ ref }): Call => ['gettxout', ref.split(':')[0], Number(ref.split(':').at(-1)), withMempool]),
+          );
+          for (const [j, reply] of replies.entries()) {
+            if (reply.error) throw failure(reply.error, 'gettxout');
+            // Null: spent. With the mempool, an output that a waiting transaction spends counts as spent.
+            if (reply.result !== null) total += part[j]!.units;
+          }
+        }
+        return total;
+      };
+      const units = await ask(false);
+      return { units, leavingUnits: units - (await ask(true)) };
+    },
     close: () => {},
   };
 

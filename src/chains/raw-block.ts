@@ -121,7 +121,8 @@ export function parseBlock(bytes: Buffer, family: Family): RawBlock {
   const transactions: RawTransaction[] = [];
   for (let i = 0; i < count; i++) transactions.push(readTransaction(cursor, family, i));
   const merkleRoot = shown(bytes.subarray(36, 68));
-  if (merkleRootOf(transactions) !== merkleRoot) throw new RangeError('the transactions do not have the merkle root of the header');
+  if (merkleRootOf(transactions.map((t) => t.txid)) !== merkleRoot)
+    throw new RangeError('the transactions do not have the merkle root of the header');
   return {
     hash: shown(sha256d(bytes.subarray(0, 80))),
     parent: shown(bytes.subarray(4, 36)),
@@ -131,8 +132,9 @@ export function parseBlock(bytes: Buffer, family: Family): RawBlock {
   };
 }
 
-function merkleRootOf(transactions: readonly RawTransaction[]): string {
-  let level = transactions.map((t) => Buffer.from(t.txid, 'hex').reverse());
+/** The root over transaction ids in the order of their block. */
+export function merkleRootOf(txids: readonly string[]): string {
+  let level = txids.map((txid) => Buffer.from(txid, 'hex').reverse());
   while (level.length > 1) {
     const next: Buffer[] = [];
     for (let i = 0; i < level.length; i += 2)

@@ -29,6 +29,12 @@ export type CoinSpec = {
   slackSeconds: number;
   /** Deepest reorganisation that is followed without an operator. */
   maxReorg: number;
+  /** A reorganisation of this many blocks or more holds completion: half of what payments of some size wait for. */
+  deepReorg: number;
+  /** Sources may differ by this many blocks at the tip and still agree. */
+  agreeWithin: number;
+  /** Oldest version of the node, as it numbers itself, without known holes that move money; null: nodes number themselves differently. */
+  safeVersion: number | null;
   /** Transfers under this many base units count as nothing. */
   dustUnits: bigint;
   /** Coinbase outputs are spendable, and count, from this many confirmations. */
@@ -58,6 +64,9 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 144,
+    deepReorg: 3,
+    agreeWithin: 2,
+    safeVersion: 250_000,
     dustUnits: 546n,
     coinbaseMaturity: 100,
     typicalSize: 141,
@@ -75,6 +84,9 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     pollSeconds: 4,
     slackSeconds: 24,
     maxReorg: 128,
+    deepReorg: 6,
+    agreeWithin: 10,
+    safeVersion: null,
     dustUnits: 1n,
     coinbaseMaturity: 0,
     typicalSize: 21_000,
@@ -92,6 +104,9 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 500,
+    deepReorg: 6,
+    agreeWithin: 2,
+    safeVersion: 210_505,
     dustUnits: 5_460n,
     coinbaseMaturity: 100,
     typicalSize: 141,
@@ -109,6 +124,9 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 144,
+    deepReorg: 3,
+    agreeWithin: 2,
+    safeVersion: 220_000,
     dustUnits: 5_460n,
     coinbaseMaturity: 100,
     typicalSize: 226,
@@ -126,6 +144,9 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 1440,
+    deepReorg: 10,
+    agreeWithin: 5,
+    safeVersion: 1_140_900,
     dustUnits: 1_000_000n,
     coinbaseMaturity: 240,
     typicalSize: 226,

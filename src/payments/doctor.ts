@@ -2,7 +2,7 @@
 
 import type { Context } from '../context.ts';
 import { deriveAddress, type Script } from '../core/address.ts';
-import { COINS, type Coin } from '../core/coin.ts';
+import { COIN, COINS, type Coin } from '../core/coin.ts';
 
 export type Finding = { check: string; ok: boolean; detail: string };
 
@@ -16,30 +16,33 @@ export async function diagnose(ctx: Context): Promise<{ ok: boolean; findings: F
   const wallets = await ctx.db.sql<{ coin: Coin; count: bigint }[]>`select coin, count(*) from wallets where active group by coin`;
   for (const coin of COINS) {
     const wanted = wallets.some((row) => row.coin === coin);
-    const source = ctx.chains.get(coin);
-    if (!source) {
-      if (wanted) note(`${coin} node`, false, `a wallet is set but no node: set ${coin}_NODE_URL`);
-      continue;
-    }
-    try {
-      const health = await source.health();
+    const chain = ctx.chains.get(coin);
+    if (wanted && !chain?.follows)
+      note(`${coin} node`, false, `a wallet is set but no node${chain ? ', only a source of look-ups' : ''}: set ${coin}_NODE_URL`);
+    if (!chain) continue;
+    const survey = await chain.survey();
+    for (const { name, reason, health } of survey) {
+      const check = survey.length === 1 ? `${coin} node` : `${coin} source ${name}`;
+      const { safeVersion } = COIN[coin];
       const problems = [
-        health.network !== source.network && `it is on ${health.network}, ${coin}_NETWORK says ${source.network}`,
-        health.syncing && `it is still syncing (${health.tip.height} of ${health.headers})`,
-        health.peers === 0 && source.network === 'mainnet' && 'it has no peers',
+        reason,
+        health?.peers === 0 && chain.network === 'mainnet' && 'it has no peers',
+        health &&
+          safeVersion !== null &&
+          health.version > 0 &&
+          health.version < safeVersion &&
+          `${health.software} is older than ${safeVersion}, the oldest version known to be safe`,
       ].filter((problem) => typeof problem === 'string');
       note(
-        `${coin} node`,
+        check,
         problems.length === 0,
         problems.join('; ') ||
-          `${health.software} at height ${health.tip.height}${health.pruned ? ', pruned' : ''}${health.txindex === false ? ', no txindex: look-ups of foreign transactions are not possible' : ''}`,
+          `${health!.software} at height ${health!.tip.height}${health!.pruned ? ', pruned' : ''}${health!.txindex === false ? ', no txindex: look-ups of foreign transactions are not possible' : ''}`,
       );
-    } catch (error) {
-      note(`${coin} node`, false, error instanceof Error ? error.message : String(error));
     }
     const price = ctx.prices.quotable(coin);
     note(`${coin} price`, 'price' in price, 'price' in price ? `${price.price.sources.join(', ')}` : price.reason);
-    if (!wanted) note(`${coin} wallet`, false, 'a node is configured but no merchant has a wallet: florin wallet set');
+    if (!wanted && chain.follows) note(`${coin} wallet`, false, 'a node is configured but no merchant has a wallet: florin wallet set');
   }
   if (wallets.length === 0 && ctx.chains.size === 0) note('live mode', true, 'no wallet and no node yet: test mode only');
   await ctx.prices.stop();

@@ -289,14 +289,17 @@ async function readTips(sql: Sql | Tx, coins: Coin[], transfers: StoredTransfer[
       chainlockHeight: bigint | null;
       scannedThrough: Date;
       holdReason: string | null;
+      guardReasons: string[] | null;
+      agreedHeight: bigint | null;
       blocks: { height: number; usdCents: string }[] | null;
     }[]
   >`
     select t.coin, t.height, t.hash, t.safe_height as "safeHeight", t.finalized_height as "finalizedHeight",
       t.chainlock_height as "chainlockHeight", t.scanned_through as "scannedThrough", t.hold_reason as "holdReason",
+      g.reasons as "guardReasons", g.agreed_height as "agreedHeight",
       (select json_agg(json_build_object('height', b.height, 'usdCents', b.usd_cents::text)) from blocks b
         where b.coin = t.coin and b.height = any(${heights}::bigint[])) as blocks
-    from tips t where t.coin = any(${coins}::text[])`;
+    from tips t left join chain_guard g on g.coin = t.coin and g.binding where t.coin = any(${coins}::text[])`;
   const number = (value: bigint | null) => (value === null ? null : Number(value));
   return Object.fromEntries(
     rows.map((row): [Coin, Tip] => [
@@ -308,7 +311,13 @@ async function readTips(sql: Sql | Tx, coins: Coin[], transfers: StoredTransfer[
         finalizedHeight: number(row.finalizedHeight),
         chainlockHeight: number(row.chainlockHeight),
         scannedThrough: row.scannedThrough,
-        holdReason: row.holdReason,
+        holdReason:
+          row.holdReason ??
+          row.guardReasons?.[0] ??
+          // Blocks read since the sources were compared are not agreed on yet.
+          (row.agreedHeight !== null && row.height > row.agreedHeight
+            ? `the sources of this chain have not agreed on block ${row.height} yet`
+            : null),
         blockUsdCents: new Map((row.blocks ?? []).map((b) => [b.height, BigInt(b.usdCents)])),
       },
     ]),

@@ -1,11 +1,12 @@
 /** Follows one chain: pulls blocks by hash from a stored cursor, walks back over reorganisations, watches the mempool, misses nothing. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type BlockRef, ChainError, type ChainSource, type Conflict, type Matcher, type Sighting } from '../chains/chain.ts';
+import { type BlockRef, type Chain, ChainError, type ChainSource, type Conflict, type Matcher, type Sighting } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { earliest } from '../core/clock.ts';
+import { DAY_MS, earliest } from '../core/clock.ts';
 import { COIN, type Coin } from '../core/coin.ts';
 import { e8ToCents, worthUsdE8 } from '../core/money.ts';
 import type { Tx } from '../db/db.ts';
+import { createGuard, noteReorg } from './guard.ts';
 import { lockAndSettle } from './settle-payments.ts';
 
 /** Locks of the followers: one process at a time reads a coin; the cursor alone keeps it correct. */
@@ -13,6 +14,8 @@ const FOLLOW_LOCK = 7_233_200;
 const MAX_PAUSE_MS = 30_000;
 /** Polls of the mempool before a missing transfer is noted as absent. */
 const ABSENT_AFTER_POLLS = 2;
+/** How long an address counts as given out lately: windows and late payments end well before. */
+const RECENT_MS = 7 * DAY_MS;
 /** A regtest node mines when told to and is asked often. */
 const REGTEST_POLL_MS = 400;
 
@@ -36,7 +39,7 @@ class CursorMoved extends Error {}
 /** Starts following; `stop` waits for the step under way. Failures are logged and tried again with growing pauses. */
 export function startFollower(
   ctx: Context,
-  source: ChainSource,
+  source: Chain,
   { pollMs = source.network === 'regtest' ? REGTEST_POLL_MS : COIN[source.coin].pollSeconds * 1000 }: { pollMs?: number } = {},
 ): { stop(): Promise<void> } {
   const stopping = new AbortController();
@@ -46,11 +49,14 @@ export function startFollower(
       let leading = false;
       let failures = 0;
       const follower = createFollower(ctx, source);
+      const guard = createGuard(ctx, source);
       while (!stopping.signal.aborted) {
         try {
           leading ||= (
             await session<{ taken: boolean }[]>`select pg_try_advisory_lock(${FOLLOW_LOCK}::int, hashtext(${source.coin})) as taken`
           )[0]!.taken;
+          // Judged first: what is read then completes only as far as the sources agree.
+          if (leading) await guard.check();
           if (leading) await follower.step(stopping.signal);
           failures = 0;
         } catch (error) {
@@ -110,7 +116,16 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     for (const row of waiting) for (const outpoint of row.spends) byOutpoint.set(outpoint, [...(byOutpoint.get(outpoint) ?? []), row]);
     return {
       byOutpoint,
-      matcher: { has: (key) => watched.has(key), watchesSpends: byOutpoint.size > 0, spends: (outpoint) => byOutpoint.has(outpoint) },
+      matcher: {
+        has: (key) => watched.has(key),
+        watchesSpends: byOutpoint.size > 0,
+        spends: (outpoint) => byOutpoint.has(outpoint),
+        recent: () => {
+          const since = ctx.clock.now().getTime() - RECENT_MS;
+          return [...watched].flatMap(([key, { createdAt }]) => (createdAt.getTime() > since ? [key] : []));
+        },
+        waiting: [...new Set(waiting.map((row) => row.txid))],
+      },
     };
   };
   const conflictsOf = (conflicts: readonly Conflict[], byOutpoint: Spenders) =>
@@ -141,6 +156,13 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
       await insertBlock(tx, coin, tip, 0n);
     });
     return { height: tip.height, hash: tip.hash };
+  };
+
+  /** A source that only lacks the newest blocks (just started, or taking over from another) takes nothing back: it is waited for. */
+  const refuseBehind = async (cursor: Cursor, tip: BlockRef): Promise<void> => {
+    if (tip.height >= cursor.height) return;
+    const [known] = await ctx.db.sql`select 1 from blocks where coin = ${coin} and height = ${tip.height} and hash = ${tip.hash}`;
+    if (known) throw new ChainError('outage', `the ${coin} source is ${cursor.height - tip.height} blocks behind what was read before`);
   };
 
   /** Steps back to the last block that is still on the chain. */
@@ -176,6 +198,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
           where coin = ${coin} and block_height > ${fork.height}`;
           await tx`update transfers set conflict_height = null where coin = ${coin} and conflict_height > ${fork.height}`;
           await tx`delete from blocks where coin = ${coin} and height > ${fork.height}`;
+          await noteReorg(tx, source, { depth: cursor.height - fork.height, height: cursor.height });
         },
       ),
     );
@@ -189,7 +212,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     await refresh();
     const waiting = await readWaiting();
     const { matcher, byOutpoint } = matcherOf(waiting);
-    const { sightings, conflicts } = fetched.scan(matcher);
+    const { sightings, conflicts } = await fetched.scan(matcher);
     const lost = conflictsOf(conflicts, byOutpoint);
     const ids = [...sightings.map((s) => watched.get(s.key)!.paymentId), ...lost.map((c) => c.paymentId)];
     await ctx.db.begin(async (tx) => {
@@ -313,13 +336,13 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
   };
 
   /** Looks at the mempool; true when it was complete, so that everything first seen before it is recorded. */
-  const lookAtMempool = async (): Promise<void> => {
+  const lookAtMempool = async (): Promise<boolean> => {
     const fetched = await source.fetchMempool();
     const seenAt = ctx.clock.now();
     await refresh();
     const waiting = await readWaiting();
     const { matcher, byOutpoint } = matcherOf(waiting);
-    const { sightings, conflicts, present } = fetched.scan(matcher);
+    const { sightings, conflicts, present, complete = true } = await fetched.scan(matcher);
     const lost = conflictsOf(conflicts, byOutpoint).filter((c) => present.has(c.txid));
     const knownConflicts = new Set(waiting.filter((row) => row.contested).map((row) => `${row.paymentId} ${row.ref}`));
     const fresh = lost.filter((c) => !knownConflicts.has(`${c.paymentId} ${c.ref}`));
@@ -357,6 +380,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
       );
     }
     fetched.done();
+    return complete;
   };
 
   return {
@@ -369,14 +393,15 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
         const tip = await source.tip();
         if (tip.hash === cursor.hash) {
           const health = await source.health();
-          await lookAtMempool();
+          const complete = await lookAtMempool();
           // The tip may have moved meanwhile: then the look is not complete and the loop goes on.
-          if (!health.syncing && (await source.tip()).hash === cursor.hash) {
+          if (complete && !health.syncing && (await source.tip()).hash === cursor.hash) {
             await ctx.db.sql`
               update tips set scanned_through = ${before!.now}, updated_at = clock_timestamp() where coin = ${coin} and hash = ${cursor.hash}`;
           }
           return;
         }
+        await refuseBehind(cursor, tip);
         cursor = await unwind(cursor);
         const next = await source.blockAt(cursor.height + 1);
         if (!next) return;

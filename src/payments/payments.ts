@@ -106,7 +106,7 @@ async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coi
   const [given] = await tx<{ address: string }[]>`
     select address from deposit_addresses where payment_id = ${record.facts.id} and coin = ${coin}`;
   if (given) return given.address;
-  if (!ctx.chains.has(coin)) {
+  if (!ctx.chains.get(coin)?.follows) {
     throw new Problem('chain_unavailable', { coin, reason: 'no node is configured' }, { param: 'currency', retryAfterSeconds: 300 });
   }
   const next = await nextAddress(ctx, tx, { merchantId: record.merchantId, coin });
