@@ -157,8 +157,10 @@ export function createBlockbookSource({
     if (typeof bestHeight !== 'number') throw incomplete('its height');
     const tipHash = text(fields(await get(`v2/block-index/${bestHeight}`)).blockHash);
     if (tipHash === '') throw incomplete('the hash of its tip');
-    about = { atMs, status, tipHash, height: bestHeight };
-    return about;
+    const read = { atMs, status, tipHash, height: bestHeight };
+    // That the node behind it is away is not remembered: it is back sooner.
+    if (fields(status.backend).error === undefined) about = read;
+    return read;
   };
   const header = (value: Fields): BlockRef => ({
     height: integer(value.height),
