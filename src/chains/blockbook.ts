@@ -90,14 +90,19 @@ export function createBlockbookSource({
   /** Servers before version 0.3.5 hand out no raw blocks. */
   let hasRawBlocks = true;
   const hinted = new Set<string>();
+  const listeners = new Set<() => void>();
   const socket = createHintSocket({
     url: `${base.replace(/^http/, 'ws')}/websocket`,
     clock,
     log,
     onBlock: () => {
       about = null;
+      for (const wake of listeners) wake();
     },
-    onTransaction: (txid) => hinted.add(txid),
+    onTransaction: (txid) => {
+      hinted.add(txid);
+      for (const wake of listeners) wake();
+    },
   });
 
   const get = async (path: string): Promise<unknown> => {
@@ -491,6 +496,10 @@ export function createBlockbookSource({
         });
       }
       return tiers;
+    },
+    onHint: (wake) => {
+      listeners.add(wake);
+      return () => listeners.delete(wake);
     },
     close: () => socket.close(),
   };

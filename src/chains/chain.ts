@@ -121,6 +121,8 @@ export interface ChainSource {
    * where it can be told without an index of addresses. ETH: the balance of the account.
    */
   readUnspent?(of: { address: string; outputs: readonly { ref: string; units: bigint }[] }): Promise<Unspent>;
+  /** Calls when something may be new, until the returned function is called. Hints may be lost: whoever listens asks anyway, later. */
+  onHint?(wake: () => void): () => void;
   close(): void;
 }
 
@@ -140,6 +142,7 @@ export type SourceState = {
 /** All sources of a coin as one: the next answers when one is down. */
 export interface Chain extends ChainSource {
   readUnspent: NonNullable<ChainSource['readUnspent']>;
+  onHint: NonNullable<ChainSource['onHint']>;
   /** Whether payments can be detected: false when the sources answer look-ups only. */
   readonly follows: boolean;
   /** Asks every source, and reads from the first that is well from now on. */

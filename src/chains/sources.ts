@@ -142,6 +142,12 @@ export function joinSources({
         if (source.readUnspent) return source.readUnspent(of);
         throw new ChainError('unsupported', `no source can tell what of these outputs is unspent; set ${coin}_NODE_URL`);
       }),
+    onHint: (wake) => {
+      const ends = followers.flatMap((one) => one.source.onHint?.(() => one === current && wake()) ?? []);
+      return () => {
+        for (const end of ends) end();
+      };
+    },
     close: () => {
       for (const { source } of sources) source.close();
     },

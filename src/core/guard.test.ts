@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { COIN, COINS, type Coin } from './coin.ts';
-import { calmBlocks, type GuardCode, isBinding, judgeChain, type Observed, type Vote } from './guard.ts';
+import { calmAt, type GuardCode, isBinding, judgeChain, type Observed, type Vote } from './guard.ts';
 
 const NOW = new Date('2026-05-01T12:00:00Z');
 /** Newest first, each `seconds` apart, the newest `age` seconds old. */
@@ -47,8 +47,8 @@ for (const coin of COINS) {
   test(`${coin}: a deep reorganisation holds until the chain has grown calm`, () => {
     const depth = COIN[coin].deepReorg;
     const reorg = { depth, height: 1000 };
-    assert.deepEqual(codes(coin, { reorg, height: 1000 + calmBlocks(coin, depth) - 1 }), ['deep_reorg']);
-    assert.deepEqual(codes(coin, { reorg, height: 1000 + calmBlocks(coin, depth) }), []);
+    assert.deepEqual(codes(coin, { reorg, height: calmAt(coin, reorg) - 1 }), ['deep_reorg']);
+    assert.deepEqual(codes(coin, { reorg, height: calmAt(coin, reorg) }), []);
   });
 }
 

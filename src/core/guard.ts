@@ -17,7 +17,7 @@ export type Observed = {
   blockTimes: readonly Date[];
   now: Date;
   /** The last deep reorganisation: how many blocks it took back, and from which height. */
-  reorg: { depth: number; height: number } | null;
+  reorg: Reorg | null;
 };
 
 export const GUARD_CODES = ['deep_reorg', 'disagreement', 'stalled', 'slow', 'old_version'] as const;
@@ -33,9 +33,12 @@ const SLOW_FACTOR = 4;
 /** Only real money is held: elsewhere blocks come when somebody makes them. */
 export const isBinding = (network: Network): boolean => network === 'mainnet';
 
-/** How many blocks must follow a deep reorganisation before the chain counts as calm. */
-export const calmBlocks = (coin: Coin, depth: number): number =>
-  Math.max(2 * depth, ...COIN[coin].confirmations.map((tier) => tier.confirmations));
+type Reorg = { depth: number; height: number };
+/** The height from which the chain counts as calm again: as many blocks on as the largest payment waits for, or twice the depth. */
+export const calmAt = (coin: Coin, { depth, height }: Reorg): number =>
+  height + Math.max(2 * depth, ...COIN[coin].confirmations.map((tier) => tier.confirmations));
+export const reorgText = (coin: Coin, reorg: Reorg): string =>
+  `a reorganisation of ${reorg.depth} blocks was seen; completion waits for block ${calmAt(coin, reorg)}`;
 
 const minutes = (ms: number): string => `${Math.round(ms / 60_000)} min`;
 
@@ -44,10 +47,7 @@ export function judgeChain({ coin, votes, height, blockTimes, now, reorg }: Obse
   const { blockSeconds, safeVersion, agreeWithin } = COIN[coin];
   const reasons: GuardReason[] = [];
   const add = (code: GuardCode, text: string) => reasons.push({ code, text });
-  if (reorg) {
-    const calmAt = reorg.height + calmBlocks(coin, reorg.depth);
-    if (height < calmAt) add('deep_reorg', `a reorganisation of ${reorg.depth} blocks was seen; completion waits for block ${calmAt}`);
-  }
+  if (reorg && height < calmAt(coin, reorg)) add('deep_reorg', reorgText(coin, reorg));
   // Readers are told what is wrong, not which machines the operator runs: those stand in the metrics and the log.
   if (votes.some((vote) => !vote.agrees)) add('disagreement', `the sources of this chain differ by more than ${agreeWithin} blocks`);
   const [newest] = blockTimes;

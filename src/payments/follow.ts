@@ -16,6 +16,8 @@ const MAX_PAUSE_MS = 30_000;
 const ABSENT_AFTER_POLLS = 2;
 /** How long an address counts as given out lately: windows and late payments end well before. */
 const RECENT_MS = 7 * DAY_MS;
+/** However many hints come, this much passes between two looks. */
+const HINT_PAUSE_MS = 250;
 /** A regtest node mines when told to and is asked often. */
 const REGTEST_POLL_MS = 400;
 
@@ -43,6 +45,7 @@ export function startFollower(
   { pollMs = source.network === 'regtest' ? REGTEST_POLL_MS : COIN[source.coin].pollSeconds * 1000 }: { pollMs?: number } = {},
 ): { stop(): Promise<void> } {
   const stopping = new AbortController();
+  let endHints = () => {};
   const run = async () => {
     const session = await ctx.db.sql.reserve();
     try {
@@ -50,6 +53,8 @@ export function startFollower(
       let failures = 0;
       const follower = createFollower(ctx, source);
       const guard = createGuard(ctx, source);
+      let hint = new AbortController();
+      endHints = source.onHint(() => hint.abort());
       while (!stopping.signal.aborted) {
         try {
           leading ||= (
@@ -70,9 +75,13 @@ export function startFollower(
             );
           }
         }
-        await sleep(Math.min(pollMs * 2 ** Math.min(failures, 8), Math.max(MAX_PAUSE_MS, pollMs)), undefined, {
-          signal: stopping.signal,
-        }).catch(() => {});
+        const pauseMs = Math.min(pollMs * 2 ** Math.min(failures, 8), Math.max(MAX_PAUSE_MS, pollMs));
+        // A hint ends the pause, unless the source just failed.
+        const ends = failures === 0 ? [stopping.signal, hint.signal] : [stopping.signal];
+        await sleep(pauseMs, undefined, { signal: AbortSignal.any(ends) }).catch(() => {});
+        if (!hint.signal.aborted) continue;
+        hint = new AbortController();
+        await sleep(Math.min(HINT_PAUSE_MS, pollMs), undefined, { signal: stopping.signal }).catch(() => {});
       }
       if (leading) await session`select pg_advisory_unlock(${FOLLOW_LOCK}::int, hashtext(${source.coin}))`.catch(() => {});
     } finally {
@@ -83,6 +92,7 @@ export function startFollower(
   return {
     stop: async () => {
       stopping.abort();
+      endHints();
       await done;
     },
   };

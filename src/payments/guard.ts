@@ -2,7 +2,7 @@
 import { type Chain, ChainError, type SourceState } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { COIN, COINS, type Coin } from '../core/coin.ts';
-import { isBinding, judgeChain, type Vote } from '../core/guard.ts';
+import { isBinding, judgeChain, reorgText, type Vote } from '../core/guard.ts';
 import type { Tx } from '../db/db.ts';
 
 /** Intervals need one block more than there are of them. */
@@ -130,7 +130,7 @@ export async function noteReorg(
   if (depth < COIN[coin].deepReorg) return;
   await tx`
     insert into chain_guard (coin, binding, reasons, codes, reorg_depth, reorg_height)
-    values (${coin}, ${isBinding(network)}, array[${`a reorganisation of ${depth} blocks was seen`}], array['deep_reorg'], ${depth}, ${height})
+    values (${coin}, ${isBinding(network)}, array[${reorgText(coin, { depth, height })}], array['deep_reorg'], ${depth}, ${height})
     on conflict (coin) do update set binding = excluded.binding, reorg_depth = excluded.reorg_depth, reorg_height = excluded.reorg_height,
       reasons = excluded.reasons || chain_guard.reasons, codes = excluded.codes || chain_guard.codes`;
 }
