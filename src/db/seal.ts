@@ -13,7 +13,11 @@ export const KEY_FILE = 'secret.key';
 
 /** Opens with the given key, else with the key file of the data folder, made (0600) when missing. */
 export async function openSealer({ secretKey, dataFolder }: { secretKey: string | undefined; dataFolder: string }): Promise<Sealer> {
-  const material = secretKey ?? (await readKeyFile(dataFolder));
+  return sealerOf(secretKey ?? (await makeKeyFile(dataFolder, randomBytes(32).toString('base64'))));
+}
+
+/** Seals and opens with one key. */
+export function sealerOf(material: string): Sealer {
   const key = Buffer.from(hkdfSync('sha256', material, 'florin', 'secrets at rest', 32));
   return {
     seal: (purpose, plain) => {
@@ -36,14 +40,25 @@ export async function openSealer({ secretKey, dataFolder }: { secretKey: string 
   };
 }
 
-async function readKeyFile(dataFolder: string): Promise<string> {
+/** The key in the data folder's file; null when there is none. */
+export async function readKeyFile(dataFolder: string): Promise<string | null> {
+  try {
+    return (await readFile(join(dataFolder, KEY_FILE), 'utf8')).trim();
+  } catch (error) {
+    if ((error as { code?: string }).code === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+/** Keeps the key in the data folder's file unless one is there; returns the one that is there then. */
+export async function makeKeyFile(dataFolder: string, key: string): Promise<string> {
   const path = join(dataFolder, KEY_FILE);
   await mkdir(dataFolder, { recursive: true });
   try {
     // `wx`: of two first starts one makes it, the other reads it.
     const file = await open(path, 'wx', 0o600);
     try {
-      await file.writeFile(`${randomBytes(32).toString('base64')}\n`);
+      await file.writeFile(`${key}\n`);
       await file.sync();
     } finally {
       await file.close();
