@@ -89,6 +89,7 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
       seal: sealer.seal,
       open: sealer.open,
       settings: {
+        dataFolder,
         publicUrl: config.publicUrl,
         paymentPageUrl: config.paymentPageUrl,
         networks: config.networks,

@@ -28,6 +28,8 @@ export type Context = {
 
 /** What the operator configured and use cases need. */
 export type Settings = {
+  /** Beside the database: the key file and what wallets may have issued. */
+  dataFolder: string;
   publicUrl: string;
   paymentPageUrl: string;
   networks: Readonly<Record<Coin, Network>>;

@@ -1,4 +1,7 @@
 -- merchants/ ---------------------------------------------------------------------------------------------------
+-- The transaction that changed the wallet last: followers read again only what might have changed since their last look.
+alter table wallets add column xid xid8 not null default pg_current_xact_id();
+
 -- Indexes a wallet's counter jumped over, from first_index to before end_index: never given to a payment, watched all the same.
 create table skipped_indexes (
   id bigint generated always as identity primary key,
