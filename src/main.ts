@@ -1,12 +1,12 @@
 /** argv -> commands. Commands work beside a running service and without it; with --json standard output is the JSON alone. */
 import { parseArgs } from 'node:util';
-import { openCore, ROLES, type Role, startApp } from './app.ts';
-import { ConfigError, readConfig } from './config.ts';
+import { backup, openCore, ROLES, type Role, restore, startApp } from './app.ts';
+import { type Config, ConfigError, readConfig } from './config.ts';
 import type { Context } from './context.ts';
 import { COINS, type Coin, MODES } from './core/coin.ts';
 import { PLANS } from './core/plan.ts';
 import { Problem } from './core/problem.ts';
-import { createLog } from './log.ts';
+import { createLog, type Log } from './log.ts';
 import { createKey, revokeKey } from './merchants/keys.ts';
 import { createMerchant, hasMerchants, setPlan } from './merchants/merchants.ts';
 import { setWallet } from './merchants/wallets.ts';
@@ -70,6 +70,23 @@ const commaList = (text: string | undefined): string[] =>
     .split(',')
     .map((part) => part.trim())
     .filter(Boolean);
+
+/** Commands on the database as it is: they neither bring it up to date nor need what it holds. */
+const STORE_COMMANDS: Readonly<Record<string, (config: Config, flags: Flags, log: Log) => Promise<object>>> = {
+  backup: (config, flags, log) => backup(config, { file: need(flags, 'file'), log }),
+  restore: async (config, flags, log) => {
+    const { finished, ...result } = await restore(config, { file: need(flags, 'file'), log });
+    return {
+      ...result,
+      wallets: finished.map(({ walletId, coin, from, to }) => ({
+        wallet_id: walletId,
+        coin,
+        index_in_backup: Number(from),
+        next_index: Number(to),
+      })),
+    };
+  },
+};
 
 type Command = (ctx: Context, flags: Flags) => Promise<object>;
 const COMMANDS: Readonly<Record<string, Command>> = {
@@ -155,6 +172,11 @@ function printPlain(value: unknown, indent = ''): void {
   }
 }
 
+function print(result: object, flags: Flags): void {
+  if (flags.json) process.stdout.write(`${JSON.stringify(result)}\n`);
+  else printPlain(result);
+}
+
 async function serve(flags: Flags): Promise<void> {
   const config = readConfig();
   const roles: Role[] = flags.role === undefined ? [...ROLES] : commaList(flags.role).map((role) => oneOf(role, ROLES, 'role'));
@@ -211,13 +233,14 @@ async function main(argv: readonly string[]): Promise<void> {
     return;
   }
   if (name === 'serve') return serve(flags);
+  const onStore = Object.hasOwn(STORE_COMMANDS, name) ? STORE_COMMANDS[name] : undefined;
+  if (onStore) return print(await onStore(readConfig(), flags, createLog('warn')), flags);
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (!command) throw new UsageError(`there is no command "${name}"`);
   const core = await openCore(readConfig(), createLog('warn'));
   try {
     const result = await command(core.ctx, flags);
-    if (flags.json) process.stdout.write(`${JSON.stringify(result)}\n`);
-    else printPlain(result);
+    print(result, flags);
     if ('ok' in result && result.ok === false) process.exitCode = 1;
   } finally {
     await core.close();

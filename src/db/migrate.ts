@@ -16,6 +16,12 @@ export const migrationNames = (): string[] =>
     .sort();
 export const migrationNumber = (name: string): number => Number(name.slice(0, 4));
 
+/** The tables that migrations make, in their order: what is referred to comes first. `migrations` itself is not among them. */
+export const tableNames = (): string[] =>
+  migrationNames().flatMap((name) =>
+    [...readFileSync(join(FOLDER, name), 'utf8').matchAll(/^create table ([a-z_]+) \(/gm)].map(([, table]) => table!),
+  );
+
 /** The table of what was applied; the first thing in a database. */
 export const createMigrations = (session: Sql | Tx) => session`
   create table if not exists migrations (number int primary key, name text not null, breaking boolean not null, at timestamptz not null default clock_timestamp())`;

@@ -1,6 +1,6 @@
 /** Secrets at rest: AES-256-GCM under SECRET_KEY or a generated key file, bound to a purpose. And the install's HMAC key. */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
-import { mkdir, open, readFile } from 'node:fs/promises';
+import { mkdir, open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Db } from './db.ts';
 
@@ -67,6 +67,14 @@ export async function makeKeyFile(dataFolder: string, key: string): Promise<stri
     if ((error as { code?: string }).code !== 'EEXIST') throw error;
   }
   return (await readFile(path, 'utf8')).trim();
+}
+
+/** Puts a key into the data folder's file. Another key that is there is kept beside it, never lost. */
+export async function placeKeyFile(dataFolder: string, key: string): Promise<void> {
+  const there = await readKeyFile(dataFolder);
+  if (there === key) return;
+  if (there !== null) await rename(join(dataFolder, KEY_FILE), join(dataFolder, `${KEY_FILE}.${randomBytes(4).toString('hex')}.old`));
+  await makeKeyFile(dataFolder, key);
 }
 
 /** The key event ids and form tokens derive from; made once per install. */
