@@ -4,10 +4,10 @@
  * line that says it is whole. Neither direction holds more than a piece of a table in memory.
  */
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { createReadStream, readFileSync } from 'node:fs';
-import { type FileHandle, open, rename, rm } from 'node:fs/promises';
+import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setImmediate } from 'node:timers/promises';
 import { createGunzip, createGzip } from 'node:zlib';
@@ -89,15 +89,9 @@ export async function writeBackup({
       header = await describe(tx);
       if (key !== null) header.key_check = Buffer.from(sealerOf(key).seal(KEY_PURPOSE, Buffer.from('florin'))).toString('base64');
       header.secret_key = fileKey;
-      await pipeline(
-        Readable.from(inPieces(contents(tx, header, counts)), { objectMode: false }),
-        createGzip(),
-        out.createWriteStream({ autoClose: false }),
-      );
+      await compress((stopped) => contents(tx, header!, counts, stopped), out);
     });
-    await out.sync();
-    const { size } = await out.stat();
-    await out.close();
+    const { size } = await stat(partial);
     await rename(partial, file);
     await syncFolder(dirname(file));
     return {
@@ -113,6 +107,31 @@ export async function writeBackup({
     await rm(partial, { force: true });
     throw error;
   }
+}
+
+/**
+ * Writes parts compressed to disk and closes the file. When that fails (the disk is full) the parts are told to stop, and are
+ * taken until they do: a server in the middle of a table answers nothing else on its connection.
+ */
+async function compress(parts: (stopped: () => boolean) => AsyncIterable<Buffer>, out: FileHandle): Promise<void> {
+  const gzip = createGzip();
+  let failure: { error: unknown } | null = null;
+  const written = pipeline(gzip, out.createWriteStream({ flush: true })).catch((error: unknown) => {
+    failure = { error };
+  });
+  try {
+    for await (const piece of inPieces(parts(() => failure !== null))) {
+      if (failure === null && !gzip.write(piece)) await Promise.race([once(gzip, 'drain').catch(() => {}), written]);
+    }
+    gzip.end();
+  } catch (error) {
+    gzip.destroy();
+    throw error;
+  } finally {
+    await written;
+  }
+  const failed = failure as { error: unknown } | null;
+  if (failed) throw failed.error;
 }
 
 const sum = (counts: Record<string, number>): number => Object.values(counts).reduce((a, b) => a + b, 0);
@@ -168,33 +187,38 @@ async function describe(tx: Tx): Promise<Header> {
 }
 
 /** The whole file before compression. Counts are filled in table by table. */
-async function* contents(tx: Tx, header: Header, counts: Record<string, number>): AsyncGenerator<Buffer> {
+async function* contents(tx: Tx, header: Header, counts: Record<string, number>, stopped: () => boolean): AsyncGenerator<Buffer> {
   const transactions = await tx<{ name: string; column: string }[]>`
     select c.relname as name, a.attname as column from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and a.atttypid = 'xid8'::regtype`;
   const isTransaction = new Set(transactions.map(({ name, column }) => `${name}.${column}`));
   yield Buffer.from(`${JSON.stringify(header)}\n`);
   for (const { name, columns } of header.tables) {
+    if (stopped()) return;
     // Another server counts its transactions anew: what is stored of them would lie in its future. Zero lies in every past.
     const values = columns.map((column) => (isTransaction.has(`${name}.${column}`) ? `'0'::xid8` : quoted(column)));
     const rows = await tx.unsafe(`copy (select ${values.join(', ')} from ${quoted(name)}) to stdout`).readable();
+    // The driver pauses the connection when the reader is behind, also at the last row, and resumes it when asked for more.
+    rows.once('end', () => rows._read(0));
     const hash = createHash('sha256');
     let count = 0;
-    try {
-      for await (const row of rows.iterator({ destroyOnReturn: false })) {
-        hash.update(row as Buffer);
-        count++;
-        yield row as Buffer;
-      }
-    } finally {
-      // Left half-way (the disk is full): what the server still sends must be taken, or the connection hangs.
-      rows.resume();
+    for await (const piece of rows as AsyncIterable<Buffer>) {
+      hash.update(piece);
+      count += countLines(piece);
+      yield piece;
     }
     counts[name] = count;
     yield END_OF_ROWS;
     yield Buffer.from(`${JSON.stringify({ rows: count, sha256: hash.digest('hex') } satisfies TableEnd)}\n`);
   }
   yield Buffer.from(`${JSON.stringify({ end: true, tables: header.tables.length, rows: sum(counts) } satisfies FileEnd)}\n`);
+}
+
+/** COPY writes a line end within data as two characters: lines are rows. */
+function countLines(piece: Buffer): number {
+  let lines = 0;
+  for (let at = piece.indexOf(NEWLINE); at >= 0; at = piece.indexOf(NEWLINE, at + 1)) lines++;
+  return lines;
 }
 
 /** Rows are small; the compressor is handed pieces. */
@@ -249,8 +273,9 @@ export async function restoreBackup<T>({
   const file = resolve(path);
   const compressed = createReadStream(file);
   const plain = createGunzip();
-  // What fails in reading is told by the reader below, which ends with it.
-  const reading = pipeline(compressed, plain).catch(() => {});
+  // What fails in reading ends the reader below, and is told by it.
+  compressed.on('error', (error) => plain.destroy(error)).pipe(plain);
+  plain.on('error', () => {});
   const reader = readPieces(plain);
   try {
     const header = await readHeader(reader, file);
@@ -298,7 +323,6 @@ export async function restoreBackup<T>({
   } finally {
     compressed.destroy();
     plain.destroy();
-    await reading;
   }
 }
 
@@ -447,7 +471,7 @@ async function restoreTables(tx: Tx, reader: Reader, header: Header, counts: Rec
     try {
       const whole = await reader.rows(async (piece) => {
         hash.update(piece);
-        for (let at = piece.indexOf(NEWLINE); at >= 0; at = piece.indexOf(NEWLINE, at + 1)) rows++;
+        rows += countLines(piece);
         await new Promise<void>((done, fail) => into.write(piece, (error) => (error ? fail(error) : done())));
       });
       if (!whole) throw damaged('The backup');
