@@ -135,6 +135,44 @@ test('a payment and a stray deposit in one transaction are both what they are', 
   );
 });
 
+test('an address that is being given to a payment while a deposit to it is read belongs to the payment', async () => {
+  await importWallet(25, 0);
+  await scanned();
+  const { sql } = service.database.db;
+  const before = (await strays()).length;
+  const { json } = await service.live.post('/api/payment/create/simple', { amount_usd: 25, return_url: 'https://shop.example/' });
+  const address = addressAt(25, 0n);
+  const { key } = deriveAddress({
+    chainKey: parseAccountKey(accountKey(25), { coin: 'LTC', network: 'regtest' }).chainKey,
+    ...({ script: 'p2wpkh', coin: 'LTC', network: 'regtest', index: 0n } as const),
+  });
+  let txid = '';
+  await sql.begin(async (tx) => {
+    const [wallet] = await tx<{ id: string }[]>`
+      update wallets set next_index = 1, xid = pg_current_xact_id() where active and coin = 'LTC' returning id`;
+    await tx`
+      insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+      values ('LTC', ${key}, ${address}, ${json.transaction_id}, ${service.merchantId}, ${wallet!.id}, 0, clock_timestamp())`;
+    txid = await node.pay(address, '0.25000000');
+    // The follower has taken the address for a spare one and waits for the wallet.
+    await eventually(
+      () =>
+        sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%wallets%for update%'`,
+      (rows) => rows.length > 0,
+      8_000,
+    );
+  });
+  const found = await eventually(
+    () => sql<{ txid: string }[]>`select txid from transfers where payment_id = ${json.transaction_id}`,
+    (rows) => rows.length > 0,
+    20_000,
+  );
+  assert.deepEqual([...found], [{ txid }]);
+  await node.mine(1);
+  await scanned();
+  assert.equal((await strays()).length, before);
+});
+
 test('doctor names every stray deposit until it is claimed, and verify still agrees', async () => {
   const rows = await service.database.db.sql<{ ref: string }[]>`select ref from stray_deposits`;
   assert.ok(rows.length >= 5);
