@@ -1,6 +1,6 @@
 /**
  * Backups: every table of one snapshot in one compressed file, and the way back. The file is text before compression: a header
- * in JSON, then for each table its rows as COPY writes them, ended by `\.` and a line with their count and checksum, then a
+ * in JSON and its checksum, then for each table its rows as COPY writes them, ended by `\.` and a line with their count and checksum, then a
  * line that says it is whole. Neither direction holds more than a piece of a table in memory.
  */
 import { createHash } from 'node:crypto';
@@ -46,6 +46,7 @@ export class BackupError extends Error {}
 
 const florinVersion = (): string =>
   (JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as { version: string }).version;
+const checksum = (text: string): string => createHash('sha256').update(text).digest('hex');
 const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 const KEY_PURPOSE = 'backup';
 
@@ -192,7 +193,8 @@ async function* contents(tx: Tx, header: Header, counts: Record<string, number>,
     select c.relname as name, a.attname as column from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and a.atttypid = 'xid8'::regtype`;
   const isTransaction = new Set(transactions.map(({ name, column }) => `${name}.${column}`));
-  yield Buffer.from(`${JSON.stringify(header)}\n`);
+  const text = JSON.stringify(header);
+  yield Buffer.from(`${text}\n${checksum(text)}\n`);
   for (const { name, columns } of header.tables) {
     if (stopped()) return;
     // Another server counts its transactions anew: what is stored of them would lie in its future. Zero lies in every past.
@@ -405,8 +407,10 @@ async function readHeader(reader: Reader, file: string): Promise<Header> {
     if ((error as { code?: string }).code === 'Z_DATA_ERROR' && /incorrect header check/.test(String(error))) throw foreign(error);
     throw error;
   }
-  const header = parseLine<Header>(line);
-  if (typeof header?.florin_backup !== 'number') throw foreign();
+  if (line === null || !line.startsWith('{"florin_backup":')) throw foreign();
+  // Before anything of it is believed.
+  const header = (await reader.line()) === checksum(line) ? parseLine<Header>(line) : null;
+  if (header === null) throw damaged(file);
   if (header.florin_backup !== FORMAT)
     throw new BackupError(`${file} has form ${header.florin_backup} of a newer Florin (${header.version}). Restore it with that version.`);
   return header;

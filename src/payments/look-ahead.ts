@@ -9,8 +9,8 @@ import { burnIndexes } from '../merchants/wallets.ts';
 
 /** Indexes watched beyond a wallet's counter: another program may have given addresses from the same account key. */
 export const LOOK_AHEAD = 100n;
-/** Derivations between two turns of the event loop. */
-const BATCH = 20;
+/** Derivations, of about a millisecond each, between two turns of the event loop. */
+const BATCH = 5;
 
 type Spare = { walletId: string; merchantId: string; index: bigint; address: string };
 type Range = { from: bigint; to: bigint };
