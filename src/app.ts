@@ -20,6 +20,7 @@ import { startFollower } from './payments/follow.ts';
 import { startSweep } from './payments/sweep.ts';
 import { createPrices } from './prices/prices.ts';
 import { registerCheckout } from './web/checkout/actions.ts';
+import { registerDocs } from './web/docs.ts';
 import { registerSetup } from './web/setup.ts';
 import { startDeliveries } from './webhooks/deliver.ts';
 
@@ -115,7 +116,7 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
     await core.close();
   };
   try {
-    if (config.databaseUrl === null) await claimServe(ctx.db);
+    if (config.databaseUrl === null) closers.push(await claimServe(ctx.db));
     await ctx.prices.start();
     closers.push(() => ctx.prices.stop());
     let url: string | null = null;
@@ -127,6 +128,7 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
         registerPages: (app) => {
           registerCheckout(app, ctx);
           registerSetup(app, ctx);
+          registerDocs(app);
         },
       });
       closers.push(() => server.close());

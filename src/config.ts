@@ -5,7 +5,7 @@ import { parseConfirmations } from './core/settle.ts';
 
 type ConfigKey = { name: string; type: string; default: string; description: string; danger?: string };
 
-/** The reference of configuration. Coin keys stand once, with `<COIN>` for BTC, LTC, DASH, DOGE or ETH. */
+/** The reference of configuration. Coin keys stand once, with `<COIN>` for BTC, ETH, LTC, DASH or DOGE. */
 export const CONFIG: readonly ConfigKey[] = [
   { name: 'PORT', type: 'port', default: '3000', description: 'Port the service listens on.' },
   {
@@ -41,8 +41,13 @@ export const CONFIG: readonly ConfigKey[] = [
     description: 'Key for secrets at rest.',
     danger: 'Losing it makes stored signing secrets unreadable.',
   },
-  { name: 'REDIS_URL', type: 'url', default: '', description: 'Redis or Valkey for rate limits shared by several api processes.' },
-  { name: 'SMTP_URL', type: 'url', default: '', description: 'Mail server for notices; unset: notices are logged.' },
+  {
+    name: 'REDIS_URL',
+    type: 'url',
+    default: '',
+    description: 'Redis or Valkey for rate limits shared by several api processes. Reserved: this version counts in each process.',
+  },
+  { name: 'SMTP_URL', type: 'url', default: '', description: 'Mail server for notices. Reserved: this version writes notices to the log.' },
   { name: 'METRICS_TOKEN', type: 'secret', default: '', description: 'Bearer token that opens /metrics to other machines.' },
   {
     name: 'LOG_LEVEL',
@@ -50,7 +55,12 @@ export const CONFIG: readonly ConfigKey[] = [
     default: 'info',
     description: 'What is logged, as JSON lines on standard error.',
   },
-  { name: '<COIN>_NODE_URL', type: 'url', default: '', description: 'JSON-RPC of an own node: http://user:pass@host:port.' },
+  {
+    name: '<COIN>_NODE_URL',
+    type: 'url',
+    default: '',
+    description: 'JSON-RPC of an own node: http://user:pass@host:port. ETH is not followed by this version.',
+  },
   { name: 'ETH_CHAIN_ID', type: 'integer', default: '1', description: 'Chain id of the Ethereum node.' },
   {
     name: '<COIN>_NETWORK',
@@ -58,7 +68,12 @@ export const CONFIG: readonly ConfigKey[] = [
     default: 'mainnet',
     description: 'Network of the node and of the addresses.',
   },
-  { name: '<COIN>_BLOCKBOOK_URL', type: 'url', default: '', description: 'Blockbook server for look-ups of any address.' },
+  {
+    name: '<COIN>_BLOCKBOOK_URL',
+    type: 'url',
+    default: '',
+    description: 'Blockbook server for look-ups of any address. Reserved: this version has no such look-ups.',
+  },
   {
     name: '<COIN>_CONFIRMATIONS',
     type: 'tiers',
@@ -87,6 +102,10 @@ export const CONFIG: readonly ConfigKey[] = [
   },
 ];
 
+/** The names of variables that a key of the reference stands for: one, or one a coin. */
+export const namesOf = ({ name }: ConfigKey): string[] =>
+  name.includes('<COIN>') ? COINS.map((coin) => name.replace('<COIN>', coin)) : [name];
+
 export type Config = {
   port: number;
   host: string;
@@ -107,7 +126,6 @@ export type Config = {
   priceSources: string;
   plans: Readonly<Record<Plan, PlanLimits>>;
   webhookAllow: readonly string[];
-  development: boolean;
 };
 
 /** A setting that cannot be used; the message names it and says what is expected. */
@@ -184,7 +202,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     priceSources: text('PRICES') ?? 'coinbase,kraken,bitfinex',
     plans: readPlans(text('PLANS')),
     webhookAllow: list('WEBHOOK_ALLOW'),
-    development: text('NODE_ENV') === 'development',
   };
 }
 

@@ -1,8 +1,9 @@
 /** The repository checks its own facts: direction of imports, table owners, words with a better home, labelled files. */
 import assert from 'node:assert/strict';
-import { globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { test } from 'node:test';
+import { CONFIG, namesOf, readConfig } from '../src/config.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
@@ -144,6 +145,84 @@ test('links in the documents lead somewhere', () => {
       .map(([, target]) => `${path} -> ${target}`),
   );
   assert.deepEqual(broken, []);
+});
+
+test('the map in ARCHITECTURE.md names every file, and every invariant a test that exists', () => {
+  const text = read('ARCHITECTURE.md');
+  const map = /```\n([\s\S]*?)```/.exec(text)![1]!;
+  // A line without indent names a file or opens a folder; an indented one begins with files of the folder above.
+  const named: string[] = [];
+  let folder = '';
+  for (const line of map.split('\n')) {
+    const [, indent, names] = /^( *)(\S.*?)(?: {2}|$)/.exec(line) ?? [];
+    if (indent === '  ') named.push(...names!.split(', ').map((name) => `${folder}${name}.ts`));
+    else if (names?.endsWith('.ts')) named.push(names);
+    else if (names) folder = names;
+  }
+  assert.deepEqual(named.sort(), sources.toSorted());
+  const proofs = [...text.matchAll(/^\| .* \| `([^`]+\.ts)`(?:: (.*))? \|$/gm)];
+  assert.ok(proofs.length > 10);
+  for (const [, path, name] of proofs) {
+    assert.ok(existsSync(join(ROOT, path!)), path);
+    if (name) assert.ok(read(path!).includes(name), `${path} has no test "${name}"`);
+  }
+});
+
+const SETTINGS: ReadonlySet<string> = new Set(CONFIG.flatMap(namesOf));
+
+test('every setting stands in the example and in the reference, and none beside them is read', () => {
+  const example = read('.env.example');
+  const reference = read('docs/reference/config.md');
+  const asked = new Set<string>();
+  readConfig(new Proxy({}, { get: (_, name) => void asked.add(String(name)) }));
+  for (const key of CONFIG) {
+    assert.ok(reference.includes(`| \`${key.name}\` |`), `${key.name} is missing in docs/reference/config.md`);
+    for (const name of namesOf(key)) {
+      assert.match(example, new RegExp(`^#${name}=`, 'm'), `${name} is missing in .env.example`);
+      assert.ok(asked.has(name) || key.description.includes('Reserved:'), `${name} is documented but nothing reads it`);
+    }
+  }
+  assert.deepEqual(
+    [...asked].filter((name) => !SETTINGS.has(name)),
+    [],
+  );
+});
+
+/** Files that a Dockerfile copies from the build context. */
+export const copied = (dockerfile: string): string[] =>
+  [...dockerfile.matchAll(/^(?:COPY|ADD)\s+(.+)$/gm)]
+    .map(([, words]) => words!.split(/\s+/))
+    .filter((words) => !words.some((word) => word.startsWith('--from=')))
+    .flatMap((words) => words.filter((word) => !word.startsWith('--')).slice(0, -1));
+
+test('the container image is made of files that exist and are sent to the build', () => {
+  const ignored = new Set(read('.dockerignore').split('\n').filter(Boolean));
+  const files = copied(read('Dockerfile'));
+  assert.ok(files.includes('src'));
+  for (const file of files) {
+    assert.ok(existsSync(join(ROOT, file)), `Dockerfile copies ${file}, which does not exist`);
+    assert.ok(!ignored.has(file.split('/')[0]!), `.dockerignore keeps ${file} out of the build`);
+  }
+  assert.deepEqual(copied('FROM a\nCOPY --chown=b c d ./\nCOPY --from=a /e /f\n'), ['c', 'd']);
+});
+
+/** Variables that container files set, less those of the database image. */
+export const variablesSet = (text: string): string[] =>
+  [...text.matchAll(/^\s+([A-Z][A-Z0-9_]*):/gm), ...text.matchAll(/^(?:ENV)?\s+([A-Z][A-Z0-9_]*)=/gm)]
+    .map(([, name]) => name!)
+    .filter((name) => !name.startsWith('POSTGRES_'));
+
+test('container files set variables that the configuration knows', () => {
+  for (const path of ['compose.yaml', 'Dockerfile']) {
+    const names = variablesSet(read(path));
+    assert.ok(names.includes('HOST'), `${path} does not set HOST`);
+    assert.deepEqual(
+      names.filter((name) => !SETTINGS.has(name)),
+      [],
+      path,
+    );
+  }
+  assert.deepEqual(variablesSet('environment:\n  PORT: 1\n  POSTGRES_DB: a\nENV A=1 \\\n  B=2\n'), ['PORT', 'A', 'B']);
 });
 
 test('sizes, as information', (t) => {

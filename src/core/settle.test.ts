@@ -101,7 +101,9 @@ minute | from       | decisions      | transfers            | status     | excep
 10     | processing |                | 100@5 x0!!           | pending    | replaced            | pending
 10     | pending    |                | 100@5 x0!!, 100@6 x2 | completed  |                     | processing completed
 61     | pending    |                |                      | expired    |                     | expired
-61     | pending    |                | 98@5 x6              | failed     | underpaid           | failed
+61     | pending    |                | 98@5 x6              | pending    | underpaid           |
+66     | pending    |                | 98@5 x6              | failed     | underpaid           | failed
+66     | pending    |                | 98@5 x6, 2@64 x6     | completed  |                     | processing completed
 61     | pending    |                | 99@5 x6              | completed  |                     | processing completed
 61     | pending    |                | 100@59 x1            | processing |                     | processing
 61     | pending    |                | 100@60 x1            | processing |                     | processing
@@ -114,6 +116,7 @@ minute | from       | decisions      | transfers            | status     | excep
 62     | expired    | accept@61.5:0  | 100@61 x1            | processing |                     | processing
 62     | failed     | accept@61.5:0  | 50@5 x2              | completed  |                     | processing completed
 62     | expired    | reject@61.5:0  | 100@61 x2            | expired    |                     |
+62     | failed     |                | 100@5 x2             | failed     | late                |
 10     | pending    | cancel@9       |                      | cancelled  |                     | cancelled
 10     | pending    | cancel@9       | 60@5 x1              | cancelled  | paid_after_cancel   | cancelled
 20     | cancelled  | cancel@9       | 100@15 x3            | cancelled  | paid_after_cancel   |
@@ -167,6 +170,41 @@ test('nothing expires while the follower is behind', () => {
   assert.equal(settle(base, [], { BTC: tip(addMs(minute(60), 10_000)) }, now).status, 'expired');
   assert.equal(settle({ ...base, quotes: [] }, [], {}, addMs(minute(60), 1)).status, 'expired');
   assert.equal(settle({ ...base, quotes: [] }, [], {}, minute(60)).status, 'pending');
+});
+
+test('a payment in progress does not fail while the follower is behind', () => {
+  const progressing = { ...base, status: 'processing' as const };
+  const replaced = [transferOf('100@5 x0!!', 0)];
+  assert.equal(settle(progressing, replaced, { BTC: tip(minute(59)) }, minute(62)).status, 'processing');
+  assert.equal(settle(progressing, replaced, { BTC: tip(minute(62)) }, minute(62)).status, 'failed');
+});
+
+test('an accept needs all it names: there, worth something, and confirmed', () => {
+  const accept: Decision = { kind: 'accept', at: minute(70), transfers: ['t0:0', 't1:0'] };
+  const status = (...transfers: string[]) =>
+    settle({ ...base, status: 'expired', decisions: [accept] }, transfers.map(transferOf), { BTC: tip(minute(71)) }, minute(71)).status;
+  assert.equal(status('1@65 x2', '50@65 x2'), 'completed');
+  assert.equal(status('1@65 x2', '50@65 x1'), 'processing');
+  assert.equal(status('1@65 x2', '50@65 x0!'), 'expired');
+  assert.equal(status('1@65 x2', '50@65 x0!!'), 'expired');
+  assert.equal(status('1@65 x2'), 'expired');
+  // What is rejected afterwards is no longer named.
+  const reject: Decision = { kind: 'reject', at: minute(72), transfers: ['t1:0'] };
+  const left = settle(
+    { ...base, status: 'expired', decisions: [accept, reject] },
+    ['1@65 x2', '50@65 x0!!'].map(transferOf),
+    { BTC: tip(minute(73)) },
+    minute(73),
+  );
+  assert.equal(left.status, 'completed');
+});
+
+test('an accepted late transfer that is contested keeps the payment in progress until it is decided', () => {
+  const accept: Decision = { kind: 'accept', at: minute(70), transfers: ['t0:0'] };
+  const status = (text: string) =>
+    settle({ ...base, status: 'processing', decisions: [accept] }, [transferOf(text, 0)], { BTC: tip(minute(71)) }, minute(71)).status;
+  assert.equal(status('100@65 x0!'), 'processing');
+  assert.equal(status('100@65 x0!!'), 'failed');
 });
 
 test('a transfer without a price holds the end of the window', () => {

@@ -54,7 +54,7 @@ const RECHECK_MS = 5_000;
 const isDust = (t: Transfer): boolean => t.units < COIN[t.coin].dustUnits;
 
 /** Whether the transfer can no longer be paid: a confirmed conflict, or long unseen while the follower was in sync. */
-function isGone(t: Transfer, tips: Tips): boolean {
+export function isGone(t: Transfer, tips: Tips): boolean {
   if (t.block) return false;
   if (t.conflict && t.conflict.height !== null) return true;
   if (!t.absentSince) return false;
@@ -122,12 +122,13 @@ const sum = (transfers: readonly Transfer[]): bigint => transfers.reduce((total,
 function foldDecisions(facts: PaymentFacts): {
   closedAt: Date | null;
   cancelled: boolean;
-  accepted: Set<string>;
+  /** What each accept still names. */
+  accepts: (readonly string[])[];
   settledRefs: Set<string>;
 } {
   let closedAt: Date | null = null;
   let cancelled = false;
-  let accepted = new Set<string>();
+  let accepts: (readonly string[])[] = [];
   const settledRefs = new Set<string>();
   for (const { kind, at, transfers } of facts.decisions) {
     switch (kind) {
@@ -136,17 +137,17 @@ function foldDecisions(facts: PaymentFacts): {
         closedAt ??= at;
         break;
       case 'accept':
-        accepted = new Set([...accepted, ...transfers]);
+        accepts.push(transfers);
         break;
       case 'reject':
       case 'refund_sent':
         closedAt ??= at;
-        accepted = new Set([...accepted].filter((ref) => !transfers.includes(ref)));
+        accepts = accepts.map((refs) => refs.filter((ref) => !transfers.includes(ref))).filter((refs) => refs.length > 0);
         for (const ref of transfers) settledRefs.add(ref);
         break;
     }
   }
-  return { closedAt, cancelled, accepted, settledRefs };
+  return { closedAt, cancelled, accepts, settledRefs };
 }
 
 /** What a transfer needs to be confirmed enough, by the gravest amount that hangs on it. */
@@ -220,32 +221,33 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     .toSorted((a, b) => a.firstSeenAt.getTime() - b.firstSeenAt.getTime() || (a.ref < b.ref ? -1 : 1));
   const standing = real.filter((t) => !isGone(t, tips));
   const alive = standing.filter((t) => !isContested(t));
-  const inTime = (t: Transfer) => seenAt(payment, t).getTime() <= expiresAt.getTime() + COIN[t.coin].slackSeconds * 1000;
+  const byEnd = (t: Transfer, at: Date) => at.getTime() <= expiresAt.getTime() + COIN[t.coin].slackSeconds * 1000;
+  const inTime = (t: Transfer) => byEnd(t, seenAt(payment, t));
   const open = decided.closedAt === null;
 
   // Which transfers count
-  const early = alive.filter(inTime);
-  let counted = open ? early : [];
+  const early = open ? alive.filter(inTime) : [];
+  let counted = early;
   const crumbE8 = crumb(payment, counted[0]?.coin ?? payment.quotes.at(-1)?.coin ?? null);
-  const toleranceE8 = tolerance(payment, crumbE8);
-  if (open && rules.lateAcceptMinutes !== null) {
-    const until = expiresAt.getTime() + rules.lateAcceptMinutes * MINUTE_MS;
-    const soon = alive.filter((t) => !inTime(t) && seenAt(payment, t).getTime() <= until);
-    if (soon.length > 0 && sum(early) + sum(soon) >= targetE8 - toleranceE8) counted = [...early, ...soon];
-  }
-  const accepted = alive.filter((t) => decided.accepted.has(t.ref));
-  counted = alive.filter((t) => counted.includes(t) || accepted.includes(t));
+  // Each worth was rounded down: parts of the quoted amount must add up to it, however many they are.
+  const wantedE8 = targetE8 - tolerance(payment, crumbE8 + BigInt(alive.length));
+  const lateEnd = rules.lateAcceptMinutes === null ? null : expiresAt.getTime() + rules.lateAcceptMinutes * MINUTE_MS;
+  const isSoon = (t: Transfer) => lateEnd !== null && !inTime(t) && seenAt(payment, t).getTime() <= lateEnd;
+  const soon = open ? alive.filter(isSoon) : [];
+  const takesLate = soon.length > 0 && sum(early) + sum(soon) >= wantedE8;
+  if (takesLate) counted = [...early, ...soon];
+  const isNamed = (t: Transfer) => decided.accepts.some((refs) => refs.includes(t.ref));
+  counted = alive.filter((t) => counted.includes(t) || isNamed(t));
 
   const receivedE8 = sum(counted);
   const receivedCents = e8ToCents(receivedE8);
-  // An accept takes what it names for enough, once all of it is worth something.
-  const wantedE8 =
-    accepted.length > 0 && accepted.every((t) => t.values.length > 0)
-      ? [targetE8 - toleranceE8, sum(accepted)].reduce((a, b) => (b < a ? b : a))
-      : targetE8 - toleranceE8;
-  const covered = counted.length > 0 && receivedE8 >= wantedE8;
+  // An accept takes what it names for enough, as long as all of it is there and worth something.
+  const includes = (list: readonly Transfer[], refs: readonly string[]) =>
+    refs.every((ref) => list.some((t) => t.ref === ref && t.values.length > 0));
+  const isAccepted = decided.accepts.some((refs) => includes(counted, refs));
+  const covered = counted.length > 0 && (receivedE8 >= wantedE8 || isAccepted);
   const ready = counted.filter((t) => isConfirmed(t, requirement(payment, t, receivedCents, tips[t.coin]), tips[t.coin]));
-  const confirmed = covered && sum(ready) >= wantedE8;
+  const confirmed = covered && (sum(ready) >= wantedE8 || decided.accepts.some((refs) => includes(ready, refs)));
   const holdReason = counted.map((t) => tips[t.coin]?.holdReason ?? null).find((reason) => reason !== null) ?? null;
 
   // Where the window stands
@@ -258,7 +260,7 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
           const end = expiresAt.getTime() + COIN[coin].slackSeconds * 1000;
           return now.getTime() > end && (tips[coin]?.scannedThrough.getTime() ?? 0) >= end;
         });
-  const undecided = standing.some((t) => inTime(t) && (isContested(t) || t.values.length === 0));
+  const undecided = standing.some((t) => (isContested(t) || t.values.length === 0) && ((open && (inTime(t) || isSoon(t))) || isNamed(t)));
 
   const goal = ((): PaymentStatus => {
     switch (payment.status) {
@@ -267,19 +269,30 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
       case 'expired':
       case 'failed':
       case 'cancelled':
-        if (!covered) return payment.status;
+        // What turns good again after the end (a conflict undone by a reorganisation) waits for the merchant as late money does.
+        if (!covered || !(takesLate || counted.some(isNamed))) return payment.status;
         return confirmed && holdReason === null ? 'completed' : 'processing';
       case 'pending':
         if (decided.cancelled && !covered) return 'cancelled';
         if (covered) return confirmed && holdReason === null ? 'completed' : 'processing';
         if (!ended || undecided) return 'pending';
-        return real.some(inTime) ? 'failed' : 'expired';
+        return real.some((t) => byEnd(t, t.firstSeenAt)) ? 'failed' : 'expired';
       case 'processing':
         if (covered) return confirmed && holdReason === null ? 'completed' : 'processing';
-        if (open && windowOpen) return 'pending';
+        // Until the chain has been seen up to the end, other money may still turn out to be in time.
+        if (open && !ended) return windowOpen ? 'pending' : 'processing';
         return undecided ? 'processing' : 'failed';
     }
   })();
+
+  // Both clocks move once, from the first partial payment, also when it is judged only now: a missed wake-up ends nothing early.
+  const waits = goal === 'pending' || (payment.status === 'pending' && goal === 'failed');
+  const partial = waits && !payment.extendedUntil && !covered ? counted.find((t) => worth(t) > 0n) : undefined;
+  if (partial) {
+    const extendUntil = latest(expiresAt, addMs(partial.firstSeenAt, EXTENSION_MS));
+    return { ...settle({ ...payment, extendedUntil: extendUntil }, transfers, tips, now), extendUntil };
+  }
+
   const steps: Step[] = [];
   if (goal !== payment.status) {
     if (goal === 'completed' && payment.status !== 'processing')
@@ -301,15 +314,11 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     replaced: !covered && goal !== 'completed' && real.some((t) => !t.block && t.conflict !== null),
     paid_after_cancel:
       goal === 'cancelled' || !open ? held.some((t) => goal === 'cancelled' || seenAt(payment, t) > decided.closedAt!) : false,
-    late: open && goal !== 'pending' && goal !== 'cancelled' && held.some((t) => !inTime(t)),
+    late: open && ((goal !== 'pending' && held.some((t) => !inTime(t))) || (covered && (goal === 'expired' || goal === 'failed'))),
     underpaid: !covered && receivedE8 > 0n && (goal === 'pending' || goal === 'failed'),
     overpaid,
   };
   const exceptions = EXCEPTIONS.filter((name) => found[name]);
-
-  // Both clocks move once, from the first partial payment
-  const partial = goal === 'pending' && !payment.extendedUntil && !covered ? counted.find((t) => worth(t) > 0n) : undefined;
-  const extendUntil = partial ? latest(expiresAt, addMs(partial.firstSeenAt, EXTENSION_MS)) : null;
 
   // What is shown
   const coin = counted[0]?.coin ?? payment.quotes.at(-1)?.coin ?? fixed?.coin ?? null;
@@ -334,7 +343,7 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     exception: exceptions[0] ?? null,
     expiresAt,
     quoteExpiresAt: quote && earliest(lockEnd(payment, quote), expiresAt),
-    extendUntil,
+    extendUntil: null,
     coin,
     amountUnits,
     receivedUnits,

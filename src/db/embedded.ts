@@ -79,15 +79,20 @@ export async function startEmbedded({ dataFolder, log }: { dataFolder: string; l
   }
 }
 
-/** Takes the right to serve from this folder. Errors: another process serves already. */
-export async function claimServe(db: Db): Promise<void> {
+/** Takes the right to serve from this folder; call what it returns to give it back. Errors: another process serves already. */
+export async function claimServe(db: Db): Promise<() => Promise<void>> {
   const session = await db.sql.reserve();
   const [row] = await session<{ taken: boolean }[]>`select pg_try_advisory_lock(${SERVE_LOCK}::bigint) as taken`;
   if (!row!.taken) {
     session.release();
     throw new Error('Florin already runs on this data folder. Stop it first, or give this one another FLORIN_DATA and PORT.');
   }
-  // The session stays reserved: the lock ends with the process.
+  // The session stays reserved: the lock ends with it, at the latest with the process. A session that is never given back
+  // would hold up the closing of the pool until its timeout.
+  return async () => {
+    await session`select pg_advisory_unlock(${SERVE_LOCK}::bigint)`.catch(() => {});
+    session.release();
+  };
 }
 
 function prepareFolder(dataFolder: string): string {

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type BlockRef, ChainError, type ChainSource, type Conflict, type Matcher, type Sighting } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
+import { earliest } from '../core/clock.ts';
 import { COIN, type Coin } from '../core/coin.ts';
 import { e8ToCents, worthUsdE8 } from '../core/money.ts';
 import type { Tx } from '../db/db.ts';
@@ -12,9 +13,21 @@ const FOLLOW_LOCK = 7_233_200;
 const MAX_PAUSE_MS = 30_000;
 /** Polls of the mempool before a missing transfer is noted as absent. */
 const ABSENT_AFTER_POLLS = 2;
+/** A regtest node mines when told to and is asked often. */
+const REGTEST_POLL_MS = 400;
 
 type Watched = { paymentId: string; merchantId: string; address: string; createdAt: Date };
-type Waiting = { paymentId: string; ref: string; txid: string; spends: string[]; absent: boolean; contested: boolean };
+type Waiting = {
+  paymentId: string;
+  ref: string;
+  txid: string;
+  units: bigint;
+  firstSeenAt: Date;
+  spends: string[];
+  absent: boolean;
+  contested: boolean;
+};
+type Spenders = ReadonlyMap<string, readonly Waiting[]>;
 type Cursor = { height: number; hash: string };
 
 /** Thrown when another follower moved the cursor: its work stands, ours is dropped. */
@@ -24,7 +37,7 @@ class CursorMoved extends Error {}
 export function startFollower(
   ctx: Context,
   source: ChainSource,
-  { pollMs = COIN[source.coin].pollSeconds * 1000 }: { pollMs?: number } = {},
+  { pollMs = source.network === 'regtest' ? REGTEST_POLL_MS : COIN[source.coin].pollSeconds * 1000 }: { pollMs?: number } = {},
 ): { stop(): Promise<void> } {
   const stopping = new AbortController();
   const run = async () => {
@@ -88,7 +101,8 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
   };
   /** Our transfers that are in no block, with the outpoints they spend. */
   const readWaiting = () => ctx.db.sql<Waiting[]>`
-    select payment_id as "paymentId", ref, txid, spends, absent_since is not null as absent, conflict_txid is not null as contested
+    select payment_id as "paymentId", ref, txid, units, first_seen_at as "firstSeenAt", spends,
+      absent_since is not null as absent, conflict_txid is not null as contested
     from transfers where coin = ${coin} and block_height is null and txid is not null
       and exists (select 1 from payments p where p.id = payment_id and p.mode = 'live')`;
   const matcherOf = (waiting: readonly Waiting[]): { matcher: Matcher; byOutpoint: Map<string, Waiting[]> } => {
@@ -99,7 +113,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
       matcher: { has: (key) => watched.has(key), watchesSpends: byOutpoint.size > 0, spends: (outpoint) => byOutpoint.has(outpoint) },
     };
   };
-  const conflictsOf = (conflicts: readonly Conflict[], byOutpoint: ReadonlyMap<string, Waiting[]>) =>
+  const conflictsOf = (conflicts: readonly Conflict[], byOutpoint: Spenders) =>
     conflicts.flatMap(({ outpoint, txid }) =>
       (byOutpoint.get(outpoint) ?? []).filter((row) => row.txid !== txid).map((row) => ({ paymentId: row.paymentId, ref: row.ref, txid })),
     );
@@ -183,7 +197,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
       await lockAndSettle(ctx, tx, ids, async () => {
         await moveCursor(tx, coin, cursor, next, null);
         await insertBlock(tx, coin, fetched.ref, worthOf(sightings));
-        await writeSightings(tx, sightings, fetched.ref, scannedAt);
+        await writeSightings(tx, sightings, fetched.ref, scannedAt, byOutpoint);
         await writeConflicts(tx, lost, fetched.ref.height);
         // Confirmations grew: everything of this coin that waits for them is settled again.
         await tx`
@@ -204,7 +218,36 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     return sightings.reduce((sum, s) => sum + e8ToCents(worthUsdE8(coin, s.units, price)), 0n);
   };
 
-  const writeSightings = async (tx: Tx, sightings: readonly Sighting[], block: BlockRef | null, seenAt: Date): Promise<void> => {
+  /**
+   * A replacement keeps the first sight of what it replaces, as long as it pays the payment no more than that did: a small
+   * transfer raised later must not carry an old rate or an early hour over to the rest. Null: nothing is inherited.
+   */
+  const inheritedSight = (sighting: Sighting, all: readonly Sighting[], byOutpoint: Spenders): Date | null => {
+    const { paymentId } = watched.get(sighting.key)!;
+    const replaced = new Map(
+      sighting.spends
+        .flatMap((outpoint) => byOutpoint.get(outpoint) ?? [])
+        .filter((row) => row.paymentId === paymentId && row.txid !== sighting.txid)
+        .map((row) => [row.ref, row]),
+    );
+    if (replaced.size === 0) return null;
+    // Of several generations the largest is what was replaced; they never stood together.
+    const byTx = new Map<string, bigint>();
+    for (const row of replaced.values()) byTx.set(row.txid, (byTx.get(row.txid) ?? 0n) + row.units);
+    const before = [...byTx.values()].reduce((a, b) => (b > a ? b : a));
+    const now = all
+      .filter((s) => s.txid === sighting.txid && watched.get(s.key)!.paymentId === paymentId)
+      .reduce((total, s) => total + s.units, 0n);
+    return now > before ? null : earliest(...[...replaced.values()].map((row) => row.firstSeenAt));
+  };
+
+  const writeSightings = async (
+    tx: Tx,
+    sightings: readonly Sighting[],
+    block: BlockRef | null,
+    seenAt: Date,
+    byOutpoint: Spenders,
+  ): Promise<void> => {
     if (sightings.length === 0) return;
     const rows = sightings.map((s) => {
       const owner = watched.get(s.key)!;
@@ -220,7 +263,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
         units: s.units.toString(),
         kind: s.kind,
         spends: s.spends,
-        first_seen_at: first,
+        first_seen_at: inheritedSight(s, sightings, byOutpoint) ?? first,
         block_height: block?.height ?? null,
         block_hash: block?.hash ?? null,
         block_time: block?.time ?? null,
@@ -297,7 +340,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     if (ids.length > 0) {
       await ctx.db.begin((tx) =>
         lockAndSettle(ctx, tx, ids, async () => {
-          await writeSightings(tx, sightings, null, seenAt);
+          await writeSightings(tx, sightings, null, seenAt, byOutpoint);
           await writeConflicts(tx, fresh, null);
           for (const [rows, absent] of [
             [gone, true],

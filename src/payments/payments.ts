@@ -8,7 +8,7 @@ import { COIN, type Coin, type Mode } from '../core/coin.ts';
 import { formatUnits, quoteUnits } from '../core/money.ts';
 import type { Decision } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
-import { mayChangeCoin, settle } from '../core/settle.ts';
+import { isGone, mayChangeCoin, settle } from '../core/settle.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
 import { nextAddress } from '../merchants/wallets.ts';
@@ -55,7 +55,7 @@ export async function createPayment(
 }
 
 /** Adds a quote of the coin unless an open one stands; allocates the deposit address at the first choice. The row is locked. */
-async function addQuote(ctx: Context, tx: Tx, paymentId: string, coin: Coin): Promise<void> {
+async function addQuote(ctx: Context, tx: Tx, paymentId: string, coin: Coin, scenario: string | null = null): Promise<void> {
   const [record] = await readRecords(ctx, tx, [paymentId]);
   if (!record) throw new Problem('payment_not_found', { id: paymentId });
   const { facts, now } = record;
@@ -73,7 +73,7 @@ async function addQuote(ctx: Context, tx: Tx, paymentId: string, coin: Coin): Pr
   const quote = facts.fixed
     ? { rateE8: null, units: facts.fixed.units, sources: [] as readonly string[], until: settlement.expiresAt }
     : { ...priceQuote(ctx, record, coin), until: earliest(addMs(now, facts.rules.rateLockSeconds * 1000), settlement.expiresAt) };
-  const address = await addressFor(ctx, tx, record, coin);
+  const address = await addressFor(ctx, tx, record, coin, scenario);
   await tx`
     insert into quotes (payment_id, number, merchant_id, coin, address, rate_e8, units, sources, from_at, until_at)
     values (${paymentId}, ${facts.quotes.length + 1}, ${record.merchantId}, ${coin}, ${address},
@@ -93,9 +93,16 @@ function priceQuote(ctx: Context, record: PaymentRecord, coin: Coin): { rateE8: 
   return { rateE8: priceE8, units, sources };
 }
 
-/** The payment's one address in the coin: given before, or the wallet's next. A test payment shows its identifier instead. */
-async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coin): Promise<string> {
-  if (record.mode === 'test') return `test_${coin.toLowerCase()}_${record.scenario?.coin === coin ? record.scenario.name : 'success'}`;
+/**
+ * The payment's one address in the coin: given before, or the wallet's next. A test payment shows its identifier instead:
+ * of the scenario that starts with this choice, else of the one it was created with.
+ */
+async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coin, scenario: string | null): Promise<string> {
+  if (record.mode === 'test') {
+    const shown = record.facts.quotes.find((quote) => quote.coin === coin)?.address;
+    const named = scenario ?? (record.scenario?.coin === coin ? record.scenario.name : 'success');
+    return shown ?? `test_${coin.toLowerCase()}_${named}`;
+  }
   const [given] = await tx<{ address: string }[]>`
     select address from deposit_addresses where payment_id = ${record.facts.id} and coin = ${coin}`;
   if (given) return given.address;
@@ -119,10 +126,11 @@ export async function chooseCoin(
 ): Promise<CustomerView> {
   await ctx.db.begin((tx) =>
     settleOne(ctx, tx, paymentId, async () => {
-      await addQuote(ctx, tx, paymentId, coin);
+      const given = scenario ? scenarioNamed(scenario) : null;
+      await addQuote(ctx, tx, paymentId, coin, given);
       const [record] = await readRecords(ctx, tx, [paymentId]);
       if (record!.mode === 'test' && !record!.simulation) {
-        const name = scenario ?? (record!.scenario?.coin === coin ? record!.scenario.name : null) ?? 'success';
+        const name = given ?? (record!.scenario?.coin === coin ? record!.scenario.name : null) ?? 'success';
         await startScenario(tx, record!, scenarioNamed(name), coin);
       }
     }),
@@ -170,7 +178,7 @@ export async function simulatePayment(
   return change(ctx, { merchantId, mode: 'test', paymentId, idempotency, render }, async (tx, record) => {
     if (record.simulation) throw new Problem('scenario_started');
     const chosen = coin ?? record.facts.quotes.at(-1)?.coin ?? record.scenario?.coin ?? 'BTC';
-    await addQuote(ctx, tx, paymentId, chosen);
+    await addQuote(ctx, tx, paymentId, chosen, name);
     const [fresh] = await readRecords(ctx, tx, [paymentId]);
     await startScenario(tx, fresh!, name, chosen);
   });
@@ -221,7 +229,8 @@ export async function resolvePayment(
     if (status !== 'expired' && status !== 'failed' && status !== 'cancelled') {
       throw new Problem('payment_status_conflict', { status, action: `${input.action.replace('_', ' ')}` });
     }
-    const held = record.transfers.filter((t) => t.units >= COIN[t.coin].dustUnits);
+    const tips = tipsOf(record);
+    const held = record.transfers.filter((t) => t.units >= COIN[t.coin].dustUnits && !isGone(t, tips));
     if (held.length === 0) throw new Problem('nothing_received');
     const named = input.transfers ?? held.map((t) => t.ref);
     const unknown = named.findIndex((ref) => !held.some((t) => t.ref === ref));
@@ -268,7 +277,7 @@ export function metadataFault(metadata: Readonly<Record<string, string>>): strin
   return bytes > 8_192 ? 'keys and values together are larger than 8 kB' : null;
 }
 
-/** A payer leaves an address for a refund: kept once, never changed, unverified. Errors: payment_not_found, address_invalid. */
+/** A payer leaves an address for a refund: kept once, never changed, unverified. Errors: payment_not_found, address_invalid, parameter_invalid. */
 export async function leaveRefundAddress(
   ctx: Context,
   { paymentId, coin, address, email }: { paymentId: string; coin: Coin; address: string; email: string | null },
@@ -276,10 +285,14 @@ export async function leaveRefundAddress(
   const [row] = await ctx.db.sql<{ merchantId: string; mode: Mode }[]>`
     select merchant_id as "merchantId", mode from payments where id = ${paymentId}`;
   if (!row) throw new Problem('payment_not_found', { id: paymentId });
+  // It cannot be corrected later: what is no address at all is refused in test mode too.
+  if (!/^[\x21-\x7e]{1,200}$/.test(address)) throw new Problem('address_invalid', { coin, reason: 'it is not one' }, { param: 'address' });
+  if (email !== null && (email.length > 200 || !/^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u.test(email)))
+    throw new Problem('parameter_invalid', { reason: 'it is not an e-mail address' }, { param: 'email' });
   if (row.mode === 'live') decodeAddress(address, { coin, network: ctx.settings.networks[coin] });
   await ctx.db.sql`
     insert into refund_addresses (payment_id, merchant_id, coin, address, email)
-    values (${paymentId}, ${row.merchantId}, ${coin}, ${address.slice(0, 200)}, ${email}) on conflict (payment_id) do nothing`;
+    values (${paymentId}, ${row.merchantId}, ${coin}, ${address}, ${email}) on conflict (payment_id) do nothing`;
 }
 
 /**
@@ -338,18 +351,17 @@ async function change(
   write: (tx: Tx, record: PaymentRecord) => Promise<void>,
 ): Promise<Outcome> {
   return runOnce(ctx.db, idempotency, async (tx) => {
-    const settled = await settleOne(ctx, tx, paymentId, async () => {
-      // What the clock and the chain already decided comes first: a cancel after the end is too late.
-      const [record] = await readRecords(ctx, tx, [paymentId], { merchantId, mode });
-      if (!record) throw new Problem('payment_not_found', { id: paymentId });
-      const status = settle(record.facts, record.transfers, tipsOf(record), record.now).status;
-      await write(tx, { ...record, facts: { ...record.facts, status } });
-    });
+    // What the clock and the chain already decided comes first and is recorded first: a cancel after the end is too late, and
+    // a payment accepted after its end has expired before.
+    const { record, view } = await settleOne(ctx, tx, paymentId);
+    if (record.merchantId !== merchantId || record.mode !== mode) throw new Problem('payment_not_found', { id: paymentId });
+    const { status } = view.settlement;
+    const settled = await settleOne(ctx, tx, paymentId, () => write(tx, { ...record, facts: { ...record.facts, status } }));
     return render(settled.view);
   });
 }
 
-async function settleOne(ctx: Context, tx: Tx, paymentId: string, write: (tx: Tx) => Promise<void>): Promise<SettledPayment> {
+async function settleOne(ctx: Context, tx: Tx, paymentId: string, write?: (tx: Tx) => Promise<void>): Promise<SettledPayment> {
   const [settled] = await lockAndSettle(ctx, tx, [paymentId], write);
   if (!settled) throw new Problem('payment_not_found', { id: paymentId });
   return settled;

@@ -38,11 +38,8 @@ export async function lockAndSettle(
   for (let looks = 0; looks < 3 && (await recordObservations(tx, records)); looks++) records = await readRecords(ctx, tx, ids);
   await valueTransfers(ctx, tx, records);
   const settled = records.map((record) => {
-    let settlement = settle(record.facts, record.transfers, tipsOf(record), record.now);
-    if (settlement.extendUntil) {
-      record.facts = { ...record.facts, extendedUntil: settlement.extendUntil };
-      settlement = settle(record.facts, record.transfers, tipsOf(record), record.now);
-    }
+    const settlement = settle(record.facts, record.transfers, tipsOf(record), record.now);
+    if (settlement.extendUntil) record.facts = { ...record.facts, extendedUntil: settlement.extendUntil };
     return { record, settlement };
   });
   await writeSettlements(ctx, tx, settled);

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
+import { chooseCoin } from '../../src/payments/payments.ts';
 import { createEndpoint } from '../../src/webhooks/endpoints.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
@@ -59,6 +60,7 @@ for (const line of SCENARIOS.trim().split('\n').slice(1)) {
     );
     assert.ok(performance.now() - started < 5_000);
     assert.equal(end.currency, coin);
+    assert.equal(end.payment_address, `test_${coin!.toLowerCase()}_${scenario}`);
     await eventually(
       async () => eventsOf(id),
       (events) => events.some((e) => e.data.status === status),
@@ -116,6 +118,18 @@ test('test_eth_slow confirms after ten minutes of the test clock', async () => {
     (d) => d.status === 'completed',
     3_000,
   );
+});
+
+test('a renewed rate keeps the identifier that was shown as the address', async () => {
+  const id = await create({ expires_in: 7200 });
+  await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'underpaid', currency: 'DOGE' });
+  const before = await detail(id);
+  await app.test.post('/v1/test/clock/advance', { seconds: 3660, payment_id: id });
+  await chooseCoin(app.app.ctx, { paymentId: id, coin: 'DOGE' });
+  const quotes = await app.app.ctx.db.sql`select 1 from quotes where payment_id = ${id}`;
+  assert.equal(quotes.length, 2, 'the rate was renewed');
+  assert.equal(before.payment_address, 'test_doge_underpaid');
+  assert.equal((await detail(id)).payment_address, 'test_doge_underpaid');
 });
 
 test('test_ltc_failed ends failed with payment.failed', async () => {

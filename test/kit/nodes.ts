@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { bitcoindCommand } from './tools.ts';
 
 export type TestNode = {
   /** As the service is told: http://user:pass@host:port. */
@@ -12,8 +13,14 @@ export type TestNode = {
   /** Mines to a fresh address, or to the one given. */
   mine(blocks: number, address?: string): Promise<string[]>;
   newAddress(type?: string): Promise<string>;
-  /** Pays from the node's wallet; returns the txid. */
+  /** Pays from the node's wallet, replaceable; returns the txid. */
   pay(address: string, amount: string): Promise<string>;
+  /** One transaction with these outputs, an address may come twice. */
+  payMany(outputs: readonly (readonly [address: string, amount: string])[]): Promise<string>;
+  /** Spends the same coins again with a higher fee, `amount` to `address`; returns the new txid. */
+  replace(txid: string, address: string, amount: string): Promise<string>;
+  /** The wallet sends its unconfirmed transactions again: a node forgets them in a deep reorganisation. */
+  rebroadcast(): Promise<void>;
   /** Ends the process cleanly and starts it again on the same data and port. */
   stop(): Promise<void>;
   start(): Promise<void>;
@@ -35,9 +42,12 @@ export async function freePort(): Promise<number> {
 export const startLitecoind = (): Promise<TestNode> =>
   startNode({
     command: ['/usr/lib/litecoin/litecoind'],
-    flags: ['-mempoolreplacement=1', '-fallbackfee=0.0001', '-rpcserialversion=1'],
+    flags: ['-mempoolreplacement=1', '-walletrbf=1', '-fallbackfee=0.0001', '-rpcserialversion=1'],
     addressType: 'bech32',
   });
+/** Bitcoin Knots, unpacked by the tests' set-up. */
+export const startBitcoind = (): Promise<TestNode> =>
+  startNode({ command: bitcoindCommand(), flags: ['-walletrbf=1', '-fallbackfee=0.0001'], addressType: 'bech32' });
 
 async function startNode({ command, flags, addressType }: { command: string[]; flags: string[]; addressType: string }): Promise<TestNode> {
   const folder = mkdtempSync('/dev/shm/florin-node-');
@@ -99,12 +109,60 @@ async function startNode({ command, flags, addressType }: { command: string[]; f
   const mine = async (blocks: number, address?: string) =>
     rpc('generatetoaddress', blocks, address ?? (await newAddress())) as Promise<string[]>;
   await mine(101);
+  // More than one coin to spend, so that a replacement of one payment leaves the others alone.
+  const own = await newAddress();
+  for (let i = 0; i < 4; i++) await rpc('sendmany', '', Object.fromEntries(await shares(newAddress)));
+  await mine(1, own);
+  const send = async (inputs: object[], outputs: object[]) => {
+    const made = inputs.length > 0 ? { hex: await rpc('createrawtransaction', inputs, outputs) } : await fund(outputs);
+    const { hex } = await rpc('signrawtransactionwithwallet', made.hex);
+    return rpc('sendrawtransaction', hex) as Promise<string>;
+  };
+  const fund = async (outputs: object[]) =>
+    rpc('fundrawtransaction', await rpc('createrawtransaction', [], outputs), { replaceable: true });
   return {
     url: `http://florin:test@127.0.0.1:${port}`,
     rpc,
     mine,
     newAddress,
     pay: (address, amount) => rpc('sendtoaddress', address, amount),
+    payMany: async (outputs) => {
+      // The node refuses one address twice: a second output gets a stand-in, whose script is exchanged before signing.
+      const named: [string, string, string | null][] = [];
+      for (const [address, amount] of outputs) {
+        const again = named.some(([known]) => known === address);
+        named.push([again ? await newAddress() : address, amount, again ? address : null]);
+      }
+      let { hex } = await fund(named.map(([address, amount]) => ({ [address]: amount })));
+      const scriptOf = async (address: string) => (await rpc('validateaddress', address)).scriptPubKey as string;
+      for (const [standIn, , address] of named) {
+        if (address !== null) hex = hex.replace(await scriptOf(standIn), await scriptOf(address));
+      }
+      return rpc('sendrawtransaction', (await rpc('signrawtransactionwithwallet', hex)).hex);
+    },
+    replace: async (txid, address, amount) => {
+      const before = await rpc('getrawtransaction', txid, 1);
+      const inputs = before.vin.map((i: any) => ({ txid: i.txid, vout: i.vout, sequence: 0xfffffffd }));
+      let total = 0;
+      for (const { txid: from, vout } of inputs) total += (await rpc('getrawtransaction', from, 1)).vout[vout].value;
+      const change = (total - Number(amount) - 0.0005).toFixed(8);
+      return send(inputs, [{ [address]: amount }, { [await newAddress()]: change }]);
+    },
+    rebroadcast: async () => {
+      const { transactions } = await rpc('listsinceblock');
+      const waiting = new Set<string>(transactions.filter((t: any) => t.confirmations === 0).map((t: any) => t.txid));
+      // Parents first, in whatever order they come: as long as one is taken, the rest are tried again.
+      for (let before = -1; before !== waiting.size; ) {
+        before = waiting.size;
+        for (const txid of waiting) {
+          const { hex } = await rpc('gettransaction', txid);
+          await rpc('sendrawtransaction', hex).then(
+            () => waiting.delete(txid),
+            () => {},
+          );
+        }
+      }
+    },
     stop,
     start: async () => {
       await start();
@@ -116,4 +174,11 @@ async function startNode({ command, flags, addressType }: { command: string[]; f
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** Ten outputs of half a coin to ourselves. */
+async function shares(newAddress: () => Promise<string>): Promise<[string, number][]> {
+  const outputs: [string, number][] = [];
+  for (let i = 0; i < 10; i++) outputs.push([await newAddress(), 0.5]);
+  return outputs;
 }

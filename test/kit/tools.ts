@@ -1,32 +1,105 @@
 /** The programs that tests need and npm does not bring: a browser and real nodes, from Debian's packages. */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 
 const PROGRAMS: readonly { path: string; package: string }[] = [
   { path: '/usr/bin/chromium', package: 'chromium' },
   { path: '/usr/lib/litecoin/litecoind', package: 'litecoind' },
 ];
+/** Bitcoin Knots comes with a later Debian: it is unpacked aside, with its libraries and its own loader. */
+const KNOTS = { package: 'bitcoin-knots', suites: ['trixie-backports', 'trixie'], program: 'usr/bin/bitcoind' };
+const TOOLS = resolve('.cache/tools');
 
 /** Installs what is missing; fails with the names of the packages where that is not possible. */
 export function ensureTools(): void {
   const missing = PROGRAMS.filter((program) => !existsSync(program.path)).map((program) => program.package);
-  if (missing.length === 0) return;
+  const knots = findBitcoind() === null;
+  if (missing.length === 0 && !knots) return;
   const debian = existsSync('/etc/debian_version') && process.getuid?.() === 0 && spawnSync('apt-get', ['--version']).status === 0;
   if (!debian) {
     const system = existsSync('/etc/os-release')
       ? (/^PRETTY_NAME="?([^"\n]*)/m.exec(readFileSync('/etc/os-release', 'utf8'))?.[1] ?? 'this system')
       : 'this system';
-    throw new Error(
-      `The tests need ${missing.join(' and ')}. On Debian they are installed when the tests run as root; on ${system} install them first.`,
-    );
+    const names = [...missing, ...(knots ? ['bitcoind'] : [])].join(' and ');
+    throw new Error(`The tests need ${names}. On Debian they are installed when the tests run as root; on ${system} install them first.`);
   }
-  process.stdout.write(`Installing ${missing.join(', ')} for the tests\n`);
-  const environment = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
-  for (const args of [
-    ['update', '-qq'],
-    ['install', '-y', '-qq', '--no-install-recommends', ...missing],
-  ]) {
-    const { status, stderr } = spawnSync('apt-get', args, { env: environment, encoding: 'utf8' });
-    if (status !== 0) throw new Error(`apt-get ${args[0]} failed: ${stderr.trim().split('\n').at(-1)}`);
+  if (missing.length > 0) {
+    process.stdout.write(`Installing ${missing.join(', ')} for the tests\n`);
+    run('apt-get', ['update', '-qq']);
+    run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...missing]);
   }
+  if (knots) {
+    process.stdout.write(`Unpacking ${KNOTS.package} for the tests\n`);
+    unpackAside();
+  }
+}
+
+/** How to run bitcoind: the machine's own, or the one unpacked aside. */
+export function bitcoindCommand(): string[] {
+  const command = findBitcoind();
+  if (!command) throw new Error('bitcoind is missing; npm test installs it');
+  return command;
+}
+function findBitcoind(): string[] | null {
+  if (existsSync('/usr/bin/bitcoind')) return ['/usr/bin/bitcoind'];
+  const home = join(TOOLS, KNOTS.package);
+  const program = join(home, KNOTS.program);
+  if (!existsSync(program)) return null;
+  const [loader] = globSync(['lib64/ld-linux*', 'usr/lib64/ld-linux*', 'usr/lib/*/ld-linux*', 'lib/*/ld-linux*'], { cwd: home });
+  const libraries = globSync(['usr/lib/*-linux-gnu', 'lib/*-linux-gnu'], { cwd: home }).map((folder) => join(home, folder));
+  return [join(home, loader!), '--library-path', libraries.join(':'), program];
+}
+
+function run(command: string, args: readonly string[], cwd?: string): string {
+  const { status, stdout, stderr } = spawnSync(command, args, {
+    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
+    encoding: 'utf8',
+    ...(cwd === undefined ? {} : { cwd }),
+  });
+  if (status !== 0) throw new Error(`${command} ${args[0]} failed: ${(stderr ?? '').trim().split('\n').at(-1)}`);
+  return stdout;
+}
+
+/** The archive that this machine is set up with, as one deb822 source of other suites. */
+function debianSource(): string {
+  const files = globSync(['/etc/apt/sources.list', '/etc/apt/sources.list.d/*.{sources,list}']).map((file) => readFileSync(file, 'utf8'));
+  for (const stanza of files.flatMap((file) => file.split(/\n\s*\n/))) {
+    const uri = /^URIs:\s*(\S+)/im.exec(stanza)?.[1] ?? /^deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+\S+\s+.*\bmain\b/m.exec(stanza)?.[1];
+    if (!uri || !/\/debian\/?$/.test(uri)) continue;
+    const signed = /^Signed-By:\s*(\S+)/im.exec(stanza)?.[1] ?? '/usr/share/keyrings/debian-archive-keyring.gpg';
+    return `Types: deb\nURIs: ${uri}\nSuites: ${KNOTS.suites.join(' ')}\nComponents: main\nSigned-By: ${signed}\n`;
+  }
+  throw new Error('no Debian archive is configured on this machine');
+}
+
+/** Downloads the package and its libraries with an apt state of its own and unpacks them into the tools' folder; the system stays as it is. */
+function unpackAside(): void {
+  const work = join(TOOLS, 'apt');
+  rmSync(work, { recursive: true, force: true });
+  for (const folder of ['lists/partial', 'cache/archives/partial', 'sources', 'debs', 'root'])
+    mkdirSync(join(work, folder), { recursive: true });
+  writeFileSync(join(work, 'sources/later.sources'), debianSource());
+  writeFileSync(join(work, 'status'), '');
+  const options = [
+    `Dir::State::lists=${work}/lists`,
+    `Dir::State::status=${work}/status`,
+    `Dir::Cache=${work}/cache`,
+    'Dir::Etc::sourcelist=/dev/null',
+    `Dir::Etc::sourceparts=${work}/sources`,
+    'Dir::Etc::preferencesparts=/dev/null',
+    'APT::Sandbox::User=root',
+    'APT::Install-Recommends=false',
+  ].flatMap((option) => ['-o', option]);
+  run('apt-get', ['update', '-qq', ...options]);
+  const [suite] = KNOTS.suites;
+  const listed = run('apt-get', ['install', '-y', '--print-uris', '-qq', ...options, '-t', suite!, KNOTS.package]);
+  const packages = [...listed.matchAll(/^'[^']*' ([^_\s]+)_/gm)].map((match) => match[1]!);
+  run('apt-get', ['download', '-qq', ...options, '-t', suite!, ...packages], join(work, 'debs'));
+  for (const file of readdirSync(join(work, 'debs'))) run('dpkg', ['-x', join(work, 'debs', file), join(work, 'root')]);
+  const home = join(TOOLS, KNOTS.package);
+  mkdirSync(dirname(home), { recursive: true });
+  rmSync(home, { recursive: true, force: true });
+  renameSync(join(work, 'root'), home);
+  rmSync(work, { recursive: true, force: true });
 }

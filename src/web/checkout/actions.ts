@@ -68,7 +68,7 @@ export function registerCheckout(app: FastifyInstance, ctx: Context): void {
     reply.code(status).headers(headers);
     if (request.headers['x-fragment'] === '1') return reply.send(html`<title>${title}</title>${main}`.text);
     return reply.send(
-      html`<!doctype html><html lang="en" dir="ltr"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><meta name="robots" content="noindex"><meta name="color-scheme" content="light dark"><title>${title}</title>${style}${refresh !== null && html`<noscript><meta http-equiv="refresh" content="${refresh}"></noscript>`}</head><body data-copied="${words.copied}"${live ? liveAttribute : ''}><p class="offline-note" role="status">${words.offline}</p>${main}<div id="live" class="sr" aria-live="polite"></div><script src="${SCRIPT_PATH}" defer></script></body></html>`
+      html`<!doctype html><html lang="en" dir="ltr"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><meta name="robots" content="noindex"><meta name="color-scheme" content="light dark"><title>${title}</title>${icon}${style}${refresh !== null && html`<noscript><meta http-equiv="refresh" content="${refresh}"></noscript>`}</head><body data-copied="${words.copied}"${live ? liveAttribute : ''}><p class="offline-note" role="status">${words.offline}</p>${main}<div id="live" class="sr" aria-live="polite"></div><script src="${SCRIPT_PATH}" defer></script></body></html>`
         .text,
     );
   };
@@ -209,6 +209,10 @@ export function registerCheckout(app: FastifyInstance, ctx: Context): void {
   });
 }
 
+/** A coin, in the page itself: one request less. */
+const icon = new Html(
+  `<link rel="icon" href="data:image/svg+xml,${encodeURIComponent('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="8" fill="#1f6feb"/><path d="M6 12V4h5M6 8h4" fill="none" stroke="#fff" stroke-width="2"/></svg>')}">`,
+);
 const style = new Html(`<style>${STYLE}</style>`);
 const liveAttribute = new Html(' data-live="1"');
 

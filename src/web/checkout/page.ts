@@ -239,7 +239,7 @@ export function renderReceipt(view: CustomerView, words: Words): { title: string
   return {
     title: `${words.receipt} – ${view.merchant.name}`,
     main: html`<main id="main">${view.facts.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}<header class="good"><h1>${words.receipt}</h1></header><table><tbody>
-${row('', view.merchant.name)}${view.request.items?.map((item) => row(`${item.quantity} × ${item.name}`, `$${formatUsd(item.quantity * item.unitPriceCents)}`)) ?? []}
+${row(words.merchant, view.merchant.name)}${view.request.items?.map((item) => row(`${item.quantity} × ${item.name}`, `$${formatUsd(item.quantity * item.unitPriceCents)}`)) ?? []}
 ${view.request.taxCents !== null && row(words.tax, `$${formatUsd(view.request.taxCents)}`)}${row(words.total, `$${formatUsd(view.facts.targetUsdCents)}`)}
 ${s.coin && row(words.arrived, `${formatUnits(s.coin, s.receivedUnits)} ${s.coin}`)}${row(words.transaction, s.transactionHash)}
 ${row(words.completed, s.completedAt?.toISOString().replace('T', ' ').slice(0, 16) ?? null)}${row(words.number, view.facts.id)}</tbody></table></main>`,

@@ -1,6 +1,7 @@
 /** English words of the payment page. `{name}` is filled in. Every language has the same keys. */
 export const en = {
   pay: 'Pay {merchant}',
+  merchant: 'Merchant',
   amount: 'Amount',
   items: 'Items',
   tax: 'Tax',

@@ -1,0 +1,649 @@
+/**
+ * The rules of a payment as properties: random histories of a payment, its chains and its merchant, settled after random
+ * moments as after restarts and missed wake-ups. What must hold is judged from the facts alone, in words of its own.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { addMs, DAY_MS, HOUR_MS, MINUTE_MS } from './clock.ts';
+import { COIN, COINS, type Coin, type ConfirmationTier } from './coin.ts';
+import { centsToE8, divideCeil, quoteUnits, shownUnit } from './money.ts';
+import type { Decision, PaymentFacts, PaymentStatus, Rules, Settlement, Tip, Transfer } from './payment.ts';
+import { settle, valueTransfer } from './settle.ts';
+
+const RUNS = process.env.FLORIN_LONG ? 50_000 : 3_000;
+const START = new Date('2026-01-01T00:00:00Z');
+const WINDOW_MS = HOUR_MS;
+/** Three coins: two of eight decimals, one of eighteen. */
+const PAID_IN = ['BTC', 'LTC', 'ETH'] as const satisfies readonly Coin[];
+const PRICE_E8: Readonly<Record<(typeof PAID_IN)[number], bigint>> = {
+  BTC: 10_000_000_000_000n,
+  LTC: 8_999_000_001n,
+  ETH: 333_333_333_333n,
+};
+/** Confirmations wanted in every coin: one below 150 USD, three from there. */
+const LARGE_CENTS = 15_000n;
+const TIERS: readonly ConfirmationTier[] = [
+  { belowUsdCents: LARGE_CENTS, confirmations: 1, rule: 'confirmations' },
+  { belowUsdCents: null, confirmations: 3, rule: 'confirmations' },
+];
+
+// What can happen
+
+type PaidIn = (typeof PAID_IN)[number];
+type Fact =
+  | { do: 'quote' | 'fall behind' | 'catch up' | 'hold' | 'release' | 'lose the price' | 'find the price'; coin: PaidIn }
+  | { do: 'see'; coin: PaidIn; percent: number }
+  | { do: 'grow' | 'reorganise'; coin: PaidIn; blocks: number }
+  | { do: 'mine' | 'contest' | 'replace' | 'bury' | 'release conflict' | 'vanish' | 'come back'; pick: number }
+  | { do: 'pass'; minutes: number }
+  | { do: 'cancel' }
+  | { do: 'accept' | 'reject' | 'refund_sent'; picks: number };
+
+const coin = fc.constantFrom(...PAID_IN);
+const pick = fc.nat(5);
+const seen: fc.Arbitrary<Fact> = fc.record({
+  do: fc.constant('see' as const),
+  coin,
+  percent: fc.constantFrom(0, 1, 30, 50, 69, 98, 99, 100, 102, 160),
+});
+const mined: fc.Arbitrary<Fact> = fc.record({ do: fc.constant('mine' as const), pick });
+const grown: fc.Arbitrary<Fact> = fc.record({ do: fc.constant('grow' as const), coin, blocks: fc.integer({ min: 1, max: 3 }) });
+const passed = (...minutes: number[]): fc.Arbitrary<Fact> =>
+  fc.record({ do: fc.constant('pass' as const), minutes: fc.constantFrom(...minutes) });
+const onChain: fc.Arbitrary<Fact> = fc.oneof(
+  fc.record({ do: fc.constant('reorganise' as const), coin, blocks: fc.integer({ min: 1, max: 3 }) }),
+  fc.record({ do: fc.constantFrom('contest' as const, 'replace', 'bury', 'release conflict', 'vanish', 'come back'), pick }),
+);
+const follower: fc.Arbitrary<Fact> = fc.record({
+  do: fc.constantFrom('fall behind' as const, 'catch up', 'hold', 'release', 'lose the price', 'find the price', 'quote'),
+  coin,
+});
+const merchant: fc.Arbitrary<Fact> = fc.oneof(
+  fc.record({ do: fc.constantFrom('accept' as const, 'accept', 'reject', 'refund_sent'), picks: fc.integer({ min: 1, max: 15 }) }),
+  fc.constant<Fact>({ do: 'cancel' }),
+);
+const anything = fc.oneof(
+  { weight: 5, arbitrary: seen },
+  { weight: 4, arbitrary: mined },
+  { weight: 2, arbitrary: grown },
+  { weight: 4, arbitrary: passed(1, 5, 20, 59, 61, 90, 800, 1_500) },
+  { weight: 4, arbitrary: onChain },
+  { weight: 3, arbitrary: follower },
+  { weight: 3, arbitrary: merchant },
+);
+
+type Terms = { cents: bigint; tolerance: number; late: number | null; protection: number };
+const terms: fc.Arbitrary<Terms> = fc.record({
+  cents: fc.constantFrom(500n, 10_000n, 100_001n),
+  tolerance: fc.constantFrom(0, 100, 500),
+  late: fc.constantFrom(null, null, 30),
+  protection: fc.constantFrom(24, 48),
+});
+/** A fact and whether the payment is settled then. */
+type Moment = { fact: Fact; settles: boolean };
+const moment = (fact: fc.Arbitrary<Fact>): fc.Arbitrary<Moment> => fc.record({ fact, settles: fc.boolean() });
+const history = fc.array(moment(anything), { minLength: 1, maxLength: 30, size: 'max' });
+
+// The world it happens in
+
+/** One settling: what was known, and what followed. */
+type Entry = { facts: PaymentFacts; transfers: readonly Transfer[]; tips: Record<PaidIn, Tip>; now: Date; result: Settlement };
+
+const chooseRules = ({ tolerance, late, protection }: Terms): Rules => ({
+  windowSeconds: WINDOW_MS / 1000,
+  rateLockSeconds: 900,
+  toleranceBasisPoints: tolerance,
+  toleranceCapUsdCents: 500n,
+  lateAcceptMinutes: late,
+  protectionHours: protection,
+  protectionLargeHours: 2,
+  protectionLargeUsdCents: 100_000n,
+  confirmations: Object.fromEntries(COINS.map((c) => [c, TIERS])) as Rules['confirmations'],
+});
+
+class World {
+  now = START;
+  facts: PaymentFacts;
+  transfers: Transfer[] = [];
+  /** Seen on a chain whose follower is behind: recorded when it has caught up. */
+  unrecorded: Transfer[] = [];
+  tips: Record<PaidIn, Tip>;
+  behind = new Set<PaidIn>();
+  unpriced = new Set<PaidIn>();
+  entries: Entry[] = [];
+  #names = 0;
+
+  constructor(given: Terms) {
+    this.facts = {
+      id: 'pay_1',
+      mode: 'live',
+      createdAt: START,
+      targetUsdCents: given.cents,
+      fixed: null,
+      rules: chooseRules(given),
+      extendedUntil: null,
+      quotes: [],
+      decisions: [],
+      status: 'pending',
+      exceptions: [],
+      completedAt: null,
+    };
+    const tip: Tip = {
+      height: 1_000,
+      hash: 'h',
+      safeHeight: null,
+      finalizedHeight: null,
+      chainlockHeight: null,
+      scannedThrough: START,
+      holdReason: null,
+      blockUsdCents: new Map(),
+    };
+    this.tips = { BTC: tip, LTC: tip, ETH: tip };
+    this.#quote('BTC');
+  }
+
+  #tip(of: PaidIn, change: Partial<Tip>): void {
+    this.tips = { ...this.tips, [of]: { ...this.tips[of], ...change } };
+  }
+  #quote(of: PaidIn): void {
+    const units = quoteUnits(of, this.facts.targetUsdCents, PRICE_E8[of]);
+    const quote = { coin: of, address: of, rateE8: PRICE_E8[of], units, from: this.now, until: addMs(this.now, 15 * MINUTE_MS) };
+    this.facts = { ...this.facts, quotes: [...this.facts.quotes, quote] };
+  }
+  #see(of: PaidIn, units: bigint): void {
+    const name = `t${this.#names++}`;
+    const transfer: Transfer = {
+      coin: of,
+      ref: `${name}:0`,
+      txid: name,
+      address: of,
+      units,
+      kind: 'output',
+      firstSeenAt: this.now,
+      values: [],
+      block: null,
+      lock: null,
+      absentSince: null,
+      conflict: null,
+      unminedSince: null,
+    };
+    if (this.behind.has(of)) this.unrecorded.push(transfer);
+    else this.transfers = [...this.transfers, transfer];
+  }
+  /** Changes the picked transfer when its follower is in sync: a chain that is behind shows nothing new. */
+  #change(picked: number, change: (t: Transfer, coin: PaidIn) => Partial<Transfer>): void {
+    this.transfers = this.transfers.map((t, i) =>
+      i === picked % this.transfers.length && !this.behind.has(t.coin as PaidIn) ? { ...t, ...change(t, t.coin as PaidIn) } : t,
+    );
+  }
+
+  happen(fact: Fact): void {
+    switch (fact.do) {
+      case 'pass':
+        this.now = addMs(this.now, fact.minutes * MINUTE_MS);
+        for (const c of PAID_IN) if (!this.behind.has(c)) this.#tip(c, { scannedThrough: this.now });
+        break;
+      case 'quote':
+        // Choosing a coin is for the open window.
+        if (this.decided().status === 'pending' && this.now < this.decided().expiresAt) this.#quote(fact.coin);
+        break;
+      case 'see': {
+        const quote = this.facts.quotes.find((q) => q.coin === fact.coin);
+        if (!quote) break;
+        const units = (quote.units * BigInt(fact.percent)) / 100n;
+        this.#see(fact.coin, fact.percent === 0 ? COIN[fact.coin].dustUnits - 1n : units);
+        break;
+      }
+      case 'mine':
+        this.#change(fact.pick, (t, c) => {
+          if (t.block || (t.conflict && t.conflict.height !== null)) return {};
+          this.#tip(c, { height: this.tips[c].height + 1 });
+          const block = { height: this.tips[c].height, hash: `b${this.tips[c].height}`, time: this.now };
+          return { block, absentSince: null, conflict: null, unminedSince: null };
+        });
+        break;
+      case 'grow':
+        if (!this.behind.has(fact.coin)) this.#tip(fact.coin, { height: this.tips[fact.coin].height + fact.blocks });
+        break;
+      case 'reorganise': {
+        if (this.behind.has(fact.coin)) break;
+        const fork = this.tips[fact.coin].height - fact.blocks;
+        this.#tip(fact.coin, { height: fork + fact.blocks + 1 });
+        this.transfers = this.transfers.map((t) => {
+          if (t.coin !== fact.coin) return t;
+          if (t.block && t.block.height > fork) return { ...t, block: null, unminedSince: this.now };
+          if (t.conflict && (t.conflict.height ?? 0) > fork) return { ...t, conflict: { ...t.conflict, height: null } };
+          return t;
+        });
+        break;
+      }
+      case 'contest':
+      case 'replace':
+        this.#change(fact.pick, (t, c) => {
+          if (t.block || t.conflict) return {};
+          if (fact.do === 'replace') this.#replacements.push([c, t.units]);
+          return { conflict: { txid: 'other', height: null, seenAt: this.now } };
+        });
+        for (const [c, units] of this.#replacements.splice(0)) this.#see(c, units);
+        break;
+      case 'bury':
+        this.#change(fact.pick, (t, c) => {
+          if (!t.conflict || t.conflict.height !== null) return {};
+          this.#tip(c, { height: this.tips[c].height + 1 });
+          return { conflict: { ...t.conflict, height: this.tips[c].height } };
+        });
+        break;
+      case 'release conflict':
+        this.#change(fact.pick, (t) => (t.conflict?.height === null ? { conflict: null } : {}));
+        break;
+      case 'vanish':
+        this.#change(fact.pick, (t) => (t.block || t.absentSince ? {} : { absentSince: this.now }));
+        break;
+      case 'come back':
+        this.#change(fact.pick, () => ({ absentSince: null }));
+        break;
+      case 'fall behind':
+        this.behind.add(fact.coin);
+        break;
+      case 'catch up':
+        this.behind.delete(fact.coin);
+        this.#tip(fact.coin, { scannedThrough: this.now });
+        this.transfers = [...this.transfers, ...this.unrecorded.filter((t) => t.coin === fact.coin)];
+        this.unrecorded = this.unrecorded.filter((t) => t.coin !== fact.coin);
+        break;
+      case 'hold':
+        this.#tip(fact.coin, { holdReason: 'a deep reorganisation' });
+        break;
+      case 'release':
+        this.#tip(fact.coin, { holdReason: null });
+        break;
+      case 'lose the price':
+        this.unpriced.add(fact.coin);
+        break;
+      case 'find the price':
+        this.unpriced.delete(fact.coin);
+        break;
+      case 'cancel':
+        if (this.settle().status === 'pending') this.#decide('cancel', []);
+        break;
+      case 'accept':
+      case 'reject':
+      case 'refund_sent': {
+        const named = this.transfers.filter((t, i) => (fact.picks >> i) & 1 && !isDust(t)).map((t) => t.ref);
+        if (named.length > 0 && ['expired', 'failed', 'cancelled'].includes(this.settle().status)) this.#decide(fact.do, named);
+        break;
+      }
+    }
+    // Whoever records a transfer values it in the same transaction.
+    this.transfers = this.transfers.map((t) => {
+      const c = t.coin as PaidIn;
+      const spot = this.unpriced.has(c) ? null : { priceE8: PRICE_E8[c], at: this.now };
+      const value = valueTransfer({ payment: this.facts, transfer: t, spot, now: this.now });
+      return value ? { ...t, values: [...t.values, value] } : t;
+    });
+  }
+  readonly #replacements: [PaidIn, bigint][] = [];
+
+  /** A decision and what follows from it are one transaction, which first records what had followed before it. */
+  #decide(kind: Decision['kind'], transfers: readonly string[]): void {
+    this.facts = { ...this.facts, decisions: [...this.facts.decisions, { kind, at: this.now, transfers }] };
+    this.settle();
+  }
+  /** What follows now, unrecorded. */
+  decided(): Settlement {
+    return settle(this.facts, this.transfers, this.tips, this.now);
+  }
+  /** Settles and records, as a transaction does. */
+  settle(): Settlement {
+    const result = this.decided();
+    if (result.extendUntil) this.facts = { ...this.facts, extendedUntil: result.extendUntil };
+    this.entries.push({ facts: this.facts, transfers: this.transfers, tips: this.tips, now: this.now, result });
+    this.facts = { ...this.facts, status: result.status, exceptions: result.exceptions, completedAt: result.completedAt };
+    return result;
+  }
+}
+
+/** Lives a history; settles where it says and at its end. */
+function live(given: Terms, moments: readonly Moment[]): World {
+  const world = new World(given);
+  for (const { fact, settles } of moments) {
+    world.happen(fact);
+    if (settles) world.settle();
+  }
+  world.settle();
+  return world;
+}
+
+/** A property of every settling in every history. */
+function always(name: string, check: (entry: Entry, before: readonly Entry[]) => void): void {
+  test(name, () => {
+    fc.assert(
+      fc.property(terms, history, (given, moments) => {
+        const { entries } = live(given, moments);
+        for (const [i, entry] of entries.entries()) check(entry, entries.slice(0, i));
+      }),
+      { numRuns: RUNS },
+    );
+  });
+}
+
+// Judgement from the facts, in words of its own
+
+const isDust = (t: Transfer): boolean => t.units < COIN[t.coin].dustUnits;
+const tipOf = (entry: Entry, t: Transfer): Tip => entry.tips[t.coin as PaidIn];
+const worthOf = (transfers: readonly Transfer[]): bigint => transfers.reduce((total, t) => total + (t.values.at(-1)?.usdE8 ?? 0n), 0n);
+const slackMs = (of: Coin): number => COIN[of].slackSeconds * 1000;
+/** The conflict has a confirmation, or the follower has missed the transfer for a day. */
+const isLost = (entry: Entry, t: Transfer): boolean =>
+  !t.block &&
+  ((t.conflict !== null && t.conflict.height !== null) ||
+    (t.absentSince !== null && tipOf(entry, t).scannedThrough.getTime() - t.absentSince.getTime() >= DAY_MS));
+const isContested = (t: Transfer): boolean => !t.block && t.conflict?.height === null;
+const present = (entry: Entry): Transfer[] => entry.transfers.filter((t) => !isDust(t) && !isLost(entry, t) && !isContested(t));
+
+/** When a transfer counts as seen: mined after its protection ended, it is seen when mined. */
+function sightOf({ facts }: Entry, t: Transfer): number {
+  const hours =
+    facts.targetUsdCents >= facts.rules.protectionLargeUsdCents ? facts.rules.protectionLargeHours : facts.rules.protectionHours;
+  const end = t.firstSeenAt.getTime() + hours * HOUR_MS;
+  return t.block && t.block.time.getTime() > end ? t.block.time.getTime() : t.firstSeenAt.getTime();
+}
+const endOf = ({ facts }: Entry): number => Math.max(START.getTime() + WINDOW_MS, facts.extendedUntil?.getTime() ?? 0);
+const isInTime = (entry: Entry, t: Transfer): boolean => sightOf(entry, t) <= endOf(entry) + slackMs(t.coin);
+const isClosed = ({ facts }: Entry): boolean => facts.decisions.some((d) => d.kind !== 'accept');
+
+/** What each accept still names: refs rejected or refunded after it are out. */
+const acceptsOf = ({ facts }: Entry): string[][] =>
+  facts.decisions.flatMap((d, i) => {
+    if (d.kind !== 'accept') return [];
+    const out = facts.decisions.slice(i + 1).flatMap((later) => (later.kind === 'accept' ? [] : later.transfers));
+    const left = d.transfers.filter((ref) => !out.includes(ref));
+    return left.length > 0 ? [left] : [];
+  });
+/** The least that makes a payment paid; the tolerance never exceeds its share, its cap and what rounding may cost. */
+function enough({ facts, transfers }: Entry): bigint {
+  const target = centsToE8(facts.targetUsdCents);
+  const share = (target * BigInt(facts.rules.toleranceBasisPoints)) / 10_000n;
+  const capped = share < 500_000_000n ? share : 500_000_000n;
+  const crumbs = PAID_IN.map((c) => divideCeil(PRICE_E8[c] * shownUnit(c), 10n ** BigInt(COIN[c].decimals)) + BigInt(transfers.length));
+  return target - [capped, ...crumbs].reduce((a, b) => (b > a ? b : a));
+}
+/** What counts: in time while the merchant left it open, what the late rule takes, and what was accepted. */
+function countable(entry: Entry): Transfer[] {
+  const accepted = new Set(acceptsOf(entry).flat());
+  const { lateAcceptMinutes } = entry.facts.rules;
+  const lateEnd = lateAcceptMinutes === null ? Number.NEGATIVE_INFINITY : endOf(entry) + lateAcceptMinutes * MINUTE_MS;
+  return present(entry).filter((t) => accepted.has(t.ref) || (!isClosed(entry) && (isInTime(entry, t) || sightOf(entry, t) <= lateEnd)));
+}
+const isDeep = (entry: Entry, t: Transfer): boolean => {
+  const needed = entry.facts.targetUsdCents < LARGE_CENTS ? 1 : 3;
+  return t.block !== null && tipOf(entry, t).height - t.block.height + 1 >= needed;
+};
+/** Whether an accept stands with all it names in hand. */
+const isAccepted = (entry: Entry, holds: (t: Transfer) => boolean): boolean => {
+  const here = new Map(present(entry).map((t) => [t.ref, t]));
+  return acceptsOf(entry).some((refs) => refs.every((ref) => here.has(ref) && here.get(ref)!.values.length > 0 && holds(here.get(ref)!)));
+};
+const steps = (entry: Entry): string[] => entry.result.steps.map((s) => `${s.from} ${s.status}`);
+
+// What always holds
+
+const LEGAL = new Set([
+  'pending processing',
+  'pending expired',
+  'pending failed',
+  'pending cancelled',
+  'processing completed',
+  'processing failed',
+  'processing pending',
+  'expired processing',
+  'failed processing',
+  'cancelled processing',
+]);
+always('only legal moves are made, each one step, without a gap', (entry) => {
+  let at: PaymentStatus = entry.facts.status;
+  for (const step of entry.result.steps) {
+    assert.equal(step.from, at);
+    assert.ok(LEGAL.has(`${step.from} ${step.status}`), `${step.from} ${step.status}`);
+    at = step.status;
+  }
+  assert.equal(entry.result.status, at);
+  assert.equal(new Set(steps(entry)).size, entry.result.steps.length);
+});
+
+always('completed is final and keeps its time', (entry, before) => {
+  const done = before.find((e) => e.result.status === 'completed');
+  if (!done) return;
+  assert.equal(entry.result.status, 'completed');
+  assert.deepEqual(entry.result.completedAt, done.result.completedAt);
+});
+
+always('every payment passes through processing before it is completed', (entry, before) => {
+  const log = [...before, entry].flatMap((e) => e.result.steps.map((s) => s.status));
+  if (entry.result.status === 'completed') assert.equal(log[log.indexOf('completed') - 1], 'processing');
+});
+
+always(
+  'completed means: confirmed enough, what counts covers the amount less its tolerance, or all that an accept names is there',
+  (entry) => {
+    if (!steps(entry).includes('processing completed')) return;
+    const covers = worthOf(countable(entry).filter((t) => isDeep(entry, t))) >= enough(entry);
+    assert.ok(covers || isAccepted(entry, (t) => isDeep(entry, t)));
+  },
+);
+
+always('a coin on hold keeps what was paid in it from completing', (entry) => {
+  if (!steps(entry).includes('processing completed') || isClosed(entry)) return;
+  for (const t of present(entry)) if (isInTime(entry, t)) assert.equal(tipOf(entry, t).holdReason, null);
+});
+
+always('settling again with the same facts takes no step and changes nothing', (entry) => {
+  const { status, exceptions, completedAt } = entry.result;
+  const again = settle({ ...entry.facts, status, exceptions, completedAt }, entry.transfers, entry.tips, entry.now);
+  assert.deepEqual(again, { ...entry.result, steps: [], extendUntil: null });
+});
+
+test('the order in which transfers are told does not matter', () => {
+  fc.assert(
+    fc.property(terms, history, fc.infiniteStream(fc.nat()), (given, moments, dice) => {
+      for (const entry of live(given, moments).entries) {
+        const mixed = entry.transfers
+          .map((t) => ({ t, at: dice.next().value as number }))
+          .sort((a, b) => a.at - b.at)
+          .map(({ t }) => t);
+        assert.deepEqual(settle(entry.facts, mixed, entry.tips, entry.now), { ...entry.result, extendUntil: null });
+      }
+    }),
+    { numRuns: RUNS },
+  );
+});
+
+always('expired means: nothing above dust was received in time, and every coin given out was scanned past the end', (entry) => {
+  if (!steps(entry).includes('pending expired')) return;
+  assert.deepEqual(
+    entry.transfers.filter((t) => !isDust(t) && t.firstSeenAt.getTime() <= endOf(entry) + slackMs(t.coin)),
+    [],
+  );
+  assert.ok(entry.now.getTime() > endOf(entry));
+  for (const { coin: issued } of entry.facts.quotes) {
+    assert.ok(entry.tips[issued as PaidIn].scannedThrough.getTime() >= endOf(entry) + slackMs(issued), `${issued} is behind`);
+  }
+});
+
+always('failed means: something was received, what is left is too little, and the window is over for every coin given out', (entry) => {
+  if (!steps(entry).some((s) => s.endsWith(' failed'))) return;
+  const accepted = new Set(acceptsOf(entry).flat());
+  const received = entry.transfers.filter(
+    (t) =>
+      !isDust(t) &&
+      (t.firstSeenAt.getTime() <= endOf(entry) + slackMs(t.coin) || accepted.has(t.ref) || entry.facts.rules.lateAcceptMinutes !== null),
+  );
+  assert.ok(received.length > 0);
+  assert.ok(!isAccepted(entry, () => true));
+  const inTime = countable(entry).filter((t) => isInTime(entry, t) || accepted.has(t.ref));
+  assert.ok(worthOf(inTime) < centsToE8(entry.facts.targetUsdCents));
+  if (isClosed(entry)) return;
+  for (const { coin: issued } of entry.facts.quotes) {
+    assert.ok(entry.tips[issued as PaidIn].scannedThrough.getTime() >= endOf(entry) + slackMs(issued), `${issued} is behind`);
+  }
+});
+
+always('nothing ends while a transfer that would count is contested or waits for a price', (entry) => {
+  if (!steps(entry).some((s) => / (expired|failed)$/.test(s))) return;
+  const accepted = new Set(acceptsOf(entry).flat());
+  const open = entry.transfers.filter(
+    (t) =>
+      !isDust(t) &&
+      !isLost(entry, t) &&
+      (isContested(t) || t.values.length === 0) &&
+      (accepted.has(t.ref) || (!isClosed(entry) && isInTime(entry, t))),
+  );
+  assert.deepEqual(open, []);
+});
+
+always('a payment in progress fails only when money is gone: a confirmed conflict, a day of absence, or its protection ended', (entry) => {
+  if (!steps(entry).includes('processing failed')) return;
+  const lost = entry.transfers.filter((t) => !isDust(t) && (isLost(entry, t) || sightOf(entry, t) !== t.firstSeenAt.getTime()));
+  assert.ok(lost.length > 0);
+});
+
+always('what has ended comes back only by an accept or, unless cancelled, by the late rule', (entry) => {
+  if (!steps(entry).some((s) => /^(expired|failed|cancelled) /.test(s))) return;
+  const byLateRule = entry.facts.rules.lateAcceptMinutes !== null && !isClosed(entry) && present(entry).some((t) => !isInTime(entry, t));
+  assert.ok(acceptsOf(entry).length > 0 || byLateRule);
+});
+
+always('cancelled never moves without an accept', (entry) => {
+  if (entry.facts.status === 'cancelled' && acceptsOf(entry).length === 0) assert.deepEqual(steps(entry), []);
+});
+
+always('each transfer is valued once, again only when it lost its protection, and counts at most once', (entry) => {
+  for (const t of entry.transfers) {
+    assert.ok(t.values.filter((v) => v.reason === 'first_sight').length <= 1);
+    assert.ok(t.values.filter((v) => v.reason === 'confirmation').length <= 1);
+  }
+  const { receivedUsdE8, receivedUnits, coin: shown } = entry.result;
+  assert.ok(receivedUsdE8 <= worthOf(countable(entry)));
+  assert.ok(receivedUnits <= countable(entry).reduce((total, t) => (t.coin === shown ? total + t.units : total), 0n));
+  // Without the late rule and without a decision, what is received is exactly what came in time.
+  if (entry.facts.rules.lateAcceptMinutes === null) assert.equal(receivedUsdE8, worthOf(countable(entry)));
+});
+
+always('amounts are whole and never negative', ({ result }) => {
+  for (const amount of [
+    result.receivedUnits,
+    result.receivedUsdE8,
+    result.remainingUnits,
+    result.overpaidUnits,
+    result.amountUnits ?? 0n,
+  ]) {
+    assert.equal(typeof amount, 'bigint');
+    assert.ok(amount >= 0n);
+  }
+  assert.ok(Number.isInteger(result.confirmations) && result.confirmations >= 0);
+});
+
+always('a payment that waits for time is due at a time to come', ({ result, now }) => {
+  if (result.status === 'pending' && now <= result.expiresAt) assert.ok(result.nextDueAt !== null);
+  if (result.nextDueAt !== null) assert.ok(result.nextDueAt > now);
+});
+
+test('missed wake-ups change nothing: settled after every fact or once at the end, inside the window, the status is the same', () => {
+  const inside = fc.oneof(
+    { weight: 5, arbitrary: seen },
+    { weight: 5, arbitrary: mined },
+    { weight: 2, arbitrary: grown },
+    { weight: 3, arbitrary: onChain },
+    { weight: 2, arbitrary: follower },
+    { weight: 1, arbitrary: merchant },
+    { weight: 1, arbitrary: passed(1) },
+  );
+  const short = fc.array(inside, { minLength: 1, maxLength: 25, size: 'max' });
+  fc.assert(
+    fc.property(terms, short, (given, happenings) => {
+      const eager = new World(given);
+      const lazy = new World(given);
+      for (const fact of happenings) {
+        for (const world of [eager, lazy]) world.happen(fact);
+        eager.settle();
+        // Completed is final: what would have happened to it later is another story.
+        if (eager.facts.status === 'completed') break;
+      }
+      lazy.settle();
+      assert.equal(lazy.facts.status, eager.facts.status);
+      assert.equal(lazy.decided().receivedUsdE8, eager.decided().receivedUsdE8);
+    }),
+    { numRuns: RUNS },
+  );
+});
+
+test('missed wake-ups change nothing across the end of the window either, while money still due arrives and confirms', () => {
+  const arriving = fc.oneof(
+    { weight: 4, arbitrary: seen },
+    { weight: 3, arbitrary: mined },
+    { weight: 1, arbitrary: grown },
+    { weight: 4, arbitrary: passed(1, 5, 20, 35) },
+  );
+  fc.assert(
+    fc.property(terms, fc.array(arriving, { minLength: 1, maxLength: 25, size: 'max' }), (given, happenings) => {
+      const eager = new World(given);
+      const lazy = new World(given);
+      for (const fact of happenings) {
+        // Nobody pays again what is on its way.
+        if (fact.do === 'see' && eager.facts.status === 'processing') continue;
+        for (const world of [eager, lazy]) world.happen(fact);
+        eager.settle();
+        if (eager.facts.status === 'completed') break;
+      }
+      lazy.settle();
+      assert.equal(lazy.facts.status, eager.facts.status);
+    }),
+    { numRuns: RUNS },
+  );
+});
+
+test('the quoted amount covers the payment whatever the tolerance, also in several parts', () => {
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...COINS),
+      fc.bigInt({ min: 1n, max: 100_000_000n }),
+      fc.bigInt({ min: 10_000_000n, max: 20_000_000_000_000n }),
+      fc.array(fc.bigInt({ min: 1n, max: 10n ** 6n }), { minLength: 1, maxLength: 6 }),
+      (of, cents, priceE8, shares) => {
+        const units = quoteUnits(of, cents, priceE8);
+        const whole = shares.reduce((a, b) => a + b);
+        const parts = shares.map((share) => (units * share) / whole);
+        parts[0]! += units - parts.reduce((a, b) => a + b);
+        fc.pre(parts.every((part) => part >= COIN[of].dustUnits));
+        const world = new World({ cents, tolerance: 0, late: null, protection: 24 });
+        const quote = { coin: of, address: of, rateE8: priceE8, units, from: START, until: addMs(START, 900_000) };
+        const facts = { ...world.facts, quotes: [quote] };
+        const paid = parts.map((part, i): Transfer => {
+          const t: Transfer = {
+            coin: of,
+            ref: `t${i}:0`,
+            txid: `t${i}`,
+            address: of,
+            units: part,
+            kind: 'output',
+            firstSeenAt: START,
+            values: [],
+            block: null,
+            lock: null,
+            absentSince: null,
+            conflict: null,
+            unminedSince: null,
+          };
+          return { ...t, values: [valueTransfer({ payment: facts, transfer: t, spot: null, now: START })!] };
+        });
+        const result = settle(facts, paid, {}, START);
+        assert.equal(result.status, 'processing');
+        assert.equal(result.remainingUnits, 0n);
+        // A missing part is no rounding.
+        if (parts[0]! > 100n * shownUnit(of)) assert.equal(settle(facts, paid.slice(1), {}, START).status, 'pending');
+      },
+    ),
+    { numRuns: RUNS },
+  );
+});

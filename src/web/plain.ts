@@ -1,0 +1,33 @@
+/** Pages of words alone: one narrow column, no script, nothing loaded from anywhere. */
+import { createHash } from 'node:crypto';
+import type { FastifyReply } from 'fastify';
+import { Html, html } from './html.ts';
+
+const STYLE =
+  'body{font:16px/1.55 system-ui,sans-serif;max-width:46rem;margin:3rem auto;padding:0 1.25rem;color:#1c2430;background:#fff}' +
+  'code{background:#eef1f5;border-radius:4px;padding:.1em .35em;font-size:.9em;overflow-wrap:anywhere}li{margin:.5rem 0}' +
+  'a{color:#0b57b7}dt{margin-top:1.25rem;scroll-margin-top:1rem}dd{margin:.25rem 0 0}dt:target{outline:2px solid #0b57b7;outline-offset:.25rem}' +
+  '@media(prefers-color-scheme:dark){body{color:#e6eaf0;background:#12161c}code{background:#242c36}a{color:#8ab8ff}dt:target{outline-color:#8ab8ff}}';
+const CSP = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
+const style = new Html(`<style>${STYLE}</style>`);
+
+/** Sends a page. `cacheable` only where everybody may see the same. */
+export function sendPlain(
+  reply: FastifyReply,
+  { status = 200, title, main, cacheable = false }: { status?: number; title: string; main: Html; cacheable?: boolean },
+): FastifyReply {
+  return reply
+    .code(status)
+    .headers({
+      'content-type': 'text/html; charset=utf-8',
+      'content-security-policy': CSP,
+      'cache-control': cacheable ? 'public, max-age=300' : 'no-store',
+      'referrer-policy': 'no-referrer',
+      'x-content-type-options': 'nosniff',
+      'x-robots-tag': 'noindex',
+    })
+    .send(
+      html`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><title>${title}</title>${style}</head><body><main>${main}</main></body></html>`
+        .text,
+    );
+}

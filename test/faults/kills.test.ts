@@ -1,0 +1,130 @@
+/**
+ * A killed process loses nothing: the service is killed with -9 at random moments while payments are created, chosen, paid,
+ * confirmed and reported. What was acknowledged is there afterwards, once; what was paid completes; every event arrives.
+ */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { HDKey } from '@scure/bip32';
+import { type Client, eventually, type Reply } from '../kit/app.ts';
+import { base58check } from '../kit/base58.ts';
+import { startBitcoind, type TestNode } from '../kit/nodes.ts';
+import { type Service, startService } from '../kit/service.ts';
+
+const KILLS = process.env.FLORIN_LONG ? 300 : 50;
+/** Paid by this many at a time, so that every kill meets payments in each phase. */
+const PAYERS = 6;
+
+let node: TestNode;
+let service: Service;
+before(async () => {
+  node = await startBitcoind();
+  service = await startService({
+    environment: { BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', BTC_CONFIRMATIONS: '2', PRICES: 'static:BTC=97000.00' },
+  });
+  const account = HDKey.fromMasterSeed(new Uint8Array(32).fill(9)).derive("m/84'/1'/0'").publicExtendedKey;
+  await service.florin(
+    ...['wallet', 'set', '--merchant', service.merchantId, '--coin', 'BTC', '--mode', 'live'],
+    ...['--key', base58check.respell(account, 0x043587cf), '--script', 'p2wpkh'],
+  );
+});
+after(async () => {
+  await service?.destroy();
+  await node?.destroy();
+});
+
+/** Asks again until the service answers well: a client of a service that is being killed all the time. */
+async function insist<T>(ask: () => Promise<T>, good: (answer: T) => boolean): Promise<T> {
+  const end = performance.now() + 60_000;
+  for (;;) {
+    const answer: T | Error = await ask().catch((error: Error) => error);
+    if (!(answer instanceof Error) && good(answer)) return answer;
+    if (performance.now() > end)
+      throw new Error(`no good answer within a minute: ${answer instanceof Error ? answer : JSON.stringify(answer)}`);
+    await sleep(50);
+  }
+}
+const ok = (reply: Reply) => reply.status < 300;
+
+test(`${KILLS} kills at random moments between creation and completion lose nothing`, async (t) => {
+  const { live } = service;
+  const done = new AbortController();
+  const acknowledged = new Map<string, string>();
+  let kills = 0;
+  let paid = 0;
+
+  const payer = async (number: number) => {
+    for (let turn = 0; !done.signal.aborted; turn++) {
+      const key = `payer-${number}-${turn}`;
+      const id = await createOnce(live, key);
+      // A choice whose answer was lost stands: then the page no longer asks.
+      const address = await insist(
+        async () => {
+          const before = (await live.get(`/api/payment/${id}`)).json.payment_address;
+          if (before === null) await service.choose(id, 'BTC');
+          return (before ?? (await live.get(`/api/payment/${id}`)).json.payment_address) as string | null | undefined;
+        },
+        (given) => typeof given === 'string',
+      );
+      acknowledged.set(id, address!);
+      await node.pay(address!, '0.00025774');
+      paid++;
+      await insist(
+        () => live.get(`/api/payment/${id}`),
+        (reply) => ok(reply) && (reply.json.status !== 'pending' || done.signal.aborted),
+      );
+    }
+  };
+  const miner = async () => {
+    while (!done.signal.aborted) {
+      await node.mine(1);
+      await sleep(700);
+    }
+  };
+  const killer = async () => {
+    for (; kills < KILLS; kills++) {
+      await sleep(20 + Math.random() * 600);
+      await service.end('SIGKILL');
+      await service.start();
+    }
+    done.abort();
+  };
+  const parts = [killer(), miner(), ...Array.from({ length: PAYERS }, (_, i) => payer(i))];
+  // Whatever fails first ends the others.
+  await Promise.all(parts.map((part) => part.finally(() => done.abort()))).finally(() => Promise.allSettled(parts));
+
+  await node.mine(2);
+  for (const id of acknowledged.keys()) {
+    const end = await eventually(
+      () => live.get(`/api/payment/${id}`),
+      (reply) => reply.json.status === 'completed',
+      60_000,
+    );
+    assert.equal(end.json.amount_received, '0.00025774');
+    assert.equal(end.json.exception, null);
+    assert.equal(end.json.transfers.length, 1);
+    await eventually(
+      async () => service.eventsOf(id).join(' '),
+      (events) => events === 'created processing completed',
+      60_000,
+    );
+  }
+  assert.equal(new Set(acknowledged.values()).size, acknowledged.size, 'no address is given twice');
+  const list = (await live.get('/api/payments?limit=1')).json;
+  assert.equal(list.total_count, acknowledged.size, 'nothing is there twice, nothing is missing');
+  const { sql } = service.database.db;
+  const [left] = await sql<{ count: bigint }[]>`select count(*) from deliveries where state <> 'delivered'`;
+  assert.equal(left!.count, 0n);
+  assert.equal((await service.florin('verify')).ok, true);
+  assert.ok(paid >= KILLS / 5, `only ${paid} payments were made`);
+  t.diagnostic(`${kills} kills, ${paid} payments paid and completed, ${service.receiver.received.length} deliveries`);
+});
+
+/** Creates with an idempotency key, again and again until an answer comes: one payment whatever happens in between. */
+async function createOnce(live: Client, key: string): Promise<string> {
+  const reply = await insist(
+    () => live.post('/api/payment/create/simple', { amount_usd: 25, return_url: 'https://shop.example/' }, { 'idempotency-key': key }),
+    (answer) => answer.status === 201,
+  );
+  return reply.json.transaction_id;
+}

@@ -1,0 +1,29 @@
+/** The service on its own database: one at a time, and gone when it is stopped. */
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { startApp } from '../../src/app.ts';
+import { readConfig } from '../../src/config.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'florin-embedded-'));
+after(() => rmSync(folder, { recursive: true, force: true }));
+const config = readConfig({ PORT: '0', FLORIN_DATA: join(folder, 'data'), LOG_LEVEL: 'silent', PRICES: 'static:BTC=97000.00' });
+
+test('a second service on the same folder is refused, the first goes on, and its stop takes the database along at once', async () => {
+  const first = await startApp(config);
+  await assert.rejects(startApp(config), /Florin already runs on this data folder/);
+  assert.equal((await fetch(`${first.url}/readyz`)).status, 200);
+  const began = performance.now();
+  await first.stop();
+  const took = performance.now() - began;
+  assert.ok(took < 3_000, `stopping took ${Math.round(took)} ms`);
+  assert.ok(!existsSync(join(config.dataFolder, 'postgres/postmaster.pid')), 'the database still runs');
+});
+
+test('a stopped service can be started again', async () => {
+  const again = await startApp(config);
+  assert.equal((await fetch(`${again.url}/readyz`)).status, 200);
+  await again.stop();
+});

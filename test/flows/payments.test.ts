@@ -1,0 +1,610 @@
+/** Stories of payments in test mode, told over HTTP: the merchant decides, describes, lists and reads; the payer leaves an address. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { formatUnits } from '../../src/core/money.ts';
+import { lockAndSettle } from '../../src/payments/payments.ts';
+import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
+
+let app: TestApp;
+before(async () => {
+  app = await startTestApp();
+});
+after(async () => {
+  await app.stop();
+});
+
+const RETURN = 'https://shop.example/thanks';
+const ok = (reply: Reply, status = 200): any => {
+  assert.equal(reply.status, status, reply.text);
+  return reply.json;
+};
+const refused = (reply: Reply, status: number, code: string, param?: string | null): void => {
+  assert.equal(reply.status, status, reply.text);
+  assert.equal(reply.json.error.code, code);
+  if (param !== undefined) assert.equal(reply.json.error.param, param);
+};
+const create = async (body: object = {}): Promise<string> =>
+  ok(await app.test.post('/api/payment/create/simple', { amount_usd: '97.00', return_url: RETURN, ...body }), 201).transaction_id;
+const detail = async (id: string): Promise<any> => ok(await app.test.get(`/api/payment/${id}`));
+const cancel = (id: string, client: Client = app.test): Promise<Reply> => client.post(`/v1/payments/${id}/cancel`);
+const resolve = (id: string, action: string, transfers?: string[]): Promise<Reply> =>
+  app.test.post(`/v1/payments/${id}/resolve`, { action, ...(transfers && { transfers }) });
+const simulate = async (id: string, scenario: string, currency: string): Promise<any> =>
+  ok(await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario, currency }));
+const reaches = (id: string, status: string): Promise<any> =>
+  eventually(
+    () => detail(id),
+    (d) => d.status === status,
+    5_000,
+  );
+/** The payment's events are these types, in order of their sequence, which has no gap. The feed shows one a moment after its commit. */
+async function tells(id: string, types: string): Promise<void> {
+  const read = async () => ok(await app.test.get(`/v1/events?payment_id=${id}&limit=100`)).data.toReversed();
+  const events = await eventually(read, (seen) => seen.length >= types.split(' ').length);
+  assert.equal(events.map((e: any) => e.type.replace('payment.', '')).join(' '), types);
+  assert.deepEqual(
+    events.map((e: any) => e.data.sequence),
+    events.map((_: unknown, i: number) => i + 1),
+  );
+}
+/** A payment of 97 USD, 0.00100000 BTC at 97,000, whose coin is chosen; no money comes by itself. */
+const createInBitcoin = (): Promise<string> => create({ payment_address: 'test_btc_success' });
+
+/** Records a transfer as the follower would: `block` 0 is the tip of a test payment's quiet chain, so it has one confirmation. */
+async function receive(id: string, units: bigint, { name = 'a', mined = true } = {}): Promise<string> {
+  const ref = `${name.repeat(64)}:0`;
+  await app.app.ctx.db.begin((tx) =>
+    lockAndSettle(app.app.ctx, tx, [id], async () => {
+      await tx`
+        insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, first_seen_at, block_height, block_hash, block_time)
+        values ('BTC', ${ref}, ${id}, ${app.merchant.merchantId}, ${name.repeat(64)}, 'test_btc_success', ${units.toString()}, 'output',
+          (select clock_timestamp() + make_interval(secs => coalesce(sum(seconds), 0)::double precision) from clock_advances where payment_id = ${id}),
+          ${mined ? 0 : null}, ${mined ? 'b'.repeat(64) : null}, ${mined ? tx`clock_timestamp()` : null})`;
+    }),
+  );
+  return ref;
+}
+const endWindow = async (id: string): Promise<void> => {
+  ok(await app.test.post('/v1/test/clock/advance', { seconds: 3_700, payment_id: id }));
+};
+
+// Cancelling
+
+test('a payment nobody paid is cancelled, once', async () => {
+  const id = await create();
+  const reply = ok(await cancel(id));
+  assert.deepEqual([reply.id, reply.status, reply.exception, reply.completed_at], [id, 'cancelled', null, null]);
+  refused(await cancel(id), 409, 'payment_status_conflict');
+  refused(await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'success' }), 409, 'payment_status_conflict');
+  await tells(id, 'created cancelled');
+});
+
+test('a payment is cancelled with part of the money in hand, which is held for the merchant', async () => {
+  const id = await createInBitcoin();
+  const ref = await receive(id, 40_000n);
+  const partial = await detail(id);
+  assert.deepEqual([partial.status, partial.exception, partial.amount_received], ['pending', 'underpaid', '0.00040000']);
+  assert.equal(partial.amount_remaining, '0.00060000');
+  const reply = ok(await cancel(id));
+  assert.deepEqual([reply.status, reply.exceptions], ['cancelled', ['paid_after_cancel']]);
+  assert.deepEqual(
+    reply.transfers.map((t: any) => [t.ref, t.amount, t.amount_usd]),
+    [[ref, '0.00040000', '38.80']],
+  );
+  await tells(id, 'created updated cancelled');
+});
+
+test('what arrives after the cancel leaves the payment cancelled and is told to the merchant, who may accept it', async () => {
+  const id = await createInBitcoin();
+  ok(await cancel(id));
+  await receive(id, 100_000n);
+  const held = await detail(id);
+  assert.deepEqual([held.status, held.exceptions], ['cancelled', ['paid_after_cancel']]);
+  await endWindow(id);
+  assert.equal((await detail(id)).status, 'cancelled');
+  const accepted = ok(await resolve(id, 'accept'));
+  assert.deepEqual([accepted.status, accepted.amount_received, accepted.exception], ['completed', '0.00100000', null]);
+  assert.ok(accepted.completed_at);
+  await tells(id, 'created cancelled updated processing completed');
+});
+
+test('a payment in progress or completed is not cancelled', async () => {
+  const id = await createInBitcoin();
+  await receive(id, 100_000n, { mined: false });
+  assert.equal((await detail(id)).status, 'processing');
+  refused(await cancel(id), 409, 'payment_status_conflict');
+  const done = await createInBitcoin();
+  await receive(done, 100_000n);
+  assert.equal((await detail(done)).status, 'completed');
+  refused(await cancel(done), 409, 'payment_status_conflict');
+  assert.equal((await detail(done)).status, 'completed');
+});
+
+test('a cancel after the end is too late, although nobody has looked since', async () => {
+  const id = await create();
+  // The clock moves without anything being settled, as while the service is down.
+  await app.app.ctx.db.sql`insert into clock_advances (merchant_id, payment_id, seconds) values (${app.merchant.merchantId}, ${id}, 3700)`;
+  refused(await cancel(id), 409, 'payment_status_conflict');
+});
+
+test('of a cancel and a full payment at the same moment exactly one wins', async () => {
+  for (let i = 0; i < 10; i++) {
+    const id = await createInBitcoin();
+    const [reply] = await Promise.all([cancel(id), receive(id, 100_000n)]);
+    const { status, exceptions } = await detail(id);
+    if (reply.status === 200) assert.deepEqual([status, exceptions], ['cancelled', ['paid_after_cancel']]);
+    else assert.deepEqual([reply.status, status, exceptions], [409, 'completed', []]);
+    await tells(id, reply.status === 200 ? 'created cancelled updated' : 'created processing completed');
+  }
+});
+
+test("another account's payment cannot be cancelled, resolved or described, nor with the other mode's key", async () => {
+  const id = await create();
+  refused(await cancel(id, app.live), 404, 'payment_not_found');
+  refused(await app.live.post(`/v1/payments/${id}/resolve`, { action: 'accept' }), 404, 'payment_not_found');
+  refused(await app.live.post(`/v1/payments/${id}`, { metadata: { a: 'b' } }), 404, 'payment_not_found');
+  refused(await cancel(id, app.testPublic), 403, 'secret_key_required');
+  refused(await cancel(id, app.anonymous), 401, 'invalid_api_key');
+  refused(await cancel('pay_000000000000000000000000'), 404, 'payment_not_found');
+  await tells(id, 'created');
+});
+
+// Resolving
+
+test('accept, reject and refund_sent wait for the end: before it, and once completed, they are refused', async () => {
+  const pending = await createInBitcoin();
+  await receive(pending, 40_000n);
+  const completed = await createInBitcoin();
+  await receive(completed, 100_000n);
+  for (const id of [pending, completed])
+    for (const action of ['accept', 'reject', 'refund_sent']) refused(await resolve(id, action), 409, 'payment_status_conflict');
+  refused(await resolve(pending, 'keep'), 400, 'parameter_invalid', 'action');
+  refused(await app.test.post(`/v1/payments/${pending}/resolve`, {}), 400, 'parameter_missing', 'action');
+});
+
+test('with nothing received there is nothing to accept', async () => {
+  const id = await create();
+  await endWindow(id);
+  assert.equal((await detail(id)).status, 'expired');
+  for (const action of ['accept', 'reject', 'refund_sent']) refused(await resolve(id, action), 409, 'nothing_received');
+});
+
+test('a payment whose money was replaced by another spend has nothing to accept', async () => {
+  const id = await create();
+  await simulate(id, 'replaced', 'BTC');
+  await eventually(
+    () => detail(id),
+    (d) => d.exception === 'replaced',
+    5_000,
+  );
+  assert.equal((await detail(id)).status, 'pending');
+  await endWindow(id);
+  assert.equal((await detail(id)).status, 'failed');
+  refused(await resolve(id, 'accept'), 409, 'nothing_received');
+  await tells(id, 'created processing updated failed');
+});
+
+test('accepting too little completes the failed payment with what arrived', async () => {
+  const id = await create();
+  await simulate(id, 'failed', 'LTC');
+  const failed = await reaches(id, 'failed');
+  assert.equal(failed.exception, 'underpaid');
+  const accepted = ok(await resolve(id, 'accept'));
+  assert.deepEqual([accepted.status, accepted.amount_received], ['completed', failed.amount_received]);
+  refused(await resolve(id, 'accept'), 409, 'payment_status_conflict');
+  await tells(id, 'created updated failed processing completed');
+});
+
+test('an accepted late transfer completes only with its confirmation', async () => {
+  const id = await createInBitcoin();
+  await endWindow(id);
+  const ref = await receive(id, 100_000n, { mined: false });
+  assert.deepEqual([(await detail(id)).status, (await detail(id)).exception], ['expired', 'late']);
+  assert.equal(ok(await resolve(id, 'accept', [ref])).status, 'processing');
+  await app.app.ctx.db.begin((tx) =>
+    lockAndSettle(app.app.ctx, tx, [id], async () => {
+      await tx`update transfers set block_height = 0, block_hash = ${'b'.repeat(64)}, block_time = clock_timestamp() where payment_id = ${id}`;
+    }),
+  );
+  assert.equal((await detail(id)).status, 'completed');
+  await tells(id, 'created expired updated processing completed');
+});
+
+test('only the named transfers are accepted', async () => {
+  const id = await createInBitcoin();
+  await endWindow(id);
+  const ref = await receive(id, 30_000n);
+  await receive(id, 20_000n, { name: 'c' });
+  refused(await resolve(id, 'accept', ['d'.repeat(64)]), 400, 'parameter_invalid', 'transfers[0]');
+  refused(await resolve(id, 'accept', [ref, 'd:0']), 400, 'parameter_invalid', 'transfers[1]');
+  refused(await resolve(id, 'accept', []), 400, 'parameter_invalid', 'transfers');
+  const accepted = ok(await resolve(id, 'accept', [ref]));
+  assert.deepEqual([accepted.status, accepted.amount_received], ['completed', '0.00030000']);
+});
+
+for (const action of ['reject', 'refund_sent']) {
+  test(`${action} leaves the status, settles what is held, and what comes later is told anew`, async () => {
+    const id = await createInBitcoin();
+    await endWindow(id);
+    await receive(id, 100_000n);
+    const settled = ok(await resolve(id, action));
+    assert.deepEqual([settled.status, settled.exceptions], ['expired', []]);
+    await receive(id, 100_000n, { name: 'c' });
+    const again = await detail(id);
+    assert.deepEqual([again.status, again.exceptions], ['expired', ['paid_after_cancel']]);
+    await tells(id, 'created expired updated updated updated');
+  });
+}
+
+test('an accept after an end that nobody had noticed still tells of the end first', async () => {
+  const id = await createInBitcoin();
+  await receive(id, 40_000n);
+  await app.app.ctx.db.sql`insert into clock_advances (merchant_id, payment_id, seconds) values (${app.merchant.merchantId}, ${id}, 7300)`;
+  assert.equal(ok(await resolve(id, 'accept')).status, 'completed');
+  await tells(id, 'created updated failed processing completed');
+});
+
+test('a decision repeated with its Idempotency-Key is answered with the same bytes and taken once', async () => {
+  const id = await createInBitcoin();
+  const again = { 'idempotency-key': `cancel ${id}` };
+  const first = await app.test.post(`/v1/payments/${id}/cancel`, {}, again);
+  const second = await app.test.post(`/v1/payments/${id}/cancel`, {}, again);
+  ok(first);
+  ok(second);
+  assert.equal(second.text, first.text);
+  assert.equal(second.headers.get('idempotent-replayed'), 'true');
+  await tells(id, 'created cancelled');
+});
+
+// Describing
+
+test('metadata is set at creation and merged later; null or an empty text removes a pair', async () => {
+  const odd = { order: 'A-1001', 'クリスマス 🎄': 'مرحبا', constructor: 'x', zero: '0' };
+  const id = await create({ metadata: odd });
+  assert.deepEqual((await detail(id)).metadata, odd);
+  const merged = ok(
+    await app.test.post(`/v1/payments/${id}`, { metadata: { order: 'A-1002', customer: 'c-1', zero: null, constructor: '' } }),
+  );
+  const wanted = { order: 'A-1002', 'クリスマス 🎄': 'مرحبا', customer: 'c-1' };
+  assert.deepEqual(merged.metadata, wanted);
+  assert.deepEqual((await detail(id)).metadata, wanted);
+  // Also when the payment has ended; and describing is no event.
+  ok(await cancel(id));
+  assert.deepEqual(ok(await app.test.post(`/v1/payments/${id}`, { metadata: {} })).metadata, wanted);
+  await tells(id, 'created cancelled');
+});
+
+test('a metadata key that parsers read differently is refused, and nothing is stored', async () => {
+  const before = (await list('')).total_count;
+  const body = `{"amount_usd":5,"return_url":"${RETURN}","metadata":{"__proto__":"x"}}`;
+  refused(await app.test.post('/api/payment/create/simple', body), 400, 'invalid_json');
+  assert.equal((await list('')).total_count, before);
+});
+
+test('metadata keeps to 50 pairs, keys of 40, values of 500 and 8 kB together, at creation and after a merge', async () => {
+  const pairs = (count: number, value = 'v') => Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i}`, value]));
+  const refusedAt = async (metadata: object, code = 'metadata_invalid') =>
+    refused(await app.test.post('/api/payment/create/simple', { amount_usd: 5, return_url: RETURN, metadata }), 400, code);
+  await refusedAt(pairs(51));
+  await refusedAt({ ['k'.repeat(41)]: 'v' });
+  await refusedAt({ '': 'v' });
+  await refusedAt(pairs(20, 'v'.repeat(450)));
+  await refusedAt(pairs(20, '界'.repeat(150)));
+  await refusedAt({ k: 'v'.repeat(501) }, 'parameter_invalid');
+  await refusedAt({ k: 1 }, 'parameter_invalid');
+  const id = await create({ metadata: { ...pairs(49), ['k'.repeat(40)]: 'v'.repeat(500) } });
+  refused(await app.test.post(`/v1/payments/${id}`, { metadata: { one_more: 'x' } }), 400, 'metadata_invalid', 'metadata');
+  refused(await app.test.post(`/v1/payments/${id}`, {}), 400, 'parameter_missing', 'metadata');
+  const swapped = ok(await app.test.post(`/v1/payments/${id}`, { metadata: { one_more: 'x', k0: null } }));
+  assert.equal(Object.keys(swapped.metadata).length, 50);
+  refused(
+    await app.testPublic.post('/api/payment/create/simple', { amount_usd: 5, return_url: RETURN, metadata: { a: 'b' } }),
+    400,
+    'metadata_invalid',
+    'metadata',
+  );
+});
+
+test('two merges at once lose neither', async () => {
+  const id = await create();
+  await Promise.all(Array.from({ length: 10 }, (_, i) => app.test.post(`/v1/payments/${id}`, { metadata: { [`k${i}`]: String(i) } })));
+  assert.equal(Object.keys((await detail(id)).metadata).length, 10);
+});
+
+// The page's refund address
+
+const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
+const REFUND_FORM = /id="refund"/;
+
+test('a refund address left on the page is kept as first written; what is none is refused and may be tried again', async () => {
+  const id = await createInBitcoin();
+  ok(await cancel(id));
+  await receive(id, 100_000n);
+  const page = async () => (await app.anonymous.get(`/pay?id=${id}`)).text;
+  const given = await page();
+  assert.match(given, REFUND_FORM);
+  const token = /name="token" value="([^"]+)"/.exec(given)![1]!;
+  const leave = async (fields: Record<string, string>) => {
+    const form = new URLSearchParams({ id, token, currency: 'BTC', address: 'bc1qpayer', email: '', ...fields }).toString();
+    return (await app.anonymous.post('/pay/refund-address', form, FORM)).status;
+  };
+  assert.equal(await leave({ token: 'x'.repeat(token.length) }), 404);
+  for (const wrong of [
+    { address: '  ' },
+    { address: 'a'.repeat(201) },
+    { address: 'bc1\0' },
+    { email: 'a@b\0' },
+    { email: `${'a'.repeat(200)}@b` },
+  ])
+    assert.equal(await leave(wrong), 400, JSON.stringify(wrong));
+  assert.match(await page(), REFUND_FORM);
+  assert.equal(await leave({ email: 'payer@example.com' }), 303);
+  assert.match(await page(), /bc1qpayer/);
+  assert.doesNotMatch(await page(), REFUND_FORM);
+  assert.equal(await leave({ address: 'bc1qthief' }), 303);
+  assert.match(await page(), /bc1qpayer/);
+  assert.doesNotMatch(await page(), /bc1qthief/);
+});
+
+// Events
+
+test('events are paged newest first: each once, whole as it was sent, filtered by payment and type', async () => {
+  const ids = await Promise.all(Array.from({ length: 5 }, () => create()));
+  for (const id of ids) ok(await cancel(id));
+  const [recorded] = await app.app.ctx.db.sql<{ count: number }[]>`select count(*)::int as count from events where mode = 'test'`;
+  for (const id of ids) await tells(id, 'created cancelled');
+  const all: any[] = [];
+  let cursor = '';
+  for (;;) {
+    const page = ok(await app.test.get(`/v1/events?limit=7${cursor}`));
+    assert.equal(page.success, true);
+    all.push(...page.data);
+    assert.equal(page.data.length, page.has_more ? 7 : page.data.length);
+    if (!page.has_more) break;
+    cursor = `&starting_after=${page.data.at(-1).id}`;
+  }
+  assert.equal(new Set(all.map((e) => e.id)).size, all.length);
+  assert.equal(all.length, recorded!.count);
+  for (const id of ids)
+    assert.deepEqual(
+      all.filter((e) => e.data.id === id).map((e) => e.type),
+      ['payment.cancelled', 'payment.created'],
+    );
+  assert.deepEqual(ok(await app.test.get('/v1/events?limit=100')).data, all.slice(0, 100));
+  const one = all[0];
+  assert.deepEqual(ok(await app.test.get(`/v1/events/${one.id}`)), one);
+  const cancelled = ok(await app.test.get(`/v1/events?payment_id=${ids[0]}&type=payment.cancelled`)).data;
+  assert.deepEqual(
+    cancelled.map((e: any) => [e.type, e.data.id, e.data.status]),
+    [['payment.cancelled', ids[0], 'cancelled']],
+  );
+});
+
+test('an events page refuses what it does not know, and shows another mode nothing', async () => {
+  const [event] = ok(await app.test.get('/v1/events?limit=1')).data;
+  assert.deepEqual(ok(await app.live.get('/v1/events')), { success: true, data: [], has_more: false });
+  refused(await app.live.get(`/v1/events/${event.id}`), 404, 'event_not_found');
+  refused(await app.live.get(`/v1/events?starting_after=${event.id}`), 400, 'cursor_invalid', 'starting_after');
+  refused(await app.test.get('/v1/events?starting_after=evt_none'), 400, 'cursor_invalid', 'starting_after');
+  refused(await app.test.get('/v1/events?type=payment.lost'), 400, 'parameter_invalid', 'type');
+  for (const limit of ['0', '101', '-1', '1.5', 'abc', ''])
+    refused(await app.test.get(`/v1/events?limit=${limit}`), 400, 'parameter_invalid', 'limit');
+  refused(await app.testPublic.get('/v1/events'), 403, 'secret_key_required');
+});
+
+// Lists
+
+const list = async (query: string): Promise<any> => ok(await app.test.get(`/api/payments?${query}`));
+/** Walks all pages of a filter; every page carries the same exact total. */
+async function walk(filter: string, limit: number): Promise<string[]> {
+  const ids: string[] = [];
+  let cursor = '';
+  for (;;) {
+    const page = await list(`limit=${limit}${filter}${cursor}`);
+    ids.push(...page.data.map((p: any) => p.transaction_id));
+    if (!page.has_more) {
+      assert.equal(page.total_count, ids.length);
+      return ids;
+    }
+    assert.equal(page.data.length, limit);
+    cursor = `&starting_after=${ids.at(-1)}`;
+  }
+}
+
+test('starting_after walks all payments, newest first, each once, whatever the page size', async () => {
+  const made: string[] = [];
+  for (let i = 0; i < 12; i++) made.unshift(await create());
+  const whole = await walk('', 100);
+  assert.deepEqual(whole.slice(0, 12), made);
+  for (const limit of [1, 3, 10, whole.length]) assert.deepEqual(await walk('', Math.min(limit, 100)), whole);
+  assert.equal((await list('')).data.length, 10);
+  // Back again from the oldest.
+  const back = await list(`limit=100&ending_before=${whole.at(-1)}`);
+  assert.deepEqual(
+    back.data.map((p: any) => p.transaction_id),
+    whole.slice(0, -1).slice(-100),
+  );
+});
+
+test('filters by status and coin give exactly their payments and exact totals, which follow every change', async () => {
+  const marked = await createInBitcoin();
+  const everything = await Promise.all((await walk('', 100)).map(detail));
+  for (const status of ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'])
+    assert.deepEqual(
+      await walk(`&status=${status}`, 4),
+      everything.filter((d) => d.status === status).map((d) => d.id),
+      status,
+    );
+  for (const coin of ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'])
+    assert.deepEqual(
+      await walk(`&currency=${coin}`, 4),
+      everything.filter((d) => d.currency === coin).map((d) => d.id),
+      coin,
+    );
+  const before = (await list('status=cancelled&currency=BTC')).total_count;
+  ok(await cancel(marked));
+  const after = await list('status=cancelled&currency=BTC');
+  assert.equal(after.total_count, before + 1);
+  assert.equal(after.data[0].transaction_id, marked);
+});
+
+test('total_count is exact while payments are created at the same time, and no page skips or repeats one', async () => {
+  const before = await walk('', 100);
+  const created: string[] = [];
+  const makers = Array.from({ length: 8 }, async () => {
+    for (let i = 0; i < 15; i++) created.push(await (i % 5 === 4 ? createInBitcoin() : create()));
+  });
+  let busy = true;
+  const makersDone = Promise.all(makers).then(() => {
+    busy = false;
+  });
+  const reader = async () => {
+    while (busy) {
+      const known = created.length;
+      const { total_count } = await list('limit=1');
+      // At least what was answered before the question, at most what can have been begun by the answer.
+      assert.ok(total_count >= before.length + known && total_count <= before.length + created.length + makers.length);
+      // A walk from the newest payment of before meets exactly those of before.
+      const page = await list(`limit=100&starting_after=${before[0]}`);
+      assert.deepEqual(
+        page.data.map((p: any) => p.transaction_id),
+        before.slice(1, 101),
+      );
+    }
+  };
+  await Promise.all([makersDone, reader(), reader()]);
+  const all = await walk('', 100);
+  assert.equal(all.length, before.length + 120);
+  assert.deepEqual(new Set(all), new Set([...before, ...created]));
+  assert.deepEqual(all.slice(120), before);
+});
+
+test('a list refuses what it does not know', async () => {
+  const id = await create();
+  for (const limit of ['0', '101', '-1', '1.5', 'abc', '1e1', ''])
+    refused(await app.test.get(`/api/payments?limit=${limit}`), 400, 'parameter_invalid', 'limit');
+  refused(await app.test.get('/api/payments?limit=1&limit=2'), 400, 'parameter_invalid', 'limit');
+  refused(await app.test.get('/api/payments?status=paid'), 400, 'parameter_invalid', 'status');
+  refused(await app.test.get('/api/payments?status=Pending'), 400, 'parameter_invalid', 'status');
+  refused(await app.test.get('/api/payments?currency=XMR'), 400, 'currency_unknown', 'currency');
+  refused(await app.test.get('/api/payments?starting_after=pay_none'), 400, 'cursor_invalid', 'starting_after');
+  refused(await app.live.get(`/api/payments?starting_after=${id}`), 400, 'cursor_invalid', 'starting_after');
+  refused(await app.test.get(`/api/payments?starting_after=${id}&ending_before=${id}`), 400, 'parameter_invalid', 'ending_before');
+  const empty = ok(await app.live.get('/api/payments'));
+  assert.deepEqual(empty, { success: true, data: [], has_more: false, total_count: 0 });
+});
+
+// Other creations
+
+test('a legacy payment asks for the fixed amount of its coin, to the last place, whatever the price', async () => {
+  const reply = ok(
+    await app.test.post('/payments', { amount: '0.12345678', currency: 'LTC', description: 'Mug', redirect_url: RETURN }),
+    201,
+  );
+  const { id, status, amount, currency, payment_address, payment_url, created_at, expires_at } = reply;
+  assert.deepEqual([status, amount, currency, payment_address], ['pending', '0.12345678', 'LTC', 'test_ltc_success']);
+  assert.equal(new URL(payment_url).searchParams.get('id'), id);
+  assert.equal(Date.parse(expires_at) - Date.parse(created_at), 3_600_000);
+  const read = await detail(id);
+  assert.deepEqual([read.amount, read.amount_usd, read.description, read.return_url], ['0.12345678', '12.35', 'Mug', RETURN]);
+  await simulate(id, 'success', 'LTC');
+  const done = await reaches(id, 'completed');
+  assert.deepEqual([done.amount_received, done.amount_remaining, done.exception], ['0.12345678', '0.00000000', null]);
+});
+
+test('a legacy payment is in the default coin when none is named, and its coin cannot be changed', async () => {
+  const { id, currency, amount } = ok(await app.test.post('/payments', { amount: '0.001' }), 201);
+  assert.deepEqual([currency, amount], ['BTC', '0.00100000']);
+  refused(await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'success', currency: 'ETH' }), 409, 'coin_fixed');
+  const ether = ok(await app.test.post('/payments', { amount: '0.123456789012345678', currency: 'ETH' }), 201);
+  assert.equal(ether.amount, formatUnits('ETH', 123_456_789_012_345_678n));
+});
+
+test('a legacy amount that is no amount of its coin is refused', async () => {
+  const legacy = (body: object | string) => app.test.post('/payments', body);
+  const zero = await legacy({ amount: '0' });
+  refused(zero, 400, 'amount_invalid', 'amount');
+  assert.equal(zero.json.error.type, 'invalid_request');
+  refused(await legacy({ amount: '-1' }), 400, 'amount_invalid', 'amount');
+  refused(await legacy({ amount: '0.123456789' }), 400, 'amount_precision', 'amount');
+  refused(await legacy({ amount: '0.0000000000000000001', currency: 'ETH' }), 400, 'amount_precision', 'amount');
+  refused(await legacy({ amount: '0.00000001' }), 400, 'amount_too_small', 'amount');
+  refused(await legacy({ amount: '1000000' }), 400, 'amount_too_large', 'amount');
+  refused(await legacy({ amount: '1e-3' }), 400, 'parameter_invalid', 'amount');
+  refused(await legacy('{"amount":1e400}'), 400, 'parameter_invalid', 'amount');
+  refused(await legacy({}), 400, 'parameter_missing', 'amount');
+  refused(await legacy({ amount: '1', currency: 'btc' }), 400, 'parameter_invalid', 'currency');
+  refused(await legacy({ amount: '1', redirect_url: 'javascript:alert(1)' }), 400, 'url_invalid', 'redirect_url');
+  refused(await app.testPublic.post('/payments', { amount: '1' }), 403, 'secret_key_required');
+});
+
+test('a fiat creation names its coin: the amount is quoted at once, and the visit of the page pays it', async () => {
+  const reply = ok(
+    await app.test.post('/v1/transactions/create', { crypto: 'BTC', amount: 97, currency_fiat: 'USD', return_url: RETURN }),
+    201,
+  );
+  assert.deepEqual(
+    [reply.success, reply.status, reply.amount, reply.currency, reply.amount_usd, reply.amount_fiat, reply.currency_fiat],
+    [true, 'pending', '0.00100000', 'BTC', '97.00', '97.00', 'USD'],
+  );
+  assert.equal(reply.id, reply.transaction_id);
+  assert.equal(Date.parse(reply.quote_expires_at) - Date.parse(reply.created_at) <= 901_000, true);
+  const page = await app.anonymous.get(new URL(reply.payment_url).pathname + new URL(reply.payment_url).search);
+  assert.equal(page.status, 200);
+  const done = await reaches(reply.id, 'completed');
+  assert.equal(done.amount_received, '0.00100000');
+  await tells(reply.id, 'created processing completed');
+});
+
+test('a fiat creation refuses other currencies, coins and contradictions, by the names of its own fields', async () => {
+  const fiat = (body: object) => app.test.post('/v1/transactions/create', { crypto: 'BTC', amount: 10, currency_fiat: 'USD', ...body });
+  refused(await fiat({ currency_fiat: 'EUR' }), 400, 'fiat_unsupported', 'currency_fiat');
+  refused(await fiat({ crypto: 'XMR' }), 400, 'parameter_invalid', 'crypto');
+  refused(await fiat({ amount: 0 }), 400, 'amount_invalid', 'amount');
+  refused(await fiat({ amount: 10.005 }), 400, 'amount_precision', 'amount');
+  refused(await fiat({ amount: '1000000.01' }), 400, 'amount_too_large', 'amount');
+  refused(await fiat({ amount: '0.01' }), 400, 'amount_too_small', 'crypto');
+  refused(await fiat({ payment_address: 'test_eth_success' }), 400, 'parameter_invalid', 'payment_address');
+  refused(
+    await app.live.post('/v1/transactions/create', { crypto: 'BTC', amount: 10, currency_fiat: 'USD' }),
+    400,
+    'coin_not_configured',
+    'crypto',
+  );
+  refused(
+    await app.live.post('/v1/transactions/create', {
+      crypto: 'BTC',
+      amount: 10,
+      currency_fiat: 'USD',
+      payment_address: 'test_btc_success',
+    }),
+    400,
+    'test_identifier_in_live',
+    'payment_address',
+  );
+});
+
+test('expires_in sets the window from ten minutes to a day; locale and description are kept with the payment', async () => {
+  for (const expires_in of [600, 86_400]) {
+    const { created_at, expires_at } = await detail(await create({ expires_in, locale: 'pt-BR', description: 'Zwei Tassen ☕' }));
+    assert.equal(Date.parse(expires_at) - Date.parse(created_at), expires_in * 1000);
+  }
+  for (const expires_in of [599, 86_401, 0, -600, 600.5, '600', null])
+    refused(
+      await app.test.post('/api/payment/create/simple', { amount_usd: 5, return_url: RETURN, expires_in }),
+      400,
+      'parameter_invalid',
+      'expires_in',
+    );
+  refused(
+    await app.test.post('/api/payment/create/simple', { amount_usd: 5, return_url: RETURN, locale: 'x'.repeat(13) }),
+    400,
+    'parameter_invalid',
+    'locale',
+  );
+  const short = await create({ expires_in: 600 });
+  ok(await app.test.post('/v1/test/clock/advance', { seconds: 590, payment_id: short }));
+  assert.equal((await detail(short)).status, 'pending');
+  ok(await app.test.post('/v1/test/clock/advance', { seconds: 11, payment_id: short }));
+  assert.equal((await detail(short)).status, 'expired');
+});

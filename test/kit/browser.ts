@@ -1,0 +1,73 @@
+/** Debian's Chromium in an empty profile; every page reports what its security policy or its scripts complain of. */
+
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import jsqr from 'jsqr';
+import { type Browser, chromium, type Locator, type Page } from 'playwright-core';
+import { PNG } from 'pngjs';
+
+const FLAGS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+export const startBrowser = (): Promise<Browser> => chromium.launch({ executablePath: '/usr/bin/chromium', headless: true, args: FLAGS });
+
+export type Tab = {
+  page: Page;
+  /** Errors of the page: scripts, security policy, failed requests. Empty when all is well. */
+  faults: string[];
+  close(): Promise<void>;
+};
+
+/** Opens a tab with a profile of its own. */
+export async function openTab(
+  browser: Browser,
+  url: string,
+  { scripts = true, width = 390, dark = false }: { scripts?: boolean; width?: number; dark?: boolean } = {},
+): Promise<Tab> {
+  const context = await browser.newContext({
+    javaScriptEnabled: scripts,
+    viewport: { width, height: 844 },
+    colorScheme: dark ? 'dark' : 'light',
+    deviceScaleFactor: 2,
+  });
+  const page = await context.newPage();
+  const faults: string[] = [];
+  page.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') faults.push(message.text());
+  });
+  page.on('response', (response) => {
+    if (response.status() >= 400) faults.push(`${response.status()} ${response.url()}`);
+  });
+  page.on('pageerror', (error) => faults.push(String(error)));
+  page.on('requestfailed', (request) => {
+    // A stream that ends with its page is no fault.
+    if (!request.url().includes('/pay/events')) faults.push(`${request.url()}: ${request.failure()?.errorText}`);
+  });
+  await page.goto(url);
+  return { page, faults, close: () => context.close() };
+}
+
+/** The text of a QR code as a camera sees it: decoded from a screenshot of the element. */
+export async function readQr(element: Locator): Promise<string> {
+  const { data, width, height } = PNG.sync.read(await element.screenshot());
+  const found = jsqr.default(new Uint8ClampedArray(data), width, height);
+  if (!found) throw new Error('no QR code can be read');
+  return found.data;
+}
+
+/** Violations of accessibility rules (WCAG 2.2 A and AA, best practices), each in a line. */
+export async function auditAccessibility(page: Page): Promise<string[]> {
+  return page.evaluate(`(async () => {
+    ${AXE}
+    const { violations } = await axe.run(document, { resultTypes: ['violations'] });
+    return violations.flatMap((v) => v.nodes.map((n) => v.id + ': ' + n.target.join(' ') + ' ' + (n.failureSummary || '')));
+  })()`) as Promise<string[]>;
+}

@@ -1,0 +1,144 @@
+/** The service as a real process, driven like an operator, a merchant and a payer drive it; it can be killed at any moment. */
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { createHmac } from 'node:crypto';
+import { once } from 'node:events';
+import { promisify } from 'node:util';
+import { type Client, client, eventually, testEnvironment } from './app.ts';
+import { type TestDatabase, testDatabase } from './database.ts';
+import { freePort } from './nodes.ts';
+import { type Receiver, startReceiver } from './receiver.ts';
+
+export type Service = {
+  url: string;
+  database: TestDatabase;
+  merchantId: string;
+  live: Client;
+  test: Client;
+  receiver: Receiver;
+  secret: string;
+  /** An operator command; its JSON. */
+  florin(...args: string[]): Promise<any>;
+  start(): Promise<void>;
+  /** Ends the process; KILL leaves it no chance. */
+  end(signal?: NodeJS.Signals): Promise<void>;
+  /** Opens the payment's page and chooses a coin as a browser without JavaScript does; the page's text. */
+  choose(paymentId: string, coin: string): Promise<string>;
+  /** Moves everything stored about a payment into the past, as if that much time had gone by. */
+  age(paymentId: string, seconds: number): Promise<void>;
+  /** The events the merchant's receiver took for a payment, each once, in order of arrival, signatures checked. */
+  eventsOf(paymentId: string): string[];
+  destroy(): Promise<void>;
+};
+
+const run = promisify(execFile);
+
+/** Starts a service on a database of its own, with one Enterprise merchant and an endpoint of the given mode for all events. */
+export async function startService({
+  environment = {},
+  mode = 'live',
+  events = '*',
+  parent,
+}: {
+  environment?: Record<string, string>;
+  mode?: 'live' | 'test';
+  events?: string;
+  parent?: string;
+} = {}): Promise<Service> {
+  const database = await testDatabase(parent === undefined ? {} : { parent });
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const env = {
+    PATH: process.env.PATH ?? '',
+    ...testEnvironment(database.url, database.folder, { PORT: String(port), PUBLIC_URL: url, LOG_LEVEL: 'fatal', ...environment }),
+  };
+  let child: ChildProcess | null = null;
+  const florin = async (...args: string[]) => JSON.parse((await run(process.execPath, ['src/main.ts', ...args, '--json'], { env })).stdout);
+  const start = async () => {
+    const started = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', 'src/main.ts', 'serve'], {
+      env,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
+    child = started;
+    await eventually(
+      async () => {
+        if (started.exitCode !== null) throw new Error(`the service ended with ${started.exitCode}`);
+        return fetch(`${url}/healthz`).then(
+          (reply) => reply.ok,
+          () => false,
+        );
+      },
+      (up) => up,
+      30_000,
+    );
+  };
+  const end = async (signal: NodeJS.Signals = 'SIGTERM') => {
+    const ending = child;
+    if (!ending || ending.exitCode !== null || ending.signalCode !== null) return;
+    const ended = once(ending, 'exit');
+    ending.kill(signal);
+    await ended;
+  };
+  const merchant = await florin('merchant', 'create', '--name', 'Test shop', '--plan', 'enterprise');
+  const receiver = await startReceiver();
+  const { secret } = await florin(
+    ...['endpoint', 'create', '--merchant', merchant.merchant_id, '--mode', mode, '--url', receiver.url, '--events', events],
+  );
+  await start();
+  return {
+    url,
+    database,
+    merchantId: merchant.merchant_id,
+    live: client(url, merchant.keys.live_secret),
+    test: client(url, merchant.keys.test_secret),
+    receiver,
+    secret,
+    florin,
+    start,
+    end,
+    choose: async (paymentId, coin) => {
+      const page = await (await fetch(`${url}/pay?id=${paymentId}`)).text();
+      const token = /name="token" value="([^"]+)"/.exec(page)?.[1];
+      if (!token) throw new Error(`the page has no form: ${page.slice(0, 500)}`);
+      const reply = await fetch(`${url}/pay/select`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/x-www-form-urlencoded' },
+        body: new URLSearchParams({ id: paymentId, token, currency: coin }).toString(),
+      });
+      const text = await reply.text();
+      if (!reply.ok) throw new Error(`choosing ${coin} answered ${reply.status}: ${text.slice(0, 2_000)}`);
+      return text;
+    },
+    age: async (paymentId, seconds) => {
+      await database.db.begin(async (tx) => {
+        const by = `${seconds} seconds`;
+        await tx`select 1 from payments where id = ${paymentId} for update`;
+        await tx`
+          update quotes set from_at = from_at - ${by}::interval, until_at = until_at - ${by}::interval where payment_id = ${paymentId}`;
+        await tx`
+          update transfers set first_seen_at = first_seen_at - ${by}::interval, absent_since = absent_since - ${by}::interval,
+            unmined_since = unmined_since - ${by}::interval, block_time = block_time - ${by}::interval where payment_id = ${paymentId}`;
+        await tx`update decisions set at = at - ${by}::interval where payment_id = ${paymentId}`;
+        await tx`
+          update payments set created_at = created_at - ${by}::interval, expires_at = expires_at - ${by}::interval,
+            extended_until = extended_until - ${by}::interval, due_at = clock_timestamp() where id = ${paymentId}`;
+      });
+    },
+    eventsOf: (paymentId) => {
+      const seen = new Map<string, string>();
+      for (const { headers, body, event } of receiver.received) {
+        if (event.data.id !== paymentId) continue;
+        const signature = createHmac('sha256', secret).update(body).digest('hex');
+        if (headers['x-service-signature'] !== signature) throw new Error(`a delivery of ${event.id} is not signed`);
+        const known = seen.get(event.id);
+        if (known !== undefined && known !== body) throw new Error(`${event.id} was delivered with two bodies`);
+        seen.set(event.id, body);
+      }
+      return [...seen.values()].map((body) => JSON.parse(body).type.replace('payment.', ''));
+    },
+    destroy: async () => {
+      await end();
+      await receiver.stop();
+      await database.drop();
+    },
+  };
+}

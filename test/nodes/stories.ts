@@ -1,0 +1,364 @@
+/** What happens to payments on a real node, the same for each coin of the family: payer's wallet, node, service as a process, receiver. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { HDKey } from '@scure/bip32';
+import type { Script } from '../../src/core/address.ts';
+import { eventually } from '../kit/app.ts';
+import { base58check } from '../kit/base58.ts';
+import type { TestNode } from '../kit/nodes.ts';
+import { type Service, startService } from '../kit/service.ts';
+
+export type Chain = {
+  coin: 'BTC' | 'LTC';
+  startNode(): Promise<TestNode>;
+  /** Amount of a payment of 25 USD at the test price. */
+  price: string;
+  amount: number;
+  /** Address forms the merchant's key may imply on regtest. */
+  addresses: readonly { script: Script; path: string; pattern: RegExp }[];
+};
+
+/** An account key of the merchant in the spelling of test networks. */
+const accountKey = (path: string, seed: number): string =>
+  base58check.respell(HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)).derive(path).publicExtendedKey, 0x043587cf);
+const HOUR = 3_600;
+
+/** Tells all stories on one chain; each payment's events are checked at the end: exactly once, in order, signed. */
+export function tellStories({ coin, startNode, price, amount, addresses }: Chain): void {
+  let node: TestNode;
+  let service: Service;
+  const expected = new Map<string, { story: string; events: string }>();
+  const coins = (share: number) => (amount * share).toFixed(8);
+
+  before(async () => {
+    node = await startNode();
+    service = await startService({
+      environment: {
+        [`${coin}_NODE_URL`]: node.url,
+        [`${coin}_NETWORK`]: 'regtest',
+        [`${coin}_CONFIRMATIONS`]: '2',
+        PRICES: `static:${coin}=${price}`,
+      },
+    });
+    await importWallet(addresses[0]!, 7);
+    await eventually(
+      () => fetch(`${service.url}/readyz`).then((reply) => reply.json() as Promise<any>),
+      (ready) => ready.followers?.[coin] !== undefined,
+      20_000,
+    );
+  });
+  after(async () => {
+    await service?.destroy();
+    await node?.destroy();
+  });
+
+  const importWallet = ({ script, path }: { script: Script; path: string }, seed: number) =>
+    service.florin(
+      ...['wallet', 'set', '--merchant', service.merchantId, '--coin', coin, '--mode', 'live'],
+      ...['--key', accountKey(path, seed), '--script', script],
+    );
+  const open = async (story: string, events: string): Promise<{ id: string; address: string }> => {
+    const created = await service.live.post('/api/payment/create/simple', { amount_usd: 25, return_url: 'https://shop.example/' });
+    assert.equal(created.status, 201, created.text);
+    const id = created.json.transaction_id as string;
+    expected.set(id, { story, events });
+    await service.choose(id, coin);
+    const chosen = await detail(id);
+    assert.equal(chosen.amount, amount.toFixed(8));
+    assert.equal(chosen.currency, coin);
+    return { id, address: chosen.payment_address };
+  };
+  const detail = async (id: string) => (await service.live.get(`/api/payment/${id}`)).json;
+  const reach = (id: string, status: string, exception: string | null = null, more: (d: any) => boolean = () => true) =>
+    eventually(
+      () => detail(id),
+      (d) => d.status === status && d.exception === exception && more(d),
+      30_000,
+    );
+  const scanned = () =>
+    eventually(
+      async () => (await fetch(`${service.url}/readyz`).then((reply) => reply.json() as Promise<any>)).followers[coin].height as number,
+      // The follower has read everything that the node has.
+      (height) => height >= tip,
+      30_000,
+    );
+  let tip = 0;
+  const mine = async (blocks: number) => {
+    const hashes = await node.mine(blocks);
+    tip = (await node.rpc('getblockcount')) as number;
+    return hashes;
+  };
+  const told = (name: string, events: string, tell: (name: string, events: string) => Promise<void>) =>
+    test(name, () => tell(name, events));
+
+  told('an exact payment is seen, confirmed twice, completed', 'created processing completed', async (name, events) => {
+    const { id, address } = await open(name, events);
+    assert.match(address, addresses[0]!.pattern);
+    const txid = await node.pay(address, coins(1));
+    const seen = await reach(id, 'processing');
+    assert.equal(seen.transaction_hash, txid);
+    assert.equal(seen.confirmations_required, 2);
+    await mine(1);
+    await reach(id, 'processing', null, (d) => d.confirmations === 1);
+    await mine(1);
+    const done = await reach(id, 'completed');
+    assert.equal(done.amount_received, amount.toFixed(8));
+    assert.equal(done.transaction_hash, txid);
+  });
+
+  told('two partial payments add up', 'created processing completed', async (name, events) => {
+    const { id, address } = await open(name, events);
+    await node.pay(address, coins(0.4));
+    const partial = await reach(id, 'pending', 'underpaid');
+    assert.equal(partial.amount_remaining, coins(0.6));
+    await node.pay(address, coins(0.6));
+    await reach(id, 'processing');
+    await mine(2);
+    await reach(id, 'completed');
+  });
+
+  told('underpaid and confirmed, topped up later', 'created processing completed', async (name, events) => {
+    const { id, address } = await open(name, events);
+    await node.pay(address, coins(0.5));
+    await mine(3);
+    await reach(id, 'pending', 'underpaid');
+    // The window has moved with the first part.
+    await service.age(id, 0.9 * HOUR);
+    await node.pay(address, coins(0.5));
+    await reach(id, 'processing');
+    await mine(2);
+    await reach(id, 'completed');
+  });
+
+  told('underpaid at the end of the window fails', 'created failed', async (name, events) => {
+    const { id, address } = await open(name, events);
+    await node.pay(address, coins(0.5));
+    await reach(id, 'pending', 'underpaid');
+    await service.age(id, 1.1 * HOUR);
+    const failed = await reach(id, 'failed', 'underpaid');
+    assert.equal(failed.amount_received, coins(0.5));
+  });
+
+  told('more than needed completes as overpaid', 'created processing completed', async (name, events) => {
+    const { id, address } = await open(name, events);
+    await node.pay(address, coins(2));
+    await mine(2);
+    const done = await reach(id, 'completed', 'overpaid');
+    assert.equal(done.amount_overpaid, coins(1));
+  });
+
+  told('late: held for the merchant, accepted by the merchant', 'created expired processing completed', async (name, events) => {
+    const { id, address } = await open(name, events);
+    await service.age(id, 1.1 * HOUR);
+    await reach(id, 'expired');
+    await node.pay(address, coins(1));
+    await mine(1);
+    await reach(id, 'expired', 'late');
+    const accepted = await service.live.post(`/v1/payments/${id}/resolve`, { action: 'accept' });
+    assert.equal(accepted.status, 200, accepted.text);
+    await mine(1);
+    await reach(id, 'completed');
+  });
+
+  told('just inside the grace after the end still counts as in time', 'created processing completed', async (name, events) => {
+    const { id, address } = await open(name, events);
+    // The end of the window has passed, but not what the reading of the chain may lag behind it.
+    await service.age(id, HOUR + 1);
+    await node.pay(address, coins(1));
+    await reach(id, 'processing');
+    await mine(2);
+    await reach(id, 'completed');
+  });
+
+  told(
+    'late, with automatic acceptance: inside the minutes granted it completes',
+    'created expired processing completed',
+    async (name, events) => {
+      await settings({ lateAcceptMinutes: 60 });
+      const { id, address } = await open(name, events);
+      await settings({ lateAcceptMinutes: null });
+      await service.age(id, 1.5 * HOUR);
+      await reach(id, 'expired');
+      await node.pay(address, coins(1));
+      await mine(2);
+      await reach(id, 'completed');
+    },
+  );
+
+  told('late, with automatic acceptance: outside the minutes granted it is held', 'created expired', async (name, events) => {
+    await settings({ lateAcceptMinutes: 60 });
+    const { id, address } = await open(name, events);
+    await settings({ lateAcceptMinutes: null });
+    await service.age(id, 2.5 * HOUR);
+    await reach(id, 'expired');
+    await node.pay(address, coins(1));
+    await mine(2);
+    await reach(id, 'expired', 'late');
+  });
+
+  told('replaced by one that pays us too', 'created processing completed', async (name, events) => {
+    const { id, address } = await open(name, events);
+    const first = await node.pay(address, coins(1));
+    await reach(id, 'processing', null, (d) => d.transaction_hash === first);
+    const second = await node.replace(first, address, coins(1));
+    await eventually(
+      () => detail(id),
+      (d) => d.status === 'processing' && d.transaction_hash === second,
+      30_000,
+    );
+    await mine(2);
+    const done = await reach(id, 'completed');
+    assert.equal(done.amount_received, amount.toFixed(8));
+    assert.equal(done.transaction_hash, second);
+  });
+
+  told('replaced by one that pays someone else, then paid again', 'created processing processing completed', async (name, events) => {
+    const { id, address } = await open(name, events);
+    const first = await node.pay(address, coins(1));
+    await reach(id, 'processing');
+    await node.replace(first, await node.newAddress(), coins(1));
+    const back = await reach(id, 'pending', 'replaced');
+    assert.equal(back.amount_received, '0.00000000');
+    await mine(1);
+    await node.pay(address, coins(1));
+    await reach(id, 'processing');
+    await mine(2);
+    await reach(id, 'completed');
+  });
+
+  told('a reorganisation of 13 blocks before completion', 'created processing completed', async (name, events) => {
+    const { id, address } = await open(name, events);
+    await mine(12);
+    await node.pay(address, coins(1));
+    const [block] = await mine(1);
+    await reach(id, 'processing', null, (d) => d.confirmations === 1);
+    const back = await node.rpc('getblockhash', tip - 12);
+    await node.rpc('invalidateblock', back);
+    // Coins that were mature before the reorganisation are so again some blocks later: then the wallet is heard.
+    await mine(12);
+    await node.rebroadcast();
+    await mine(2);
+    await scanned();
+    await reach(id, 'completed', null, (d) => d.transfers[0].block_hash !== block);
+  });
+
+  told('a reorganisation of 13 blocks after completion', 'created processing completed', async (name, events) => {
+    const { id, address } = await open(name, events);
+    await node.pay(address, coins(1));
+    const blocks = await mine(13);
+    await reach(id, 'completed', null, (d) => d.confirmations === 13);
+    await node.rpc('invalidateblock', blocks[0]);
+    // Coins that were mature before the reorganisation are so again some blocks later: then the wallet is heard.
+    await mine(12);
+    await node.rebroadcast();
+    await mine(2);
+    await scanned();
+    await reach(id, 'completed', null, (d) => d.confirmations >= 1 && d.transfers[0].block_hash !== blocks[0]);
+  });
+
+  told('paid while the service is down', 'created processing completed', async (name, events) => {
+    const { id, address } = await open(name, events);
+    await service.end('SIGKILL');
+    await node.pay(address, coins(1));
+    await mine(2);
+    await service.start();
+    await reach(id, 'completed');
+  });
+
+  told('the window ends while the service is down, but the payment came in time', 'created processing completed', async (name, events) => {
+    const { id, address } = await open(name, events);
+    await service.end();
+    await node.pay(address, coins(1));
+    await mine(1);
+    await service.age(id, HOUR - 10);
+    await new Promise((resolve) => setTimeout(resolve, 11_000));
+    await service.start();
+    await reach(id, 'processing');
+    await mine(1);
+    await reach(id, 'completed');
+  });
+
+  told('the node goes away and comes back; nothing expires meanwhile', 'created processing completed', async (name, events) => {
+    const { id, address } = await open(name, events);
+    const waiting = await open(`${name} (no payment)`, 'created expired');
+    await node.pay(address, coins(1));
+    await reach(id, 'processing');
+    await node.stop();
+    await service.age(waiting.id, HOUR - 1);
+    await new Promise((resolve) => setTimeout(resolve, 12_000));
+    assert.equal((await detail(id)).status, 'processing');
+    assert.equal((await detail(waiting.id)).status, 'pending', 'nobody looked at the chain: it may not expire');
+    await node.start();
+    await mine(2);
+    await reach(id, 'completed');
+    await reach(waiting.id, 'expired');
+  });
+
+  told('several outputs in one transaction, to one payment and to another', 'created processing completed', async (name, events) => {
+    const one = await open(name, events);
+    const two = await open(name, events);
+    const txid = await node.payMany([
+      [one.address, coins(0.25)],
+      [two.address, coins(1)],
+      [one.address, coins(0.75)],
+    ]);
+    const first = await reach(one.id, 'processing');
+    assert.equal(first.transfers.length, 2);
+    assert.equal(first.amount_received, amount.toFixed(8));
+    assert.equal((await reach(two.id, 'processing')).transaction_hash, txid);
+    await mine(2);
+    await reach(one.id, 'completed');
+    await reach(two.id, 'completed');
+  });
+
+  for (const [i, form] of addresses.entries()) {
+    if (i === 0) continue;
+    told(`a key of the form ${form.script} gives addresses that the node pays`, 'created processing completed', async (name, events) => {
+      await importWallet(form, 20 + i);
+      const { id, address } = await open(name, events);
+      assert.match(address, form.pattern);
+      await node.pay(address, coins(1));
+      await mine(2);
+      await reach(id, 'completed');
+    });
+  }
+
+  told('look-ups of a transaction, of fees, and the honest answer for a balance', 'created processing', async (name, events) => {
+    const { id, address } = await open(name, events);
+    const txid = await node.pay(address, coins(1));
+    await mine(1);
+    await reach(id, 'processing');
+    const found = await service.live.get(`/api/crypto/transaction/${txid}?currency=${coin}`);
+    assert.equal(found.status, 200, found.text);
+    assert.equal(found.json.status, 'confirmed');
+    assert.ok(found.json.outputs.some((o: { address: string; amount: string }) => o.address === address && o.amount === amount.toFixed(8)));
+    assert.ok(Number(found.json.fee) > 0);
+    const fees = await service.live.get(`/api/crypto/fees?currency=${coin}`);
+    assert.equal(fees.status, 200, fees.text);
+    assert.ok(fees.json.fees.fast[`total_fee_${coin.toLowerCase()}`]);
+    const balance = await service.live.get(`/api/crypto/balance?currency=${coin}&address=${address}`);
+    assert.equal(balance.status, 501);
+    assert.equal(balance.json.error.code, 'not_supported');
+    assert.equal((await service.live.get(`/api/crypto/transaction/${'0'.repeat(64)}?currency=${coin}`)).status, 404);
+  });
+
+  test(`every event of these stories arrived exactly once, in order, with a valid signature`, async () => {
+    assert.ok(expected.size >= 18);
+    for (const [id, { story, events }] of expected) {
+      await eventually(
+        async () => service.eventsOf(id).join(' '),
+        (types) => types === events,
+        30_000,
+      ).catch((error) => assert.fail(`${story}: ${error.message}`));
+    }
+    const verified = await service.florin('verify');
+    assert.equal(verified.ok, true, JSON.stringify(verified));
+  });
+
+  const settings = async (change: object) => {
+    await service.database.db
+      .sql`update merchants set settings = settings || ${service.database.db.sql.json(change as never)} where id = ${service.merchantId}`;
+    // The service knows a merchant as of at most a second ago.
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+  };
+}
