@@ -17,15 +17,15 @@ export async function migrate(db: Db, log: Log): Promise<{ applied: string[] }> 
   const files = readdirSync(FOLDER)
     .filter((name) => /^\d{4}_.*\.sql$/.test(name))
     .sort();
-  const session = await db.sql.reserve();
+  const { sql, close } = db.session();
   const applied: string[] = [];
   try {
-    await session`set statement_timeout = 0`;
-    await session`set lock_timeout = 0`;
-    await session`select pg_advisory_lock(${MIGRATE_LOCK}::bigint)`;
-    await session`
+    await sql`set statement_timeout = 0`;
+    await sql`set lock_timeout = 0`;
+    await sql`select pg_advisory_lock(${MIGRATE_LOCK}::bigint)`;
+    await sql`
       create table if not exists migrations (number int primary key, name text not null, breaking boolean not null, at timestamptz not null default clock_timestamp())`;
-    const rows = await session<
+    const rows = await sql<
       { number: number; name: string; breaking: boolean }[]
     >`select number, name, breaking from migrations order by number`;
     const known = new Set(files.map((name) => Number(name.slice(0, 4))));
@@ -39,22 +39,18 @@ export async function migrate(db: Db, log: Log): Promise<{ applied: string[] }> 
       const number = Number(name.slice(0, 4));
       if (done.has(number)) continue;
       const text = readFileSync(join(FOLDER, name), 'utf8');
-      await session`begin`;
       try {
-        await session`insert into migrations (number, name, breaking) values (${number}, ${name}, ${text.startsWith(BREAKING)})`;
-        await session.unsafe(text);
-        await session`commit`;
+        await sql.begin(async (tx) => {
+          await tx`insert into migrations (number, name, breaking) values (${number}, ${name}, ${text.startsWith(BREAKING)})`;
+          await tx.unsafe(text);
+        });
       } catch (error) {
-        await session`rollback`;
         throw new Error(`Migration ${name} failed: ${(error as Error).message}`, { cause: error });
       }
       applied.push(name);
     }
-    await session`reset statement_timeout`;
-    await session`reset lock_timeout`;
   } finally {
-    await session`select pg_advisory_unlock(${MIGRATE_LOCK}::bigint)`.catch(() => {});
-    session.release();
+    await close();
   }
   if (applied.length > 0) log.info({ applied }, 'the database schema was brought up to date');
   return { applied };
