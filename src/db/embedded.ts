@@ -62,22 +62,24 @@ export async function startEmbedded({ dataFolder, log }: { dataFolder: string; l
   const native = serverFiles(runAs);
   const socket = socketFolder(folder, runAs);
   const end = performance.now() + START_TIMEOUT_MS;
-  for (;;) {
-    let child: Child | null = null;
+  /** Starts the server unless it runs; null when it does. */
+  const launch = (): Child | null => {
     const lock = openSync(join(folder, 'postgres.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
-    const free = spawnSync('flock', ['--nonblock', '3'], { stdio: ['ignore', 'ignore', 'ignore', lock] }).status === 0;
     try {
-      if (free) child = startServer({ folder, cluster, native, socket, runAs, lock, log });
-      else log.info({}, 'the database server already runs; using it');
+      const free = spawnSync('flock', ['--nonblock', '3'], { stdio: ['ignore', 'ignore', 'ignore', lock] }).status === 0;
+      return free ? startServer({ folder, cluster, native, socket, runAs, lock, log }) : null;
     } finally {
       closeSync(lock);
     }
-    const started = child;
+  };
+  for (;;) {
+    const started = launch();
+    if (!started) log.info({}, 'the database server already runs; using it');
     // A server that we found may end before it answers us; then nobody else may be there to start it again.
     const gone = () => (started ? started.exitCode() !== null : isFree(folder));
     const db = await connect({ socket, cluster, end, log, gone });
     // Whoever left last may stop the server that we have just found, or even the one that we started: then it is started again.
-    const embedded = db && (await inUse(db, { socket, cluster, folder, log }));
+    const embedded = db && (await inUse(db, { socket, cluster, folder, launch, log }));
     if (embedded) return embedded;
     if (performance.now() > end || (started && started.exitCode() !== null && started.exitCode() !== 0)) {
       throw new Error(
@@ -383,10 +385,18 @@ async function connect({
 /** Uses the server from here on, so that nobody else stops it; null when it was stopped before. */
 async function inUse(
   db: Db,
-  { socket, cluster, folder, log }: { socket: string; cluster: string; folder: string; log: Log },
+  { socket, cluster, folder, launch, log }: { socket: string; cluster: string; folder: string; launch(): Child | null; log: Log },
 ): Promise<Embedded | null> {
   const use = (sql: Sql) => sql`select pg_advisory_lock_shared(${IN_USE_LOCK}::bigint)`;
-  const session = db.session({ regain: use });
+  let leaving = false;
+  const session = db.session({
+    regain: async (sql) => {
+      if (leaving) return;
+      // A server that was killed, or gave up on a full disk, is started again.
+      if (existsSync(cluster) && launch()) log.warn({}, 'the database server had ended and is started again');
+      await use(sql);
+    },
+  });
   const { sql } = session;
   const close = async () => {
     await session.close();
@@ -402,6 +412,7 @@ async function inUse(
       });
     }
   } catch (error) {
+    leaving = true;
     await close();
     if (COMES_OR_GOES.test((error as { code?: string }).code ?? '')) return null;
     throw error;
@@ -409,6 +420,7 @@ async function inUse(
   return {
     connection: { host: socket, port: PORT, database: DATABASE, user: USER },
     release: async () => {
+      leaving = true;
       try {
         await sql`select pg_advisory_unlock_shared(${IN_USE_LOCK}::bigint)`;
         const [row] = await sql<{ alone: boolean }[]>`select pg_try_advisory_lock(${IN_USE_LOCK}::bigint) as alone`;
