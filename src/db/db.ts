@@ -1,7 +1,8 @@
 /** The database handle: postgres.js with bigint for int8 and scale-0 numeric. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import postgres from 'postgres';
+import type postgres from 'postgres';
 import type { Log } from '../log.ts';
+import connectPostgres from './driver.ts';
 
 type Types = { bigint: bigint; numeric: bigint };
 export type Sql = postgres.Sql<Types>;
@@ -84,7 +85,14 @@ export async function openDb(options: Connection & { max?: number; log: Log }): 
   const connect = (more: object): Sql =>
     'url' in options
       ? connectTo(options.url, { ...settings, ...more })
-      : postgres({ ...settings, ...more, host: options.host, port: options.port, database: options.database, username: options.user });
+      : connectPostgres({
+          ...settings,
+          ...more,
+          host: options.host,
+          port: options.port,
+          database: options.database,
+          username: options.user,
+        });
   const session: Db['session'] = ({ regain } = {}) => {
     const closing = new AbortController();
     let regaining = false;
@@ -133,9 +141,9 @@ export async function openDb(options: Connection & { max?: number; log: Log }): 
 /** A socket folder may be given as libpq writes it: `postgres://user@localhost/database?host=/run/postgresql`. */
 function connectTo(url: string, settings: object): Sql {
   const host = /[?&]host=([^&]+)/.exec(url)?.[1];
-  if (host === undefined) return postgres(url, settings) as unknown as Sql;
+  if (host === undefined) return connectPostgres(url, settings) as unknown as Sql;
   const { username, password, pathname, port } = new URL(url);
-  return postgres({
+  return connectPostgres({
     ...settings,
     host: decodeURIComponent(host),
     username: decodeURIComponent(username),

@@ -68,10 +68,10 @@ test('an install has one key for its events, also when several processes ask fir
   const database = await testDatabase();
   try {
     await database.db.sql`delete from install`;
-    const keys = await Promise.all(Array.from({ length: 8 }, () => readInstallKey(database.db)));
+    const keys = await Promise.all(Array.from({ length: 8 }, async () => (await readInstallKey(database.db)).export()));
     assert.equal(keys[0]!.length, 32);
     for (const key of keys) assert.deepEqual(key, keys[0]);
-    assert.deepEqual(await readInstallKey(database.db), keys[0]);
+    assert.deepEqual((await readInstallKey(database.db)).export(), keys[0]);
   } finally {
     await database.drop();
   }
