@@ -42,7 +42,7 @@ export function startFollower(
 ): { stop(): Promise<void> } {
   const stopping = new AbortController();
   const run = async () => {
-    const session = await ctx.db.sql.reserve();
+    const session = ctx.db.session();
     try {
       let leading = false;
       let failures = 0;
@@ -50,7 +50,7 @@ export function startFollower(
       while (!stopping.signal.aborted) {
         try {
           leading ||= (
-            await session<{ taken: boolean }[]>`select pg_try_advisory_lock(${FOLLOW_LOCK}::int, hashtext(${source.coin})) as taken`
+            await session.sql<{ taken: boolean }[]>`select pg_try_advisory_lock(${FOLLOW_LOCK}::int, hashtext(${source.coin})) as taken`
           )[0]!.taken;
           if (leading) await follower.step(stopping.signal);
           failures = 0;
@@ -69,9 +69,8 @@ export function startFollower(
           signal: stopping.signal,
         }).catch(() => {});
       }
-      if (leading) await session`select pg_advisory_unlock(${FOLLOW_LOCK}::int, hashtext(${source.coin}))`.catch(() => {});
     } finally {
-      session.release();
+      await session.close();
     }
   };
   const done = run();
