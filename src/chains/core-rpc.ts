@@ -4,7 +4,7 @@ import { addressOfScript } from '../core/address.ts';
 import type { Clock } from '../core/clock.ts';
 import { COIN, type Coin, type Network } from '../core/coin.ts';
 import { divideCeil } from '../core/money.ts';
-import type { TransferKind } from '../core/payment.ts';
+import type { Lock, TransferKind } from '../core/payment.ts';
 import type { Log } from '../log.ts';
 import { type Outgoing, OutgoingError } from '../outgoing.ts';
 import {
@@ -50,6 +50,13 @@ function amount(value: unknown): bigint {
   const digits = BigInt(match[2]! + (match[3] ?? ''));
   const units = shift >= 0 ? digits * 10n ** BigInt(shift) : digits / 10n ** BigInt(-shift);
   return match[1] ? -units : units;
+}
+/** DASH: flags are booleans in most replies and texts in those of the mempool. */
+const isTrue = (value: unknown): boolean => value === true || value === 'true';
+/** After a ChainLock `instantlock` is true for every transaction of the block: `instantlock_internal` alone tells the two apart. */
+function lockOf(tx: Fields): Lock {
+  if (isTrue(tx.chainlock)) return 'chainlock';
+  return isTrue(tx.instantlock_internal ?? tx.instantlock) ? 'instantsend' : null;
 }
 const CHAIN_OF: Readonly<Record<string, Network>> = {
   main: 'mainnet',
@@ -280,9 +287,10 @@ export function createCoreSource({
     txState: async (txid) => {
       const found = fields(await orNull(call('getrawtransaction', txid, 1)));
       if (!found.txid) return { state: 'unknown', blockHash: null, lock: null };
-      return { state: found.blockhash ? 'mined' : 'mempool', blockHash: found.blockhash ? text(found.blockhash) : null, lock: null };
+      const blockHash = found.blockhash ? text(found.blockhash) : null;
+      return { state: blockHash ? 'mined' : 'mempool', blockHash, lock: coin === 'DASH' ? lockOf(found) : null };
     },
-    finality: async () => ({ safe: null, finalized: null, chainlock: null }),
+    finality: async () => ({ safe: null, finalized: null, chainlock: coin === 'DASH' ? await bestChainLock() : null }),
     transaction: async (txid) => {
       const reply = await post([['getrawtransaction', txid, 1]]);
       const { result, error } = reply[0]!;
@@ -325,6 +333,16 @@ export function createCoreSource({
     },
     close: () => {},
   };
+
+  /** Height of the best ChainLock, when it lies on the chain that the node follows. Null: the node has none. */
+  async function bestChainLock(): Promise<number | null> {
+    const [reply] = await post([['getbestchainlock']]);
+    const best = fields(reply!.result);
+    // An error means "none yet" (no quorums, as on a lone node) or a version before ChainLocks: depth decides instead.
+    if (reply!.error || best.known_block === false || !best.blockhash) return null;
+    const height = integer(best.height);
+    return (await orNull(call('getblockhash', height))) === text(best.blockhash) ? height : null;
+  }
 
   async function describe(tx: Fields): Promise<ChainTransaction> {
     const vout = rows(tx.vout)

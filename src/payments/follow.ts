@@ -13,6 +13,8 @@ const FOLLOW_LOCK = 7_233_200;
 const MAX_PAUSE_MS = 30_000;
 /** Polls of the mempool before a missing transfer is noted as absent. */
 const ABSENT_AFTER_POLLS = 2;
+/** DASH: transfers without a lock that are asked for in one look; the newest first. */
+const MAX_LOCK_LOOKS = 200;
 /** A regtest node mines when told to and is asked often. */
 const REGTEST_POLL_MS = 400;
 
@@ -88,6 +90,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
   const watched = new Map<string, Watched>();
   const missing = new Map<string, number>();
   let readFrom = '0';
+  let lockedThrough: number | null = null;
   let checked = false;
 
   /** Brings the watch set up to date from all committed rows: what might have committed since the last look is read again. */
@@ -176,6 +179,8 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
           where coin = ${coin} and block_height > ${fork.height}`;
           await tx`update transfers set conflict_height = null where coin = ${coin} and conflict_height > ${fork.height}`;
           await tx`delete from blocks where coin = ${coin} and height > ${fork.height}`;
+          // Should never happen; but a height that named a locked block must not vouch for another one.
+          await tx`update tips set chainlock_height = ${fork.height} where coin = ${coin} and chainlock_height > ${fork.height}`;
         },
       ),
     );
@@ -200,17 +205,19 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
         await writeSightings(tx, sightings, fetched.ref, scannedAt, byOutpoint);
         await writeConflicts(tx, lost, fetched.ref.height);
         // Confirmations grew: everything of this coin that waits for them is settled again.
-        await tx`
-          insert into due_work (kind, key, merchant_id, due_at)
-          select 'settle', p.id, p.merchant_id, clock_timestamp() from payments p
-          where p.status = 'processing' and p.mode = 'live' and p.id <> all(${ids}::text[])
-            and exists (select 1 from transfers t where t.payment_id = p.id and t.coin = ${coin})
-          on conflict (kind, key) do update set due_at = excluded.due_at`;
+        await queueProcessing(tx, ids);
         await tx`delete from blocks where coin = ${coin} and height < ${fetched.ref.height - 2_000}`;
       });
     });
     return { height: fetched.ref.height, hash: fetched.ref.hash };
   };
+
+  const queueProcessing = (tx: Tx, except: readonly string[]) => tx`
+    insert into due_work (kind, key, merchant_id, due_at)
+    select 'settle', p.id, p.merchant_id, clock_timestamp() from payments p
+    where p.status = 'processing' and p.mode = 'live' and p.id <> all(${except}::text[])
+      and exists (select 1 from transfers t where t.payment_id = p.id and t.coin = ${coin})
+    on conflict (kind, key) do update set due_at = excluded.due_at`;
 
   /** What a block of ours is worth together: many small payments in one block are one big one. */
   const worthOf = (sightings: readonly Sighting[]): bigint => {
@@ -359,6 +366,32 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     fetched.done();
   };
 
+  /** DASH: asks the own node which of the transfers that are waited for it has locked since. */
+  const lookAtLocks = async (): Promise<void> => {
+    if (coin !== 'DASH') return;
+    const open = await ctx.db.sql<{ paymentId: string; txid: string }[]>`
+      select t.payment_id as "paymentId", t.txid from transfers t join payments p on p.id = t.payment_id
+      where t.coin = ${coin} and t.lock is null and t.txid is not null and p.mode = 'live' and p.status in ('pending', 'processing')
+      order by t.first_seen_at desc limit ${MAX_LOCK_LOOKS}`;
+    const locks: { txid: string; lock: string; block_hash: string | null }[] = [];
+    for (const txid of new Set(open.map((row) => row.txid))) {
+      const { lock, blockHash } = await source.txState(txid);
+      if (lock) locks.push({ txid, lock, block_hash: blockHash });
+    }
+    if (locks.length === 0) return;
+    const ids = open.filter((row) => locks.some((found) => found.txid === row.txid)).map((row) => row.paymentId);
+    await ctx.db.begin((tx) =>
+      lockAndSettle(ctx, tx, ids, async () => {
+        // A ChainLock is one of the block that was asked about, an InstantSend lock one of the transaction.
+        await tx`
+          update transfers t set lock = r.lock
+          from jsonb_to_recordset(${tx.json(locks as never)}) as r (txid text, lock text, block_hash text)
+          where t.coin = ${coin} and t.txid = r.txid and t.payment_id = any(${ids}::text[])
+            and (r.lock = 'instantsend' or t.block_hash = r.block_hash)`;
+      }),
+    );
+  };
+
   return {
     step: async (signal) => {
       if (!checked) await begin();
@@ -370,10 +403,17 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
         if (tip.hash === cursor.hash) {
           const health = await source.health();
           await lookAtMempool();
+          await lookAtLocks();
+          const { chainlock } = await source.finality();
           // The tip may have moved meanwhile: then the look is not complete and the loop goes on.
           if (!health.syncing && (await source.tip()).hash === cursor.hash) {
-            await ctx.db.sql`
-              update tips set scanned_through = ${before!.now}, updated_at = clock_timestamp() where coin = ${coin} and hash = ${cursor.hash}`;
+            await ctx.db.begin(async (tx) => {
+              await tx`
+                update tips set scanned_through = ${before!.now}, chainlock_height = greatest(chainlock_height, ${chainlock}::bigint),
+                  updated_at = clock_timestamp() where coin = ${coin} and hash = ${cursor.hash}`;
+              if (chainlock !== null && chainlock !== lockedThrough) await queueProcessing(tx, []);
+            });
+            lockedThrough = chainlock;
           }
           return;
         }
