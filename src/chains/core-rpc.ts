@@ -163,11 +163,12 @@ export function createCoreSource({
         txid: tx.txid,
         units,
         kind,
-        spends: kind === 'coinbase' ? [] : tx.inputs(),
+        spends: kind === 'output' ? tx.inputs() : [],
         lock: null,
       });
     }
-    if (matcher.watchesSpends && kind !== 'coinbase') {
+    // A HogEx spends the one before it, not what the payer had: its inputs are no double-spend keys.
+    if (matcher.watchesSpends && kind === 'output') {
       for (const outpoint of tx.inputs()) if (matcher.spends(outpoint)) conflicts.push({ outpoint, txid: tx.txid });
     }
   };

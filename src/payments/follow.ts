@@ -250,12 +250,15 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
 
   const writeSightings = async (
     tx: Tx,
-    sightings: readonly Sighting[],
+    found: readonly Sighting[],
     block: BlockRef | null,
     seenAt: Date,
     byOutpoint: Spenders,
+    /** Txids now in the mempool, when it was looked at. */
+    present: ReadonlySet<string> | null = null,
   ): Promise<void> => {
-    if (sightings.length === 0) return;
+    if (found.length === 0) return;
+    const sightings = coin === 'LTC' ? await knownPegouts(tx, found, present) : found;
     const rows = sightings.map((s) => {
       const owner = watched.get(s.key)!;
       // Read late, but mined in time: the block's time tells, never before the address was given.
@@ -285,26 +288,39 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
       on conflict (payment_id, coin, ref) do update set
         block_height = coalesce(excluded.block_height, transfers.block_height), block_hash = coalesce(excluded.block_hash, transfers.block_hash),
         block_time = coalesce(excluded.block_time, transfers.block_time), lock = coalesce(excluded.lock, transfers.lock),
+        txid = case when excluded.block_height is null and transfers.block_height is not null then transfers.txid else excluded.txid end,
         absent_since = null, conflict_txid = null, conflict_height = null, conflict_seen_at = null,
         unmined_since = case when excluded.block_height is null then transfers.unmined_since end`;
-    if (block && coin === 'LTC') await inheritPegouts(tx, sightings);
   };
 
-  /** LTC: a HogEx output takes over first sight and worth from the peg-out seen in the mempool; the two never both count. */
-  const inheritPegouts = async (tx: Tx, sightings: readonly Sighting[]): Promise<void> => {
-    for (const s of sightings.filter((found) => found.kind === 'pegout')) {
-      const { paymentId } = watched.get(s.key)!;
-      await tx`
-        with seen as (
-          delete from transfers where (payment_id, coin, ref) in (
-            select payment_id, coin, ref from transfers
-            where payment_id = ${paymentId} and coin = 'LTC' and kind = 'pegout' and ref like '%:pegout:%' and block_height is null and units = ${s.units.toString()}
-            order by first_seen_at limit 1)
-          returning first_seen_at, values
-        )
-        update transfers t set first_seen_at = seen.first_seen_at, values = seen.values from seen
-        where t.payment_id = ${paymentId} and t.coin = 'LTC' and t.ref = ${s.ref}`;
-    }
+  /**
+   * LTC: a peg-out is one transfer under changing transaction ids: its own while it waits, the HogEx's once mined, another HogEx's
+   * after a reorganisation. It keeps the ref it was first seen under, and with it first sight, worth and what was decided about it.
+   */
+  const knownPegouts = async (
+    tx: Tx,
+    sightings: readonly Sighting[],
+    present: ReadonlySet<string> | null,
+  ): Promise<readonly Sighting[]> => {
+    const owner = (s: Sighting) => watched.get(s.key)!.paymentId;
+    const ids = sightings.filter((s) => s.kind === 'pegout').map(owner);
+    if (ids.length === 0) return sightings;
+    const rows = await tx<{ paymentId: string; ref: string; txid: string; units: string; mined: boolean; lost: boolean }[]>`
+      select payment_id as "paymentId", ref, txid, units::text as units, block_height is not null as mined, unmined_since is not null as lost
+      from transfers where coin = 'LTC' and kind = 'pegout' and payment_id = any(${ids}::text[]) order by first_seen_at, ref`;
+    const taken = new Set<string>();
+    return sightings.map((s) => {
+      if (s.kind !== 'pegout') return s;
+      const same = rows.filter((row) => row.paymentId === owner(s) && row.units === s.units.toString() && !taken.has(row.ref));
+      // Back in the mempool it takes the place of one that lost its block; in a block, of any that waits.
+      const waits = present
+        ? same.filter((row) => row.lost && !row.mined && !present.has(row.txid))
+        : same.filter((row) => !row.mined).toSorted((a, b) => Number(b.txid === s.txid) - Number(a.txid === s.txid));
+      const row = same.find((known) => known.ref === s.ref) ?? waits[0];
+      if (!row) return s;
+      taken.add(row.ref);
+      return { ...s, ref: row.ref };
+    });
   };
 
   const writeConflicts = async (
@@ -347,7 +363,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     if (ids.length > 0) {
       await ctx.db.begin((tx) =>
         lockAndSettle(ctx, tx, ids, async () => {
-          await writeSightings(tx, sightings, null, seenAt, byOutpoint);
+          await writeSightings(tx, sightings, null, seenAt, byOutpoint, present);
           await writeConflicts(tx, fresh, null);
           for (const [rows, absent] of [
             [gone, true],
