@@ -5,6 +5,8 @@ import type { Log } from '../log.ts';
 type Types = { bigint: bigint; numeric: bigint };
 export type Sql = postgres.Sql<Types>;
 export type Tx = postgres.TransactionSql<Types>;
+/** A part of a statement, not run by itself. */
+export type Fragment = postgres.PendingQuery<postgres.Row[]>;
 
 export type Db = {
   sql: Sql;

@@ -18,7 +18,7 @@ import type {
   TransferValue,
 } from '../core/payment.ts';
 import { settle } from '../core/settle.ts';
-import { OID, type Sql, type Tx } from '../db/db.ts';
+import { type Fragment, OID, type Sql, type Tx } from '../db/db.ts';
 import type { PaymentItem, PaymentRequest, PaymentView } from './view.ts';
 
 /** Everything stored about one payment at one instant. */
@@ -210,15 +210,32 @@ export const scenarioFromText = (text: string | null): PaymentRecord['scenario']
 
 /**
  * Everything about the payments, in one statement, with the clock read in it: after the rows were locked by an earlier
- * statement, both are fresh. `owner` restricts to a merchant and mode. Order follows `ids`.
+ * statement, both are fresh. Order follows `ids`; unknown ones are left out.
  */
-export async function readRecords(
-  ctx: Context,
-  sql: Sql | Tx,
-  ids: readonly string[],
-  owner?: { merchantId: string; mode: Mode },
-): Promise<PaymentRecord[]> {
-  if (ids.length === 0) return [];
+export async function readRecords(ctx: Context, sql: Sql | Tx, ids: readonly string[]): Promise<PaymentRecord[]> {
+  const records = new Map(
+    (await readRows(ctx, sql, sql`payments p where p.id = any(${ids as string[]}::text[])`, ids.length)).map((r) => [r.facts.id, r]),
+  );
+  return ids.flatMap((id) => records.get(id) ?? []);
+}
+
+export type OwnedId = { merchantId: string; mode: Mode; paymentId: string };
+
+/** Payments of several owners, each seen by its own alone, in one statement; null where the owner has none of that id. */
+export async function readOwnedRecords(ctx: Context, sql: Sql, wanted: readonly OwnedId[]): Promise<(PaymentRecord | null)[]> {
+  const name = ({ merchantId, mode, paymentId }: OwnedId) => `${merchantId} ${mode} ${paymentId}`;
+  const unique = [...new Map(wanted.map((one) => [name(one), one])).values()];
+  const from = sql`
+    unnest(${unique.map((w) => w.paymentId)}::text[], ${unique.map((w) => w.merchantId)}::text[], ${unique.map((w) => w.mode)}::text[])
+      as wanted (id, merchant_id, mode)
+    join payments p on p.id = wanted.id and p.merchant_id = wanted.merchant_id and p.mode = wanted.mode`;
+  const records = new Map((await readRows(ctx, sql, from, unique.length)).map((r) => [name({ ...r, paymentId: r.facts.id }), r]));
+  return wanted.map((one) => records.get(name(one)) ?? null);
+}
+
+/** `from` names the payments as `p`. */
+async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: number): Promise<PaymentRecord[]> {
+  if (count === 0) return [];
   const rows = await sql<Row[]>`
     select p.id, p.merchant_id as "merchantId", p.mode, p.sequence, p.status, p.exceptions,
       p.amount_usd_cents as "amountUsdCents", p.fixed_coin as "fixedCoin", p.fixed_units as "fixedUnits",
@@ -240,9 +257,7 @@ export async function readRecords(
         + coalesce((select sum(a.seconds)::bigint from clock_advances a where a.merchant_id = p.merchant_id and a.payment_id = p.id), 0)
       end as "offsetSeconds",
       clock_timestamp() as "realNow"
-    from payments p
-    where p.id = any(${ids as string[]}::text[])
-      ${owner ? sql`and p.merchant_id = ${owner.merchantId} and p.mode = ${owner.mode}` : sql``}`;
+    from ${from}`;
   const rules = await readRules(
     ctx,
     sql,
@@ -259,8 +274,7 @@ export async function readRecords(
           [...liveCoins],
           rows.flatMap((row) => row.transfers ?? []),
         );
-  const records = new Map(rows.map((row) => [row.id, toRecord(row, rules.get(row.ruleSet)!, tips)]));
-  return ids.flatMap((id) => records.get(id) ?? []);
+  return rows.map((row) => toRecord(row, rules.get(row.ruleSet)!, tips));
 }
 
 async function readTips(sql: Sql | Tx, coins: Coin[], transfers: StoredTransfer[]): Promise<Tips> {

@@ -1,12 +1,13 @@
 /** Reading payments. Every finder names the merchant and the mode; the one that does not is for the payer, who knows the id. */
 
-import type { Context } from '../context.ts';
+import { type Context, perContext } from '../context.ts';
 import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
 import { quoteUnits } from '../core/money.ts';
 import type { Exception, PaymentStatus } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
+import { createBatcher } from '../db/batch.ts';
 import { getMerchant } from '../merchants/merchants.ts';
-import { readRecords, toView } from './facts.ts';
+import { type OwnedId, readOwnedRecords, readRecords, toView } from './facts.ts';
 import type { CustomerView, PaymentView } from './view.ts';
 
 /** One payment of the merchant in the mode. Errors: payment_not_found (also for another merchant's or mode's). */
@@ -14,10 +15,20 @@ export async function getPayment(
   ctx: Context,
   { merchantId, mode, paymentId }: { merchantId: string; mode: Mode; paymentId: string },
 ): Promise<PaymentView> {
-  const [record] = await readRecords(ctx, ctx.db.sql, [paymentId], { merchantId, mode });
+  const record = await readerOf(ctx)({ merchantId, mode, paymentId });
   if (!record) throw new Problem('payment_not_found', { id: paymentId });
   return toView(record);
 }
+/** Reads of the same moment share a statement. */
+const readerOf = perContext((ctx) =>
+  createBatcher({
+    maxItems: 64,
+    maxRunning: 2,
+    maxWaiting: 10_000,
+    run: async (wanted: OwnedId[]) =>
+      (await readOwnedRecords(ctx, ctx.db.sql, wanted)).map((value) => ({ status: 'fulfilled' as const, value })),
+  }),
+);
 
 /** What the hosted page may show of a payment. Errors: payment_not_found. */
 export async function getPaymentForCustomer(ctx: Context, { paymentId }: { paymentId: string }): Promise<CustomerView> {
