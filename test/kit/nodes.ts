@@ -38,6 +38,21 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
+/** Calls a node as the service does: JSON-RPC with user `florin` and password `test`. */
+export function rpcClient(port: number): TestNode['rpc'] {
+  let id = 0;
+  return async (method, ...params) => {
+    const reply = await fetch(`http://127.0.0.1:${port}/`, {
+      method: 'POST',
+      headers: { authorization: `Basic ${Buffer.from('florin:test').toString('base64')}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ jsonrpc: '1.0', id: ++id, method, params }),
+    });
+    const { result, error } = (await reply.json()) as { result: unknown; error: { code: number; message: string } | null };
+    if (error) throw Object.assign(new Error(`${method}: ${error.message}`), { code: error.code });
+    return result;
+  };
+}
+
 /** Litecoin Core from Debian; `/usr/bin/litecoind` is a wrapper that writes to the home folder. */
 export const startLitecoind = (): Promise<TestNode> =>
   startNode({
@@ -53,17 +68,7 @@ async function startNode({ command, flags, addressType }: { command: string[]; f
   const folder = mkdtempSync('/dev/shm/florin-node-');
   const port = await freePort();
   let child: ChildProcess | null = null;
-  let id = 0;
-  const rpc = async (method: string, ...params: unknown[]): Promise<any> => {
-    const reply = await fetch(`http://127.0.0.1:${port}/`, {
-      method: 'POST',
-      headers: { authorization: `Basic ${Buffer.from('florin:test').toString('base64')}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ jsonrpc: '1.0', id: ++id, method, params }),
-    });
-    const { result, error } = (await reply.json()) as { result: unknown; error: { code: number; message: string } | null };
-    if (error) throw Object.assign(new Error(`${method}: ${error.message}`), { code: error.code });
-    return result;
-  };
+  const rpc = rpcClient(port);
   const start = async () => {
     const [program, ...before] = command;
     child = spawn(
