@@ -312,10 +312,10 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     return sightings.map((s) => {
       if (s.kind !== 'pegout') return s;
       const same = rows.filter((row) => row.paymentId === owner(s) && row.units === s.units.toString() && !taken.has(row.ref));
-      // Back in the mempool it takes the place of one that lost its block; in a block, of any that waits.
-      const waits = present
-        ? same.filter((row) => row.lost && !row.mined && !present.has(row.txid))
-        : same.filter((row) => !row.mined).toSorted((a, b) => Number(b.txid === s.txid) - Number(a.txid === s.txid));
+      // Back in the mempool it takes the place of one that lost its block, again when it is read anew; in a block, of any that waits.
+      const waits = same
+        .filter((row) => !row.mined && (!present || row.txid === s.txid || (row.lost && !present.has(row.txid))))
+        .toSorted((a, b) => Number(b.txid === s.txid) - Number(a.txid === s.txid));
       const row = same.find((known) => known.ref === s.ref) ?? waits[0];
       if (!row) return s;
       taken.add(row.ref);
