@@ -688,7 +688,10 @@ export async function startScriptedNode(
       for (const tx of own) if (!minedIn.has(tx.txid)) tryAccept(tx);
     },
     stop,
-    start,
+    start: async ({ emptyMempool = false } = {}) => {
+      if (emptyMempool) pool.clear();
+      await start();
+    },
     destroy: stop,
     lockTransaction: (txid) => {
       instantLocked.add(txid);
