@@ -239,7 +239,8 @@ export function createCoreSource({
       // DASH alone names its blocks by another hash (X11), for which no kept library exists: there the merkle root proves the
       // transactions, and the parent ties the block to the one recorded before it.
       if (block.hash !== hash && family !== 'DASH') throw new ChainError('outage', `the node answered another block than ${hash}`);
-      if (block.parent !== ref.parent) throw new ChainError('outage', `the header of ${hash} does not fit the block`);
+      if (ref.hash !== hash || ref.parent !== block.parent || text(fields(head!.result).merkleroot) !== block.merkleRoot)
+        throw new ChainError('outage', `the header of ${hash} does not fit the block`);
       return {
         ref,
         scan: (matcher) => {
@@ -378,7 +379,9 @@ export function createCoreSource({
     };
   }
   async function prevouts(vin: readonly Fields[]): Promise<{ address: string; units: bigint }[] | null> {
-    const replies = vin.length === 0 ? [] : await post(vin.map((i): Call => ['getrawtransaction', text(i.txid), 1]));
+    // DASH with `spentindex=1` says it at once.
+    if (vin.every((i) => i.value !== undefined)) return vin.map((i) => ({ address: text(i.address), units: amount(i.value) }));
+    const replies = await post(vin.map((i): Call => ['getrawtransaction', text(i.txid), 1]));
     const found = replies.map((reply, i) => fields(rows(fields(reply.result).vout)[integer(vin[i]!.vout)]));
     if (found.some((o) => o.value === undefined)) return null;
     return found.map((o) => {
