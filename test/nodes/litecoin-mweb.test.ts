@@ -6,23 +6,29 @@ import { eventually } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { rpcClient, startLitecoind, type TestNode } from '../kit/nodes.ts';
 import { type Service, startService } from '../kit/service.ts';
+import { openSource } from '../kit/source.ts';
 
 /** 25 USD at 100 USD a coin. */
 const AMOUNT = '0.25000000';
 let node: TestNode;
-/** A wallet that has MWEB coins alone: whatever it pays to other addresses is pegged out. */
 let payer: TestNode['rpc'];
 let service: Service;
 const expected = new Map<string, string>();
 
-before(async () => {
-  node = await startLitecoind({ hidesMweb: false });
+/** A node with active MWEB, and a wallet that has MWEB coins alone: whatever it pays to other addresses is pegged out. */
+async function startMweb(options: { hidesMweb: boolean }): Promise<{ node: TestNode; payer: TestNode['rpc'] }> {
+  const node = await startLitecoind(options);
   // MWEB becomes active with block 432, which must carry a peg-in.
   await node.mine(431 - ((await node.rpc('getblockcount')) as number));
   await node.rpc('createwallet', 'mweb');
-  payer = rpcClient(Number(new URL(node.url).port), 'mweb');
+  const payer = rpcClient(Number(new URL(node.url).port), 'mweb');
   for (let i = 0; i < 16; i++) await node.pay((await payer('getnewaddress', '', 'mweb')) as string, '1');
   await node.mine(2);
+  return { node, payer };
+}
+
+before(async () => {
+  ({ node, payer } = await startMweb({ hidesMweb: false }));
   service = await startService({ environment: { LTC_NODE_URL: node.url, LTC_NETWORK: 'regtest', PRICES: 'static:LTC=100.00' } });
   const account = HDKey.fromMasterSeed(new Uint8Array(32).fill(11)).derive("m/84'/1'/0'").publicExtendedKey;
   await service.florin(
@@ -230,6 +236,28 @@ test('a peg-out that is never mined: absence alone changes nothing, a day of it 
   await service.age(id, 3_600);
   const failed = await reach(id, 'failed');
   assert.equal(failed.amount_received, '0.00000000');
+});
+
+test('a node that hides MWEB in raw transactions and blocks still shows a peg-out, waiting and mined', async (t) => {
+  const { node: hiding, payer: from } = await startMweb({ hidesMweb: true });
+  t.after(() => hiding.destroy());
+  const source = openSource('LTC', hiding.url);
+  t.after(() => source.close());
+  const address = await hiding.newAddress();
+  const key = (await hiding.rpc('validateaddress', address)).scriptPubKey as string;
+  const matcher = { has: (script: string) => script === key, watchesSpends: false, spends: () => false };
+  const txid = (await from('sendtoaddress', address, AMOUNT)) as string;
+  const waiting = (await source.fetchMempool()).scan(matcher).sightings;
+  assert.deepEqual(
+    waiting.map((s) => [s.txid, s.ref, s.kind, s.units]),
+    [[txid, `${txid}:pegout:0`, 'pegout', 25_000_000n]],
+  );
+  const [hash] = await hiding.mine(1);
+  const { txid: mined } = (await hiding.rpc('getblock', hash, 2)).tx.at(-1);
+  assert.deepEqual(
+    (await source.fetchBlock(hash!)).scan(matcher).sightings.map((s) => [s.txid, s.kind, s.units]),
+    [[mined, 'pegout', 25_000_000n]],
+  );
 });
 
 test('every event arrived exactly once, in order, with a valid signature', async () => {
