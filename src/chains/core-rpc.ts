@@ -349,17 +349,22 @@ export function createCoreSource({
   }
 
   async function describe(tx: Fields): Promise<ChainTransaction> {
-    const vout = rows(tx.vout)
-      .map(fields)
-      .filter((o) => o.ismweb !== true);
     const vin = rows(tx.vin)
       .map(fields)
       .filter((i) => i.ismweb !== true);
+    const kernels = rows(tx.vkern).map(fields);
+    const vout = [...rows(tx.vout), ...kernels.flatMap((kernel) => rows(kernel.pegout))].map(fields).filter((o) => o.ismweb !== true);
+    const typeOf = (output: Fields | undefined) => text(fields(output?.scriptPubKey).type);
     const outputs = vout.map((o) => {
       const script = fields(o.scriptPubKey);
-      const address = text(script.address) || text(rows(script.addresses)[0]) || addressOfScript(text(script.hex), { coin, network }) || '';
-      return { address, units: amount(o.value), ...(address === '' && { type: text(script.type) }) };
+      const type = typeOf(o);
+      const told = text(script.address) || text(rows(script.addresses)[0]);
+      const address = told || (!type.startsWith('witness_mweb') && addressOfScript(text(script.hex), { coin, network })) || '';
+      return { address, units: amount(o.value), ...(address === '' && { type }) };
     });
+    // LTC: what a HogEx spends beyond its outputs is no fee of its own; a transaction wholly in MWEB says its fee in the kernels.
+    const isHogEx = typeOf(vout[0]) === 'witness_mweb_hogaddr';
+    const kernelFee = kernels.length > 0 && vin.length === 0 ? kernels.reduce((sum, kernel) => sum + amount(kernel.fee), 0n) : null;
     const coinbase = vin.some((i) => i.coinbase !== undefined);
     const confirmations = integer(tx.confirmations);
     const block = tx.blockhash ? header(await call('getblockheader', tx.blockhash)) : null;
@@ -373,7 +378,11 @@ export function createCoreSource({
       blockHash: block?.hash ?? null,
       timestamp: block?.time ?? null,
       amountUnits: total,
-      feeUnits: coinbase ? 0n : sources && tx.vkern === undefined ? sources.reduce((sum, s) => sum + s.units, 0n) - total : null,
+      feeUnits: coinbase
+        ? 0n
+        : sources && !isHogEx && kernels.length === 0
+          ? sources.reduce((sum, s) => sum + s.units, 0n) - total
+          : kernelFee,
       inputs: coinbase ? [{ address: 'coinbase', units: total }] : (sources ?? []),
       outputs,
     };

@@ -336,8 +336,10 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
   };
 
   /** Looks at the mempool; true when it was complete, so that everything first seen before it is recorded. */
-  const lookAtMempool = async (): Promise<void> => {
+  const lookAtMempool = async (cursor: Cursor): Promise<void> => {
     const fetched = await source.fetchMempool();
+    // Beside another tip than the recorded one it could show a transfer that a recorded block still holds, under another id.
+    if ((await source.tip()).hash !== cursor.hash) return;
     const seenAt = ctx.clock.now();
     await refresh();
     const waiting = await readWaiting();
@@ -418,7 +420,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
         const tip = await source.tip();
         if (tip.hash === cursor.hash) {
           const health = await source.health();
-          await lookAtMempool();
+          await lookAtMempool(cursor);
           await lookAtLocks();
           const { chainlock } = await source.finality();
           // The tip may have moved meanwhile: then the look is not complete and the loop goes on.
