@@ -5,6 +5,7 @@ import { HDKey } from '@scure/bip32';
 import { eventually } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { rpcClient, startLitecoind, type TestNode } from '../kit/nodes.ts';
+import { type NodeProxy, startProxy } from '../kit/proxy.ts';
 import { type Service, startService } from '../kit/service.ts';
 import { openSource } from '../kit/source.ts';
 
@@ -12,24 +13,26 @@ import { openSource } from '../kit/source.ts';
 const AMOUNT = '0.25000000';
 let node: TestNode;
 let payer: TestNode['rpc'];
+let proxy: NodeProxy;
 let service: Service;
 const expected = new Map<string, string>();
 
 /** A node with active MWEB, and a wallet that has MWEB coins alone: whatever it pays to other addresses is pegged out. */
-async function startMweb(options: { hidesMweb: boolean }): Promise<{ node: TestNode; payer: TestNode['rpc'] }> {
+async function startMweb(options: { hidesMweb: boolean }, coins: number): Promise<{ node: TestNode; payer: TestNode['rpc'] }> {
   const node = await startLitecoind(options);
   // MWEB becomes active with block 432, which must carry a peg-in.
   await node.mine(431 - ((await node.rpc('getblockcount')) as number));
   await node.rpc('createwallet', 'mweb');
   const payer = rpcClient(Number(new URL(node.url).port), 'mweb');
-  for (let i = 0; i < 16; i++) await node.pay((await payer('getnewaddress', '', 'mweb')) as string, '1');
+  for (let i = 0; i < coins; i++) await node.pay((await payer('getnewaddress', '', 'mweb')) as string, '1');
   await node.mine(2);
   return { node, payer };
 }
 
 before(async () => {
-  ({ node, payer } = await startMweb({ hidesMweb: false }));
-  service = await startService({ environment: { LTC_NODE_URL: node.url, LTC_NETWORK: 'regtest', PRICES: 'static:LTC=100.00' } });
+  ({ node, payer } = await startMweb({ hidesMweb: false }, 16));
+  proxy = await startProxy(node.url);
+  service = await startService({ environment: { LTC_NODE_URL: proxy.url, LTC_NETWORK: 'regtest', PRICES: 'static:LTC=100.00' } });
   const account = HDKey.fromMasterSeed(new Uint8Array(32).fill(11)).derive("m/84'/1'/0'").publicExtendedKey;
   await service.florin(
     ...['wallet', 'set', '--merchant', service.merchantId, '--coin', 'LTC', '--mode', 'live'],
@@ -39,6 +42,7 @@ before(async () => {
 });
 after(async () => {
   await service?.destroy();
+  await proxy?.stop();
   await node?.destroy();
 });
 
@@ -98,9 +102,17 @@ test('a peg-out is seen in the mempool, mined under another transaction id, coun
   const seen = await reach(id, 'processing');
   assert.equal(seen.transaction_hash, txid);
   assert.equal(seen.confirmations_required, 24);
+  const waiting = await service.live.get(`/api/crypto/transaction/${txid}?currency=LTC`);
+  assert.equal(waiting.json.status, 'pending');
+  assert.deepEqual([waiting.json.amount, waiting.json.inputs, waiting.json.outputs], [AMOUNT, [], [{ address, amount: AMOUNT }]]);
+  assert.ok(Number(waiting.json.fee) > 0);
   const [hash] = await node.mine(1);
   const { txid: mined } = await hogExOf(hash!, address);
   assert.notEqual(mined, txid);
+  const lookUp = await service.live.get(`/api/crypto/transaction/${mined}?currency=LTC`);
+  assert.equal(lookUp.status, 200, lookUp.text);
+  assert.equal(lookUp.json.fee, null);
+  assert.ok(lookUp.json.outputs.some((output: any) => output.address === address && output.amount === AMOUNT));
   await assert.rejects(node.rpc('getrawtransaction', txid, 1), { code: -5 });
   const confirmed = await reach(id, 'processing', null, (d) => d.confirmations === 1);
   assert.equal(confirmed.transaction_hash, mined);
@@ -216,6 +228,21 @@ for (const seenFirst of [true, false]) {
   });
 }
 
+test('a reorganisation between the blocks and the mempool of one look: it counts once all along', async () => {
+  const { id, address } = await open('created processing completed');
+  await service.end('SIGKILL');
+  const txid = await pegOut(address);
+  const [hash] = await node.mine(1);
+  await service.start();
+  await reach(id, 'processing', null, (d) => d.confirmations === 1);
+  await proxy.beforeNext('getrawmempool', () => node.rpc('invalidateblock', hash));
+  const back = await reach(id, 'processing', null, (d) => d.transaction_hash === txid);
+  assert.equal(back.transfers.length, 1);
+  await node.mine(24);
+  const done = await reach(id, 'completed');
+  assert.deepEqual([done.transfers.length, done.amount_received], [1, AMOUNT]);
+});
+
 test('a peg-out that is never mined: absence alone changes nothing, a day of it fails the payment', async () => {
   const { id, address } = await open('created processing failed');
   await pegOut(address);
@@ -239,10 +266,13 @@ test('a peg-out that is never mined: absence alone changes nothing, a day of it 
 });
 
 test('a node that hides MWEB in raw transactions and blocks still shows a peg-out, waiting and mined', async (t) => {
-  const { node: hiding, payer: from } = await startMweb({ hidesMweb: true });
-  t.after(() => hiding.destroy());
+  const { node: hiding, payer: from } = await startMweb({ hidesMweb: true }, 1);
   const source = openSource('LTC', hiding.url);
-  t.after(() => source.close());
+  t.after(async () => {
+    // A node that ends waits for open connections.
+    await source.close();
+    await hiding.destroy();
+  });
   const address = await hiding.newAddress();
   const key = (await hiding.rpc('validateaddress', address)).scriptPubKey as string;
   const matcher = { has: (script: string) => script === key, watchesSpends: false, spends: () => false };
@@ -268,5 +298,5 @@ test('every event arrived exactly once, in order, with a valid signature', async
       20_000,
     );
   }
-  assert.equal(expected.size, 10);
+  assert.equal(expected.size, 11);
 });
