@@ -19,12 +19,12 @@ const open = async (t: { after(end: () => Promise<void>): void }, coin: 'LTC' | 
 };
 const txidOf = (name: string, label: string) => recordings(name).get(label)!.request.params[0] as string;
 
-test('DOGE: a transaction as recorded; what an unknown input paid is not invented', async (t) => {
-  const source = await open(t, 'DOGE', 'dogecoin-1.14.9');
-  const txid = txidOf('dogecoin-1.14.9', 'getrawtransaction-confirmed');
-  assert.deepEqual(await source.transaction(txid), {
+test('DOGE: a transaction as recorded, waiting and mined; what an unknown input paid is not invented', async (t) => {
+  const name = 'dogecoin-1.14.9';
+  const source = await open(t, 'DOGE', name);
+  const txid = txidOf(name, 'getrawtransaction-confirmed');
+  const waiting = {
     txid,
-    // Recorded anew after a reorganisation: the first answer is the one of the mempool.
     status: 'pending',
     confirmations: 0,
     blockHeight: null,
@@ -37,8 +37,18 @@ test('DOGE: a transaction as recorded; what an unknown input paid is not invente
       { address: 'n1oUK4z55TXRyRCitHAFYScRtXNG54A5ti', units: 150_000_000n },
       { address: 'mjzbG7ur5sk1mtjrB6v3XcUctxDXcs9aTF', units: 49_999_849_774_000n },
     ],
+  };
+  assert.deepEqual(await source.transaction(txid), waiting);
+  const mined = await open(t, 'DOGE', name, [recordings(name).get('getrawtransaction-confirmed')!]);
+  assert.deepEqual(await mined.transaction(txid), {
+    ...waiting,
+    status: 'confirmed',
+    confirmations: 1,
+    blockHeight: 111,
+    blockHash: 'b975619db260bcd4dcb26abc8b29a776bca33a15dc9556fdea14d5e8e267b198',
+    timestamp: new Date(1_795_221_962_000),
   });
-  const coinbase = await source.transaction(txidOf('dogecoin-1.14.9', 'getrawtransaction-coinbase'));
+  const coinbase = await source.transaction(txidOf(name, 'getrawtransaction-coinbase'));
   assert.deepEqual(coinbase.inputs, [{ address: 'coinbase', units: 50_000_000_226_000n }]);
   assert.deepEqual(coinbase.outputs[1], { address: '', units: 0n, type: 'nulldata' });
   assert.equal(coinbase.blockHeight, 111);
