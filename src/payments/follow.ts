@@ -422,7 +422,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
           const health = await source.health();
           await lookAtMempool(cursor);
           await lookAtLocks();
-          const { chainlock } = await source.finality();
+          const chainlock = coin === 'DASH' ? (await source.finality()).chainlock : null;
           // The tip may have moved meanwhile: then the look is not complete and the loop goes on.
           if (!health.syncing && (await source.tip()).hash === cursor.hash) {
             await ctx.db.begin(async (tx) => {

@@ -1,4 +1,5 @@
 /** A reader of one node by itself, without a service around it. */
+import type { Matcher } from '../../src/chains/chain.ts';
 import { createCoreSource } from '../../src/chains/core-rpc.ts';
 import { createLog } from '../../src/log.ts';
 import { createOutgoing } from '../../src/outgoing.ts';
@@ -16,3 +17,6 @@ export function openSource(coin: 'BTC' | 'LTC' | 'DASH' | 'DOGE', url: string) {
     },
   };
 }
+
+/** Looks for one output script. */
+export const lookFor = (script: string): Matcher => ({ has: (key) => key === script, watchesSpends: false, spends: () => false });

@@ -7,7 +7,7 @@ import { base58check } from '../kit/base58.ts';
 import { rpcClient, startLitecoind, type TestNode } from '../kit/nodes.ts';
 import { type NodeProxy, startProxy } from '../kit/proxy.ts';
 import { type Service, startService } from '../kit/service.ts';
-import { openSource } from '../kit/source.ts';
+import { lookFor, openSource } from '../kit/source.ts';
 
 /** 25 USD at 100 USD a coin. */
 const AMOUNT = '0.25000000';
@@ -275,9 +275,8 @@ test('a node that hides MWEB in raw transactions and blocks still shows a peg-ou
   });
   const address = await hiding.newAddress();
   const key = (await hiding.rpc('validateaddress', address)).scriptPubKey as string;
-  const matcher = { has: (script: string) => script === key, watchesSpends: false, spends: () => false };
   const txid = (await from('sendtoaddress', address, AMOUNT)) as string;
-  const waiting = (await source.fetchMempool()).scan(matcher).sightings;
+  const { sightings: waiting } = await (await source.fetchMempool()).scan(lookFor(key));
   assert.deepEqual(
     waiting.map((s) => [s.txid, s.ref, s.kind, s.units]),
     [[txid, `${txid}:pegout:0`, 'pegout', 25_000_000n]],
@@ -285,7 +284,7 @@ test('a node that hides MWEB in raw transactions and blocks still shows a peg-ou
   const [hash] = await hiding.mine(1);
   const { txid: mined } = (await hiding.rpc('getblock', hash, 2)).tx.at(-1);
   assert.deepEqual(
-    (await source.fetchBlock(hash!)).scan(matcher).sightings.map((s) => [s.txid, s.kind, s.units]),
+    (await (await source.fetchBlock(hash!)).scan(lookFor(key))).sightings.map((s) => [s.txid, s.kind, s.units]),
     [[mined, 'pegout', 25_000_000n]],
   );
 });

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { parseBlock } from '../../src/chains/raw-block.ts';
 import { startRecordedNode } from '../kit/recorded-node.ts';
 import { type Recording, recordings, startScriptedNode } from '../kit/scripted-node.ts';
-import { openSource } from '../kit/source.ts';
+import { lookFor, openSource } from '../kit/source.ts';
 
 const open = async (t: { after(end: () => Promise<void>): void }, coin: 'LTC' | 'DASH' | 'DOGE', name: string, more?: Recording[]) => {
   const node = await startRecordedNode(name, more);
@@ -130,6 +130,41 @@ test('DOGE and DASH: fee and inputs of a transaction, looked up one by one', asy
   }
 });
 
+test('DOGE and DASH: what the node says of itself', async (t) => {
+  for (const [coin, software, version, txindex] of [
+    ['DOGE', 'Shibetoshi:1.14.9', 1_140_900, null],
+    ['DASH', 'Dash Core:23.1.2', 230_102, true],
+  ] as const) {
+    const node = await startScriptedNode(coin);
+    const source = openSource(coin, node.url);
+    const stranger = openSource(coin, node.url.replace(':test@', ':wrong@'));
+    t.after(async () => {
+      await source.close();
+      await stranger.close();
+      await node.destroy();
+    });
+    const tip = await source.tip();
+    assert.deepEqual([tip.height, tip.hash], [102, await node.rpc('getblockhash', 102)]);
+    assert.deepEqual(await source.health(), {
+      ...{ tip, headers: 102, syncing: false, software, version, network: 'regtest', pruned: false, txindex, peers: 0 },
+    });
+    assert.equal(await source.blockAt(103), null);
+    assert.equal(await source.block('0'.repeat(64)), null);
+    await assert.rejects(stranger.tip(), { kind: 'outage', message: /refuses user and password/ });
+    await node.stop();
+    await assert.rejects(source.tip(), { kind: 'outage' });
+    const starting = node.start();
+    // Until it listens and has loaded its blocks: an outage that passes.
+    const first = await source.tip().then(
+      () => null,
+      (error) => error,
+    );
+    assert.equal(first?.kind, 'outage');
+    await starting;
+    assert.deepEqual(await source.tip(), tip);
+  }
+});
+
 test('a block that is not the one asked for is refused', async (t) => {
   const hex = readFileSync(join(import.meta.dirname, '../fixtures/blocks/dogecoin-12345.hex'), 'utf8').trim();
   const { hash, parent, merkleRoot, time } = parseBlock(Buffer.from(hex, 'hex'), 'DOGE');
@@ -171,7 +206,7 @@ test('LTC: a peg-out as recorded, waiting and mined; the hidden parts of MWEB ar
   ];
   const source = await open(t, 'LTC', name, pool);
   const key = '00148763a280dbd1d694f8b0118933008fb5a1861e0f';
-  const scan = (await source.fetchMempool()).scan({ has: (script) => script === key, watchesSpends: false, spends: () => false });
+  const scan = await (await source.fetchMempool()).scan(lookFor(key));
   assert.deepEqual(scan.sightings, [{ key, ref: `${txid}:pegout:0`, txid, units: 150_000_000n, kind: 'pegout', spends: [], lock: null }]);
   const waiting = await source.transaction(txid);
   assert.deepEqual(waiting.inputs, []);

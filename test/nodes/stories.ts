@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import type { Script } from '../../src/core/address.ts';
+import { COIN } from '../../src/core/coin.ts';
 import { eventually } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import type { TestNode } from '../kit/nodes.ts';
@@ -268,6 +269,22 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
     await scanned();
     await reach(id, 'completed', null, (d) => d.confirmations >= 1 && d.transfers[0].block_hash !== blocks[0]);
   });
+
+  told(
+    'paid by a miner, from the reward of a block: it completes when that is mature',
+    'created processing completed',
+    async (name, events) => {
+      const { id, address } = await open(name, events);
+      const { coinbaseMaturity } = COIN[coin];
+      await node.mine(1, address);
+      await mine(coinbaseMaturity - 2);
+      await reach(id, 'processing', 'overpaid', (d) => d.confirmations === coinbaseMaturity - 1);
+      await scanned();
+      assert.equal((await detail(id)).status, 'processing');
+      await mine(1);
+      await reach(id, 'completed', 'overpaid');
+    },
+  );
 
   told('paid while the service is down', 'created processing completed', async (name, events) => {
     const { id, address } = await open(name, events);
