@@ -1,5 +1,5 @@
 /** Secrets at rest: AES-256-GCM under SECRET_KEY or a generated key file, bound to a purpose. And the install's HMAC key. */
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto';
 import { mkdir, open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Db } from './db.ts';
@@ -55,8 +55,9 @@ async function readKeyFile(dataFolder: string): Promise<string> {
 }
 
 /** The key event ids and form tokens derive from; made once per install. */
-export async function readInstallKey(db: Db): Promise<Uint8Array> {
+export async function readInstallKey(db: Db): Promise<KeyObject> {
   await db.sql`insert into install (event_key) values (${randomBytes(32)}) on conflict do nothing`;
   const [row] = await db.sql<{ key: Uint8Array }[]>`select event_key as key from install`;
-  return row!.key;
+  // As an object: bytes would be checked and wrapped anew at every use.
+  return createSecretKey(row!.key);
 }
