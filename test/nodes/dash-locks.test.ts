@@ -135,6 +135,7 @@ test('without a lock of its own, the ChainLock of its block completes it', async
   node.lockChain();
   const done = await reach(id, 'completed');
   assert.equal(done.confirmations, 1);
+  await looked();
   const [tip] = await service.database.db.sql`select height, chainlock_height from tips where coin = 'DASH'`;
   assert.equal(tip!.chainlock_height, tip!.height);
 });
