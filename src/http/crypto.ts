@@ -97,7 +97,7 @@ export async function readBalance(call: Call): Promise<Answer> {
 const readLiveBalance = (call: Call, { coin, address, key }: { coin: Coin; address: string; key: string }): Promise<AddressSummary> =>
   ask(call, coin, async (source) => {
     const own = await getDepositBalance(call.ctx, source, { merchantId: call.owner.merchantId, coin, key });
-    return own === null || own === 'spent' ? source.addressSummary(address) : own;
+    return own === null || own === 'unknown' ? source.addressSummary(address) : own;
   });
 
 export async function readFees(call: Call): Promise<Answer> {

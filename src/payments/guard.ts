@@ -21,8 +21,11 @@ export type GuardView = {
   sources: StoredSource[];
 };
 
-/** One guard per coin, run by its follower. `check` never fails for what a source does; only the database makes it throw. */
-export function createGuard(ctx: Context, chain: Chain): { check(): Promise<void> } {
+/**
+ * One guard per coin, run by its follower. `check` never fails for what a source does; only the database makes it throw.
+ * `behind`: another source has blocks that the followed one lacks, so that what is not seen may be there all the same.
+ */
+export function createGuard(ctx: Context, chain: Chain): { check(): Promise<{ behind: boolean }> } {
   const { coin } = chain;
   const binding = isBinding(chain.network);
   let written = '';
@@ -80,6 +83,8 @@ export function createGuard(ctx: Context, chain: Chain): { check(): Promise<void
       });
       const agreed = followed && votes.every((vote) => vote.agrees) ? followed.health!.tip.height : null;
       await record(survey, reasons, survey.length > 1 ? agreed : null);
+      const highest = Math.max(...survey.map((state) => (state.state === 'ok' ? state.health!.tip.height : 0)));
+      return { behind: binding && followed !== undefined && highest > followed.health!.tip.height + COIN[coin].agreeWithin };
     },
   };
 

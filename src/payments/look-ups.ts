@@ -29,22 +29,24 @@ export async function getTestBalance(ctx: Context, wanted: { merchantId: string;
 
 /**
  * A deposit address of this merchant, without an index: what came in is recorded, and the node tells what of it is unspent.
- * Null: it is no such address, or money was sent on from it, and in how many transactions only an index knows.
+ * Null: it is no such address. `unknown`: money was sent on from it, and in how many transactions only an index knows.
  * Errors: ChainError.
  */
 export async function getDepositBalance(
   ctx: Context,
   chain: Chain,
   { merchantId, coin, key }: { merchantId: string; coin: Coin; key: string },
-): Promise<AddressSummary | 'spent' | null> {
+): Promise<AddressSummary | 'unknown' | null> {
   const [own] = await ctx.db.sql<{ address: string }[]>`
     select address from deposit_addresses where coin = ${coin} and key = ${key} and merchant_id = ${merchantId}`;
   if (!own) return null;
   const rows = await readReceived(ctx, { merchantId, mode: 'live', coin, address: own.address });
   const mined = rows.filter((row) => row.isMined);
   const receivedUnits = sum(mined);
+  // LTC: a peg-out keeps the name it had in the mempool, which is not the output that the chain has.
+  if (coin !== 'ETH' && mined.some((row) => !/^[0-9a-f]{64}:\d+$/.test(row.ref) || !row.ref.startsWith(row.txid ?? ''))) return 'unknown';
   const unspent = mined.length === 0 ? { units: 0n, leavingUnits: 0n } : await chain.readUnspent({ address: own.address, outputs: mined });
-  if (unspent.units !== receivedUnits) return 'spent';
+  if (unspent.units !== receivedUnits) return 'unknown';
   return {
     balanceUnits: receivedUnits,
     unconfirmedUnits: sum(rows.filter((row) => !row.isMined && row.isStanding)) - unspent.leavingUnits,

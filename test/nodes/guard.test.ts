@@ -7,7 +7,13 @@ import { type Blockbook, startBlockbook } from '../kit/blockbook.ts';
 import { giveWallet, openPayment, reach, units } from '../kit/shop.ts';
 import { createTestChain, type TestChain } from '../kit/test-chain.ts';
 
-type Ready = { ready: boolean; reasons: string[]; holds: string[]; warnings: string[]; followers: Record<string, { height: number }> };
+type Ready = {
+  ready: boolean;
+  reasons: string[];
+  holds: string[];
+  warnings: string[];
+  followers: Record<string, { height: number; lag_seconds: number }>;
+};
 type Story = { app: TestApp; chain: TestChain; servers: Blockbook[]; ready(): Promise<Ready>; metrics(): Promise<string> };
 
 /** A shop that reads one coin from servers of one chain. */
@@ -143,6 +149,22 @@ test('two blocks behind still agrees, three do not', () =>
     closer.blocks.splice(closer.blocks.length - 2);
     servers[1]!.show(closer);
     await reach(app, id, completed);
+  }));
+
+test('while another source has more blocks than the one that is read, nothing counts as scanned, so that nothing expires', () =>
+  tell({}, async ({ chain, servers, ready, app }) => {
+    const stuck = chain.copy();
+    servers[0]!.show(stuck);
+    chain.mine(3);
+    await eventually(ready, (state) => state.holds.length > 0, 30_000);
+    const state = await eventually(ready, (now) => now.followers.BTC!.lag_seconds >= 8, 30_000);
+    assert.equal(state.followers.BTC!.height, stuck.tip().height);
+    const { id, address, amount } = await openPayment(app, 'BTC', 50);
+    chain.pay([[address, units(amount)]]);
+    chain.mine();
+    servers[0]!.show(chain);
+    await reach(app, id, completed, 30_000);
+    await eventually(ready, (now) => now.followers.BTC!.lag_seconds < 5);
   }));
 
 test('a source that lies at the tip it is read from completes nothing that the other has not seen', () =>
