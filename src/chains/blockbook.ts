@@ -87,7 +87,7 @@ export function createBlockbookSource({
   const headers = new Map<string, BlockRef>();
   let patientUntilMs = 0;
   let about: { atMs: number; status: Fields; tipHash: string; height: number } | null = null;
-  /** Servers before version 0.3.5 hand out no raw blocks. */
+  /** Old servers hand out no raw blocks. */
   let hasRawBlocks = true;
   const hinted = new Set<string>();
   const listeners = new Set<() => void>();

@@ -231,6 +231,7 @@ create table transfers (
   PRIMARY KEY (payment_id, coin, ref),
   CHECK ((units > (0)::numeric))
 );
+CREATE INDEX transfers_by_address ON transfers USING btree (merchant_id, coin, address);
 CREATE INDEX transfers_by_block ON transfers USING btree (coin, block_height);
 CREATE INDEX transfers_by_ref ON transfers USING btree (coin, ref);
 CREATE INDEX transfers_unconfirmed ON transfers USING btree (coin) WHERE (block_height IS NULL);
@@ -414,4 +415,17 @@ create table stray_deposits (
   claimed_at timestamp with time zone,
   PRIMARY KEY (coin, ref),
   CHECK ((units > (0)::numeric))
+);
+
+create table chain_guard (
+  coin text not null,
+  binding boolean not null default false,
+  reasons text[] not null default '{}'::text[],
+  codes text[] not null default '{}'::text[],
+  agreed_height bigint,
+  reorg_depth integer,
+  reorg_height bigint,
+  sources jsonb not null default '[]'::jsonb,
+  checked_at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (coin)
 );

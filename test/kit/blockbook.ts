@@ -41,7 +41,7 @@ const omitEmpty = (value: Record<string, unknown>): Record<string, unknown> =>
   );
 class PublicError extends Error {}
 
-/** Starts a server on loopback. `pageSize` makes blocks of several pages small; `rawBlocks` false is a server of before 0.3.5. */
+/** Starts a server on loopback. `pageSize` makes blocks of several pages small; `rawBlocks` false is an old server. */
 export async function startBlockbook(
   first: TestChain,
   {
