@@ -19,6 +19,7 @@ import {
 } from './chain.ts';
 import { account, createEthRpc, failure, fields, hash32, isMissing, isPruned, quantity, rows, smallNumber, toHex } from './eth-rpc.ts';
 import {
+  type BalanceChange,
   directMoves,
   type EthReceipt,
   type EthTransaction,
@@ -182,7 +183,13 @@ export function createEthereumSource({
   const gainsOfAccessList = async ({ ref, transactions, receipts }: Block, matcher: Matcher): Promise<Gain[] | undefined> => {
     const list = await attempt('eth_getBlockAccessList', ref.hash);
     if (list === undefined) return undefined;
-    const changes = readAccessList(list, (key) => matcher.has(key));
+    let changes: Map<string, BalanceChange[]>;
+    try {
+      changes = readAccessList(list, (key) => matcher.has(key));
+    } catch (error) {
+      log.warn({ coin, height: ref.height, reason: (error as Error).message }, 'the access list of a block cannot be used');
+      return undefined;
+    }
     const before = await balancesAt(ref.parent, [...changes.keys()]);
     if (!before) return undefined;
     return [...changes].flatMap(([key, steps]) => {
