@@ -404,8 +404,8 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
     });
 
     // The end of a window waits for the slack of two blocks: once is enough.
-    const once = refused.length === 0 ? told : () => {};
-    once('the node goes away and comes back; nothing expires meanwhile', 'created processing completed', async (name, events) => {
+    const onTraces = refused.length === 0 ? told : () => {};
+    onTraces('the node goes away and comes back; nothing expires meanwhile', 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
       const waiting = await open(`${name} (no payment)`, 'created expired');
       await node.send({ to: address, value: AMOUNT });
@@ -464,31 +464,70 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
     const row = async (id: string) =>
       (await service.database.db.sql<{ xmin: string }[]>`select xmin::text from transfers where payment_id = ${id}`)[0]!;
 
-    told('look-ups of a transaction, of fees, and the honest answer for a balance', 'created processing', async (name, events) => {
-      const { id, address } = await open(name, events);
-      const hash = await node.send({ to: address, value: AMOUNT });
-      const waiting = await service.live.get(`/api/crypto/transaction/${hash}?currency=ETH`);
-      assert.equal(waiting.json.status, 'pending');
-      assert.equal(waiting.json.fee, null);
-      await mine(1);
-      await reach(id, 'processing');
-      const found = await service.live.get(`/api/crypto/transaction/${hash}?currency=ETH`);
-      assert.equal(found.status, 200, found.text);
-      assert.equal(found.json.status, 'confirmed');
-      assert.equal(found.json.confirmations, 1);
-      assert.deepEqual(found.json.outputs, [{ address, amount: '0.01000000' }]);
-      const { gasUsed, effectiveGasPrice } = await node.rpc('eth_getTransactionReceipt', hash);
-      const wei = BigInt(gasUsed) * BigInt(effectiveGasPrice);
-      assert.equal(BigInt(found.json.fee.replace('.', '').padEnd(19, '0')), wei);
-      const fees = await service.live.get('/api/crypto/fees?currency=ETH');
-      assert.equal(fees.status, 200, fees.text);
-      assert.equal(fees.json.fee_unit, 'gwei/gas');
-      assert.ok(Number(fees.json.fees.fast.total_fee_eth) >= Number(fees.json.fees.slow.total_fee_eth));
-      const balance = await service.live.get(`/api/crypto/balance?currency=ETH&address=${address}`);
-      assert.equal(balance.status, 501);
-      assert.equal(balance.json.error.code, 'not_supported');
-      assert.equal((await service.live.get(`/api/crypto/transaction/0x${'0'.repeat(64)}?currency=ETH`)).status, 404);
-    });
+    told(
+      'look-ups of a transaction, of fees, and the honest answer for a balance',
+      'created processing completed',
+      async (name, events) => {
+        const { id, address } = await open(name, events);
+        const hash = await node.send({ to: address, value: AMOUNT });
+        const waiting = await service.live.get(`/api/crypto/transaction/${hash}?currency=ETH`);
+        assert.equal(waiting.json.status, 'pending');
+        assert.equal(waiting.json.fee, null);
+        await mine(1);
+        await reach(id, 'processing');
+        const found = await service.live.get(`/api/crypto/transaction/${hash}?currency=ETH`);
+        assert.equal(found.status, 200, found.text);
+        assert.equal(found.json.status, 'confirmed');
+        assert.equal(found.json.confirmations, 1);
+        assert.deepEqual(found.json.outputs, [{ address, amount: '0.01000000' }]);
+        const { gasUsed, effectiveGasPrice } = await node.rpc('eth_getTransactionReceipt', hash);
+        const wei = BigInt(gasUsed) * BigInt(effectiveGasPrice);
+        assert.equal(BigInt(found.json.fee.replace('.', '').padEnd(19, '0')), wei);
+        const fees = await service.live.get('/api/crypto/fees?currency=ETH');
+        assert.equal(fees.status, 200, fees.text);
+        assert.equal(fees.json.fee_unit, 'gwei/gas');
+        assert.ok(Number(fees.json.fees.fast.total_fee_eth) >= Number(fees.json.fees.slow.total_fee_eth));
+        const balance = await service.live.get(`/api/crypto/balance?currency=ETH&address=${address}`);
+        assert.equal(balance.status, 501);
+        assert.equal(balance.json.error.code, 'not_supported');
+        assert.equal((await service.live.get(`/api/crypto/transaction/0x${'0'.repeat(64)}?currency=ETH`)).status, 404);
+        await mine(1);
+        await reach(id, 'completed');
+      },
+    );
+
+    const onBalances = namesInner ? () => {} : told;
+    onBalances(
+      'a block read anew by a better account replaces what it told before',
+      'created processing completed',
+      async (name, events) => {
+        const { id, address } = await open(name, events);
+        const naming = await node.deploy(FORWARDER);
+        const silent = await node.deploy(FORWARDER_TO(address));
+        const hashes = [
+          await node.send({ to: naming, value: AMOUNT / 2n, data: `0x${word(address)}` }),
+          await node.send({ to: silent, value: AMOUNT / 2n }),
+        ];
+        const raw = await Promise.all(hashes.map((hash) => node.rpc('eth_getRawTransactionByHash', hash)));
+        const lost = await hashAt(await mine(1));
+        // The balance tells one gain, and the one transaction that names the address gets it all.
+        const coarse = await reach(id, 'processing', null, (d) => d.transfers.length === 1);
+        assert.equal(coarse.amount_received, '0.01000000');
+        await service.end();
+        proxy.refused.delete('debug_traceBlockByHash');
+        await service.start();
+        await node.rpc('anvil_reorg', 1, [
+          [raw[0], 0],
+          [raw[1], 0],
+        ]);
+        await scanned();
+        const fine = await reach(id, 'processing', null, (d) => d.transfers.length === 2);
+        assert.ok(fine.transfers.every((t: { amount: string; block_hash: string }) => t.amount === '0.00500000' && t.block_hash !== lost));
+        assert.equal(fine.amount_received, '0.01000000');
+        await mine(1);
+        await reach(id, 'completed');
+      },
+    );
 
     test('every event of these stories arrived exactly once, in order, with a valid signature', async () => {
       assert.ok(expected.size >= 20);
