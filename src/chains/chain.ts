@@ -22,8 +22,8 @@ export type Matcher = {
   /** Whether any outpoint is watched at all: most blocks need not be asked. */
   watchesSpends: boolean;
   spends(outpoint: string): boolean;
-  /** ETH: addresses given out lately, for nodes that must be asked for one balance after the other. */
-  recent(): readonly string[];
+  /** ETH: addresses that had been given out lately at that time, for nodes that must be asked for one balance after the other. */
+  recent(at: Date): readonly string[];
   /** Transactions of ours that are in no block. */
   waiting: readonly string[];
 };

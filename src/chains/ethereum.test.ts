@@ -361,14 +361,18 @@ describe('a block is read by the first account of value moves that the node give
   for (const [what, list] of [
     ['that is none', { accounts: [] }],
     ['with a balance in another form', [{ address: `0x${US}`, balanceChanges: [['0x1', '0x4']] }]],
+    ['without an account that was paid', [{ address: `0x${PAYER}`, balanceChanges: [{ index: '0x1', value: '0x4' }] }]],
   ] as const) {
     test(`an access list ${what} is left for the next rung`, async () => {
       const node = await nodeOf({
-        ...block([{ n: 1, input: `0x${US}` }]),
-        ...balances({ [US]: [0n, 4n] }),
+        ...block([
+          { n: 1, input: `0x${US}` },
+          { n: 2, to: US_TOO, value: 6n },
+        ]),
+        ...balances({ [US]: [0n, 4n], [US_TOO]: [0n, 6n] }),
         eth_getBlockAccessList: () => list,
       });
-      assert.deepEqual(told((await scan(node)).sightings), ['internal f1:tx aa 4']);
+      assert.deepEqual(told((await scan(node)).sightings), ['direct f2:tx bb 6', 'internal f1:tx aa 4']);
     });
   }
 

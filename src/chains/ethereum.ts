@@ -86,6 +86,7 @@ export function createEthereumSource({
   const { call, batch } = rpc;
   const missing = new Map<string, number>();
   let logsSeen = false;
+  let blind = false;
   let rung: Rung | null = null;
 
   const use = (now: Rung) => {
@@ -173,6 +174,7 @@ export function createEthereumSource({
     const before = await balancesAt(ref.parent, keys);
     const after = before && (await balancesAt(ref.hash, keys));
     if (!before || !after) return null;
+    blind = false;
     const received = sumsOf(direct);
     return new Map(
       keys.map((key) => [key, after.get(key)! - before.get(key)! + sentBy(key, transactions, receipts) - (received.get(key) ?? 0n)]),
@@ -180,12 +182,17 @@ export function createEthereumSource({
   };
 
   /** By access list: the balance after each transaction against the one before it. Undefined where the node gives no list. */
-  const gainsOfAccessList = async ({ ref, transactions, receipts }: Block, matcher: Matcher): Promise<Gain[] | undefined> => {
+  const gainsOfAccessList = async (
+    { ref, transactions, receipts }: Block,
+    matcher: Matcher,
+    direct: readonly Move[],
+  ): Promise<Gain[] | undefined> => {
     const list = await attempt('eth_getBlockAccessList', ref.hash);
     if (list === undefined) return undefined;
     let changes: Map<string, BalanceChange[]>;
     try {
       changes = readAccessList(list, (key) => matcher.has(key));
+      if (!direct.every(({ to }) => changes.has(to))) throw new Error('an account that was paid is not in it');
     } catch (error) {
       log.warn({ coin, height: ref.height, reason: (error as Error).message }, 'the access list of a block cannot be used');
       return undefined;
@@ -238,7 +245,7 @@ export function createEthereumSource({
       use('value logs');
       return gains(logged.filter(toUs));
     }
-    const listed = await gainsOfAccessList(block, matcher);
+    const listed = await gainsOfAccessList(block, matcher, direct);
     if (listed) {
       use('access lists');
       return listed;
@@ -262,16 +269,18 @@ export function createEthereumSource({
       }
     } else {
       use('balances');
-      const rest = await unexplained(block, matcher.recent(), direct);
+      const rest = await unexplained(block, matcher.recent(ref.time), direct);
       if (rest) {
         const found = [...rest].filter(([, units]) => units > 0n);
         return [...gains(direct), ...found.map(([key, units]) => ({ key, index: namedBy(key, block), units }))];
       }
     }
-    log.error(
-      { coin, height: ref.height },
-      'the node has dropped the balances of this block: payments made through contracts in it are not seen',
-    );
+    if (!blind)
+      log.error(
+        { coin, height: ref.height },
+        'the node has dropped the balances from this block on: until it has them again, payments made through contracts are not seen',
+      );
+    blind = true;
     return gains(direct);
   };
 

@@ -117,8 +117,8 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
         has: (key) => watched.has(key),
         watchesSpends: byOutpoint.size > 0,
         spends: (outpoint) => byOutpoint.has(outpoint),
-        recent: () => {
-          const since = ctx.clock.now().getTime() - RECENT_MS;
+        recent: (at) => {
+          const since = earliest(at, ctx.clock.now()).getTime() - RECENT_MS;
           return [...watched].flatMap(([key, { createdAt }]) => (createdAt.getTime() > since ? [key] : []));
         },
         waiting: [...new Set(waiting.map((row) => row.txid))],
