@@ -174,6 +174,7 @@ export function createEthereumSource({
     const before = await balancesAt(ref.parent, keys);
     const after = before && (await balancesAt(ref.hash, keys));
     if (!before || !after) return null;
+    if (blind) log.warn({ coin, height: ref.height }, 'the node has the balances again from this block on');
     blind = false;
     const received = sumsOf(direct);
     return new Map(
