@@ -483,6 +483,27 @@ describe('a block is read by the first account of value moves that the node give
     assert.equal(node.asked.filter((method) => method === 'eth_call').length, 6);
   });
 
+  test('what one block ended with the next begins with, and a new address is asked for', async () => {
+    const heights = [block([{ n: 1 }], 100), block([{ n: 2 }], 101)];
+    const one =
+      (method: string) =>
+      (wanted: string, ...rest: unknown[]) =>
+        heights.map((answers) => answers[method]!(wanted, ...rest)).find((found) => found !== null) ?? null;
+    const reads: string[] = [];
+    const node = await nodeOf({
+      eth_getBlockByHash: one('eth_getBlockByHash'),
+      eth_getBlockReceipts: one('eth_getBlockReceipts'),
+      eth_getBalance: (address: string, { blockHash }: { blockHash: string }) => {
+        reads.push(`${address.slice(2, 4)} at ${blockHash.replace(/^0x0+/, '')}`);
+        const at = [hash(99), hash(100), hash(101)].indexOf(blockHash);
+        return hex(address === `0x${US}` ? [1, 5, 12][at]! : [3, 3, 4][at]!);
+      },
+    });
+    assert.deepEqual(told((await scan(node, { recent: () => [US] })).sightings), ['delta delta:100 aa 4']);
+    assert.deepEqual(told((await scan(node, {}, 101)).sightings), ['delta delta:101 aa 7', 'delta delta:101 bb 1']);
+    assert.deepEqual(reads.sort(), ['aa at 100', 'aa at 101', 'aa at 99', 'bb at 100', 'bb at 101']);
+  });
+
   test('where the node has dropped the balances, direct payments count still', async () => {
     const gone = () => {
       throw new NodeError(-32000, 'missing trie node 1234 (path ) state 0x12 is not available');

@@ -87,6 +87,7 @@ export function createEthereumSource({
   const missing = new Map<string, number>();
   let logsSeen = false;
   let blind = false;
+  let last: { hash: string; balances: ReadonlyMap<string, bigint> } = { hash: '', balances: new Map() };
   let rung: Rung | null = null;
 
   const use = (now: Rung) => {
@@ -171,9 +172,14 @@ export function createEthereumSource({
 
   /** What accounts gained in a block beyond what its transactions sent them directly; null where the node has dropped the balances. */
   const unexplained = async ({ ref, transactions, receipts }: Block, keys: readonly string[], direct: readonly Move[]) => {
-    const before = await balancesAt(ref.parent, keys);
-    const after = before && (await balancesAt(ref.hash, keys));
-    if (!before || !after) return null;
+    // What one block ended with the next begins with: most balances were read already.
+    const known = last.hash === ref.parent ? last.balances : new Map<string, bigint>();
+    const asked = keys.filter((key) => !known.has(key));
+    const fresh = await balancesAt(ref.parent, asked);
+    const after = fresh && (await balancesAt(ref.hash, keys));
+    if (!after) return null;
+    const before = new Map([...known, ...fresh]);
+    last = { hash: ref.hash, balances: after };
     if (blind) log.warn({ coin, height: ref.height }, 'the node has the balances again from this block on');
     blind = false;
     const received = sumsOf(direct);
