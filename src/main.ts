@@ -1,16 +1,16 @@
 /** argv -> commands. Commands work beside a running service and without it; with --json standard output is the JSON alone. */
 import { parseArgs } from 'node:util';
-import { openCore, ROLES, type Role, startApp } from './app.ts';
-import { ConfigError, readConfig } from './config.ts';
+import { backup, openCore, ROLES, type Role, restore, startApp } from './app.ts';
+import { type Config, ConfigError, readConfig } from './config.ts';
 import type { Context } from './context.ts';
-import { COINS, isCoin, MODES } from './core/coin.ts';
+import { COINS, type Coin, MODES } from './core/coin.ts';
 import { PLANS } from './core/plan.ts';
 import { Problem } from './core/problem.ts';
-import { createLog } from './log.ts';
+import { createLog, type Log } from './log.ts';
 import { createKey, revokeKey } from './merchants/keys.ts';
 import { createMerchant, hasMerchants, setPlan } from './merchants/merchants.ts';
 import { setWallet } from './merchants/wallets.ts';
-import { diagnose, verifyAddresses } from './payments/doctor.ts';
+import { claimDeposit, diagnose, verifyAddresses } from './payments/doctor.ts';
 import { createEndpoint } from './webhooks/endpoints.ts';
 
 const OPTIONS = {
@@ -30,6 +30,7 @@ const OPTIONS = {
   url: { type: 'string' },
   events: { type: 'string' },
   file: { type: 'string' },
+  ref: { type: 'string' },
 } as const;
 type Flags = { [K in keyof typeof OPTIONS]?: (typeof OPTIONS)[K]['type'] extends 'boolean' ? boolean : string };
 
@@ -45,6 +46,9 @@ const USAGE = `florin: a self-hosted cryptocurrency payment service
   endpoint create --merchant M --mode live|test --url U [--events a,b]
   doctor                                check settings, nodes and prices
   verify                                derive the deposit addresses anew and compare
+  deposit claim --coin C --ref REF      a deposit that doctor names is dealt with
+  backup --file F                       write everything into one file, also beside a running service
+  restore --file F                      read it into an empty install
 
   --json   print the result as JSON alone`;
 
@@ -60,11 +64,29 @@ const oneOf = <T extends string>(value: string, known: readonly T[], name: strin
   if (!found) throw new UsageError(`--${name} must be one of ${known.join(', ')}`);
   return found;
 };
+const coinOf = (flags: Flags): Coin => oneOf(need(flags, 'coin').toUpperCase(), COINS, 'coin');
 const commaList = (text: string | undefined): string[] =>
   (text ?? '')
     .split(',')
     .map((part) => part.trim())
     .filter(Boolean);
+
+/** Commands on the database as it is: they neither bring it up to date nor need what it holds. */
+const STORE_COMMANDS: Readonly<Record<string, (config: Config, flags: Flags, log: Log) => Promise<object>>> = {
+  backup: (config, flags, log) => backup(config, { file: need(flags, 'file'), log }),
+  restore: async (config, flags, log) => {
+    const { finished, ...result } = await restore(config, { file: need(flags, 'file'), log });
+    return {
+      ...result,
+      wallets: finished.map(({ walletId, coin, from, to }) => ({
+        wallet_id: walletId,
+        coin,
+        index_in_backup: Number(from),
+        next_index: Number(to),
+      })),
+    };
+  },
+};
 
 type Command = (ctx: Context, flags: Flags) => Promise<object>;
 const COMMANDS: Readonly<Record<string, Command>> = {
@@ -88,8 +110,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   'wallet set': async (ctx, flags) => {
     const mode = oneOf(flags.mode ?? 'live', MODES, 'mode');
     if (mode === 'test') throw new UsageError('test mode needs no wallet: a test page never shows an address that takes real money');
-    const coin = need(flags, 'coin').toUpperCase();
-    if (!isCoin(coin)) throw new UsageError(`--coin must be one of ${COINS.join(', ')}`);
+    const coin = coinOf(flags);
     const firstIndex = flags['first-index'] ?? '0';
     if (!/^\d{1,9}$/.test(firstIndex)) throw new UsageError('--first-index must be a whole number');
     const set = await setWallet(ctx, {
@@ -129,6 +150,11 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     });
     return { endpoint_id: made.endpointId, secret: made.secret };
   },
+  'deposit claim': async (ctx, flags) => {
+    const deposit = { coin: coinOf(flags), ref: need(flags, 'ref') };
+    await claimDeposit(ctx, deposit);
+    return { ...deposit, claimed: true };
+  },
   doctor: (ctx) => diagnose(ctx),
   verify: (ctx) => verifyAddresses(ctx),
 };
@@ -144,6 +170,11 @@ function printPlain(value: unknown, indent = ''): void {
       printPlain(item, `${indent}  `);
     } else process.stdout.write(`${indent}${name}: ${item}\n`);
   }
+}
+
+function print(result: object, flags: Flags): void {
+  if (flags.json) process.stdout.write(`${JSON.stringify(result)}\n`);
+  else printPlain(result);
 }
 
 async function serve(flags: Flags): Promise<void> {
@@ -202,13 +233,14 @@ async function main(argv: readonly string[]): Promise<void> {
     return;
   }
   if (name === 'serve') return serve(flags);
+  const onStore = Object.hasOwn(STORE_COMMANDS, name) ? STORE_COMMANDS[name] : undefined;
+  if (onStore) return print(await onStore(readConfig(), flags, createLog('warn')), flags);
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (!command) throw new UsageError(`there is no command "${name}"`);
   const core = await openCore(readConfig(), createLog('warn'));
   try {
     const result = await command(core.ctx, flags);
-    if (flags.json) process.stdout.write(`${JSON.stringify(result)}\n`);
-    else printPlain(result);
+    print(result, flags);
     if ('ok' in result && result.ok === false) process.exitCode = 1;
   } finally {
     await core.close();

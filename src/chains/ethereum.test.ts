@@ -147,7 +147,7 @@ const matcher = (more: Partial<Matcher> = {}): Matcher => ({
 const scan = async ({ source }: { source: ChainSource }, over: Partial<Matcher> = {}, height = 100) =>
   (await source.fetchBlock(hash(height))).scan(matcher(over));
 const told = (sightings: readonly Sighting[]) =>
-  sightings.map((s) => `${s.kind} ${s.ref.replace(/^0x0+/, '')} ${s.key.slice(0, 2)} ${s.units}`).sort();
+  sightings.map((s) => `${s.kind} ${s.ref.replace(/^0x0+/, '').replace(`:${s.key}`, '')} ${s.key.slice(0, 2)} ${s.units}`).sort();
 
 describe('a block is read by the first account of value moves that the node gives', () => {
   const isAsked = (asked: string[], ...methods: string[]) => methods.filter((method) => asked.includes(method));
@@ -161,7 +161,7 @@ describe('a block is read by the first account of value moves that the node give
     { n: 4, value: 40n },
     { n: 5, to: US_TOO, value: 900n, ok: false },
   ];
-  const expected = ['direct f1:tx aa 500', 'internal f2:tx aa 70'];
+  const expected = ['direct f1:tx aa 500', 'internal f2:to aa 70'];
   const inner = [
     { txHash: hash('f1'), result: frame(PAYER, US, 500n) },
     { txHash: hash('f2'), result: frame(PAYER, CONTRACT, 70n, { calls: [frame(CONTRACT, US, 70n)] }) },
@@ -318,7 +318,7 @@ describe('a block is read by the first account of value moves that the node give
       [['direct f1:tx aa 5'], true],
       [['direct f2:tx aa 6'], false],
       [[], false],
-      [['internal f4:tx bb 8'], false],
+      [['internal f4:to bb 8'], false],
       [[], true],
     ]);
   });
@@ -346,7 +346,7 @@ describe('a block is read by the first account of value moves that the node give
       ],
     });
     const { sightings } = await scan(node);
-    assert.deepEqual(told(sightings), ['delta delta:100 aa 70', 'internal f1:tx aa 10', 'internal f2:tx aa 32', 'internal f3:tx aa 5']);
+    assert.deepEqual(told(sightings), ['delta delta:100 aa 70', 'internal f1:to aa 10', 'internal f2:to aa 32', 'internal f3:to aa 5']);
   });
 
   test('before its fork a node that knows access lists has none for a block: the next rung reads it', async () => {
@@ -355,7 +355,7 @@ describe('a block is read by the first account of value moves that the node give
       ...balances({ [US]: [0n, 4n] }),
       eth_getBlockAccessList: () => null,
     });
-    assert.deepEqual(told((await scan(node)).sightings), ['internal f1:tx aa 4']);
+    assert.deepEqual(told((await scan(node)).sightings), ['internal f1:to aa 4']);
   });
 
   for (const [what, list] of [
@@ -372,7 +372,7 @@ describe('a block is read by the first account of value moves that the node give
         ...balances({ [US]: [0n, 4n], [US_TOO]: [0n, 6n] }),
         eth_getBlockAccessList: () => list,
       });
-      assert.deepEqual(told((await scan(node)).sightings), ['direct f2:tx bb 6', 'internal f1:tx aa 4']);
+      assert.deepEqual(told((await scan(node)).sightings), ['direct f2:tx bb 6', 'internal f1:to aa 4']);
     });
   }
 
@@ -391,16 +391,16 @@ describe('a block is read by the first account of value moves that the node give
       ...balances({ [US]: [0n, 11n], [US_TOO]: [0n, 9n] }),
       debug_traceBlockByHash: () => [{ result: frame(PAYER, CONTRACT, 50n, { calls }) }],
     });
-    assert.deepEqual(told((await scan(node)).sightings), ['internal f1:tx aa 11', 'internal f1:tx bb 9']);
+    assert.deepEqual(told((await scan(node)).sightings), ['internal f1:to aa 11', 'internal f1:to bb 9']);
   });
 
   test('traces that claim more than the balance shows are not believed', async () => {
     const traces = [{ result: frame(PAYER, CONTRACT, 50n, { calls: [frame(CONTRACT, US, 50n), frame(CONTRACT, US_TOO, 7n)] }) }];
     const answers = { ...block([{ n: 1, value: 50n }]), debug_traceBlockByHash: () => traces };
     const nothing = await nodeOf({ ...answers, ...balances({ [US]: [5n, 5n], [US_TOO]: [0n, 7n] }) });
-    assert.deepEqual(told((await scan(nothing)).sightings), ['internal f1:tx bb 7']);
+    assert.deepEqual(told((await scan(nothing)).sightings), ['internal f1:to bb 7']);
     const less = await nodeOf({ ...answers, ...balances({ [US]: [5n, 9n], [US_TOO]: [0n, 7n] }) });
-    assert.deepEqual(told((await scan(less)).sightings), ['delta delta:100 aa 4', 'internal f1:tx bb 7']);
+    assert.deepEqual(told((await scan(less)).sightings), ['delta delta:100 aa 4', 'internal f1:to bb 7']);
   });
 
   const UNUSABLE: readonly [what: string, traces: () => unknown][] = [
@@ -426,7 +426,7 @@ describe('a block is read by the first account of value moves that the node give
         ...balances({ [US]: [0n, 4n] }),
         debug_traceBlockByHash: traces,
       });
-      assert.deepEqual(told((await scan(node)).sightings), ['internal f1:tx aa 4']);
+      assert.deepEqual(told((await scan(node)).sightings), ['internal f1:to aa 4']);
     });
   }
 
@@ -468,7 +468,7 @@ describe('a block is read by the first account of value moves that the node give
           )
         ).sightings,
       ),
-      ['internal f1:tx aa 4'],
+      ['internal f1:to aa 4'],
     );
   });
 

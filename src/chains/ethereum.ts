@@ -303,7 +303,7 @@ export function createEthereumSource({
       const tx = index === null ? null : transactions[index]!;
       return {
         key,
-        ref: tx ? `${tx.txid}:tx` : `delta:${ref.height}`,
+        ref: tx === null ? `delta:${ref.height}:${key}` : tx.to === key ? `${tx.txid}:tx` : `${tx.txid}:to:${key}`,
         txid: tx?.txid ?? null,
         units,
         kind: tx === null ? 'delta' : tx.to === key && tx.units === units ? 'direct' : 'internal',

@@ -1,6 +1,7 @@
 /** The database handle: postgres.js with bigint for int8 and scale-0 numeric. */
-import postgres from 'postgres';
+import type postgres from 'postgres';
 import type { Log } from '../log.ts';
+import connectPostgres from './driver.ts';
 
 type Types = { bigint: bigint; numeric: bigint };
 export type Sql = postgres.Sql<Types>;
@@ -46,7 +47,7 @@ export async function openDb(options: Connection & { max?: number; log: Log }): 
   const sql: Sql =
     'url' in options
       ? connectTo(options.url, settings)
-      : postgres({ ...settings, host: options.host, port: options.port, database: options.database, username: options.user });
+      : connectPostgres({ ...settings, host: options.host, port: options.port, database: options.database, username: options.user });
   try {
     await refuseUnsafe(sql);
   } catch (error) {
@@ -72,9 +73,9 @@ export async function openDb(options: Connection & { max?: number; log: Log }): 
 /** A socket folder may be given as libpq writes it: `postgres://user@localhost/database?host=/run/postgresql`. */
 function connectTo(url: string, settings: object): Sql {
   const host = /[?&]host=([^&]+)/.exec(url)?.[1];
-  if (host === undefined) return postgres(url, settings) as unknown as Sql;
+  if (host === undefined) return connectPostgres(url, settings) as unknown as Sql;
   const { username, password, pathname, port } = new URL(url);
-  return postgres({
+  return connectPostgres({
     ...settings,
     host: decodeURIComponent(host),
     username: decodeURIComponent(username),

@@ -32,8 +32,8 @@ const DATABASE = 'florin';
 const START_TIMEOUT_MS = 60_000;
 /** Held, shared, by every process that uses the server; whoever gets it alone stops the server. */
 const IN_USE_LOCK = 7_233_101;
-/** Held by the one process that serves. */
-const SERVE_LOCK = 7_233_102;
+/** Held by the one process that serves the data folder; shared by all that serve an own database. A restore takes it alone. */
+export const SERVE_LOCK = 7_233_102;
 const SYSTEM_USER = 'florin';
 const SERVER_COPY = '/var/lib/florin';
 
@@ -79,18 +79,30 @@ export async function startEmbedded({ dataFolder, log }: { dataFolder: string; l
   }
 }
 
-/** Takes the right to serve from this folder; call what it returns to give it back. Errors: another process serves already. */
-export async function claimServe(db: Db): Promise<() => Promise<void>> {
+/**
+ * Takes the right to serve: alone from a data folder, beside others from an own database. Call what it returns to give it
+ * back. Errors: another process serves already, or a backup is being restored.
+ */
+export async function claimServe(db: Db, { alone }: { alone: boolean }): Promise<() => Promise<void>> {
   const session = await db.sql.reserve();
-  const [row] = await session<{ taken: boolean }[]>`select pg_try_advisory_lock(${SERVE_LOCK}::bigint) as taken`;
+  const [row] = alone
+    ? await session<{ taken: boolean }[]>`select pg_try_advisory_lock(${SERVE_LOCK}::bigint) as taken`
+    : await session<{ taken: boolean }[]>`select pg_try_advisory_lock_shared(${SERVE_LOCK}::bigint) as taken`;
   if (!row!.taken) {
     session.release();
-    throw new Error('Florin already runs on this data folder. Stop it first, or give this one another FLORIN_DATA and PORT.');
+    throw new Error(
+      alone
+        ? 'Florin already runs on this data folder. Stop it first, or give this one another FLORIN_DATA and PORT.'
+        : 'A backup is being restored into this database. Start again when it is done.',
+    );
   }
   // The session stays reserved: the lock ends with it, at the latest with the process. A session that is never given back
   // would hold up the closing of the pool until its timeout.
   return async () => {
-    await session`select pg_advisory_unlock(${SERVE_LOCK}::bigint)`.catch(() => {});
+    await (alone
+      ? session`select pg_advisory_unlock(${SERVE_LOCK}::bigint)`
+      : session`select pg_advisory_unlock_shared(${SERVE_LOCK}::bigint)`
+    ).catch(() => {});
     session.release();
   };
 }

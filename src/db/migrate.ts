@@ -2,33 +2,54 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Log } from '../log.ts';
-import type { Db } from './db.ts';
+import type { Db, Sql, Tx } from './db.ts';
 
 const FOLDER = join(import.meta.dirname, 'migrations');
 /** First line of a migration that older programs must not run with. */
 const BREAKING = '-- ! breaking';
-const MIGRATE_LOCK = 7_233_103;
+export const MIGRATE_LOCK = 7_233_103;
+
+/** The names of all migrations this program knows, in order. */
+export const migrationNames = (): string[] =>
+  readdirSync(FOLDER)
+    .filter((name) => /^\d{4}_.*\.sql$/.test(name))
+    .sort();
+export const migrationNumber = (name: string): number => Number(name.slice(0, 4));
+
+/** The tables that migrations make, in their order: what is referred to comes first. `migrations` itself is not among them. */
+export const tableNames = (): string[] =>
+  migrationNames().flatMap((name) =>
+    [...readFileSync(join(FOLDER, name), 'utf8').matchAll(/^create table ([a-z_]+) \(/gm)].map(([, table]) => table!),
+  );
+
+/** The table of what was applied; the first thing in a database. */
+export const createMigrations = (session: Sql | Tx) => session`
+  create table if not exists migrations (number int primary key, name text not null, breaking boolean not null, at timestamptz not null default clock_timestamp())`;
+
+/** Applies one migration and records it, in the transaction of the caller. */
+export async function applyMigration(session: Sql | Tx, name: string): Promise<void> {
+  const text = readFileSync(join(FOLDER, name), 'utf8');
+  await session`insert into migrations (number, name, breaking) values (${migrationNumber(name)}, ${name}, ${text.startsWith(BREAKING)})`;
+  await session.unsafe(text);
+}
 
 /**
  * Brings the schema up to date. One lock makes concurrent starts take turns. Errors: the database has a breaking revision
  * that this program does not know.
  */
 export async function migrate(db: Db, log: Log): Promise<{ applied: string[] }> {
-  const files = readdirSync(FOLDER)
-    .filter((name) => /^\d{4}_.*\.sql$/.test(name))
-    .sort();
+  const files = migrationNames();
   const session = await db.sql.reserve();
   const applied: string[] = [];
   try {
     await session`set statement_timeout = 0`;
     await session`set lock_timeout = 0`;
     await session`select pg_advisory_lock(${MIGRATE_LOCK}::bigint)`;
-    await session`
-      create table if not exists migrations (number int primary key, name text not null, breaking boolean not null, at timestamptz not null default clock_timestamp())`;
+    await createMigrations(session);
     const rows = await session<
       { number: number; name: string; breaking: boolean }[]
     >`select number, name, breaking from migrations order by number`;
-    const known = new Set(files.map((name) => Number(name.slice(0, 4))));
+    const known = new Set(files.map(migrationNumber));
     const foreign = rows.find((row) => row.breaking && !known.has(row.number));
     if (foreign)
       throw new Error(
@@ -36,13 +57,10 @@ export async function migrate(db: Db, log: Log): Promise<{ applied: string[] }> 
       );
     const done = new Set(rows.map((row) => row.number));
     for (const name of files) {
-      const number = Number(name.slice(0, 4));
-      if (done.has(number)) continue;
-      const text = readFileSync(join(FOLDER, name), 'utf8');
+      if (done.has(migrationNumber(name))) continue;
       await session`begin`;
       try {
-        await session`insert into migrations (number, name, breaking) values (${number}, ${name}, ${text.startsWith(BREAKING)})`;
-        await session.unsafe(text);
+        await applyMigration(session, name);
         await session`commit`;
       } catch (error) {
         await session`rollback`;

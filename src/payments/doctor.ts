@@ -3,6 +3,11 @@
 import type { Context } from '../context.ts';
 import { deriveAddress, type Script } from '../core/address.ts';
 import { COINS, type Coin } from '../core/coin.ts';
+import { formatUnits } from '../core/money.ts';
+import { Problem } from '../core/problem.ts';
+
+/** Deposits named at a time; claiming them brings the next. */
+const MOST_STRAYS = 20;
 
 export type Finding = { check: string; ok: boolean; detail: string };
 
@@ -42,8 +47,27 @@ export async function diagnose(ctx: Context): Promise<{ ok: boolean; findings: F
     if (!wanted) note(`${coin} wallet`, false, 'a node is configured but no merchant has a wallet: florin wallet set');
   }
   if (wallets.length === 0 && ctx.chains.size === 0) note('live mode', true, 'no wallet and no node yet: test mode only');
+  const strays = await ctx.db.sql<
+    { coin: Coin; ref: string; walletId: string; merchantId: string; index: bigint; address: string; units: bigint; at: Date }[]
+  >`
+    select coin, ref, wallet_id as "walletId", merchant_id as "merchantId", index, address, units, first_seen_at as at
+    from stray_deposits where claimed_at is null order by first_seen_at, coin, ref limit ${MOST_STRAYS}`;
+  for (const stray of strays) {
+    note(
+      `${stray.coin} deposit`,
+      false,
+      `${formatUnits(stray.coin, stray.units)} came to ${stray.address} (index ${stray.index} of ${stray.walletId}, ${stray.merchantId}) on ${stray.at.toISOString()}, an address that no payment was given; once it is dealt with: florin deposit claim --coin ${stray.coin} --ref ${stray.ref}`,
+    );
+  }
   await ctx.prices.stop();
   return { ok: findings.every((finding) => finding.ok), findings };
+}
+
+/** The operator has dealt with a deposit that no payment was given: `doctor` no longer names it. Errors: parameter_invalid. */
+export async function claimDeposit(ctx: Context, { coin, ref }: { coin: Coin; ref: string }): Promise<void> {
+  const claimed = await ctx.db.sql`
+    update stray_deposits set claimed_at = coalesce(claimed_at, clock_timestamp()) where coin = ${coin} and ref = ${ref}`;
+  if (claimed.count === 0) throw new Problem('parameter_invalid', { reason: 'there is no such deposit' }, { param: 'ref' });
 }
 
 const PAGE = 1_000;

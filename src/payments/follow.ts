@@ -6,6 +6,7 @@ import { DAY_MS, earliest } from '../core/clock.ts';
 import { COIN, type Coin } from '../core/coin.ts';
 import { e8ToCents, worthUsdE8 } from '../core/money.ts';
 import type { Tx } from '../db/db.ts';
+import { AddressGiven, createLookAhead, type Stray } from './look-ahead.ts';
 import { lockAndSettle } from './settle-payments.ts';
 
 /** Locks of the followers: one process at a time reads a coin; the cursor alone keeps it correct. */
@@ -56,7 +57,7 @@ export function startFollower(
           if (leading) await follower.step(stopping.signal);
           failures = 0;
         } catch (error) {
-          if (!(error instanceof CursorMoved)) {
+          if (!(error instanceof CursorMoved || error instanceof AddressGiven)) {
             failures++;
             const log = error instanceof ChainError && error.kind === 'outage' && failures < 20 ? ctx.log.warn : ctx.log.error;
             log.call(
@@ -88,6 +89,7 @@ export function startFollower(
 export function createFollower(ctx: Context, source: ChainSource): { step(signal?: AbortSignal): Promise<void> } {
   const { coin } = source;
   const watched = new Map<string, Watched>();
+  const spares = createLookAhead(ctx, source);
   const missing = new Map<string, number>();
   let readFrom = '0';
   let finalityOf: string | null = null;
@@ -96,6 +98,8 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
   /** Brings the watch set up to date from all committed rows: what might have committed since the last look is read again. */
   const refresh = async (): Promise<void> => {
     const [horizon] = await ctx.db.sql<{ xmin: string }[]>`select pg_snapshot_xmin(pg_current_snapshot())::text as xmin`;
+    // Wallets first: an address given between the two reads is then known as spare, as given, or as both; never as neither.
+    await spares.refresh(readFrom);
     const rows = await ctx.db.sql<(Watched & { key: string })[]>`
       select key, payment_id as "paymentId", merchant_id as "merchantId", address, created_at as "createdAt"
       from deposit_addresses where coin = ${coin} and xid >= ${readFrom}::xid8`;
@@ -114,7 +118,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     return {
       byOutpoint,
       matcher: {
-        has: (key) => watched.has(key),
+        has: (key) => watched.has(key) || spares.find(key) !== undefined,
         watchesSpends: byOutpoint.size > 0,
         spends: (outpoint) => byOutpoint.has(outpoint),
         recent: (at) => {
@@ -124,6 +128,17 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
         waiting: [...new Set(waiting.map((row) => row.txid))],
       },
     };
+  };
+  /** What pays payments, and what came to addresses that no payment was given. */
+  const sort = (all: readonly Sighting[]): { sightings: Sighting[]; strays: Stray[] } => {
+    const sightings: Sighting[] = [];
+    const strays: Stray[] = [];
+    for (const sighting of all) {
+      const spare = watched.has(sighting.key) ? undefined : spares.find(sighting.key);
+      if (spare) strays.push({ ...sighting, spare });
+      else sightings.push(sighting);
+    }
+    return { sightings, strays };
   };
   const conflictsOf = (conflicts: readonly Conflict[], byOutpoint: Spenders) =>
     conflicts.flatMap(({ outpoint, txid, failed = false }) =>
@@ -212,12 +227,16 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     await refresh();
     const waiting = await readWaiting();
     const { matcher, byOutpoint } = matcherOf(waiting);
-    const { sightings, conflicts } = await fetched.scan(matcher);
+    const scanned = await fetched.scan(matcher);
+    const { conflicts } = scanned;
+    const { sightings, strays } = sort(scanned.sightings);
     const lost = conflictsOf(conflicts, byOutpoint);
     const ids = [...sightings.map((s) => watched.get(s.key)!.paymentId), ...lost.map((c) => c.paymentId)];
-    await ctx.db.begin(async (tx) => {
+    const found = await ctx.db.begin(async (tx) => {
       const next = { height: fetched.ref.height, hash: fetched.ref.hash };
+      let recorded: Stray[] = [];
       await lockAndSettle(ctx, tx, ids, async () => {
+        recorded = await spares.record(tx, strays, scannedAt);
         await moveCursor(tx, coin, cursor, next, null);
         await insertBlock(tx, coin, fetched.ref, worthOf(sightings));
         await writeSightings(tx, sightings, fetched.ref, scannedAt, byOutpoint);
@@ -226,7 +245,9 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
         await queueProcessing(tx, ids);
         await tx`delete from blocks where coin = ${coin} and height < ${fetched.ref.height - 2_000}`;
       });
+      return recorded;
     });
+    spares.tell(found);
     return { height: fetched.ref.height, hash: fetched.ref.hash };
   };
 
@@ -347,7 +368,8 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     await refresh();
     const waiting = await readWaiting();
     const { matcher, byOutpoint } = matcherOf(waiting);
-    const { sightings, conflicts, present } = await fetched.scan(matcher);
+    const { conflicts, present, ...scanned } = await fetched.scan(matcher);
+    const { sightings, strays } = sort(scanned.sightings);
     const lost = conflictsOf(conflicts, byOutpoint).filter((c) => present.has(c.txid));
     const knownConflicts = new Set(waiting.filter((row) => row.contested).map((row) => `${row.paymentId} ${row.ref}`));
     const fresh = lost.filter((c) => !knownConflicts.has(`${c.paymentId} ${c.ref}`));
@@ -384,6 +406,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
         }),
       );
     }
+    if (strays.length > 0) spares.tell(await ctx.db.begin((tx) => spares.record(tx, strays, seenAt)));
     fetched.done();
   };
 

@@ -17,9 +17,10 @@ const ANVIL = {
   program: 'package/bin/anvil',
 };
 
-/** Installs what is missing; fails with the names of the packages where that is not possible. */
-export function ensureTools(): void {
-  const missing = PROGRAMS.filter((program) => !existsSync(program.path)).map((program) => program.package);
+/** Installs what is missing, `more` packages of one program each too; fails with the names of the packages where that is not possible. */
+export function ensureTools(more: readonly string[] = []): void {
+  const wanted = [...PROGRAMS, ...more.map((name) => ({ path: `/usr/bin/${name}`, package: name }))];
+  const missing = wanted.filter((program) => !existsSync(program.path)).map((program) => program.package);
   const knots = findBitcoind() === null;
   if (findAnvil() === null) {
     process.stdout.write('Fetching anvil for the tests\n');
