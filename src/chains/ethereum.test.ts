@@ -144,8 +144,11 @@ const matcher = (more: Partial<Matcher> = {}): Matcher => ({
   waiting: [],
   ...more,
 });
-const scan = async ({ source }: { source: ChainSource }, over: Partial<Matcher> = {}, height = 100) =>
-  (await source.fetchBlock(hash(height))).scan(matcher(over));
+const scan = async ({ source }: { source: ChainSource }, over: Partial<Matcher> = {}, height = 100) => {
+  const found = await (await source.fetchBlock(hash(height))).scan(matcher(over));
+  assert.equal(new Set(found.sightings.map((s) => s.ref)).size, found.sightings.length, 'two transfers have one name');
+  return found;
+};
 const told = (sightings: readonly Sighting[]) =>
   sightings.map((s) => `${s.kind} ${s.ref.replace(/^0x0+/, '').replace(`:${s.key}`, '')} ${s.key.slice(0, 2)} ${s.units}`).sort();
 
