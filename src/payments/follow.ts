@@ -12,10 +12,10 @@ import { lockAndSettle } from './settle-payments.ts';
 /** Locks of the followers: one process at a time reads a coin; the cursor alone keeps it correct. */
 const FOLLOW_LOCK = 7_233_200;
 const MAX_PAUSE_MS = 30_000;
-/** Polls of the mempool before a missing transfer is noted as absent. */
-const ABSENT_AFTER_POLLS = 2;
 /** How long an address counts as given out lately: windows and late payments end well before. */
 const RECENT_MS = 7 * DAY_MS;
+/** Polls of the mempool before a missing transfer is noted as absent. */
+const ABSENT_AFTER_POLLS = 2;
 /** A regtest node mines when told to and is asked often. */
 const REGTEST_POLL_MS = 400;
 
@@ -92,8 +92,8 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
   const spares = createLookAhead(ctx, source);
   const missing = new Map<string, number>();
   let readFrom = '0';
-  let finalityOf: string | null = null;
   let checked = false;
+  let finalityOf: string | null = null;
 
   /** Brings the watch set up to date from all committed rows: what might have committed since the last look is read again. */
   const refresh = async (): Promise<void> => {
@@ -361,6 +361,28 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
       where t.payment_id = r.payment_id and t.coin = ${coin} and t.ref = r.ref and t.block_height is null and t.conflict_height is null`;
   };
 
+  /** ETH: which blocks can no longer be reorganised, as of the cursor's chain. */
+  const lookAtFinality = async (cursor: Cursor): Promise<void> => {
+    if (coin !== 'ETH' || cursor.hash === finalityOf) return;
+    const { safe, finalized } = await source.finality();
+    // Only while the node is on the chain that was read: its finalized height must not vouch for another chain's block.
+    if ((await source.tip()).hash !== cursor.hash) return;
+    await ctx.db.begin(async (tx) => {
+      const moved = await tx`
+        update tips set safe_height = ${safe}::bigint, finalized_height = ${finalized}::bigint
+        where coin = ${coin} and hash = ${cursor.hash}
+          and (safe_height is distinct from ${safe}::bigint or finalized_height is distinct from ${finalized}::bigint)`;
+      if (moved.count > 0) await queueProcessing(tx, []);
+    });
+    finalityOf = cursor.hash;
+  };
+
+  /** ETH: a machine behind what was read from another says nothing new. Its tip is then one of the blocks below the cursor. */
+  const isBehind = async (tip: BlockRef, cursor: Cursor): Promise<boolean> =>
+    coin === 'ETH' &&
+    tip.height < cursor.height &&
+    (await ctx.db.sql`select 1 from blocks where coin = ${coin} and height = ${tip.height} and hash = ${tip.hash}`).length > 0;
+
   /** Looks at the mempool; true when it was complete, so that everything first seen before it is recorded. */
   const lookAtMempool = async (): Promise<void> => {
     const fetched = await source.fetchMempool();
@@ -409,28 +431,6 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     if (strays.length > 0) spares.tell(await ctx.db.begin((tx) => spares.record(tx, strays, seenAt)));
     fetched.done();
   };
-
-  /** ETH: which blocks can no longer be reorganised, as of the cursor's chain. */
-  const lookAtFinality = async (cursor: Cursor): Promise<void> => {
-    if (coin !== 'ETH' || cursor.hash === finalityOf) return;
-    const { safe, finalized } = await source.finality();
-    // Only while the node is on the chain that was read: its finalized height must not vouch for another chain's block.
-    if ((await source.tip()).hash !== cursor.hash) return;
-    await ctx.db.begin(async (tx) => {
-      const moved = await tx`
-        update tips set safe_height = ${safe}::bigint, finalized_height = ${finalized}::bigint
-        where coin = ${coin} and hash = ${cursor.hash}
-          and (safe_height is distinct from ${safe}::bigint or finalized_height is distinct from ${finalized}::bigint)`;
-      if (moved.count > 0) await queueProcessing(tx, []);
-    });
-    finalityOf = cursor.hash;
-  };
-
-  /** ETH: a machine behind what was read from another says nothing new. Its tip is then one of the blocks below the cursor. */
-  const isBehind = async (tip: BlockRef, cursor: Cursor): Promise<boolean> =>
-    coin === 'ETH' &&
-    tip.height < cursor.height &&
-    (await ctx.db.sql`select 1 from blocks where coin = ${coin} and height = ${tip.height} and hash = ${tip.hash}`).length > 0;
 
   return {
     step: async (signal) => {
