@@ -444,21 +444,26 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       await reach(id, 'processing', null, (d) => d.confirmations === 1);
       const { xmin: before } = await row(id);
       const old = await node.rpc('eth_getBlockByNumber', toHex(height - 2), false);
-      proxy.answer = ({ method, params }) =>
-        method === 'eth_getBlockByNumber' && params[0] === 'latest'
-          ? old
-          : method === 'eth_getBlockByNumber' && /^0x/.test(params[0]) && Number(params[0]) > height - 2
-            ? null
-            : undefined;
-      const asked = proxy.requests;
-      await eventually(
-        async () => proxy.requests,
-        (requests) => requests > asked + 20,
-        30_000,
-      );
+      const asksFor = (number: string) => /^0x/.test(number) && Number(number) > height - 2;
+      const isAsked = async (times: number) => {
+        const asked = proxy.requests;
+        await eventually(
+          async () => proxy.requests,
+          (requests) => requests > asked + times,
+          30_000,
+        );
+      };
+      // First it answers everything, then only what is asked by height.
+      proxy.answer = ({ method, params: [number] }) =>
+        method !== 'eth_getBlockByNumber' ? undefined : number === 'latest' ? old : asksFor(number) ? null : undefined;
+      await isAsked(20);
+      assert.equal((await row(id)).xmin, before, 'the transfer was written anew');
+      proxy.answer = ({ method, params: [number] }) => (method === 'eth_getBlockByNumber' && asksFor(number) ? null : undefined);
+      await node.mine(1);
+      await isAsked(3);
       assert.equal((await row(id)).xmin, before, 'the transfer was written anew');
       proxy.answer = () => undefined;
-      await mine(1);
+      await scanned();
       await reach(id, 'completed');
     });
     const row = async (id: string) =>
