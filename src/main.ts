@@ -8,7 +8,7 @@ import { PLANS } from './core/plan.ts';
 import { Problem } from './core/problem.ts';
 import { createLog, type Log } from './log.ts';
 import { createKey, revokeKey } from './merchants/keys.ts';
-import { createMerchant, hasMerchants, setPlan } from './merchants/merchants.ts';
+import { createFirstMerchant, createMerchant, setPlan } from './merchants/merchants.ts';
 import { setWallet } from './merchants/wallets.ts';
 import { claimDeposit, diagnose, verifyAddresses } from './payments/doctor.ts';
 import { createEndpoint } from './webhooks/endpoints.ts';
@@ -198,12 +198,14 @@ async function serve(flags: Flags): Promise<void> {
   process.on('SIGINT', stop);
   if (app.url) process.stdout.write(`\nFlorin is ready on ${config.publicUrl}\n`);
   else process.stdout.write(`\nFlorin is running as ${roles.join(', ')}\n`);
-  if (!(await hasMerchants(app.ctx))) await welcome(app.ctx);
+  await welcome(app.ctx);
 }
 
 /** On an empty install: the first merchant, its set-up link, the test keys (shown this once) and a command that works. */
 async function welcome(ctx: Context): Promise<void> {
-  const { merchantId, keys, setupUrl } = await createMerchant(ctx, { name: 'My shop' });
+  const first = await createFirstMerchant(ctx, { name: 'My shop' });
+  if (!first) return;
+  const { merchantId, keys, setupUrl } = first;
   process.stdout.write(`
 Your first merchant is ${merchantId}.
 

@@ -163,7 +163,7 @@ async function describe(tx: Tx): Promise<Header> {
   const columns = await tx<{ name: string; column: string; sequence: string | null }[]>`
     select c.relname as name, a.attname as column, case when a.attidentity <> '' then pg_get_serial_sequence(quote_ident(c.relname), a.attname) end as sequence
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
-    where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and c.relname = any(${tableNames()})
+    where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and c.relname = any(${tableNames()}::text[])
     order by c.oid, a.attnum`;
   const sequences: Header['sequences'] = [];
   for (const { name, column, sequence } of columns) {
@@ -449,7 +449,7 @@ async function claimEmpty(tx: Tx): Promise<void> {
   await tx`select pg_advisory_xact_lock(${MIGRATE_LOCK}::bigint)`;
   const there = await tx<{ name: string }[]>`
     select relname as name from pg_class
-    where relnamespace = current_schema()::regnamespace and relkind = 'r' and relname = any(${['migrations', ...tableNames()]})`;
+    where relnamespace = current_schema()::regnamespace and relkind = 'r' and relname = any(${['migrations', ...tableNames()]}::text[])`;
   for (const { name } of there) {
     if (IN_EVERY_INSTALL.has(name)) continue;
     const [row] = await tx.unsafe(`select 1 from ${quoted(name)} limit 1`);

@@ -20,6 +20,21 @@ const MENDS: Readonly<Record<string, readonly (readonly [from: string, to: strin
     }
 `,
     ],
+    // A reservation gets the connection that was opened for it, also when no array types are asked for first.
+    [
+      `      initial && !initial.reserve && execute(initial)
+      options.shared.retries = retries = 0
+      initial = null
+      return
+`,
+      `      const { reserve } = initial
+      reserve || execute(initial)
+      options.shared.retries = retries = 0
+      initial = null
+      if (!reserve)
+        return
+`,
+    ],
     // The end leaves nothing behind for the connection made next: no half-written bytes, no timer, no query, no error.
     [
       "    !hadError && (query || sent.length) && error(Errors.connection('CONNECTION_CLOSED', options, socket))\n",

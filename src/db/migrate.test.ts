@@ -1,14 +1,20 @@
 /** Migrations on a real database: the committed schema, a second run, two at once, and databases of newer programs. */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { after, before, test } from 'node:test';
+import { join } from 'node:path';
+import { after, before, type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { describeSchema, SCHEMA_FILE } from '../../scripts/schema.ts';
-import { testEnvironment } from '../../test/kit/app.ts';
+import { eventually, testEnvironment } from '../../test/kit/app.ts';
 import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
+import { openCore } from '../app.ts';
+import { readConfig } from '../config.ts';
 import { createLog } from '../log.ts';
-import { openDb } from './db.ts';
+import { createFirstMerchant } from '../merchants/merchants.ts';
+import { type Db, openDb } from './db.ts';
 import { migrate, migrationNames, migrationNumber, tableNames } from './migrate.ts';
 
 const log = createLog('silent');
@@ -27,6 +33,25 @@ async function blank<T>(work: (name: string, url: string) => Promise<T>): Promis
   } finally {
     await database.db.sql.unsafe(`drop database ${name} with (force)`);
   }
+}
+
+/** A database with nothing in it. */
+async function emptyDatabase(t: TestContext): Promise<{ open(): Promise<Db>; url: string }> {
+  const name = `empty_${randomBytes(8).toString('hex')}`;
+  await database.db.sql.unsafe(`create database ${name}`);
+  const opened: Db[] = [];
+  t.after(async () => {
+    for (const db of opened) await db.close();
+    await database.db.sql.unsafe(`drop database ${name} with (force)`);
+  });
+  return {
+    url: database.url.replace(database.connection.database, name),
+    open: async () => {
+      const db = await openDb({ ...database.connection, database: name, max: 2, log });
+      opened.push(db);
+      return db;
+    },
+  };
 }
 
 test('the committed schema is what the migrations make', async () => {
@@ -103,4 +128,62 @@ test('a migration that fails leaves nothing of itself, and the next start tries 
     assert.deepEqual((await migrate(db, log)).applied, migrationNames());
     await db.close();
   });
+});
+
+test('services that start at once on one empty database all serve, with one first merchant between them', async (t) => {
+  const { url, open } = await emptyDatabase(t);
+  const services = Array.from({ length: 4 }, () => {
+    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(import.meta.dirname, '../main.ts'), 'serve'], {
+      env: { PATH: process.env.PATH, ...testEnvironment(url, database.folder) },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const service = { out: '', err: '', child, ended: once(child, 'close') };
+    child.stdout.on('data', (part) => {
+      service.out += part;
+    });
+    child.stderr.on('data', (part) => {
+      service.err += part;
+    });
+    return service;
+  });
+  await eventually(
+    async () => services.map(({ out, err }) => ({ out, err })),
+    (all) => all.every(({ out }) => out.includes('Florin is ready')),
+    60_000,
+  );
+  await eventually(
+    async () => services.filter(({ out }) => out.includes('Your first merchant is')).length,
+    (count) => count > 0,
+  );
+  for (const { child } of services) child.kill('SIGTERM');
+  for (const { ended } of services) await ended;
+  assert.deepEqual(
+    services.map(({ err }) => err),
+    ['', '', '', ''],
+  );
+  const { sql } = await open();
+  const merchants = await sql<{ id: string; plan: string }[]>`select id, plan from merchants`;
+  assert.equal(merchants.length, 1);
+  assert.equal(merchants[0]!.plan, 'enterprise');
+  const welcomed = services.filter(({ out }) => out.includes('Your first merchant is'));
+  assert.equal(welcomed.length, 1);
+  assert.ok(welcomed[0]!.out.includes(merchants[0]!.id));
+  assert.equal((await sql`select 1 from install`).length, 1);
+});
+
+test('of many first merchants made at once by processes of their own, one is made', async (t) => {
+  const { url, open } = await emptyDatabase(t);
+  const config = readConfig(testEnvironment(url, database.folder));
+  const cores = await Promise.all(Array.from({ length: 4 }, () => openCore(config, log)));
+  const made = await Promise.all([...cores, ...cores].map(({ ctx }) => createFirstMerchant(ctx, { name: 'My shop' })));
+  for (const { close } of cores) await close();
+  const [first, ...more] = made.filter((merchant) => merchant !== null);
+  assert.deepEqual(more, []);
+  const { sql } = await open();
+  assert.deepEqual(
+    (await sql<{ id: string }[]>`select id from merchants`).map(({ id }) => id),
+    [first!.merchantId],
+  );
+  const [keys] = await sql<{ count: bigint }[]>`select count(*) from keys`;
+  assert.equal(keys!.count, 4n);
 });

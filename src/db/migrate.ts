@@ -39,14 +39,14 @@ export async function applyMigration(session: Sql | Tx, name: string): Promise<v
  */
 export async function migrate(db: Db, log: Log): Promise<{ applied: string[] }> {
   const files = migrationNames();
-  const session = await db.sql.reserve();
+  const { sql, close } = db.session();
   const applied: string[] = [];
   try {
-    await session`set statement_timeout = 0`;
-    await session`set lock_timeout = 0`;
-    await session`select pg_advisory_lock(${MIGRATE_LOCK}::bigint)`;
-    await createMigrations(session);
-    const rows = await session<
+    await sql`set statement_timeout = 0`;
+    await sql`set lock_timeout = 0`;
+    await sql`select pg_advisory_lock(${MIGRATE_LOCK}::bigint)`;
+    await createMigrations(sql);
+    const rows = await sql<
       { number: number; name: string; breaking: boolean }[]
     >`select number, name, breaking from migrations order by number`;
     const known = new Set(files.map(migrationNumber));
@@ -58,21 +58,15 @@ export async function migrate(db: Db, log: Log): Promise<{ applied: string[] }> 
     const done = new Set(rows.map((row) => row.number));
     for (const name of files) {
       if (done.has(migrationNumber(name))) continue;
-      await session`begin`;
       try {
-        await applyMigration(session, name);
-        await session`commit`;
+        await sql.begin((tx) => applyMigration(tx, name));
       } catch (error) {
-        await session`rollback`;
         throw new Error(`Migration ${name} failed: ${(error as Error).message}`, { cause: error });
       }
       applied.push(name);
     }
-    await session`reset statement_timeout`;
-    await session`reset lock_timeout`;
   } finally {
-    await session`select pg_advisory_unlock(${MIGRATE_LOCK}::bigint)`.catch(() => {});
-    session.release();
+    await close();
   }
   if (applied.length > 0) log.info({ applied }, 'the database schema was brought up to date');
   return { applied };

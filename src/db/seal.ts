@@ -1,6 +1,6 @@
 /** Secrets at rest: AES-256-GCM under SECRET_KEY or a generated key file, bound to a purpose. And the install's HMAC key. */
 import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto';
-import { mkdir, open, readFile, rename } from 'node:fs/promises';
+import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Db } from './db.ts';
 
@@ -28,7 +28,7 @@ export function sealerOf(material: string): Sealer {
     open: (purpose, sealed) => {
       const bytes = Buffer.from(sealed);
       try {
-        const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, 12)).setAAD(Buffer.from(purpose));
+        const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, 12), { authTagLength: 16 }).setAAD(Buffer.from(purpose));
         decipher.setAuthTag(bytes.subarray(-16));
         return Buffer.concat([decipher.update(bytes.subarray(12, -16)), decipher.final()]);
       } catch (cause) {
@@ -55,18 +55,33 @@ export async function makeKeyFile(dataFolder: string, key: string): Promise<stri
   const path = join(dataFolder, KEY_FILE);
   await mkdir(dataFolder, { recursive: true });
   try {
-    // `wx`: of two first starts one makes it, the other reads it.
-    const file = await open(path, 'wx', 0o600);
+    return await readKey(path);
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'ENOENT') throw error;
+  }
+  // Made aside and linked: of several first starts one makes it, and nobody ever reads half of it.
+  const fresh = `${path}.${randomBytes(8).toString('hex')}`;
+  try {
+    const file = await open(fresh, 'wx', 0o600);
     try {
       await file.writeFile(`${key}\n`);
       await file.sync();
     } finally {
       await file.close();
     }
+    await link(fresh, path);
   } catch (error) {
     if ((error as { code?: string }).code !== 'EEXIST') throw error;
+  } finally {
+    await rm(fresh, { force: true });
   }
-  return (await readFile(path, 'utf8')).trim();
+  return readKey(path);
+}
+
+async function readKey(path: string): Promise<string> {
+  const key = (await readFile(path, 'utf8')).trim();
+  if (key === '') throw new Error(`${path} is empty, but stored secrets need it. Restore it from a backup.`);
+  return key;
 }
 
 /** Puts a key into the data folder's file. Another key that is there is kept beside it, never lost. */

@@ -16,6 +16,8 @@ const MAX_PAUSE_MS = 30_000;
 const RECENT_MS = 7 * DAY_MS;
 /** Polls of the mempool before a missing transfer is noted as absent. */
 const ABSENT_AFTER_POLLS = 2;
+/** DASH: transfers without a lock that are asked for in one look; the newest first. */
+const MAX_LOCK_LOOKS = 200;
 /** A regtest node mines when told to and is asked often. */
 const REGTEST_POLL_MS = 400;
 
@@ -44,7 +46,7 @@ export function startFollower(
 ): { stop(): Promise<void> } {
   const stopping = new AbortController();
   const run = async () => {
-    const session = await ctx.db.sql.reserve();
+    const session = ctx.db.session();
     try {
       let leading = false;
       let failures = 0;
@@ -52,7 +54,7 @@ export function startFollower(
       while (!stopping.signal.aborted) {
         try {
           leading ||= (
-            await session<{ taken: boolean }[]>`select pg_try_advisory_lock(${FOLLOW_LOCK}::int, hashtext(${source.coin})) as taken`
+            await session.sql<{ taken: boolean }[]>`select pg_try_advisory_lock(${FOLLOW_LOCK}::int, hashtext(${source.coin})) as taken`
           )[0]!.taken;
           if (leading) await follower.step(stopping.signal);
           failures = 0;
@@ -71,9 +73,8 @@ export function startFollower(
           signal: stopping.signal,
         }).catch(() => {});
       }
-      if (leading) await session`select pg_advisory_unlock(${FOLLOW_LOCK}::int, hashtext(${source.coin}))`.catch(() => {});
     } finally {
-      session.release();
+      await session.close();
     }
   };
   const done = run();
@@ -92,6 +93,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
   const spares = createLookAhead(ctx, source);
   const missing = new Map<string, number>();
   let readFrom = '0';
+  let lockedThrough: number | null = null;
   let checked = false;
   let finalityOf: string | null = null;
 
@@ -214,6 +216,8 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
           where coin = ${coin} and block_height > ${fork.height}`;
           await tx`update transfers set conflict_height = null where coin = ${coin} and conflict_height > ${fork.height}`;
           await tx`delete from blocks where coin = ${coin} and height > ${fork.height}`;
+          // Should never happen; but a height that named a locked block must not vouch for another one.
+          await tx`update tips set chainlock_height = ${fork.height} where coin = ${coin} and chainlock_height > ${fork.height}`;
         },
       ),
     );
@@ -289,12 +293,15 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
 
   const writeSightings = async (
     tx: Tx,
-    sightings: readonly Sighting[],
+    found: readonly Sighting[],
     block: BlockRef | null,
     seenAt: Date,
     byOutpoint: Spenders,
+    /** Txids now in the mempool, when it was looked at. */
+    present: ReadonlySet<string> | null = null,
   ): Promise<void> => {
-    if (sightings.length === 0) return;
+    if (found.length === 0) return;
+    const sightings = coin === 'LTC' ? await knownPegouts(tx, found, present) : found;
     const rows = sightings.map((s) => {
       const owner = watched.get(s.key)!;
       // Read late, but mined in time: the block's time tells, never before the address was given.
@@ -327,26 +334,39 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
         units = case when excluded.block_height is not null then excluded.units else transfers.units end,
         block_height = coalesce(excluded.block_height, transfers.block_height), block_hash = coalesce(excluded.block_hash, transfers.block_hash),
         block_time = coalesce(excluded.block_time, transfers.block_time), lock = coalesce(excluded.lock, transfers.lock),
+        txid = case when excluded.block_height is null and transfers.block_height is not null then transfers.txid else excluded.txid end,
         absent_since = null, conflict_txid = null, conflict_height = null, conflict_seen_at = null,
         unmined_since = case when excluded.block_height is null then transfers.unmined_since end`;
-    if (block && coin === 'LTC') await inheritPegouts(tx, sightings);
   };
 
-  /** LTC: a HogEx output takes over first sight and worth from the peg-out seen in the mempool; the two never both count. */
-  const inheritPegouts = async (tx: Tx, sightings: readonly Sighting[]): Promise<void> => {
-    for (const s of sightings.filter((found) => found.kind === 'pegout')) {
-      const { paymentId } = watched.get(s.key)!;
-      await tx`
-        with seen as (
-          delete from transfers where (payment_id, coin, ref) in (
-            select payment_id, coin, ref from transfers
-            where payment_id = ${paymentId} and coin = 'LTC' and kind = 'pegout' and ref like '%:pegout:%' and block_height is null and units = ${s.units.toString()}
-            order by first_seen_at limit 1)
-          returning first_seen_at, values
-        )
-        update transfers t set first_seen_at = seen.first_seen_at, values = seen.values from seen
-        where t.payment_id = ${paymentId} and t.coin = 'LTC' and t.ref = ${s.ref}`;
-    }
+  /**
+   * LTC: a peg-out is one transfer under changing transaction ids: its own while it waits, the HogEx's once mined, another HogEx's
+   * after a reorganisation. It keeps the ref it was first seen under, and with it first sight, worth and what was decided about it.
+   */
+  const knownPegouts = async (
+    tx: Tx,
+    sightings: readonly Sighting[],
+    present: ReadonlySet<string> | null,
+  ): Promise<readonly Sighting[]> => {
+    const owner = (s: Sighting) => watched.get(s.key)!.paymentId;
+    const ids = sightings.filter((s) => s.kind === 'pegout').map(owner);
+    if (ids.length === 0) return sightings;
+    const rows = await tx<{ paymentId: string; ref: string; txid: string; units: string; mined: boolean; lost: boolean }[]>`
+      select payment_id as "paymentId", ref, txid, units::text as units, block_height is not null as mined, unmined_since is not null as lost
+      from transfers where coin = 'LTC' and kind = 'pegout' and payment_id = any(${ids}::text[]) order by first_seen_at, ref`;
+    const taken = new Set<string>();
+    return sightings.map((s) => {
+      if (s.kind !== 'pegout') return s;
+      const same = rows.filter((row) => row.paymentId === owner(s) && row.units === s.units.toString() && !taken.has(row.ref));
+      // Back in the mempool it takes the place of one that lost its block, again when it is read anew; in a block, of any that waits.
+      const waits = same
+        .filter((row) => !row.mined && (!present || row.txid === s.txid || (row.lost && !present.has(row.txid))))
+        .toSorted((a, b) => Number(b.txid === s.txid) - Number(a.txid === s.txid));
+      const row = same.find((known) => known.ref === s.ref) ?? waits[0];
+      if (!row) return s;
+      taken.add(row.ref);
+      return { ...s, ref: row.ref };
+    });
   };
 
   const writeConflicts = async (
@@ -384,8 +404,10 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     (await ctx.db.sql`select 1 from blocks where coin = ${coin} and height = ${tip.height} and hash = ${tip.hash}`).length > 0;
 
   /** Looks at the mempool; true when it was complete, so that everything first seen before it is recorded. */
-  const lookAtMempool = async (): Promise<void> => {
+  const lookAtMempool = async (cursor: Cursor): Promise<void> => {
     const fetched = await source.fetchMempool();
+    // Beside another tip than the recorded one it could show a transfer that a recorded block still holds, under another id.
+    if ((await source.tip()).hash !== cursor.hash) return;
     const seenAt = ctx.clock.now();
     await refresh();
     const waiting = await readWaiting();
@@ -412,7 +434,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     if (ids.length > 0) {
       await ctx.db.begin((tx) =>
         lockAndSettle(ctx, tx, ids, async () => {
-          await writeSightings(tx, sightings, null, seenAt, byOutpoint);
+          await writeSightings(tx, sightings, null, seenAt, byOutpoint, present);
           await writeConflicts(tx, fresh, null);
           for (const [rows, absent] of [
             [gone, true],
@@ -432,6 +454,32 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     fetched.done();
   };
 
+  /** DASH: asks the own node which of the transfers that are waited for it has locked since. */
+  const lookAtLocks = async (): Promise<void> => {
+    if (coin !== 'DASH') return;
+    const open = await ctx.db.sql<{ paymentId: string; txid: string }[]>`
+      select t.payment_id as "paymentId", t.txid from transfers t join payments p on p.id = t.payment_id
+      where t.coin = ${coin} and t.lock is null and t.txid is not null and p.mode = 'live' and p.status in ('pending', 'processing')
+      order by t.first_seen_at desc limit ${MAX_LOCK_LOOKS}`;
+    const locks: { txid: string; lock: string; block_hash: string | null }[] = [];
+    for (const txid of new Set(open.map((row) => row.txid))) {
+      const { lock, blockHash } = await source.txState(txid);
+      if (lock) locks.push({ txid, lock, block_hash: blockHash });
+    }
+    if (locks.length === 0) return;
+    const ids = open.filter((row) => locks.some((found) => found.txid === row.txid)).map((row) => row.paymentId);
+    await ctx.db.begin((tx) =>
+      lockAndSettle(ctx, tx, ids, async () => {
+        // A ChainLock is one of the block that was asked about, an InstantSend lock one of the transaction.
+        await tx`
+          update transfers t set lock = r.lock
+          from jsonb_to_recordset(${tx.json(locks as never)}) as r (txid text, lock text, block_hash text)
+          where t.coin = ${coin} and t.txid = r.txid and t.payment_id = any(${ids}::text[])
+            and (r.lock = 'instantsend' or t.block_hash = r.block_hash)`;
+      }),
+    );
+  };
+
   return {
     step: async (signal) => {
       if (!checked) await begin();
@@ -444,11 +492,18 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
         if (tip.hash === cursor.hash) {
           await lookAtFinality(cursor);
           const health = await source.health();
-          await lookAtMempool();
+          await lookAtMempool(cursor);
+          await lookAtLocks();
+          const chainlock = coin === 'DASH' ? (await source.finality()).chainlock : null;
           // The tip may have moved meanwhile: then the look is not complete and the loop goes on.
           if (!health.syncing && (await source.tip()).hash === cursor.hash) {
-            await ctx.db.sql`
-              update tips set scanned_through = ${before!.now}, updated_at = clock_timestamp() where coin = ${coin} and hash = ${cursor.hash}`;
+            await ctx.db.begin(async (tx) => {
+              await tx`
+                update tips set scanned_through = ${before!.now}, chainlock_height = greatest(chainlock_height, ${chainlock}::bigint),
+                  updated_at = clock_timestamp() where coin = ${coin} and hash = ${cursor.hash}`;
+              if (chainlock !== null && chainlock !== lockedThrough) await queueProcessing(tx, []);
+            });
+            lockedThrough = chainlock;
           }
           return;
         }

@@ -77,7 +77,7 @@ export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; n
       // In id order, as everywhere: two transactions never wait for each other.
       for (const [walletId, through] of [...furthest].sort(([a], [b]) => (a < b ? -1 : 1))) await burnIndexes(tx, { walletId, through });
       const given =
-        await tx`select 1 from deposit_addresses where coin = ${coin} and key = any(${certain.map((stray) => stray.key)}) limit 1`;
+        await tx`select 1 from deposit_addresses where coin = ${coin} and key = any(${certain.map((stray) => stray.key)}::text[]) limit 1`;
       if (given.length > 0) throw new AddressGiven('an address was given while a deposit to it was read');
       const rows = certain.map(({ spare, ref, txid, units }) => ({
         ref,

@@ -67,7 +67,9 @@ export function agree(
     return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2n;
   };
   if (votes.length === 0) return null;
-  const first = median(votes.map((v) => v.priceE8));
+  const prices = votes.map((v) => v.priceE8);
+  // The middle of two lies between them and would allow twice the bound: they are measured from the lower one.
+  const first = median(prices.length === 2 ? [prices[0]! < prices[1]! ? prices[0]! : prices[1]!] : prices);
   const near = votes.filter((v) => {
     const apart = v.priceE8 > first ? v.priceE8 - first : first - v.priceE8;
     return apart * 100n <= first * OUTLIER_PERCENT(coin);
@@ -156,6 +158,8 @@ export function createPrices({
     if (pause && clock.monotonicMs() < pause.until) return;
     try {
       const seen = await feed.fetch(outgoing);
+      // A coin that is not listed there is no fault; nothing at all is one, in whatever form it comes.
+      if (seen.length === 0) throw new Error('no price in its answer');
       const at = clock.monotonicMs();
       for (const observed of seen) votes.set(`${feed.name} ${observed.coin}`, { ...observed, source: feed.name, at });
       pauses.delete(feed.name);
