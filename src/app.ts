@@ -15,6 +15,7 @@ import { type Db, openDb } from './db/db.ts';
 import { claimServe, startEmbedded } from './db/embedded.ts';
 import { migrate } from './db/migrate.ts';
 import { openSealer, readInstallKey } from './db/seal.ts';
+import { openLimits } from './http/limits.ts';
 import { createServer } from './http/server.ts';
 import { createLog, type Log } from './log.ts';
 import { type Jump, jumpRestored } from './merchants/wallets.ts';
@@ -171,7 +172,10 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
     closers.push(() => ctx.prices.stop());
     let url: string | null = null;
     if (roles.includes('api')) {
+      const limits = await openLimits({ redisUrl: config.redisUrl, log: ctx.log });
+      closers.push(() => limits.close());
       const server = await createServer(ctx, {
+        limits,
         tls: config.tls && { cert: await readFile(config.tls.certFile), key: await readFile(config.tls.keyFile) },
         trustedProxies: [...config.trustedProxies],
         metricsToken: config.metricsToken,

@@ -45,7 +45,8 @@ export const CONFIG: readonly ConfigKey[] = [
     name: 'REDIS_URL',
     type: 'url',
     default: '',
-    description: 'Redis or Valkey for rate limits shared by several api processes. Reserved: this version counts in each process.',
+    description:
+      'Redis or Valkey that holds the rate limits, redis://host:6379. Needed for more than one api process: without it each counts by itself.',
   },
   { name: 'SMTP_URL', type: 'url', default: '', description: 'Mail server for notices. Reserved: this version writes notices to the log.' },
   { name: 'METRICS_TOKEN', type: 'secret', default: '', description: 'Bearer token that opens /metrics to other machines.' },
@@ -201,7 +202,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     dataFolder: text('FLORIN_DATA') ?? './data',
     databaseUrl: text('DATABASE_URL'),
     secretKey: text('SECRET_KEY') ?? undefined,
-    redisUrl: text('REDIS_URL'),
+    redisUrl: readRedisUrl(text('REDIS_URL')),
     metricsToken: text('METRICS_TOKEN'),
     logLevel: text('LOG_LEVEL') ?? 'info',
     nodeUrls,
@@ -212,6 +213,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     plans: readPlans(text('PLANS')),
     webhookAllow: list('WEBHOOK_ALLOW'),
   };
+}
+
+function readRedisUrl(value: string | null): string | null {
+  if (value !== null && (!URL.canParse(value) || !/^rediss?:$/.test(new URL(value).protocol)))
+    throw new ConfigError('REDIS_URL', 'must look like redis://host:6379');
+  return value;
 }
 
 function readPlans(json: string | null): Record<Plan, PlanLimits> {

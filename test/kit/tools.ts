@@ -3,9 +3,12 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 
+/** The server itself under the name of a tool: its own package would start it. Run with `redis-server` as argv[0]. */
+export const REDIS = '/usr/bin/redis-check-rdb';
 const PROGRAMS: readonly { path: string; package: string }[] = [
   { path: '/usr/bin/chromium', package: 'chromium' },
   { path: '/usr/lib/litecoin/litecoind', package: 'litecoind' },
+  { path: REDIS, package: 'redis-tools' },
 ];
 /** Bitcoin Knots comes with a later Debian: it is unpacked aside, with its libraries and its own loader. */
 const KNOTS = { package: 'bitcoin-knots', suites: ['trixie-backports', 'trixie'], program: 'usr/bin/bitcoind' };
