@@ -49,7 +49,8 @@ export function simulate({
   now: Date;
 }): Observation {
   const elapsed = now.getTime() - startedAt.getTime();
-  const hash = (what: string) => bytesToHex(sha256(utf8ToBytes(`florin simulated ${paymentId} ${what}`)));
+  const prefix = coin === 'ETH' ? '0x' : '';
+  const hash = (what: string) => prefix + bytesToHex(sha256(utf8ToBytes(`florin simulated ${paymentId} ${what}`)));
   const address = `test_${coin.toLowerCase()}_${scenario}`;
   // The late scenario first ends the window; its transfer comes a step after the start, past the end.
   const seen = (txid: string, share: { of: bigint; by: bigint }, more: Partial<Transfer> = {}): Omit<Transfer, 'values'> => {

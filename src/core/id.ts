@@ -1,7 +1,5 @@
 /** Identifiers: a prefix and 24 base62 characters (about 143 bits). Randomness is handed in, so that the core stays pure. */
-import { hmac } from '@noble/hashes/hmac.js';
-import { sha256 } from '@noble/hashes/sha2.js';
-import { utf8ToBytes } from '@noble/hashes/utils.js';
+import { hash } from 'node:crypto';
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 export type IdPrefix = 'pay' | 'we' | 'mer' | 'key' | 'del' | 'req' | 'wal';
@@ -25,8 +23,7 @@ export const newId = (prefix: IdPrefix, random: (bytes: number) => Uint8Array): 
  * a different one never takes it. `parts` are joined unambiguously.
  */
 export function eventId(installKey: Uint8Array, parts: readonly string[]): string {
-  let value = 0n;
-  for (const byte of hmac(sha256, installKey, utf8ToBytes(JSON.stringify(parts)))) value = (value << 8n) | BigInt(byte);
+  let value = BigInt(`0x${hash('sha256', Buffer.concat([installKey, Buffer.from(JSON.stringify(parts))]), 'hex')}`);
   let text = '';
   for (let i = 0; i < 24; i++) {
     text += ALPHABET[Number(value % 62n)];

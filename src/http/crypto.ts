@@ -4,6 +4,7 @@ import { decodeAddress } from '../core/address.ts';
 import { COIN, type Coin } from '../core/coin.ts';
 import { divideHalfEven, e8ToCents, formatDecimal, formatUnits, formatUsd, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
+import { getSimulatedTransaction } from '../payments/queries.ts';
 import type { Price } from '../prices/prices.ts';
 import { render } from './payments.ts';
 import { readCoin, readCoins, readQuery } from './read.ts';
@@ -147,8 +148,10 @@ export async function readTransaction(call: Call): Promise<Answer> {
   const txid = call.params.txid!;
   const shape = coin === 'ETH' ? /^0x[0-9a-fA-F]{64}$/ : /^[0-9a-fA-F]{64}$/;
   if (!shape.test(txid)) throw new Problem('transaction_not_found', { coin, id: txid.slice(0, 80) }, { param: 'txid' });
-  if (call.owner.mode === 'test') throw new Problem('transaction_not_found', { coin, id: txid }, { param: 'txid' });
-  const found = await ask(call, coin, (source) => source.transaction(txid.toLowerCase()));
+  const simulated = call.owner.mode === 'test';
+  const found = simulated
+    ? await getSimulatedTransaction(call.ctx, { merchantId: call.owner.merchantId, coin, txid: txid.toLowerCase() })
+    : await ask(call, coin, (source) => source.transaction(txid.toLowerCase()));
   const party = ({ address, units, ...more }: { address: string; units: bigint; type?: string }) => ({
     address,
     amount: formatUnits(coin, units),
@@ -167,5 +170,6 @@ export async function readTransaction(call: Call): Promise<Answer> {
     fee: found.feeUnits === null ? null : formatUnits(coin, found.feeUnits),
     inputs: found.inputs.map(party),
     outputs: found.outputs.map(party),
+    ...(simulated && { simulated }),
   });
 }

@@ -97,6 +97,8 @@ export function parseJson(text: string): ParsedBody {
     const match = NUMBER.exec(text);
     if (!match) return fail(at >= text.length ? 'it ends too early' : `character ${at} is unexpected`);
     at = NUMBER.lastIndex;
+    // A key such as `items[0].unit_price` must not stand in for the number at that path.
+    if (numbers.has(path)) return fail(`two numbers have the path ${path.slice(0, 40)}`);
     numbers.set(path, match[0]);
     return Number(match[0]);
   };

@@ -1,39 +1,95 @@
 /** The OpenAPI 3.1 document, made from the routes and schemas that validate. */
+import type { TSchema } from 'typebox';
 import { EVENT_TYPES, UPDATED_EVENT } from '../core/event.ts';
 import { PROBLEMS } from '../core/problem.ts';
+import { EVENT_ID, EVENTS, EXAMPLES, errorExamples, PAYMENT_ID, TXID } from './examples.ts';
 import { ROUTES, type Route } from './routes.ts';
 import { ErrorReply, EventReply } from './schema.ts';
 
+const STATUSES = [...new Set(Object.values(PROBLEMS).map((problem) => problem.status))].sort((a, b) => a - b);
+const MEANING: Readonly<Record<number, string>> = {
+  400: 'Invalid request parameters',
+  401: 'Invalid or missing API key',
+  403: 'Not allowed with this key or plan',
+  404: 'Not found',
+  405: 'The path has other methods',
+  409: 'In conflict with what is',
+  413: 'Body too large',
+  415: 'The body is not JSON',
+  422: 'Idempotency-Key used with another body',
+  429: 'Rate limit exceeded; retry with exponential backoff',
+  500: 'Server error',
+  501: 'No configured source can answer',
+  503: 'Unavailable for now; retry',
+};
+/** Statuses that an operation can answer beside its success. */
 const errorsOf = (route: Route): number[] =>
-  [...new Set(Object.values(PROBLEMS).map((problem) => problem.status))]
-    .filter((status) => (route.method === 'GET' ? ![409, 413, 415, 422].includes(status) : true) && status !== 405)
-    .sort((a, b) => a - b);
+  STATUSES.filter((status) => {
+    if (status === 405) return false;
+    if (route.method === 'GET' && [409, 413, 415, 422].includes(status)) return false;
+    return status !== 501 || route.path.startsWith('/api/crypto/');
+  });
+
+const ref = (kind: string, name: string | number) => ({ $ref: `#/components/${kind}/${name}` });
+const LIMIT_HEADERS = {
+  'X-RateLimit-Limit': ref('headers', 'Limit'),
+  'X-RateLimit-Remaining': ref('headers', 'Remaining'),
+  'X-RateLimit-Reset': ref('headers', 'Reset'),
+  'X-Request-Id': ref('headers', 'RequestId'),
+};
+const integer = (description: string) => ({ description, schema: { type: 'integer' } });
+
+function parametersOf(route: Route): object[] {
+  const examples: Readonly<Record<string, string>> = { id: route.path.startsWith('/v1/events') ? EVENT_ID : PAYMENT_ID, txid: TXID };
+  const inPath = [...route.path.matchAll(/:([a-z]+)/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string' },
+    example: examples[name!],
+  }));
+  const required: readonly string[] = route.query?.required ?? [];
+  const inQuery = Object.entries((route.query?.properties ?? {}) as Record<string, TSchema & { examples?: unknown[] }>).map(
+    ([name, schema]) => ({ name, in: 'query', required: required.includes(name), schema, example: schema.examples?.[0] }),
+  );
+  return [...inPath, ...inQuery, ...(route.method === 'POST' ? [ref('parameters', 'IdempotencyKey')] : [])];
+}
+
+const ACCESS: Readonly<Record<Route['access'], string>> = {
+  any: 'Takes a secret or a public key.',
+  secret: 'Takes a secret key.',
+  secret_test: 'Takes a secret key of test mode.',
+};
 
 /** The document for a service at `url`. */
 export function openapiDocument(url: string): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const route of ROUTES) {
     const path = route.path.replace(/:([a-z]+)/g, '{$1}');
+    const example = EXAMPLES[route.handle.name]!;
     paths[path] ??= {};
     paths[path][route.method.toLowerCase()] = {
       summary: route.summary,
+      description: ACCESS[route.access],
       operationId: route.handle.name,
-      parameters: [...path.matchAll(/\{([a-z]+)\}/g)].map(([, name]) => ({ name, in: 'path', required: true, schema: { type: 'string' } })),
-      ...(route.body && { requestBody: { content: { 'application/json': { schema: route.body } } } }),
-      responses: {
-        [route.created ? 201 : 200]: { description: 'Done', content: { 'application/json': { schema: route.reply } } },
-        ...Object.fromEntries(
-          errorsOf(route).map((status) => [
-            status,
-            {
-              description: Object.entries(PROBLEMS)
-                .filter(([, p]) => p.status === status)
-                .map(([code]) => code)
-                .join(', '),
-              content: { 'application/json': { schema: ErrorReply } },
+      parameters: parametersOf(route),
+      ...(route.body && {
+        requestBody: {
+          content: {
+            'application/json': {
+              schema: route.body,
+              examples: Object.fromEntries(Object.entries(example.requests ?? {}).map(([name, value]) => [name, { value }])),
             },
-          ]),
-        ),
+          },
+        },
+      }),
+      responses: {
+        [route.created ? 201 : 200]: {
+          description: 'Done',
+          headers: LIMIT_HEADERS,
+          content: { 'application/json': { schema: route.reply, examples: { default: { value: example.reply } } } },
+        },
+        ...Object.fromEntries(errorsOf(route).map((status) => [status, ref('responses', status)])),
       },
     };
   }
@@ -42,19 +98,60 @@ export function openapiDocument(url: string): object {
     info: {
       title: 'Florin',
       version: '1',
-      description: 'Cryptocurrency payments priced in USD. Amounts are decimal strings, timestamps ISO 8601 UTC.',
+      description:
+        'Cryptocurrency payments priced in USD. Amounts are decimal strings, timestamps ISO 8601 UTC. Every path without /v1 answers under /v1 too.',
     },
     servers: [{ url }],
     security: [{ key: [] }],
-    components: { securitySchemes: { key: { type: 'http', scheme: 'bearer' } } },
+    components: {
+      securitySchemes: { key: { type: 'http', scheme: 'bearer' } },
+      headers: {
+        Limit: integer('Requests of a minute; 2147483647 where there is no limit.'),
+        Remaining: integer('Requests left in this minute.'),
+        Reset: integer('When the minute ends, in seconds since 1970.'),
+        RequestId: { description: 'Names the request in logs and errors.', schema: { type: 'string' } },
+      },
+      parameters: {
+        IdempotencyKey: {
+          name: 'Idempotency-Key',
+          in: 'header',
+          required: false,
+          description: 'A repeat with the same key and body gets the first reply again, for 7 days.',
+          schema: { type: 'string', minLength: 1, maxLength: 255 },
+          example: 'order-A-1001',
+        },
+      },
+      schemas: { Error: ErrorReply, Event: EventReply },
+      responses: Object.fromEntries(
+        STATUSES.map((status) => [
+          status,
+          {
+            description: MEANING[status],
+            headers: LIMIT_HEADERS,
+            content: { 'application/json': { schema: ref('schemas', 'Error'), examples: errorExamples(status, url) } },
+          },
+        ]),
+      ),
+    },
     paths,
     webhooks: Object.fromEntries(
-      [...EVENT_TYPES, UPDATED_EVENT].map((type) => [
+      [...EVENT_TYPES, UPDATED_EVENT as typeof UPDATED_EVENT].map((type) => [
         type,
         {
           post: {
-            requestBody: { content: { 'application/json': { schema: EventReply } } },
-            responses: { 200: { description: 'Received' } },
+            parameters: [
+              {
+                name: 'X-Service-Signature',
+                in: 'header',
+                required: true,
+                description: 'Lower-case hex HMAC-SHA256 of the raw body, keyed with the signing secret of the endpoint.',
+                schema: { type: 'string' },
+              },
+            ],
+            requestBody: {
+              content: { 'application/json': { schema: ref('schemas', 'Event'), examples: { default: { value: EVENTS[type] } } } },
+            },
+            responses: { 200: { description: 'Received, within 10 seconds' } },
           },
         },
       ]),

@@ -89,7 +89,7 @@ export function readScenario(text: string | undefined, mode: Mode): { coin: Coin
 }
 
 export type Query = Readonly<Record<string, unknown>>;
-/** A query parameter that stands at most once. */
+/** A parameter of the query or the path that stands at most once, of text that the database can be asked for. */
 export function readQuery(query: Query, name: string): string | null {
   const value = query[name];
   if (value === undefined) return null;

@@ -1,5 +1,5 @@
 /** All routes on one screen: method, path, who may call, handler, schemas. */
-import type { TSchema } from 'typebox';
+import type { TObject, TSchema } from 'typebox';
 import type { Context } from '../context.ts';
 import type { KeyOwner } from '../merchants/keys.ts';
 import type { IdempotencyClaim } from '../payments/view.ts';
@@ -26,6 +26,7 @@ export type Route = {
   access: Access;
   handle: (call: Call) => Promise<Answer>;
   summary: string;
+  query?: TObject;
   body?: TSchema;
   reply: TSchema;
   created?: true;
@@ -65,23 +66,49 @@ export const ROUTES: readonly Route[] = [
     created: true,
   },
   { method: 'GET', path: '/api/payment/:id', access: 'secret', handle: readPayment, summary: 'Retrieve a payment', reply: C.Detail },
-  { method: 'GET', path: '/api/payments', access: 'secret', handle: readPayments, summary: 'List payments, newest first', reply: C.List },
-  { method: 'GET', path: '/api/crypto/prices', access: 'secret', handle: readPrices, summary: 'Current USD prices', reply: C.PricesReply },
+  {
+    method: 'GET',
+    path: '/api/payments',
+    access: 'secret',
+    handle: readPayments,
+    summary: 'List payments, newest first',
+    query: C.ListQuery,
+    reply: C.List,
+  },
+  {
+    method: 'GET',
+    path: '/api/crypto/prices',
+    access: 'secret',
+    handle: readPrices,
+    summary: 'Current USD prices',
+    query: C.PricesQuery,
+    reply: C.PricesReply,
+  },
   {
     method: 'GET',
     path: '/api/crypto/balance',
     access: 'secret',
     handle: readBalance,
     summary: 'Balance of any address',
+    query: C.BalanceQuery,
     reply: C.BalanceReply,
   },
-  { method: 'GET', path: '/api/crypto/fees', access: 'secret', handle: readFees, summary: 'Network fee estimates', reply: C.FeesReply },
+  {
+    method: 'GET',
+    path: '/api/crypto/fees',
+    access: 'secret',
+    handle: readFees,
+    summary: 'Network fee estimates',
+    query: C.CoinQuery,
+    reply: C.FeesReply,
+  },
   {
     method: 'GET',
     path: '/api/crypto/transaction/:txid',
     access: 'secret',
     handle: readTransaction,
     summary: 'An on-chain transaction',
+    query: C.CoinQuery,
     reply: C.TransactionReply,
   },
   {
@@ -91,7 +118,7 @@ export const ROUTES: readonly Route[] = [
     handle: createTransaction,
     summary: 'Create a payment in a named coin',
     body: C.CreateTransaction,
-    reply: C.Created,
+    reply: C.TransactionCreated,
     created: true,
   },
   {
@@ -121,7 +148,15 @@ export const ROUTES: readonly Route[] = [
     body: C.Resolve,
     reply: C.Detail,
   },
-  { method: 'GET', path: '/v1/events', access: 'secret', handle: readEvents, summary: 'List events, newest first', reply: C.List },
+  {
+    method: 'GET',
+    path: '/v1/events',
+    access: 'secret',
+    handle: readEvents,
+    summary: 'List events, newest first',
+    query: C.EventsQuery,
+    reply: C.EventList,
+  },
   { method: 'GET', path: '/v1/events/:id', access: 'secret', handle: readEvent, summary: 'Retrieve an event', reply: C.EventReply },
   {
     method: 'POST',
@@ -139,6 +174,6 @@ export const ROUTES: readonly Route[] = [
     handle: advance,
     summary: 'Move the test clock forward',
     body: C.AdvanceClock,
-    reply: C.Empty,
+    reply: C.ClockReply,
   },
 ];

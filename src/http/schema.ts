@@ -1,8 +1,9 @@
 /** TypeBox schemas: the one source of validation, types and the OpenAPI document. */
 import Type, { type Static, type TSchema, type TSchemaOptions } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { COINS } from '../core/coin.ts';
-import { PAYMENT_STATUSES } from '../core/payment.ts';
+import { COINS, MODES } from '../core/coin.ts';
+import { EVENT_TYPES, UPDATED_EVENT } from '../core/event.ts';
+import { EXCEPTIONS, PAYMENT_STATUSES } from '../core/payment.ts';
 import { PROBLEM_TYPES, Problem } from '../core/problem.ts';
 import type { ParsedBody } from './json.ts';
 
@@ -92,7 +93,36 @@ export const Empty = Type.Object({});
 const Decimal = (example: string, description = 'Decimal text.') => Type.String({ description, examples: [example] });
 const Timestamp = Type.String({ format: 'date-time', examples: ['2026-11-21T10:00:00.000Z'] });
 const Status = literals(PAYMENT_STATUSES, { examples: ['pending'] });
+const Exception = literals(EXCEPTIONS, { examples: ['underpaid'] });
 const PaymentId = Type.String({ examples: ['pay_4fTq0ZcJb8sWn2LxR7vKd1Ye'] });
+const Mode = literals(MODES, { examples: ['test'] });
+
+const Limit = Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 10, description: 'Rows of a page.', examples: [10] }));
+const Cursor = (examples: string[]) =>
+  Type.Optional(Type.String({ description: 'The id of the last row of the page before; the page begins behind it.', examples }));
+export const ListQuery = Type.Object({
+  limit: Limit,
+  starting_after: Cursor(['pay_4fTq0ZcJb8sWn2LxR7vKd1Ye']),
+  ending_before: Type.Optional(
+    Type.String({
+      description: 'The id of the first row of the page behind; the page ends before it. Not together with starting_after.',
+      examples: ['pay_4fTq0ZcJb8sWn2LxR7vKd1Ye'],
+    }),
+  ),
+  status: Type.Optional(Status),
+  currency: Type.Optional(Coin),
+});
+export const EventsQuery = Type.Object({
+  limit: Limit,
+  starting_after: Cursor(['evt_8sWn2LxR7vKd1Ye4fTq0ZcJb']),
+  type: Type.Optional(literals([...EVENT_TYPES, UPDATED_EVENT] as const, { examples: ['payment.created'] })),
+  payment_id: Type.Optional(PaymentId),
+});
+export const PricesQuery = Type.Object({
+  currencies: Type.Optional(Type.String({ description: 'Comma-separated coin codes; all five when left out.', examples: ['BTC,LTC'] })),
+});
+export const BalanceQuery = Type.Object({ address: Type.String({ examples: ['test_btc_success'] }), currency: Coin });
+export const CoinQuery = Type.Object({ currency: Coin });
 
 export const Created = Type.Object({
   success: Type.Boolean({ examples: [true] }),
@@ -100,34 +130,81 @@ export const Created = Type.Object({
   id: PaymentId,
   payment_url: Type.String({ examples: ['https://pay.example/pay?id=pay_4fTq0ZcJb8sWn2LxR7vKd1Ye'] }),
   amount_usd: Decimal('25.50'),
-  items_count: Type.Optional(Type.Integer()),
+  items_count: Type.Optional(Type.Integer({ description: 'Of advanced payments only.' })),
   expires_at: Timestamp,
   status: Status,
-  mode: literals(['live', 'test'] as const),
+  mode: Mode,
+});
+export const TransactionCreated = Type.Object({
+  ...Created.properties,
+  amount: Decimal('0.00026289'),
+  currency: Coin,
+  payment_address: Type.String(),
+  amount_fiat: Decimal('25.50'),
+  currency_fiat: Type.String({ examples: ['USD'] }),
+  created_at: Timestamp,
+  quote_expires_at: Timestamp,
 });
 export const LegacyCreated = Type.Object({
   id: PaymentId,
+  transaction_id: PaymentId,
   status: Status,
-  amount: Decimal('0.00026288'),
+  amount: Decimal('0.00026289'),
   currency: Coin,
   payment_address: Type.String(),
   payment_url: Type.String(),
   created_at: Timestamp,
   expires_at: Timestamp,
+  mode: Mode,
+});
+const Transfer = Type.Object({
+  ref: Type.String({ description: 'Names the transfer in resolve.' }),
+  transaction_hash: Nullable(Type.String()),
+  currency: Coin,
+  network: Type.String(),
+  amount: Decimal('0.00026289'),
+  amount_usd: Nullable(Decimal('25.50')),
+  kind: Type.String(),
+  first_seen_at: Timestamp,
+  block_height: Nullable(Type.Integer()),
+  block_hash: Nullable(Type.String()),
+  replaced_by: Nullable(Type.String()),
 });
 export const Detail = Type.Object({
   id: PaymentId,
+  transaction_id: PaymentId,
   status: Status,
-  amount: Nullable(Decimal('0.00026288')),
+  mode: Mode,
+  amount: Nullable(Decimal('0.00026289'), { description: 'In the chosen coin; null before the choice.' }),
   amount_received: Decimal('0'),
+  amount_remaining: Nullable(Decimal('0.00026289')),
+  amount_overpaid: Decimal('0'),
+  amount_usd: Decimal('25.50'),
+  amount_received_usd: Decimal('0.00'),
   currency: Nullable(Coin),
   description: Nullable(Type.String()),
   payment_address: Nullable(Type.String()),
+  payment_url: Type.String(),
   transaction_hash: Nullable(Type.String()),
   confirmations: Type.Integer({ examples: [0] }),
+  confirmations_required: Nullable(Type.Integer(), { description: 'Null where a lock or a tag of the chain decides.' }),
+  completion_rule: Nullable(Type.String()),
+  exception: Nullable(Exception),
+  exceptions: Type.Array(Exception),
+  hold_reason: Nullable(Type.String()),
+  invoice_id: Nullable(Type.String()),
+  created_with: literals(['secret', 'public'] as const),
   created_at: Timestamp,
   completed_at: Nullable(Timestamp),
   expires_at: Timestamp,
+  quote_expires_at: Nullable(Timestamp),
+  return_url: Nullable(Type.String()),
+  items: Type.Optional(
+    Type.Array(Type.Object({ product_id: Type.String(), name: Type.String(), quantity: Type.Integer(), unit_price: Decimal('12.50') })),
+  ),
+  items_count: Type.Optional(Type.Integer()),
+  tax: Type.Optional(Decimal('0.00')),
+  transfers: Type.Array(Transfer),
   metadata: Type.Record(Type.String(), Type.String()),
 });
 export const List = Type.Object({
@@ -135,22 +212,34 @@ export const List = Type.Object({
   data: Type.Array(
     Type.Object({
       transaction_id: PaymentId,
+      id: PaymentId,
       status: Status,
       amount_usd: Decimal('25.50'),
       currency: Nullable(Coin),
       created_at: Timestamp,
       completed_at: Nullable(Timestamp),
+      mode: Mode,
+      exception: Nullable(Exception),
+      invoice_id: Nullable(Type.String()),
+      description: Nullable(Type.String()),
     }),
   ),
   has_more: Type.Boolean({ examples: [false] }),
-  total_count: Type.Integer({ examples: [1] }),
+  total_count: Type.Integer({ examples: [1], description: 'Of all payments that match, not of the page.' }),
 });
 export const PricesReply = Type.Object({
   success: Type.Boolean({ examples: [true] }),
   timestamp: Timestamp,
   prices: Type.Record(
     Type.String(),
-    Type.Object({ usd: Type.Number({ examples: [97000] }), change_24h: Type.Number({ examples: [-1.25], description: 'Percent.' }) }),
+    Type.Object({
+      usd: Type.Number({ examples: [97000] }),
+      change_24h: Type.Number({ examples: [-1.25], description: 'Percent.' }),
+      as_of: Timestamp,
+      sources: Type.Array(Type.String()),
+      stale: Type.Optional(Type.Boolean({ description: 'Older than 120 s.' })),
+      sample: Type.Optional(Type.Boolean({ description: 'A round figure for test mode without a feed.' })),
+    }),
   ),
 });
 export const BalanceReply = Type.Object({
@@ -163,15 +252,27 @@ export const BalanceReply = Type.Object({
   total_received: Decimal('0.50000000'),
   total_sent: Decimal('0.00000000'),
   transaction_count: Type.Integer({ examples: [1] }),
+  simulated: Type.Optional(Type.Boolean({ description: 'Of test mode.' })),
 });
+const FeeTotal = Type.Optional(Decimal('0.00001410', 'Fee of a typical payment; the field of the currency asked for.'));
 const Fee = Type.Object({
-  fee_per_byte: Type.Number({ examples: [12.5] }),
+  fee_per_byte: Type.Number({ examples: [12.5], description: 'In fee_unit.' }),
   estimated_confirmation: Type.String({ examples: ['10-20 minutes'] }),
+  total_fee_btc: FeeTotal,
+  total_fee_eth: FeeTotal,
+  total_fee_ltc: FeeTotal,
+  total_fee_dash: FeeTotal,
+  total_fee_doge: FeeTotal,
+  total_fee: Decimal('0.00001410'),
+  total_fee_usd: Decimal('1.37'),
+  source: Type.String(),
 });
 export const FeesReply = Type.Object({
   success: Type.Boolean({ examples: [true] }),
   currency: Coin,
   timestamp: Timestamp,
+  fee_unit: Type.String(),
+  typical_size: Type.Integer(),
   fees: Type.Object({ fast: Fee, normal: Fee, slow: Fee }),
 });
 const Party = Type.Object({ address: Type.String(), amount: Decimal('0.50000000') });
@@ -188,21 +289,30 @@ export const TransactionReply = Type.Object({
   fee: Nullable(Decimal('0.00001000')),
   inputs: Type.Array(Party),
   outputs: Type.Array(Party),
+  simulated: Type.Optional(Type.Boolean({ description: 'Of test mode.' })),
 });
 export const EventReply = Type.Object({
   id: Type.String({ examples: ['evt_8sWn2LxR7vKd1Ye4fTq0ZcJb'] }),
-  type: Type.String({ examples: ['payment.completed'] }),
+  type: literals([...EVENT_TYPES, UPDATED_EVENT] as const, { examples: ['payment.completed'] }),
   created_at: Timestamp,
-  data: Type.Object({}),
+  mode: Mode,
+  api_version: Type.String(),
+  data: Type.Object({ ...Detail.properties, sequence: Type.Integer({ description: 'Counts the events of the payment from 1.' }) }),
 });
+export const EventList = Type.Object({ success: Type.Boolean(), data: Type.Array(EventReply), has_more: Type.Boolean() });
+export const ClockReply = Type.Object({ success: Type.Boolean(), now: Timestamp, offset_seconds: Type.Integer() });
+const Fault = {
+  type: literals(PROBLEM_TYPES, { examples: ['invalid_request'] }),
+  message: Type.String({ examples: ['Amount must be greater than 0'] }),
+  param: Nullable(Type.String(), { examples: ['amount_usd'] }),
+  code: Type.String({ examples: ['amount_invalid'] }),
+};
 export const ErrorReply = Type.Object({
   error: Type.Object({
-    type: literals(PROBLEM_TYPES, { examples: ['invalid_request'] }),
-    message: Type.String({ examples: ['Amount must be greater than 0'] }),
-    param: Nullable(Type.String(), { examples: ['amount_usd'] }),
-    code: Type.String({ examples: ['amount_invalid'] }),
+    ...Fault,
     doc_url: Type.String(),
     request_id: Type.String(),
+    errors: Type.Optional(Type.Array(Type.Object(Fault), { description: 'All faults of the request when there are several.' })),
   }),
 });
 

@@ -8,7 +8,7 @@ import { createGate, readClaim } from './gate.ts';
 import { isAlive, readMetrics, readReadiness } from './health.ts';
 import { type ParsedBody, parseJson } from './json.ts';
 import { openapiDocument } from './openapi.ts';
-import type { Query } from './read.ts';
+import { type Query, readQuery } from './read.ts';
 import { ROUTES, type Route } from './routes.ts';
 
 const BODY_LIMIT = 65_536;
@@ -25,6 +25,7 @@ export type ServerOptions = {
 /** Builds the server; the caller listens. */
 export async function createServer(ctx: Context, options: ServerOptions): Promise<FastifyInstance> {
   const gate = createGate(ctx, options);
+  const requestId = () => `req_${base62(24, ctx.random)}`;
   const app = Fastify({
     ...(options.tls && { https: options.tls }),
     logger: false,
@@ -33,14 +34,31 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
     requestTimeout: 30_000,
     keepAliveTimeout: 72_000,
     forceCloseConnections: true,
-    genReqId: () => `req_${base62(24, ctx.random)}`,
+    genReqId: requestId,
+    // A path that cannot be decoded: the routes and hooks never see it.
     frameworkErrors: (_error, request, reply) => {
-      sendProblem(ctx, request, reply as FastifyReply, new Problem('unknown_route', { method: request.method, path: 'such path' }));
+      const unknown = new Problem('unknown_route', { method: request.method, path: 'such path' });
+      gate.anonymous(request, reply as FastifyReply).then(
+        () => sendProblem(ctx, request, reply as FastifyReply, unknown),
+        (error) => sendProblem(ctx, request, reply as FastifyReply, toProblem(ctx, request, error)),
+      );
+    },
+    // What is no HTTP request has no reply object: the answer is written to the socket.
+    clientErrorHandler: (error, socket) => {
+      if (error.code === 'ECONNRESET' || !socket.writable) return;
+      const id = requestId();
+      const reason = error.code === 'HPE_HEADER_OVERFLOW' ? 'its headers are too large' : 'it does not follow HTTP';
+      const body = problemBody(ctx, new Problem('request_unreadable', { reason }), id);
+      socket.end(
+        `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${body.length}\r\nx-request-id: ${id}\r\nconnection: close\r\n\r\n${body}`,
+      );
     },
   }) as unknown as FastifyInstance;
 
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, bytes, done) => {
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, bytes, done) => {
+    // Bodies are read as they come; a compressed one would otherwise be called bad JSON.
+    if ((request.headers['content-encoding'] ?? 'identity') !== 'identity') return done(new Problem('unsupported_media_type'));
     try {
       done(null, new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes as Buffer));
     } catch {
@@ -101,6 +119,7 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
     },
     handler: async (request, reply) => {
       const owner = owners.get(request)!;
+      for (const name of Object.keys(request.params as object)) readQuery(request.params as Query, name);
       const body = typeof request.body === 'string' ? parseJson(request.body) : EMPTY_BODY;
       if (typeof body.value !== 'object' || body.value === null || Array.isArray(body.value)) {
         throw new Problem('invalid_json', { reason: 'an object is expected' });
@@ -183,13 +202,27 @@ function toProblem(ctx: Context, request: FastifyRequest, error: FastifyError | 
     return new Problem('database_unavailable', {}, { retryAfterSeconds: 2, cause: error });
   }
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
-    return new Problem('invalid_json', { reason: 'the request cannot be read' });
+    return new Problem('request_unreadable', { reason: 'it does not follow HTTP' });
   ctx.log.error({ err: error, requestId: request.id, method: request.method, route: request.routeOptions?.url }, 'a request failed');
   return new Problem('server_error', {}, { cause: error });
 }
 
-function sendProblem(ctx: Context, request: FastifyRequest, reply: FastifyReply, problem: Problem): void {
+/** The documented error body. */
+function problemBody(ctx: Context, problem: Problem, requestId: string): Buffer {
   const shape = (p: Problem) => ({ type: p.type, message: p.message, param: p.param, code: p.code });
+  return Buffer.from(
+    JSON.stringify({
+      error: {
+        ...shape(problem),
+        doc_url: `${ctx.settings.publicUrl}/docs/errors#${problem.code}`,
+        request_id: requestId,
+        ...(problem.others.length > 0 && { errors: [problem, ...problem.others].map(shape) }),
+      },
+    }),
+  );
+}
+
+function sendProblem(ctx: Context, request: FastifyRequest, reply: FastifyReply, problem: Problem): void {
   if (problem.retryAfterSeconds !== null) reply.raw.setHeader('retry-after', String(problem.retryAfterSeconds));
   if (problem.status === 401) reply.raw.setHeader('www-authenticate', 'Bearer');
   reply.raw.setHeader('x-request-id', request.id);
@@ -197,16 +230,5 @@ function sendProblem(ctx: Context, request: FastifyRequest, reply: FastifyReply,
   void reply
     .code(problem.status)
     .type('application/json; charset=utf-8')
-    .send(
-      Buffer.from(
-        JSON.stringify({
-          error: {
-            ...shape(problem),
-            doc_url: `${ctx.settings.publicUrl}/docs/errors#${problem.code}`,
-            request_id: request.id,
-            ...(problem.others.length > 0 && { errors: [problem, ...problem.others].map(shape) }),
-          },
-        }),
-      ),
-    );
+    .send(problemBody(ctx, problem, request.id));
 }

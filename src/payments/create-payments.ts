@@ -10,7 +10,7 @@ import { mergeConfirmations, settle } from '../core/settle.ts';
 import { type Claim, claimKeys, claimProblem, createBatcher, type StoredReply, storeReplies } from '../db/batch.ts';
 import { OID, type Sql, type Tx } from '../db/db.ts';
 import { getMerchant, type Merchant } from '../merchants/merchants.ts';
-import { eventsCte, wakeDeliveries } from '../webhooks/events.ts';
+import { jsonColumn, recordingParts, wakeDeliveries } from '../webhooks/events.ts';
 import { requestToJson, rulesToJson } from './facts.ts';
 import { newEvent } from './settle-payments.ts';
 import type { IdempotencyClaim, Outcome, PaymentRequest, PaymentView, Rendered } from './view.ts';
@@ -48,7 +48,7 @@ export async function rulesFor(
   expiresInSeconds: number | null,
 ): Promise<{ rules: Rules; ruleSet: bigint }> {
   const cache = ruleSets(ctx);
-  const setting = `${merchant.id} ${expiresInSeconds} ${JSON.stringify(merchant.settings)}`;
+  const setting = `${expiresInSeconds} ${settingsText(merchant)}`;
   const hit = cache.get(setting);
   if (hit) return hit;
   const { settings } = merchant;
@@ -82,6 +82,15 @@ export async function rulesFor(
   if (cache.size > 1_000) cache.clear();
   cache.set(setting, stored);
   return stored;
+}
+/** A merchant as read, with its settings as text: written once for all creations that share the reading. */
+const settingsTexts = new WeakMap<Merchant, string>();
+function settingsText(merchant: Merchant): string {
+  const known = settingsTexts.get(merchant);
+  if (known !== undefined) return known;
+  const text = `${merchant.id} ${JSON.stringify(merchant.settings)}`;
+  settingsTexts.set(merchant, text);
+  return text;
 }
 const ruleSets = perContext(() => new Map<string, { rules: Rules; ruleSet: bigint }>());
 
@@ -204,6 +213,9 @@ async function admit(ctx: Context, tx: Tx, items: NewPayment[], results: (Settle
 /** A payment by a public key counts toward the month at its first counted transfer instead. */
 const counts = (item: NewPayment): boolean => item.mode === 'live' && item.createdWith === 'secret';
 
+/** What a batch holds of one merchant and mode. */
+type Group = { merchantId: string; mode: Mode; payments: number; counted: number };
+
 /**
  * Inserts payments, counters, events and deliveries. Counter rows are taken in one ordered statement, which yields the
  * sequences: commit order is sequence order, and unordered takers cannot deadlock.
@@ -216,7 +228,8 @@ export async function insertPayments(
 ): Promise<PaymentView[]> {
   if (items.length === 0) return [];
   const present = ctx.clock.now();
-  const views = items.map((item) => newView(item, addMs(present, item.mode === 'test' ? (offsets.get(item.merchant.id) ?? 0) : 0)));
+  const offsetOf = (item: NewPayment) => (item.mode === 'test' ? (offsets.get(item.merchant.id) ?? 0) : 0);
+  const views = items.map((item) => newView(item, addMs(present, offsetOf(item))));
   const events = views.map((view) =>
     newEvent(ctx, view, {
       type: 'payment.created',
@@ -225,66 +238,83 @@ export async function insertPayments(
       at: view.facts.createdAt,
     }),
   );
-  const live = items.some((item) => counts(item));
-  const column = <T>(of: (item: NewPayment, view: PaymentView) => T): T[] => items.map((item, i) => of(item, views[i]!));
+  const groups = new Map<string, Group>();
+  // The place of each payment among those of its merchant and mode: its sequence is the counter's old value and this.
+  const places = items.map((item) => {
+    const key = `${item.mode} ${item.merchant.id}`;
+    const group = groups.get(key) ?? { merchantId: item.merchant.id, mode: item.mode, payments: 0, counted: 0 };
+    groups.set(key, group);
+    if (counts(item)) group.counted++;
+    return ++group.payments;
+  });
+  const all = [...groups.values()];
+  const column = <T>(of: (item: NewPayment, view: PaymentView, index: number) => T): T[] => items.map((item, i) => of(item, views[i]!, i));
+  const instants = (of: (item: NewPayment, view: PaymentView) => Date) => tx.array(column(of), OID.timestamptz);
+  // What hardly any creation carries takes part only in batches that need it.
+  const plain = items.every(({ draft: d }) => !d.fixed && !d.scenario && d.invoiceId === null && Object.keys(d.metadata).length === 0);
   await tx`
-    with input as (
+    with groups as (
+      select * from unnest(${all.map((g) => g.merchantId)}::text[], ${all.map((g) => g.mode)}::text[], ${all.map((g) => g.payments)}::int[],
+        ${all.map((g) => g.counted)}::int[]) as g (merchant_id, mode, payments, counted)
+    ), input as (
       select * from unnest(
         ${column((i) => i.id)}::text[], ${column((i) => i.merchant.id)}::text[], ${column((i) => i.mode)}::text[],
-        ${tx.array(
+        ${column((_i, _v, index) => places[index]!)}::int[], ${tx.array(
           column((i) => i.draft.amountUsdCents),
           OID.int8,
-        )}::bigint[], ${column((i) => i.draft.fixed?.coin ?? null) as string[]}::text[],
-        ${column((i) => i.draft.fixed?.units.toString() ?? null) as string[]}::numeric[], ${tx.array(
+        )}::bigint[], ${tx.array(
           column((i) => i.ruleSet),
           OID.int8,
-        )}::bigint[],
-        ${column((i) => i.createdWith)}::text[], ${column((i) => JSON.stringify(requestToJson(i.draft.request)))}::text[],
-        ${column((i) => i.draft.invoiceId) as string[]}::text[], ${column((i) => JSON.stringify(i.draft.metadata))}::text[],
-        ${column((i) => (i.draft.scenario ? `test_${i.draft.scenario.coin.toLowerCase()}_${i.draft.scenario.name}` : null)) as string[]}::text[],
-        ${tx.array(
-          column((_, v) => v.facts.createdAt),
-          OID.timestamptz,
-        )}::timestamptz[], ${tx.array(
-          column((_, v) => v.settlement.expiresAt),
-          OID.timestamptz,
-        )}::timestamptz[],
-        ${tx.array(
-          column((i, v) => addMs(v.settlement.expiresAt, i.mode === 'test' ? -(offsets.get(i.merchant.id) ?? 0) : 0)),
-          OID.timestamptz,
-        )}::timestamptz[],
-        ${tx.array(
-          column((i) => counts(i)),
-          OID.bool,
-        )}::boolean[]
-      ) with ordinality as i (id, merchant_id, mode, amount_usd_cents, fixed_coin, fixed_units, rule_set, created_with, request,
-        invoice_id, metadata, scenario, created_at, expires_at, due_at, counts, n)
+        )}::bigint[], ${column((i) => i.createdWith)}::text[],
+        ${jsonColumn(
+          tx,
+          column((i) => JSON.stringify(requestToJson(i.draft.request))),
+        )},
+        ${instants((_, v) => v.facts.createdAt)}::timestamptz[], ${instants((_, v) => v.settlement.expiresAt)}::timestamptz[],
+        ${instants((i, v) => addMs(v.settlement.expiresAt, -offsetOf(i)))}::timestamptz[],
+        ${column((_i, _v, index) => events[index]!.id)}::text[], ${jsonColumn(
+          tx,
+          column((_i, _v, index) => events[index]!.body),
+        )} ${
+          plain
+            ? tx``
+            : tx`, ${column((i) => i.draft.fixed?.coin ?? null) as string[]}::text[],
+        ${column((i) => i.draft.fixed?.units.toString() ?? null) as string[]}::numeric[], ${column((i) => i.draft.invoiceId) as string[]}::text[],
+        ${jsonColumn(
+          tx,
+          column((i) => JSON.stringify(i.draft.metadata)),
+        )},
+        ${column((i) => (i.draft.scenario ? `test_${i.draft.scenario.coin.toLowerCase()}_${i.draft.scenario.name}` : null)) as string[]}::text[]`
+        }
+      ) as i (id, merchant_id, mode, place, amount_usd_cents, rule_set, created_with, request, created_at, expires_at, due_at, event_id, body
+        ${plain ? tx`` : tx`, fixed_coin, fixed_units, invoice_id, metadata, scenario`})
     ), counters as (
       insert into payment_counters as c (merchant_id, mode, last_sequence)
-      select merchant_id, mode, count(*) from input group by 1, 2 order by 1, 2
+      select merchant_id, mode, payments from groups order by merchant_id, mode
       on conflict (merchant_id, mode) do update set last_sequence = c.last_sequence + excluded.last_sequence
       returning merchant_id, mode, last_sequence
     ), ${
-      live
+      items.some(counts)
         ? tx`usage as (
       insert into live_usage as u (merchant_id, month, payments)
-      select i.merchant_id, date_trunc('month', clock_timestamp() at time zone 'UTC')::date, count(*)
-      from input i join counters using (merchant_id, mode) where i.counts group by 1 order by 1
+      select g.merchant_id, date_trunc('month', clock_timestamp() at time zone 'UTC')::date, g.counted
+      from groups g join counters using (merchant_id, mode) where g.counted > 0 order by g.merchant_id
       on conflict (merchant_id, month) do update set payments = u.payments + excluded.payments
     ), `
         : tx``
     }deltas as (
       insert into payment_count_deltas (merchant_id, mode, status, coin, payments)
-      select merchant_id, mode, 'pending', '', count(*) from input group by 1, 2
+      select merchant_id, mode, 'pending', '', payments from groups
     ), made as (
-      insert into payments (id, merchant_id, mode, sequence, status, amount_usd_cents, fixed_coin, fixed_units, rule_set, created_with,
-        request, invoice_id, metadata, scenario, created_at, expires_at, due_at, counted_in_month)
-      select i.id, i.merchant_id, i.mode,
-        c.last_sequence - count(*) over (partition by i.merchant_id, i.mode) + row_number() over (partition by i.merchant_id, i.mode order by i.n),
-        'pending', i.amount_usd_cents, i.fixed_coin, i.fixed_units, i.rule_set, i.created_with, i.request::jsonb, i.invoice_id,
-        i.metadata::jsonb, i.scenario, i.created_at, i.expires_at, i.due_at, i.counts or i.mode = 'test'
-      from input i join counters c using (merchant_id, mode)
-    ), ${eventsCte(tx, events)}
+      insert into payments (id, merchant_id, mode, sequence, status, amount_usd_cents, rule_set, created_with, request, created_at, expires_at,
+        due_at, counted_in_month ${plain ? tx`` : tx`, fixed_coin, fixed_units, invoice_id, metadata, scenario`})
+      select i.id, i.merchant_id, i.mode, c.last_sequence - g.payments + i.place, 'pending', i.amount_usd_cents, i.rule_set, i.created_with,
+        i.request::jsonb, i.created_at, i.expires_at, i.due_at, i.created_with = 'secret' or i.mode = 'test'
+        ${plain ? tx`` : tx`, i.fixed_coin, i.fixed_units, i.invoice_id, i.metadata::jsonb, i.scenario`}
+      from input i join counters c using (merchant_id, mode) join groups g using (merchant_id, mode)
+    ), event_input as (
+      select event_id as id, merchant_id, mode, id as payment_id, 'payment.created' as type, 1::bigint as sequence, body, created_at from input
+    ), ${recordingParts(tx)}
     ${wakeDeliveries(tx)}`;
   return views;
 }

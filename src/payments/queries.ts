@@ -1,5 +1,6 @@
 /** Reading payments. Every finder names the merchant and the mode; the one that does not is for the payer, who knows the id. */
 
+import type { ChainTransaction } from '../chains/chain.ts';
 import { type Context, perContext } from '../context.ts';
 import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
 import { quoteUnits } from '../core/money.ts';
@@ -7,7 +8,7 @@ import type { Exception, PaymentStatus } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import { createBatcher } from '../db/batch.ts';
 import { getMerchant } from '../merchants/merchants.ts';
-import { type OwnedId, readOwnedRecords, readRecords, toView } from './facts.ts';
+import { type OwnedId, readOwnedRecords, readRecords, tipsOf, toView } from './facts.ts';
 import type { CustomerView, PaymentView } from './view.ts';
 
 /** One payment of the merchant in the mode. Errors: payment_not_found (also for another merchant's or mode's). */
@@ -29,6 +30,36 @@ const readerOf = perContext((ctx) =>
       (await readOwnedRecords(ctx, ctx.db.sql, wanted)).map((value) => ({ status: 'fulfilled' as const, value })),
   }),
 );
+
+/** A transaction of the simulated chain of one of the merchant's test payments, as a node would tell it. Errors: transaction_not_found. */
+export async function getSimulatedTransaction(
+  ctx: Context,
+  { merchantId, coin, txid }: { merchantId: string; coin: Coin; txid: string },
+): Promise<ChainTransaction> {
+  const rows = await ctx.db.sql<{ id: string }[]>`
+    select p.id from transfers t join payments p on p.id = t.payment_id
+    where t.coin = ${coin} and t.ref in (${`${txid}:0`}, ${`${txid}:tx`}) and p.merchant_id = ${merchantId} and p.mode = 'test'`;
+  const [record] = await readRecords(
+    ctx,
+    ctx.db.sql,
+    rows.map((row) => row.id),
+  );
+  const transfer = record?.transfers.find((t) => t.coin === coin && t.txid === txid);
+  if (!record || !transfer) throw new Problem('transaction_not_found', { coin, id: txid }, { param: 'txid' });
+  const { block, units, address } = transfer;
+  return {
+    txid,
+    status: transfer.conflict ? 'replaced' : block ? 'confirmed' : 'pending',
+    confirmations: block ? (tipsOf(record)[coin]?.height ?? block.height) - block.height + 1 : 0,
+    blockHeight: block?.height ?? null,
+    blockHash: block?.hash ?? null,
+    timestamp: block?.time ?? null,
+    amountUnits: units,
+    feeUnits: 0n,
+    inputs: [{ address: `test_${coin.toLowerCase()}_payer`, units }],
+    outputs: [{ address, units }],
+  };
+}
 
 /** What the hosted page may show of a payment. Errors: payment_not_found. */
 export async function getPaymentForCustomer(ctx: Context, { paymentId }: { paymentId: string }): Promise<CustomerView> {

@@ -259,7 +259,7 @@ export function newEvent(
     paymentId: view.facts.id,
     type,
     sequence,
-    body: Buffer.from(JSON.stringify(body)),
+    body: JSON.stringify(body),
     createdAt: at,
   };
 }

@@ -13,27 +13,25 @@ export type NewEvent = {
   paymentId: string;
   type: EventType;
   sequence: bigint;
-  /** The exact bytes that every delivery carries. */
-  body: Uint8Array;
+  /** JSON; its UTF-8 bytes are what every delivery carries. */
+  body: string;
   createdAt: Date;
 };
 
 /**
- * The statement parts that record events and one delivery for each enabled endpoint that wants the type, for a caller's own
- * `with`: it ends with the table `queued`, one row a delivery.
+ * JSON texts as an array in one parameter. JSON holds no raw control characters (RFC 8259 section 7), so one of them parts the
+ * texts: an array literal would escape and unescape every quote.
  */
-export function eventsCte(sql: Sql | Tx, events: readonly NewEvent[]) {
-  const column = <T>(of: (event: NewEvent) => T): T[] => events.map(of);
-  const sequences = column((e) => e.sequence);
-  const bodies = column((e) => Buffer.from(e.body.buffer, e.body.byteOffset, e.body.length));
-  const instants = column((e) => e.createdAt);
-  return sql`event_input as (
-      select * from unnest(${column((e) => e.id)}::text[], ${column((e) => e.merchantId)}::text[], ${column((e) => e.mode)}::text[],
-        ${column((e) => e.paymentId)}::text[], ${column((e) => e.type)}::text[], ${sql.array(sequences, OID.int8)}::bigint[],
-        ${sql.array(bodies, OID.bytea)}::bytea[], ${sql.array(instants, OID.timestamptz)}::timestamptz[])
-        as i (id, merchant_id, mode, payment_id, type, sequence, body, created_at)
-    ), recorded as (
-      insert into events (id, merchant_id, mode, payment_id, type, sequence, body, created_at) select * from event_input
+export const jsonColumn = (sql: Sql | Tx, texts: readonly string[]) => sql`string_to_array(${texts.join('\u001f')}, chr(31))`;
+
+/**
+ * The statement parts that record the rows of `event_input` and one delivery for each enabled endpoint that wants the type,
+ * for a caller's own `with`: they end with the table `queued`, one row a delivery.
+ */
+export const recordingParts = (sql: Sql | Tx) => sql`
+    recorded as (
+      insert into events (id, merchant_id, mode, payment_id, type, sequence, body, created_at)
+      select id, merchant_id, mode, payment_id, type, sequence, convert_to(body, 'UTF8'), created_at from event_input
     ), queued as (
       insert into deliveries (event_id, endpoint_id, merchant_id, mode, payment_id, sequence, due_at)
       select i.id, e.id, i.merchant_id, i.mode, i.payment_id, i.sequence, clock_timestamp()
@@ -41,14 +39,31 @@ export function eventsCte(sql: Sql | Tx, events: readonly NewEvent[]) {
         and (i.type = any(e.events) or ('*' = any(e.events) and i.type = any(${EVENT_TYPES as unknown as string[]}::text[])))
       returning 1
     )`;
-}
 
 /** Wakes the worker when the statement queued deliveries. */
 export const wakeDeliveries = (sql: Sql | Tx) => sql`select pg_notify('deliveries', '') from (select 1 from queued limit 1) as q`;
 
 /** Records events and their deliveries in one statement. */
 export async function recordEvents(tx: Tx, events: readonly NewEvent[]): Promise<void> {
-  if (events.length > 0) await tx`with ${eventsCte(tx, events)} ${wakeDeliveries(tx)}`;
+  if (events.length === 0) return;
+  const column = <T>(of: (event: NewEvent) => T): T[] => events.map(of);
+  await tx`
+    with event_input as (
+      select * from unnest(${column((e) => e.id)}::text[], ${column((e) => e.merchantId)}::text[], ${column((e) => e.mode)}::text[],
+        ${column((e) => e.paymentId)}::text[], ${column((e) => e.type)}::text[], ${tx.array(
+          column((e) => e.sequence),
+          OID.int8,
+        )}::bigint[],
+        ${jsonColumn(
+          tx,
+          column((e) => e.body),
+        )}, ${tx.array(
+          column((e) => e.createdAt),
+          OID.timestamptz,
+        )}::timestamptz[])
+        as i (id, merchant_id, mode, payment_id, type, sequence, body, created_at)
+    ), ${recordingParts(tx)}
+    ${wakeDeliveries(tx)}`;
 }
 
 export type EventItem = { id: string; type: string; body: Uint8Array; createdAt: Date };

@@ -17,7 +17,7 @@ if (files.length === 0) {
   process.exit(1);
 }
 
-if (files.some((file) => file.startsWith('test/'))) ensureTools();
+if (files.some((file) => file.startsWith('test/'))) ensureTools(long ? ['strace'] : []);
 const server = await startTestServer();
 const runner = spawn(
   process.execPath,
@@ -25,7 +25,7 @@ const runner = spawn(
     '--test',
     '--test-concurrency=2',
     '--test-reporter=spec',
-    '--test-timeout=600000',
+    `--test-timeout=${long ? 7_200_000 : 600_000}`,
     '--disable-warning=ExperimentalWarning',
     ...files.sort(),
   ],

@@ -19,6 +19,8 @@ export type Service = {
   /** An operator command; its JSON. */
   florin(...args: string[]): Promise<any>;
   start(): Promise<void>;
+  /** The process that serves now. */
+  pid(): number;
   /** Ends the process; KILL leaves it no chance. */
   end(signal?: NodeJS.Signals): Promise<void>;
   /** Opens the payment's page and chooses a coin as a browser without JavaScript does; the page's text. */
@@ -94,6 +96,7 @@ export async function startService({
     secret,
     florin,
     start,
+    pid: () => child!.pid!,
     end,
     choose: async (paymentId, coin) => {
       const page = await (await fetch(`${url}/pay?id=${paymentId}`)).text();

@@ -11,9 +11,10 @@ const PROGRAMS: readonly { path: string; package: string }[] = [
 const KNOTS = { package: 'bitcoin-knots', suites: ['trixie-backports', 'trixie'], program: 'usr/bin/bitcoind' };
 const TOOLS = resolve('.cache/tools');
 
-/** Installs what is missing; fails with the names of the packages where that is not possible. */
-export function ensureTools(): void {
-  const missing = PROGRAMS.filter((program) => !existsSync(program.path)).map((program) => program.package);
+/** Installs what is missing, `more` packages of one program each too; fails with the names of the packages where that is not possible. */
+export function ensureTools(more: readonly string[] = []): void {
+  const wanted = [...PROGRAMS, ...more.map((name) => ({ path: `/usr/bin/${name}`, package: name }))];
+  const missing = wanted.filter((program) => !existsSync(program.path)).map((program) => program.package);
   const knots = findBitcoind() === null;
   if (missing.length === 0 && !knots) return;
   const debian = existsSync('/etc/debian_version') && process.getuid?.() === 0 && spawnSync('apt-get', ['--version']).status === 0;

@@ -1,0 +1,336 @@
+/** What the API document shows: for each operation the requests that work and one reply. The ids are the same throughout. */
+import { API_VERSION, type EventType } from '../core/event.ts';
+import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts';
+
+export const PAYMENT_ID = 'pay_4fTq0ZcJb8sWn2LxR7vKd1Ye';
+export const EVENT_ID = 'evt_8sWn2LxR7vKd1Ye4fTq0ZcJb';
+export const TXID = '5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060';
+const URL_OF_PAGE = `https://pay.example/pay?id=${PAYMENT_ID}`;
+const at = (minute: number): string => `2026-11-21T10:${String(minute).padStart(2, '0')}:00.000Z`;
+const RETURN_URL = 'https://shop.example/thanks';
+
+const pending = {
+  id: PAYMENT_ID,
+  transaction_id: PAYMENT_ID,
+  status: 'pending',
+  mode: 'test',
+  amount: null,
+  amount_received: '0',
+  amount_remaining: null,
+  amount_overpaid: '0',
+  amount_usd: '25.50',
+  amount_received_usd: '0.00',
+  currency: null,
+  description: 'Two mugs',
+  payment_address: null,
+  payment_url: URL_OF_PAGE,
+  transaction_hash: null,
+  confirmations: 0,
+  confirmations_required: null,
+  completion_rule: null,
+  exception: null,
+  exceptions: [],
+  hold_reason: null,
+  invoice_id: null,
+  created_with: 'secret',
+  created_at: at(0),
+  completed_at: null,
+  expires_at: '2026-11-21T11:00:00.000Z',
+  quote_expires_at: null,
+  return_url: RETURN_URL,
+  transfers: [],
+  metadata: { order: 'A-1001' },
+};
+const chosen = {
+  ...pending,
+  amount: '0.00026289',
+  amount_received: '0.00000000',
+  amount_remaining: '0.00026289',
+  amount_overpaid: '0.00000000',
+  currency: 'BTC',
+  payment_address: 'test_btc_success',
+  confirmations_required: 1,
+  completion_rule: 'confirmations',
+  quote_expires_at: at(16),
+};
+const transfer = {
+  ref: `${TXID}:0`,
+  transaction_hash: TXID,
+  currency: 'BTC',
+  network: 'Bitcoin',
+  amount: '0.00026289',
+  amount_usd: '25.50',
+  kind: 'output',
+  first_seen_at: at(2),
+  block_height: null,
+  block_hash: null,
+  replaced_by: null,
+};
+const processing = {
+  ...chosen,
+  status: 'processing',
+  amount_received: '0.00026289',
+  amount_remaining: '0.00000000',
+  amount_received_usd: '25.50',
+  transaction_hash: TXID,
+  transfers: [transfer],
+};
+const mined = { ...transfer, block_height: 925_000, block_hash: '00000000000000000001a7c09e7e5b7f0f3c7b4a9d2e6f1a8b5c4d3e2f1a0b9c' };
+const completed = { ...processing, status: 'completed', confirmations: 1, completed_at: at(12), transfers: [mined] };
+const half = { ...transfer, amount: '0.00013144', amount_usd: '12.75' };
+const underpaid = {
+  ...chosen,
+  amount_received: '0.00013144',
+  amount_remaining: '0.00013145',
+  amount_received_usd: '12.75',
+  transaction_hash: TXID,
+  exception: 'underpaid',
+  exceptions: ['underpaid'],
+  transfers: [half],
+};
+const expired = { ...pending, status: 'expired' };
+const late = {
+  ...expired,
+  ...chosen,
+  status: 'expired',
+  exception: 'late',
+  exceptions: ['late'],
+  transfers: [{ ...transfer, first_seen_at: '2026-11-21T11:05:00.000Z' }],
+};
+
+const event = (type: EventType, minute: number, sequence: number, payment: object) => ({
+  id: EVENT_ID,
+  type,
+  created_at: at(minute),
+  mode: 'test',
+  api_version: API_VERSION,
+  data: { ...payment, sequence },
+});
+/** One body for each event type. */
+export const EVENTS: Readonly<Record<EventType, object>> = {
+  'payment.created': event('payment.created', 0, 1, pending),
+  'payment.processing': event('payment.processing', 2, 2, processing),
+  'payment.completed': event('payment.completed', 12, 3, completed),
+  'payment.failed': event('payment.failed', 59, 3, { ...underpaid, status: 'failed' }),
+  'payment.expired': event('payment.expired', 59, 2, expired),
+  'payment.cancelled': event('payment.cancelled', 5, 2, { ...pending, status: 'cancelled' }),
+  'payment.updated': event('payment.updated', 2, 2, underpaid),
+};
+
+const created = {
+  success: true,
+  transaction_id: PAYMENT_ID,
+  id: PAYMENT_ID,
+  payment_url: URL_OF_PAGE,
+  amount_usd: '25.50',
+  expires_at: pending.expires_at,
+  status: 'pending',
+  mode: 'test',
+};
+const fee = (rate: number, minutes: string, total: string, usd: string) => ({
+  fee_per_byte: rate,
+  estimated_confirmation: `${minutes} minutes`,
+  total_fee_btc: total,
+  total_fee: total,
+  total_fee_usd: usd,
+  source: 'estimate',
+});
+const price = (usd: number, change: number) => ({ usd, change_24h: change, as_of: at(0), sources: ['coinbase', 'kraken', 'bitfinex'] });
+
+export type Example = { requests?: Readonly<Record<string, object>>; reply: object };
+/** By operation. */
+export const EXAMPLES: Readonly<Record<string, Example>> = {
+  createLegacy: {
+    requests: {
+      default: { amount: '0.00026289', description: 'Two mugs', redirect_url: RETURN_URL },
+      coin: { amount: '1.25', currency: 'LTC' },
+    },
+    reply: {
+      id: PAYMENT_ID,
+      transaction_id: PAYMENT_ID,
+      status: 'pending',
+      amount: '0.00026289',
+      currency: 'BTC',
+      payment_address: 'test_btc_success',
+      payment_url: URL_OF_PAGE,
+      created_at: at(0),
+      expires_at: pending.expires_at,
+      mode: 'test',
+    },
+  },
+  createSimple: {
+    requests: {
+      default: { amount_usd: 25.5, return_url: RETURN_URL },
+      text: { amount_usd: '25.50', return_url: RETURN_URL, description: 'Two mugs', metadata: { order: 'A-1001' }, expires_in: 1800 },
+      test: { amount_usd: 25.5, return_url: RETURN_URL, payment_address: 'test_btc_success' },
+    },
+    reply: created,
+  },
+  createAdvanced: {
+    requests: {
+      default: {
+        return_url: RETURN_URL,
+        items: [{ product_id: 'mug', name: 'Mug', quantity: 2, unit_price: 12.5 }],
+        tax: 0.5,
+        invoice_id: 'INV-1001',
+      },
+    },
+    reply: { ...created, items_count: 1 },
+  },
+  readPayment: { reply: completed },
+  readPayments: {
+    reply: {
+      success: true,
+      data: [
+        {
+          transaction_id: PAYMENT_ID,
+          id: PAYMENT_ID,
+          status: 'completed',
+          amount_usd: '25.50',
+          currency: 'BTC',
+          created_at: at(0),
+          completed_at: at(12),
+          mode: 'test',
+          exception: null,
+          invoice_id: null,
+          description: 'Two mugs',
+        },
+      ],
+      has_more: false,
+      total_count: 1,
+    },
+  },
+  readPrices: { reply: { success: true, timestamp: at(0), prices: { BTC: price(97_000, -1.25), LTC: price(100, 0.4) } } },
+  readBalance: {
+    reply: {
+      success: true,
+      address: 'bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq',
+      currency: 'BTC',
+      balance: '0.50000000',
+      balance_usd: '48500.00',
+      unconfirmed_balance: '0.00000000',
+      total_received: '0.75000000',
+      total_sent: '0.25000000',
+      transaction_count: 3,
+    },
+  },
+  readFees: {
+    reply: {
+      success: true,
+      currency: 'BTC',
+      timestamp: at(0),
+      fee_unit: 'sat/vB',
+      typical_size: 141,
+      fees: {
+        fast: fee(20, '10-20', '0.00002820', '2.74'),
+        normal: fee(10, '30-60', '0.00001410', '1.37'),
+        slow: fee(5, '120-240', '0.00000705', '0.68'),
+      },
+    },
+  },
+  readTransaction: {
+    reply: {
+      success: true,
+      txid: TXID,
+      currency: 'BTC',
+      status: 'confirmed',
+      confirmations: 3,
+      block_height: mined.block_height,
+      block_hash: mined.block_hash,
+      timestamp: '2026-11-21T10:12:00.000Z',
+      amount: '0.49990000',
+      fee: '0.00010000',
+      inputs: [{ address: 'bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq', amount: '0.50000000' }],
+      outputs: [{ address: '1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN2', amount: '0.49990000' }],
+    },
+  },
+  createTransaction: {
+    requests: {
+      default: { crypto: 'BTC', amount: 25.5, currency_fiat: 'USD' },
+      test: { crypto: 'LTC', amount: '10.00', currency_fiat: 'USD', payment_address: 'test_ltc_failed' },
+    },
+    reply: {
+      ...created,
+      amount: '0.00026289',
+      currency: 'BTC',
+      payment_address: 'test_btc_success',
+      amount_fiat: '25.50',
+      currency_fiat: 'USD',
+      created_at: at(0),
+      quote_expires_at: at(15),
+    },
+  },
+  updatePayment: { requests: { default: { metadata: { order: 'A-1001', note: null } } }, reply: pending },
+  cancel: { requests: { default: {} }, reply: { ...pending, status: 'cancelled' } },
+  resolve: {
+    requests: { default: { action: 'accept' }, named: { action: 'reject', transfers: [`${TXID}:0`] }, refunded: { action: 'refund_sent' } },
+    reply: late,
+  },
+  readEvents: { reply: { success: true, data: [EVENTS['payment.created']], has_more: false } },
+  readEvent: { reply: EVENTS['payment.completed'] },
+  simulate: { requests: { default: { scenario: 'success' }, coin: { scenario: 'overpaid', currency: 'LTC' } }, reply: chosen },
+  advance: {
+    requests: { default: { seconds: 600 }, payment: { seconds: 600, payment_id: PAYMENT_ID } },
+    reply: { success: true, now: at(10), offset_seconds: 600 },
+  },
+};
+
+/** Problems of operator commands; no request of the API meets them. */
+const OFF_API: ReadonlySet<string> = new Set([
+  'account_key_invalid',
+  'private_key_refused',
+  'merchant_not_found',
+  'key_not_found',
+  'endpoint_not_found',
+  'plan_required',
+] satisfies ProblemCode[]);
+const DETAILS: Readonly<Record<string, string | number>> = {
+  limit: 100,
+  reason: 'a plain decimal such as 25.50 is expected',
+  method: 'GET',
+  path: '/api/nothing',
+  allowed: 'POST',
+  seconds: 12,
+  plan: 'starter',
+  maximum: '1000000.00',
+  decimals: 2,
+  minimum: '0.00005460 BTC',
+  schemes: 'https',
+  coin: 'BTC',
+  id: PAYMENT_ID,
+  status: 'completed',
+  action: 'cancelling',
+  missing: 'no BTC node is configured (BTC_NODE_URL)',
+};
+const PARAMS: Readonly<Partial<Record<ProblemCode, string>>> = {
+  parameter_missing: 'return_url',
+  parameter_invalid: 'items[2].quantity',
+  amount_invalid: 'amount_usd',
+  amount_too_large: 'amount_usd',
+  amount_precision: 'amount_usd',
+  amount_too_small: 'currency',
+  url_invalid: 'return_url',
+  metadata_invalid: 'metadata',
+  cursor_invalid: 'starting_after',
+  currency_unknown: 'currency',
+  fiat_unsupported: 'currency_fiat',
+  address_invalid: 'address',
+  coin_not_configured: 'currency',
+  test_identifier_in_live: 'payment_address',
+  transaction_not_found: 'txid',
+  not_supported: 'currency',
+  history_pruned: 'txid',
+  price_unavailable: 'currency',
+};
+/** The error bodies that answer with `status`, by code. */
+export function errorExamples(status: number, url: string): Record<string, { value: object }> {
+  return Object.fromEntries(
+    (Object.keys(PROBLEMS) as ProblemCode[])
+      .filter((code) => PROBLEMS[code].status === status && !OFF_API.has(code))
+      .map((code) => {
+        const { type, message, param } = new Problem(code, DETAILS, { param: PARAMS[code] ?? null });
+        const doc_url = `${url}/docs/errors#${code}`;
+        return [code, { value: { error: { type, message, param, code, doc_url, request_id: 'req_Yt3mB8qKx0ZsVn5LrW2dFh7c' } } }];
+      }),
+  );
+}

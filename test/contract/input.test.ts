@@ -1,0 +1,694 @@
+/** Hostile input: whatever is sent, the answer is a documented 4xx naming the parameter, and nothing is stored. */
+import assert from 'node:assert/strict';
+import { request as httpRequest } from 'node:http';
+import { connect } from 'node:net';
+import { after, afterEach, before, beforeEach, test } from 'node:test';
+import { createMerchant } from '../../src/merchants/merchants.ts';
+import { type Client, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
+
+let app: TestApp;
+let shop: Client;
+let payment: string;
+let foreign: string;
+let stored: string;
+before(async () => {
+  app = await startTestApp({ PLANS: '{"enterprise":{"per_minute":0}}' });
+  shop = app.test;
+  const create = { amount_usd: 25, return_url: 'https://shop.example/' };
+  payment = (await shop.post('/api/payment/create/simple', create)).json.id;
+  const other = await createMerchant(app.app.ctx, { name: 'Other shop', plan: 'enterprise' });
+  foreign = (await app.as(other.keys.testSecret).post('/api/payment/create/simple', create)).json.id;
+});
+after(() => app?.stop());
+
+/** All that a request could leave behind, counted. */
+const countRows = async (): Promise<string> =>
+  JSON.stringify(
+    await app.app.ctx.db.sql`
+      select (select count(*)::int from payments) as payments, (select sum(version)::int from payments) as versions,
+        (select count(*)::int from events) as events, (select count(*)::int from deliveries) as deliveries,
+        (select count(*)::int from quotes) as quotes, (select count(*)::int from decisions) as decisions,
+        (select count(*)::int from simulations) as simulations, (select count(*)::int from clock_advances) as advances,
+        (select count(*)::int from idempotency) as replies, (select sum(payments)::int from live_usage) as used,
+        (select sum(last_sequence)::int from payment_counters) as sequences`,
+  );
+let keeps = true;
+beforeEach(async () => {
+  keeps = true;
+  stored = await countRows();
+});
+afterEach(async () => {
+  if (keeps) assert.equal(await countRows(), stored, 'something was stored');
+});
+
+/** The documented error body, with the status and the parameter. `param` may be a test of it. */
+function refused(reply: Reply, status: number, param: string | null | ((param: string | null) => boolean), what: string): void {
+  assert.equal(reply.status, status, `${what}: ${reply.text.slice(0, 500)}`);
+  assert.match(String(reply.headers.get('content-type')), /^application\/json/, what);
+  const { error } = reply.json;
+  for (const field of ['type', 'message', 'code', 'doc_url', 'request_id'])
+    assert.equal(typeof error[field], 'string', `${what}: ${field}`);
+  assert.ok('param' in error, what);
+  assert.doesNotMatch(reply.text, /\{\w+\}|undefined|select |at .*\.ts:/, what);
+  if (typeof param === 'function') assert.ok(param(error.param), `${what}: param ${error.param}`);
+  else assert.equal(error.param, param, `${what}: ${reply.text.slice(0, 500)}`);
+  assert.match(String(reply.headers.get('x-ratelimit-limit')), /^\d+$/, what);
+}
+
+const RETURN_URL = 'https://shop.example/thanks';
+const line = { product_id: 'mug', name: 'Mug', quantity: 2, unit_price: 12.5 };
+/** Every POST endpoint with a body that works; `amounts` are read as decimals. */
+const ENDPOINTS: readonly { path: () => string; body: any; amounts: readonly string[]; optional: object }[] = (() => {
+  const common = {
+    description: 'Two mugs',
+    metadata: { order: 'A-1' },
+    expires_in: 1800,
+    payment_address: 'test_btc_success',
+    invoice_id: 'INV-1',
+    locale: 'en',
+  };
+  return [
+    {
+      path: () => '/api/payment/create/simple',
+      body: { amount_usd: 25, return_url: RETURN_URL },
+      amounts: ['amount_usd'],
+      optional: common,
+    },
+    {
+      path: () => '/api/payment/create/advanced',
+      body: { return_url: RETURN_URL, items: [line], tax: 1 },
+      amounts: ['tax', 'items[0].unit_price'],
+      optional: common,
+    },
+    {
+      path: () => '/payments',
+      body: { amount: '0.5' },
+      amounts: ['amount'],
+      optional: { ...common, currency: 'BTC', redirect_url: RETURN_URL },
+    },
+    {
+      path: () => '/v1/transactions/create',
+      body: { crypto: 'BTC', amount: 25, currency_fiat: 'USD' },
+      amounts: ['amount'],
+      optional: { ...common, return_url: RETURN_URL },
+    },
+    { path: () => `/v1/payments/${payment}`, body: { metadata: { order: 'A-1' } }, amounts: [], optional: {} },
+    { path: () => `/v1/payments/${payment}/resolve`, body: { action: 'accept' }, amounts: [], optional: { transfers: ['a:0'] } },
+    { path: () => `/v1/test/payments/${payment}/simulate`, body: { scenario: 'success' }, amounts: [], optional: { currency: 'BTC' } },
+    { path: () => '/v1/test/clock/advance', body: { seconds: 1 }, amounts: [], optional: { payment_id: 'pay_000000000000000000000000' } },
+  ];
+})();
+
+/** The body as JSON text with the source text `raw` in place of the value at `path`. */
+function bodyWith(body: any, path: string, raw: string): string {
+  const copy = structuredClone(body);
+  const parts = path.split(/[.[\]]+/).filter(Boolean);
+  let at = copy;
+  for (const part of parts.slice(0, -1)) at = at[part];
+  at[parts.at(-1)!] = '@@';
+  return JSON.stringify(copy).replace('"@@"', () => raw);
+}
+/** Every leaf and container of a body, as paths. */
+function pathsOf(value: any, path = ''): string[] {
+  if (typeof value !== 'object' || value === null) return [path];
+  const inner = Object.entries(value).flatMap(([name, entry]) =>
+    pathsOf(entry, Array.isArray(value) ? `${path}[${name}]` : path === '' ? name : `${path}.${name}`),
+  );
+  return path === '' ? inner : [path, ...inner];
+}
+const within = (path: string) => (param: string | null) =>
+  param !== null && (param === path || param.startsWith(`${path}.`) || param.startsWith(`${path}[`));
+
+test('amounts that are none are refused under their own name', async () => {
+  const texts = [
+    '1,000',
+    ' 1',
+    '1 ',
+    '',
+    '+1',
+    '-1',
+    '-0',
+    '.5',
+    '5.',
+    '01',
+    '1e3',
+    '0x10',
+    'NaN',
+    'Infinity',
+    '1_000',
+    '１',
+    '١',
+    '1\n',
+    '$5',
+  ];
+  const asUsd = ['"12.345"', '0.001', '1000000.01', '"1000000.01"'];
+  const raw = [
+    '1e400',
+    '-1e400',
+    '-0',
+    '-0.0',
+    '-1',
+    '9007199254740993',
+    '1e-7',
+    '1e2',
+    '1.5E1',
+    'null',
+    'true',
+    'false',
+    '[]',
+    '{}',
+    '[25]',
+    `1${'0'.repeat(100)}`,
+    `0.${'0'.repeat(100)}1`,
+  ];
+  for (const { path, body, amounts } of ENDPOINTS) {
+    for (const amount of amounts) {
+      const usd = path() !== '/payments';
+      for (const value of [
+        ...raw,
+        ...texts.map((text) => JSON.stringify(text)),
+        ...(usd ? asUsd : ['"12.345678901"', '0.000000001', '0', '"0"']),
+      ]) {
+        const reply = await shop.post(path(), bodyWith(body, amount, value), { 'idempotency-key': `${amount} ${value.length}` });
+        refused(reply, 400, amount, `${path()} ${amount} ${value.slice(0, 40)}`);
+      }
+    }
+  }
+});
+
+test('numbers that JSON does not know are no JSON', async () => {
+  for (const { path, body, amounts } of ENDPOINTS) {
+    for (const amount of amounts) {
+      for (const value of [
+        'NaN',
+        'Infinity',
+        '-Infinity',
+        '0x10',
+        '01',
+        '+1',
+        '.5',
+        '5.',
+        '1_000',
+        '1e',
+        "'1'",
+        'undefined',
+        '1n',
+        '--1',
+        '',
+      ]) {
+        refused(await shop.post(path(), bodyWith(body, amount, value)), 400, null, `${path()} ${amount} ${value}`);
+      }
+    }
+  }
+});
+
+test('a key that spells the path of an amount does not change it', async () => {
+  const advanced = JSON.stringify(ENDPOINTS[1]!.body);
+  for (const more of ['"items[0].unit_price":0.01', '"":{"tax":0.01}', '"items[0]":{"unit_price":0.01}']) {
+    for (const body of [advanced.replace('{', `{${more},`), advanced.replace(/}$/, `,${more}}`)])
+      refused(await shop.post('/api/payment/create/advanced', body), 400, null, body);
+  }
+});
+
+test('zero and bounds', async () => {
+  const simple = ENDPOINTS[0]!.body;
+  for (const zero of ['0', '0.00', '"0"', '"0.0"'])
+    refused(await shop.post('/api/payment/create/simple', bodyWith(simple, 'amount_usd', zero)), 400, 'amount_usd', zero);
+  const advanced = ENDPOINTS[1]!.body;
+  const path = '/api/payment/create/advanced';
+  for (const [field, values] of Object.entries({
+    'items[0].quantity': ['0', '-1', '1.5', '1000001', '9007199254740993', '1e400', '"2"', 'null'],
+    items: ['[]', 'null', JSON.stringify(Array(101).fill(line))],
+    'items[0].name': ['""', JSON.stringify('x'.repeat(251))],
+    'items[0].product_id': ['""', JSON.stringify('x'.repeat(101))],
+  })) {
+    for (const value of values)
+      refused(await shop.post(path, bodyWith(advanced, field, value)), 400, field, `${field} ${value.slice(0, 40)}`);
+  }
+  refused(
+    await shop.post(path, { ...advanced, items: [{ ...line, quantity: 1_000_000, unit_price: 1_000_000 }] }),
+    400,
+    'items',
+    'too much in all',
+  );
+  for (const [field, values] of Object.entries({
+    expires_in: ['599', '86401', '0', '-1', '1.5', '1e9', '1e400'],
+    description: [JSON.stringify('x'.repeat(1001))],
+    invoice_id: ['""', JSON.stringify('x'.repeat(101))],
+    locale: [JSON.stringify('x'.repeat(13))],
+    return_url: [
+      '""',
+      '"shop"',
+      '"javascript:alert(1)"',
+      '"//shop.example"',
+      '"https://"',
+      '"https://a b.example"',
+      '"https://user:pw@shop.example/"',
+      '"https://shop.example\\\\@evil.example/"',
+      '"ftp://shop.example/"',
+      '"https://shop.example\\n/"',
+      '"https://ѕhop.example/"',
+      JSON.stringify(`https://shop.example/${'x'.repeat(2048)}`),
+    ],
+    payment_address: [
+      '"test_xmr_success"',
+      '"test_btc_"',
+      '"test_btc_nothing"',
+      '"TEST_BTC_SUCCESS"',
+      '"bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"',
+      '""',
+    ],
+  })) {
+    for (const value of values)
+      refused(
+        await shop.post('/api/payment/create/simple', bodyWith({ ...simple, [field]: '' }, field, value)),
+        400,
+        field,
+        `${field} ${value.slice(0, 60)}`,
+      );
+  }
+  for (const seconds of ['0', '-1', '7776001', '1.5', '1e400', '"60"'])
+    refused(await shop.post('/v1/test/clock/advance', `{"seconds":${seconds}}`), 400, 'seconds', seconds);
+});
+
+test('metadata beyond its limits', async () => {
+  const pairs = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`key${i}`, 'x']));
+  const cases: [object, (param: string | null) => boolean][] = [
+    [pairs(51), within('metadata')],
+    [{ a: 'x'.repeat(501) }, within('metadata.a')],
+    [{ ['k'.repeat(41)]: 'x' }, within(`metadata.${'k'.repeat(40)}`)],
+    [{ '': 'x' }, (param) => param === 'metadata.'],
+    [{ 'a[0]': 'x' }, (param) => param === 'metadata.a[0]'],
+    [{ 'a\n': 'x' }, (param) => param === 'metadata.a\n'],
+    [Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`key${i}`, 'ü'.repeat(250)])), within('metadata')],
+    [{ a: 7 }, within('metadata.a')],
+    [{ a: { b: 'c' } }, within('metadata.a')],
+  ];
+  for (const [metadata, param] of cases) {
+    const what = JSON.stringify(metadata).slice(0, 60);
+    refused(await shop.post('/api/payment/create/simple', { amount_usd: 25, return_url: RETURN_URL, metadata }), 400, param, what);
+    refused(await shop.post(`/v1/payments/${payment}`, { metadata }), 400, param, `update ${what}`);
+  }
+});
+
+test('every field of every POST refuses values of another type', async () => {
+  let asked = 0;
+  for (const { path, body, optional } of ENDPOINTS) {
+    const full = { ...body, ...optional };
+    for (const field of pathsOf(full)) {
+      const parts = field.split(/[.[\]]+/).filter(Boolean);
+      const value = parts.reduce((at: any, part) => at[part], full);
+      const kind = Array.isArray(value) ? 'array' : typeof value;
+      const others: Record<string, string[]> = {
+        number: ['null', 'true', '[]', '{}', '"x"', '[1]'],
+        string: ['null', 'true', '[]', '{}', '7', '["x"]'],
+        array: ['null', 'true', '7', '"x"', '{}', '[7]', '[null]', '[[]]'],
+        object: ['null', 'true', '7', '"x"', '[7]', '[null]'],
+      };
+      for (const raw of others[kind]!) {
+        // Amounts may be numbers or text; metadata is unset by null in an update.
+        if (raw === '7' && field === 'amount' && path() === '/payments') continue;
+        if (raw === 'null' && field.startsWith('metadata.') && path().startsWith('/v1/payments/')) continue;
+        refused(await shop.post(path(), bodyWith(full, field, raw)), 400, within(field), `${path()} ${field} ${raw}`);
+        asked++;
+      }
+    }
+    for (const required of Object.keys(body)) {
+      const { [required]: _, ...rest } = body;
+      refused(await shop.post(path(), rest), 400, required, `${path()} without ${required}`);
+    }
+  }
+  assert.ok(asked > 250, `${asked}`);
+});
+
+test('text that cannot be stored is refused in every text field', async () => {
+  for (const { path, body, optional } of ENDPOINTS) {
+    const full = { ...body, ...optional };
+    for (const field of pathsOf(full)) {
+      const value = field
+        .split(/[.[\]]+/)
+        .filter(Boolean)
+        .reduce((at: any, part) => at[part], full);
+      if (typeof value !== 'string') continue;
+      for (const bad of ['"a\\u0000b"', '"\\u0000"', '"\\ud800"', '"a\\udfffb"', '"\\ude00\\ud83d"'])
+        refused(await shop.post(path(), bodyWith(full, field, bad)), 400, field, `${path()} ${field} ${bad}`);
+      refused(await shop.post(path(), bodyWith(full, field, '"a\u0000b"')), 400, null, `${path()} ${field} raw NUL`);
+    }
+    for (const key of ['"\\u0000"', '"\\ud800"'])
+      refused(await shop.post(path(), JSON.stringify(full).replace('{', `{${key}:1,`)), 400, null, `${path()} key ${key}`);
+  }
+  for (const bad of [
+    '%00',
+    'pay_%00',
+    '%EF%BF%BD',
+    '%ED%A0%80',
+    "';drop table payments;--",
+    '%F0%9F%92%A9',
+    '..%2f..%2fetc',
+    'a'.repeat(400),
+  ]) {
+    for (const path of [`/api/payment/${bad}`, `/v1/events/${bad}`, `/api/crypto/transaction/${bad}?currency=BTC`]) {
+      const reply = await shop.get(path);
+      assert.ok([400, 404].includes(reply.status), `${path}: ${reply.status} ${reply.text}`);
+      refused(reply, reply.status, () => true, path);
+    }
+    for (const [path, body] of [
+      [`/v1/payments/${bad}`, { metadata: {} }],
+      [`/v1/payments/${bad}/cancel`, {}],
+      [`/v1/payments/${bad}/resolve`, { action: 'accept' }],
+      [`/v1/test/payments/${bad}/simulate`, { scenario: 'success' }],
+    ] as const) {
+      const reply = await shop.post(path, body);
+      assert.ok([400, 404].includes(reply.status), `${path}: ${reply.status} ${reply.text}`);
+      refused(reply, reply.status, () => true, path);
+    }
+  }
+  for (const [query, param] of [
+    ['/api/payments?starting_after=%00', 'starting_after'],
+    ['/api/payments?status=%00', 'status'],
+    ['/v1/events?payment_id=%00', 'payment_id'],
+    ['/v1/events?starting_after=%00', 'starting_after'],
+    ['/api/crypto/prices?currencies=%00', 'currencies'],
+    ['/api/crypto/balance?currency=BTC&address=%00', 'address'],
+  ] as const)
+    refused(await shop.get(query), 400, param, query);
+});
+
+test('bodies that are not one JSON object', async () => {
+  const good = JSON.stringify({ amount_usd: 25, return_url: RETURN_URL });
+  const path = '/api/payment/create/simple';
+  const bad: Record<string, string> = {
+    'duplicate keys': good.replace('{', '{"amount_usd":1,'),
+    'duplicate keys, one escaped': good.replace('{', '{"\\u0061mount_usd":1,'),
+    'nested 10,000 deep': `{"description":${'['.repeat(10_000)}${']'.repeat(10_000)}}`,
+    'objects 10,000 deep': `${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`,
+    'never closed': '['.repeat(60_000),
+    'a __proto__ key': good.replace('{', '{"__proto__":{"amount_usd":1},'),
+    '__proto__ escaped': good.replace('{', '{"\\u005f_proto__":{"amount_usd":1},'),
+    '__proto__ in metadata': good.replace('{', '{"metadata":{"__proto__":"x"},'),
+    'a byte order mark': `\ufeff${good}`,
+    'trailing garbage': `${good} x`,
+    'two objects': good + good,
+    'a trailing comma': good.replace('}', ',}'),
+    'a comment': good.replace('{', '{/* hello */'),
+    'single quotes': good.replaceAll('"', "'"),
+    'a bare key': '{amount_usd:25}',
+    'an end too early': good.slice(0, -1),
+    'a string that ends too early': good.slice(0, -3),
+    'a tab in a string': good.replace('thanks', '\t'),
+    'a bad escape': good.replace('thanks', '\\x41'),
+    'an array': `[${good}]`,
+    'a text': '"x"',
+    'a number': '7',
+    true: 'true',
+    null: 'null',
+    blanks: '   ',
+    'a non-breaking space': `\u00a0${good}`,
+    'form data': 'amount_usd=25',
+  };
+  for (const [what, body] of Object.entries(bad)) refused(await shop.post(path, body), 400, null, what);
+  const empty = await shop.post(path, '');
+  refused(empty, 400, () => true, 'an empty body');
+  for (const [what, bytes] of Object.entries({
+    'a lone continuation byte': [0x80],
+    'an overlong slash': [0xc0, 0xaf],
+    'a surrogate in UTF-8': [0xed, 0xa0, 0x80],
+    'a cut sequence': [0xe2, 0x82],
+    'UTF-16': [0xff, 0xfe, 0x7b, 0x00],
+  })) {
+    const [left, right] = good.split('thanks');
+    const reply = await send(path, Buffer.concat([Buffer.from(left!), Buffer.from(bytes), Buffer.from(right!)]), 'application/json');
+    refused(reply, 400, null, what);
+  }
+  assert.equal(({} as any).amount_usd, undefined);
+  for (const to of [...ENDPOINTS.map((endpoint) => endpoint.path()), `/v1/payments/${payment}/cancel`]) {
+    for (const what of [
+      'duplicate keys',
+      'nested 10,000 deep',
+      'a __proto__ key',
+      'a byte order mark',
+      'trailing garbage',
+      'an array',
+      'null',
+    ])
+      refused(await shop.post(to, bad[what]), 400, null, `${to} ${what}`);
+    refused(await send(to, Buffer.from([0x7b, 0x22, 0x80, 0x22, 0x3a, 0x31, 0x7d]), 'application/json'), 400, null, `${to} not UTF-8`);
+    refused(await send(to, good, 'text/plain'), 415, null, `${to} text/plain`);
+    refused(await shop.post(to, { description: 'x'.repeat(65_536) }), 413, null, `${to} over 64 kB`);
+  }
+});
+
+test('keys named like members of every object are plain data', async () => {
+  keeps = false;
+  const names = ['constructor', 'prototype', 'toString', 'hasOwnProperty', 'valueOf', 'then', '__defineGetter__'];
+  const metadata = Object.fromEntries(names.map((name) => [name, 'x']));
+  const body = { amount_usd: 25, return_url: RETURN_URL, metadata, ...Object.fromEntries(names.map((name) => [name, { a: [name] }])) };
+  const reply = await shop.post('/api/payment/create/simple', body);
+  assert.equal(reply.status, 201, reply.text);
+  const detail = await shop.get(`/api/payment/${reply.json.id}`);
+  assert.deepEqual(detail.json.metadata, metadata);
+  refused(await shop.post('/api/payment/create/simple', { constructor: { amount_usd: 25 } }), 400, 'amount_usd', 'constructor alone');
+});
+
+/** Bytes with a content type, by fetch. */
+async function send(path: string, body: Uint8Array | string, type: string | null, headers: Record<string, string> = {}): Promise<Reply> {
+  const reply = await fetch(app.url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${app.merchant.keys.testSecret}`, ...(type !== null && { 'content-type': type }), ...headers },
+    // A typed array without a type of its own: fetch adds none.
+    body: typeof body === 'string' ? Buffer.from(body) : Buffer.from(body),
+  });
+  const text = await reply.text();
+  let json: unknown = null;
+  try {
+    json = JSON.parse(text);
+  } catch {}
+  return { status: reply.status, headers: reply.headers, text, json };
+}
+
+test('other content types are 415', async () => {
+  const good = JSON.stringify({ amount_usd: 25, return_url: RETURN_URL });
+  for (const type of [
+    null,
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'application/xml',
+    'text/json',
+    'application/jsonx',
+    'json',
+    '',
+    'application/',
+    'application/vnd.api+json',
+  ])
+    refused(await send('/api/payment/create/simple', good, type), 415, null, `content type ${type}`);
+  refused(await send('/api/payment/create/simple', good, 'application/json', { 'content-encoding': 'gzip' }), 415, null, 'gzip');
+});
+
+/** One raw exchange over a socket; resolves with all that came back. */
+const exchange = (text: string): Promise<string> =>
+  new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(app.url);
+    let answer = '';
+    const socket = connect(Number(port), hostname, () => socket.write(text));
+    socket.setTimeout(5_000, () => socket.destroy());
+    socket.on('data', (part) => {
+      answer += part.toString();
+    });
+    socket.on('close', () => resolve(answer));
+    socket.on('error', (error) => (answer === '' ? reject(error) : resolve(answer)));
+  });
+const head = (path: string, lines: string[]) =>
+  `POST ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${app.merchant.keys.testSecret}\r\nContent-Type: application/json\r\nConnection: close\r\n${lines.join('\r\n')}\r\n\r\n`;
+
+test('bodies of 10 MB are 413, announced or in pieces', async () => {
+  const announced = await exchange(`${head('/api/payment/create/simple', ['Content-Length: 10485760'])}{"amount_usd":`);
+  assert.match(announced, /^HTTP\/1\.1 413 /);
+  assert.match(announced, /"code":"body_too_large"/);
+  assert.match(announced, /x-ratelimit-limit: \d/i);
+  const piece = `2000\r\n${' '.repeat(0x2000)}\r\n`;
+  const chunked = await exchange(head('/api/payment/create/simple', ['Transfer-Encoding: chunked']) + piece.repeat(1_280));
+  assert.match(chunked, /^HTTP\/1\.1 413 /);
+  assert.match(chunked, /"param":null,"code":"body_too_large"/);
+  refused(await shop.post('/api/payment/create/simple', { description: 'x'.repeat(65_536) }), 413, null, 'just over 64 kB');
+});
+
+test('requests that are no HTTP get the documented error body', async () => {
+  for (const text of [
+    'GARBAGE\r\n\r\n',
+    'GET /api/payments HTTP/9.9\r\n\r\n',
+    `GET /api/payments HTTP/1.1\r\nHost: localhost\r\nX-Long: ${'x'.repeat(40_000)}\r\n\r\n`,
+    head('/api/payment/create/simple', ['Content-Length: 5', 'Transfer-Encoding: chunked']) + '0\r\n\r\n',
+    head('/api/payment/create/simple', ['Content-Length: x']),
+  ]) {
+    const answer = await exchange(text);
+    assert.match(answer, /^HTTP\/1\.1 4\d\d /, text.slice(0, 40));
+    const { error } = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n') + 4));
+    assert.equal(error.type, 'invalid_request');
+    assert.equal(error.param, null);
+    assert.equal(typeof error.request_id, 'string');
+  }
+});
+
+test('unknown routes are 404, other methods 405 with Allow', async () => {
+  for (const path of [
+    '/',
+    '/nothing',
+    '/api',
+    '/api/payment',
+    '/api/payment/',
+    '/v1',
+    '/v1/nothing',
+    '/payments/',
+    '/API/payments',
+    '/api/payments/',
+    '//api/payments',
+    '/api/payment/create/simple/x',
+    '/v1/v1/payments',
+    '/v1/v1/transactions/create',
+    '/%',
+    '/api/%zz',
+    '/api/payment/%',
+    '/api/payment/%ff',
+    `/api/payment/${'x'.repeat(600)}`,
+  ])
+    refused(await shop.get(path), 404, null, path);
+  const routes: [path: string, allow: string][] = [
+    ['/payments', 'POST'],
+    ['/api/payment/create/simple', 'POST'],
+    ['/api/payment/create/advanced', 'POST'],
+    [`/api/payment/${payment}`, 'GET'],
+    ['/api/payments', 'GET'],
+    ['/api/crypto/prices', 'GET'],
+    ['/api/crypto/balance', 'GET'],
+    ['/api/crypto/fees', 'GET'],
+    ['/api/crypto/transaction/00', 'GET'],
+    ['/v1/transactions/create', 'POST'],
+    [`/v1/payments/${payment}`, 'POST'],
+    [`/v1/payments/${payment}/cancel`, 'POST'],
+    [`/v1/payments/${payment}/resolve`, 'POST'],
+    ['/v1/events', 'GET'],
+    ['/v1/events/evt_x', 'GET'],
+    [`/v1/test/payments/${payment}/simulate`, 'POST'],
+    ['/v1/test/clock/advance', 'POST'],
+    ['/v1/payments', 'POST'],
+    ['/v1/api/payments', 'GET'],
+  ];
+  for (const [path, allow] of routes) {
+    for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS', 'PROPFIND']) {
+      // A creation answers OPTIONS: the preflight of browsers.
+      const creation = path.includes('/create/');
+      if (method === allow || (method === 'OPTIONS' && creation)) continue;
+      const reply = await ask(method, path);
+      assert.equal(reply.status, 405, `${method} ${path}: ${reply.text}`);
+      assert.equal(reply.headers.get('allow'), allow, `${method} ${path}`);
+      if (method !== 'HEAD') refused(reply, 405, null, `${method} ${path}`);
+    }
+  }
+});
+/** Any method, by node's own client. */
+const ask = (method: string, path: string): Promise<Reply> =>
+  new Promise((resolve, reject) => {
+    const request = httpRequest(
+      app.url + path,
+      { method, headers: { authorization: `Bearer ${app.merchant.keys.testSecret}` } },
+      (reply) => {
+        const parts: Buffer[] = [];
+        reply.on('data', (part: Buffer) => parts.push(part));
+        reply.on('end', () => {
+          const text = Buffer.concat(parts).toString();
+          const headers = new Headers(Object.entries(reply.headers).map(([name, value]): [string, string] => [name, String(value)]));
+          resolve({ status: reply.statusCode!, headers, text, json: text.startsWith('{') ? JSON.parse(text) : null });
+        });
+      },
+    );
+    request.on('error', reject);
+    request.end();
+  });
+
+test('queries that are none are refused under their own name', async () => {
+  const cases: [path: string, param: string][] = [
+    ...['0', '101', 'abc', '1.5', '-1', '', '1e1', '+5', '010', '0x5', ' 5', '99999999999999999999', 'null', '5;drop'].flatMap(
+      (limit): [string, string][] => [
+        [`/api/payments?limit=${encodeURIComponent(limit)}`, 'limit'],
+        [`/v1/events?limit=${encodeURIComponent(limit)}`, 'limit'],
+      ],
+    ),
+    ['/api/payments?limit=1&limit=2', 'limit'],
+    ['/api/payments?starting_after=unknown', 'starting_after'],
+    ['/api/payments?starting_after=', 'starting_after'],
+    [`/api/payments?starting_after=${foreign}`, 'starting_after'],
+    [`/api/payments?ending_before=${foreign}`, 'ending_before'],
+    [`/api/payments?starting_after=${payment}&ending_before=${payment}`, 'ending_before'],
+    [`/api/payments?starting_after=${payment}&starting_after=${payment}`, 'starting_after'],
+    ['/api/payments?status=paid', 'status'],
+    ['/api/payments?status=', 'status'],
+    ['/api/payments?status=PENDING', 'status'],
+    ['/api/payments?status=pending&status=completed', 'status'],
+    ['/api/payments?status=constructor', 'status'],
+    ['/api/payments?currency=XMR', 'currency'],
+    ['/api/payments?currency=', 'currency'],
+    ['/api/payments?currency=BTC&currency=LTC', 'currency'],
+    ['/api/payments?currency=toString', 'currency'],
+    ['/v1/events?type=payment.paid', 'type'],
+    ['/v1/events?type=payment.created&type=payment.failed', 'type'],
+    ['/v1/events?starting_after=unknown', 'starting_after'],
+    ['/v1/events?payment_id=a&payment_id=b', 'payment_id'],
+    ['/api/crypto/prices?currencies=', 'currencies'],
+    ['/api/crypto/prices?currencies=BTC,,LTC', 'currencies'],
+    ['/api/crypto/prices?currencies=BTC,XMR', 'currencies'],
+    ['/api/crypto/prices?currencies=BTC&currencies=LTC', 'currencies'],
+    ['/api/crypto/balance?currency=BTC', 'address'],
+    ['/api/crypto/balance?currency=BTC&address=', 'address'],
+    ['/api/crypto/balance?currency=BTC&address=a&address=b', 'address'],
+    ['/api/crypto/balance?address=a', 'currency'],
+    ['/api/crypto/balance?address=a&currency=XMR', 'currency'],
+    ['/api/crypto/fees', 'currency'],
+    ['/api/crypto/fees?currency=', 'currency'],
+    ['/api/crypto/fees?currency=BTC&currency=BTC', 'currency'],
+    [`/api/crypto/transaction/${'0'.repeat(64)}`, 'currency'],
+    [`/api/crypto/transaction/${'0'.repeat(64)}?currency=__proto__`, 'currency'],
+  ];
+  for (const [path, param] of cases) refused(await shop.get(path), 400, param, path);
+  const live = await app.live.get('/api/crypto/balance?currency=BTC&address=nonsense');
+  refused(live, 400, 'address', 'a live address that is none');
+});
+
+test('an Idempotency-Key that is none', async () => {
+  const body = { amount_usd: 25, return_url: RETURN_URL };
+  for (const key of ['', '""', 'x'.repeat(256), 'a\tb', 'ü'])
+    refused(await shop.post('/api/payment/create/simple', body, { 'idempotency-key': key }), 400, null, `key ${key.slice(0, 20)}`);
+});
+
+test('forms of the page with text that cannot be stored', async () => {
+  keeps = false;
+  const { id } = (await shop.post('/api/payment/create/simple', { amount_usd: 25, return_url: RETURN_URL })).json;
+  const token = /name="token" value="([^"]+)"/.exec((await app.anonymous.get(`/pay?id=${id}`)).text)![1]!;
+  const form = (path: string, fields: Record<string, string>) =>
+    app.anonymous.post(path, new URLSearchParams({ id, token, ...fields }).toString(), {
+      'content-type': 'application/x-www-form-urlencoded',
+    });
+  for (const [path, fields] of [
+    ['/pay/refund-address', { currency: 'BTC', address: 'a\u0000b' }],
+    ['/pay/refund-address', { currency: 'BTC', address: 'abc', email: 'a\u0000@shop.example' }],
+    ['/pay/refund-address', { currency: 'XMR', address: 'abc' }],
+    ['/pay/select', { currency: 'B\u0000TC' }],
+    ['/pay/simulate', { scenario: 'suc\u0000cess' }],
+  ] as const) {
+    const reply = await form(path, fields);
+    assert.ok(reply.status >= 400 && reply.status < 500, `${path} ${JSON.stringify(fields)}: ${reply.status}`);
+  }
+  for (const path of [
+    '/pay',
+    '/pay?id=',
+    '/pay?id=%00',
+    `/pay?id=${id}&id=${id}`,
+    '/pay?id=pay_000000000000000000000000',
+    '/pay/status?id=x',
+    '/pay/receipt?id=x',
+  ]) {
+    assert.equal((await app.anonymous.get(path)).status, 404, path);
+  }
+  const [refunds] = await app.app.ctx.db.sql`select count(*)::int as n from refund_addresses`;
+  assert.equal(refunds!.n, 0);
+});

@@ -1,0 +1,255 @@
+/** The published API document against the running service: every request example is replayed, every reply has the documented form. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Check, Errors } from 'typebox/schema';
+import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
+import { startLitecoind, type TestNode } from '../kit/nodes.ts';
+
+type Operation = { path: string; method: 'get' | 'post'; operation: any };
+let node: TestNode;
+let app: TestApp;
+let document: any;
+let operations: Operation[];
+
+before(async () => {
+  node = await startLitecoind();
+  app = await startTestApp({ LTC_NODE_URL: node.url, LTC_NETWORK: 'regtest' });
+  const reply = await app.anonymous.get('/openapi.json');
+  assert.equal(reply.status, 200);
+  document = inlined(reply.json, reply.json);
+  operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods as object).map(([method, operation]) => ({ path, method: method as 'get', operation })),
+  );
+});
+after(async () => {
+  await app?.stop();
+  await node?.destroy();
+});
+
+/** The document with every $ref replaced by what it names. */
+function inlined(value: any, root: any): any {
+  if (Array.isArray(value)) return value.map((entry) => inlined(entry, root));
+  if (typeof value !== 'object' || value === null) return value;
+  if (typeof value.$ref === 'string') {
+    const target = value.$ref
+      .slice(2)
+      .split('/')
+      .reduce((at: any, name: string) => at?.[name], root);
+    assert.ok(target, `${value.$ref} names nothing`);
+    return inlined(target, root);
+  }
+  return Object.fromEntries(Object.entries(value).map(([name, entry]) => [name, inlined(entry, root)]));
+}
+
+const assertForm = (schema: any, value: unknown, what: string) =>
+  assert.ok(Check(schema, value), `${what}: ${JSON.stringify(Errors(schema, value)[1])} in ${JSON.stringify(value)}`);
+
+/** Fields of `value` that the schema does not name. */
+function undocumented(schema: any, value: any, path = ''): string[] {
+  if (Array.isArray(value)) return value.flatMap((entry, i) => undocumented(schema.items ?? {}, entry, `${path}[${i}]`));
+  if (typeof value !== 'object' || value === null) return [];
+  const object = schema.properties ? schema : (schema.anyOf ?? []).find((option: any) => option.properties);
+  const any = schema.patternProperties && Object.values(schema.patternProperties)[0];
+  return Object.entries(value).flatMap(([name, entry]) => {
+    const documented = object?.properties[name] ?? any;
+    return documented ? undocumented(documented, entry, `${path}.${name}`) : [`${path}.${name}`];
+  });
+}
+const contentOf = (part: any) => part.content['application/json'];
+const successOf = (operation: any): [status: number, content: any] => {
+  const [status] = Object.keys(operation.responses).filter((code) => code.startsWith('2'));
+  return [Number(status), contentOf(operation.responses[status!])];
+};
+
+test('the document is OpenAPI 3.1 with webhooks', async () => {
+  assert.match(document.openapi, /^3\.1\./);
+  assert.deepEqual(Object.keys(document.webhooks), [
+    'payment.created',
+    'payment.processing',
+    'payment.completed',
+    'payment.failed',
+    'payment.expired',
+    'payment.cancelled',
+    'payment.updated',
+  ]);
+  const ids = operations.map(({ operation }) => operation.operationId);
+  assert.equal(new Set(ids).size, ids.length);
+});
+
+test('every operation has an example for each request, parameter, reply and error', () => {
+  for (const { path, method, operation } of operations) {
+    const name = `${method} ${path}`;
+    if (operation.requestBody)
+      assert.ok(Object.keys(contentOf(operation.requestBody).examples).length > 0, `${name} has no request example`);
+    for (const parameter of operation.parameters) assert.ok('example' in parameter, `${name} ${parameter.name} has no example`);
+    for (const [status, response] of Object.entries<any>(operation.responses)) {
+      assert.ok(response.description, `${name} ${status} has no description`);
+      assert.ok(Object.keys(contentOf(response).examples).length > 0, `${name} ${status} has no example`);
+    }
+    for (const status of ['400', '401', '403', '404', '429', '500', '503']) assert.ok(operation.responses[status], `${name} ${status}`);
+  }
+  for (const [type, { post }] of Object.entries<any>(document.webhooks)) {
+    assert.equal(contentOf(post.requestBody).examples.default.value.type, type);
+  }
+});
+
+test('every example is of its own documented form', () => {
+  let checked = 0;
+  const check = (content: any, what: string) => {
+    for (const [name, { value }] of Object.entries<any>(content.examples)) {
+      assertForm(content.schema, value, `${what} ${name}`);
+      assert.deepEqual(undocumented(content.schema, value), [], `${what} ${name}`);
+      checked++;
+    }
+  };
+  for (const { path, method, operation } of operations) {
+    if (operation.requestBody) check(contentOf(operation.requestBody), `${method} ${path} request`);
+    for (const parameter of operation.parameters) {
+      const value = parameter.schema.type === 'integer' ? Number(parameter.example) : parameter.example;
+      assertForm(parameter.schema, value, `${method} ${path} ${parameter.name}`);
+    }
+    for (const [status, response] of Object.entries<any>(operation.responses)) check(contentOf(response), `${method} ${path} ${status}`);
+  }
+  for (const [type, { post }] of Object.entries<any>(document.webhooks)) check(contentOf(post.requestBody), type);
+  assert.ok(checked > 400, `${checked} examples`);
+});
+
+/** What the example ids stand for in a replay. */
+async function stage(operationId: string): Promise<{ payment: string; event: string; txid: string }> {
+  const created = await app.test.post('/api/payment/create/simple', { amount_usd: 25.5, return_url: 'https://shop.example/' });
+  const payment = created.json.transaction_id as string;
+  const scenario = { readPayment: 'success', readPayments: 'success', readTransaction: 'success', resolve: 'late' }[operationId];
+  if (scenario) {
+    await app.test.post(`/v1/test/payments/${payment}/simulate`, { scenario, currency: 'BTC' });
+    await eventually(
+      () => app.test.get(`/api/payment/${payment}`),
+      ({ json }) => (scenario === 'late' ? json.exception === 'late' : json.status === 'completed'),
+    );
+  }
+  const detail = (await app.test.get(`/api/payment/${payment}`)).json;
+  // An event stands in the list once no older transaction is open.
+  const events = await eventually(
+    () => app.test.get(`/v1/events?payment_id=${payment}`),
+    ({ json }) => json.data.length > 0,
+  );
+  return { payment, event: events.json.data[0].id, txid: detail.transfers[0]?.transaction_hash ?? '' };
+}
+
+/** Sends an operation with its example parameters but one, the ids replaced by real ones. */
+async function replay(
+  { path, method, operation }: Operation,
+  { body, live, without }: { body: unknown; live: boolean; without: string },
+): Promise<Reply> {
+  const { payment, event, txid } = await stage(operation.operationId);
+  const onChain = live && operation.operationId === 'readTransaction';
+  let mined = '';
+  if (onChain) {
+    mined = await node.pay(await node.newAddress(), '0.5');
+    await node.mine(1);
+  }
+  const real = (text: string) =>
+    text
+      .replaceAll(/pay_[0-9A-Za-z]{24}/g, payment)
+      .replaceAll(/evt_[0-9A-Za-z]{24}/g, event)
+      .replaceAll(/\b5c504ed4[0-9a-f]{56}\b/g, onChain ? mined : txid);
+  const query = new URLSearchParams();
+  const headers: Record<string, string> = {};
+  let url = path;
+  for (const parameter of operation.parameters.filter(({ name }: { name: string }) => name !== without)) {
+    const value = real(String(parameter.example));
+    if (parameter.in === 'path') url = url.replace(`{${parameter.name}}`, value);
+    // The one node of the test is a Litecoin node.
+    if (parameter.in === 'query') query.set(parameter.name, onChain && parameter.name === 'currency' ? 'LTC' : value);
+    if (parameter.in === 'header') headers[parameter.name] = `${value} ${payment}`;
+  }
+  const client = live ? app.live : app.test;
+  if (query.size > 0) url += `?${query}`;
+  return method === 'get' ? client.get(url) : client.post(url, real(JSON.stringify(body ?? {})), headers);
+}
+
+test('every request example answers as documented', async (t) => {
+  let replayed = 0;
+  for (const one of operations) {
+    const { operation, path, method } = one;
+    const bodies = operation.requestBody
+      ? Object.entries<any>(contentOf(operation.requestBody).examples)
+      : [['default', { value: undefined }]];
+    // A page begins behind a payment or ends before one, not both.
+    const twoWays = operation.parameters.some((parameter: any) => parameter.name === 'ending_before');
+    for (const [name, { value }] of bodies as [string, { value: unknown }][]) {
+      for (const without of twoWays ? ['starting_after', 'ending_before'] : ['']) {
+        // All is told in test mode; the look-up of a transaction by the live node too.
+        for (const live of operation.operationId === 'readTransaction' ? [false, true] : [false]) {
+          const reply = await replay(one, { body: value, live, without });
+          const [status, content] = successOf(operation);
+          const what = `${method} ${path} (${name})`;
+          assert.equal(reply.status, status, `${what}: ${reply.text}`);
+          assertForm(content.schema, reply.json, what);
+          assert.deepEqual(undocumented(content.schema, reply.json), [], what);
+          for (const header of Object.keys(operation.responses[status].headers)) assert.ok(reply.headers.get(header), `${what} ${header}`);
+          replayed++;
+        }
+      }
+    }
+  }
+  t.diagnostic(`${replayed} requests of ${operations.length} operations`);
+  assert.ok(replayed >= operations.length);
+});
+
+test('a request without parameters or with wrong ones answers a documented error', async () => {
+  const codes = new Map<string, any>();
+  for (const { path, method, operation } of operations) {
+    const url = path.replaceAll(/\{[a-z]+\}/g, 'unknown');
+    const replies: Reply[] = [];
+    for (const key of [null, app.merchant.keys.testPublic, app.merchant.keys.testSecret, app.merchant.keys.liveSecret]) {
+      const client = key === null ? app.anonymous : app.as(key);
+      replies.push(
+        method === 'get' ? await client.get(`${url}?limit=0`) : await client.post(url, { metadata: { order: 7 }, items: 'none' }),
+      );
+    }
+    const refused = replies.filter((reply) => reply.status >= 400);
+    assert.ok(refused.length > 0, `${method} ${path}`);
+    for (const reply of refused) {
+      const documented = operation.responses[reply.status];
+      assert.ok(documented, `${method} ${path} answers ${reply.status}, which is not documented: ${reply.text}`);
+      assertForm(contentOf(documented).schema, reply.json, `${method} ${path} ${reply.status}`);
+      assert.deepEqual(undocumented(contentOf(documented).schema, reply.json), [], `${method} ${path} ${reply.status}`);
+      const example = contentOf(documented).examples[reply.json.error.code]?.value;
+      assert.ok(example, `${reply.status} ${reply.json.error.code} has no example`);
+      assert.equal(reply.json.error.type, example.error.type);
+      assert.equal(reply.json.error.doc_url, example.error.doc_url);
+      codes.set(reply.json.error.code, reply.json);
+    }
+  }
+  for (const code of [
+    'invalid_api_key',
+    'secret_key_required',
+    'test_key_required',
+    'parameter_missing',
+    'parameter_invalid',
+    'payment_not_found',
+  ]) {
+    assert.ok(codes.has(code), code);
+  }
+});
+
+test('delivered events are of the documented form', async () => {
+  const page = await app.test.get('/v1/events?limit=100');
+  const types = new Set<string>();
+  for (const event of page.json.data) {
+    const { schema } = contentOf(document.webhooks[event.type].post.requestBody);
+    assertForm(schema, event, event.type);
+    assert.deepEqual(undocumented(schema, event), [], event.type);
+    types.add(event.type);
+  }
+  for (const type of [
+    'payment.created',
+    'payment.processing',
+    'payment.completed',
+    'payment.expired',
+    'payment.cancelled',
+    'payment.updated',
+  ]) {
+    assert.ok(types.has(type), type);
+  }
+});
