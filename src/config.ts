@@ -84,8 +84,9 @@ export const CONFIG: readonly ConfigKey[] = [
   {
     name: 'PRICES',
     type: 'list',
-    default: 'coinbase,kraken,bitfinex',
-    description: 'Price sources, or static:BTC=97000.00,ETH=3500.00 without a feed.',
+    default: 'coinbase,kraken,bitstamp,bitfinex,coingecko',
+    description:
+      'Price sources, of which two must agree (coingecko votes only where the exchanges do not suffice), or static:BTC=97000.00,ETH=3500.00 without a feed.',
   },
   {
     name: 'PLANS',
@@ -199,7 +200,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     networks,
     ethChainId: integer('ETH_CHAIN_ID', 1, 1, 2_147_483_647),
     confirmations,
-    priceSources: text('PRICES') ?? 'coinbase,kraken,bitfinex',
+    priceSources: text('PRICES') ?? 'coinbase,kraken,bitstamp,bitfinex,coingecko',
     plans: readPlans(text('PLANS')),
     webhookAllow: list('WEBHOOK_ALLOW'),
   };

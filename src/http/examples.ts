@@ -135,7 +135,13 @@ const fee = (rate: number, minutes: string, total: string, usd: string) => ({
   total_fee_usd: usd,
   source: 'estimate',
 });
-const price = (usd: number, change: number) => ({ usd, change_24h: change, as_of: at(0), sources: ['coinbase', 'kraken', 'bitfinex'] });
+const price = (usd: number, change: number) => ({
+  usd,
+  change_24h: change,
+  change_from: 'sources',
+  as_of: at(0),
+  sources: ['coinbase', 'kraken', 'bitfinex'],
+});
 
 export type Example = { requests?: Readonly<Record<string, object>>; reply: object };
 /** By operation. */

@@ -235,6 +235,10 @@ export const PricesReply = Type.Object({
     Type.Object({
       usd: Type.Number({ examples: [97000] }),
       change_24h: Type.Number({ examples: [-1.25], description: 'Percent.' }),
+      change_from: literals(['sources', 'history', 'none'] as const, {
+        description: 'Whose figure change_24h is: of the price sources, of the history kept here, or nobody’s (then it is 0).',
+        examples: ['sources'],
+      }),
       as_of: Timestamp,
       sources: Type.Array(Type.String()),
       stale: Type.Optional(Type.Boolean({ description: 'Older than 120 s.' })),
