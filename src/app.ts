@@ -18,6 +18,7 @@ import { createLog, type Log } from './log.ts';
 import { createOutgoing } from './outgoing.ts';
 import { startFollower } from './payments/follow.ts';
 import { startSweep } from './payments/sweep.ts';
+import { createFiatRates } from './prices/fiat.ts';
 import { createPrices } from './prices/prices.ts';
 import { registerCheckout } from './web/checkout/actions.ts';
 import { registerDocs } from './web/docs.ts';
@@ -77,10 +78,12 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
       closers.push(() => source.close());
     }
     const prices = createPrices({ db, outgoing, clock, log, sources: config.priceSources });
+    const fiat = createFiatRates({ outgoing, clock, log, sources: config.fiatSources });
     const ctx: Context = {
       db,
       chains,
       prices,
+      fiat,
       clock,
       log,
       outgoing,
@@ -119,6 +122,8 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
     if (config.databaseUrl === null) closers.push(await claimServe(ctx.db));
     await ctx.prices.start();
     closers.push(() => ctx.prices.stop());
+    await ctx.fiat.start();
+    closers.push(() => ctx.fiat.stop());
     let url: string | null = null;
     if (roles.includes('api')) {
       const server = await createServer(ctx, {

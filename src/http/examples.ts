@@ -253,6 +253,7 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
   createTransaction: {
     requests: {
       default: { crypto: 'BTC', amount: 25.5, currency_fiat: 'USD' },
+      euro: { crypto: 'BTC', amount: '25.50', currency_fiat: 'EUR' },
       test: { crypto: 'LTC', amount: '10.00', currency_fiat: 'USD', payment_address: 'test_ltc_failed' },
     },
     reply: {
@@ -262,6 +263,9 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
       payment_address: 'test_btc_success',
       amount_fiat: '25.50',
       currency_fiat: 'USD',
+      fiat_rate: null,
+      fiat_rate_source: null,
+      fiat_rate_at: null,
       created_at: at(0),
       quote_expires_at: at(15),
     },

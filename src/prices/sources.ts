@@ -49,7 +49,7 @@ function changeText(value: unknown, decimals: number): bigint | null {
 /** Percent change from `before` to `now`, in hundredths of a percent. */
 const changeOf = (now: bigint, before: bigint | null): bigint | null => (before === null ? null : ((now - before) * 10_000n) / before);
 /** Nobody traded for a day: what such a market shows is the price of another day. */
-const isDead = (volume: unknown): boolean => typeof volume === 'string' && /^0+(?:\.0+)?$/.test(volume);
+export const isDead = (volume: unknown): boolean => typeof volume === 'string' && /^0+(?:\.0+)?$/.test(volume);
 
 const observed = (coin: Coin, priceE8: bigint | null, change24hBasisPoints: bigint | null): Observed | null =>
   priceE8 === null ? null : { coin, priceE8, change24hBasisPoints };
