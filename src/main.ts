@@ -1,7 +1,7 @@
 /** argv -> commands. Commands work beside a running service and without it; with --json standard output is the JSON alone. */
 import { parseArgs } from 'node:util';
 import { openCore, ROLES, type Role, startApp } from './app.ts';
-import { ConfigError, readConfig } from './config.ts';
+import { type Config, ConfigError, readConfig } from './config.ts';
 import type { Context } from './context.ts';
 import { COINS, isCoin, MODES } from './core/coin.ts';
 import { PLANS } from './core/plan.ts';
@@ -10,7 +10,7 @@ import { createLog } from './log.ts';
 import { createKey, revokeKey } from './merchants/keys.ts';
 import { createMerchant, hasMerchants, setPlan } from './merchants/merchants.ts';
 import { setWallet } from './merchants/wallets.ts';
-import { diagnose, verifyAddresses } from './payments/doctor.ts';
+import { diagnose, type Finding, verifyAddresses } from './payments/doctor.ts';
 import { createEndpoint } from './webhooks/endpoints.ts';
 
 const OPTIONS = {
@@ -43,7 +43,7 @@ const USAGE = `florin: a self-hosted cryptocurrency payment service
   key revoke --key KEY_ID
   plan set --merchant M --plan ${PLANS.join('|')}
   endpoint create --merchant M --mode live|test --url U [--events a,b]
-  doctor                                check settings, nodes and prices
+  doctor                                check database, nodes, prices, wallets and endpoints, and say what to fix
   verify                                derive the deposit addresses anew and compare
 
   --json   print the result as JSON alone`;
@@ -66,7 +66,7 @@ const commaList = (text: string | undefined): string[] =>
     .map((part) => part.trim())
     .filter(Boolean);
 
-type Command = (ctx: Context, flags: Flags) => Promise<object>;
+type Command = (ctx: Context, flags: Flags, config: Config) => Promise<object>;
 const COMMANDS: Readonly<Record<string, Command>> = {
   migrate: async () => ({ migrated: true }),
   'merchant create': async (ctx, flags) => {
@@ -129,7 +129,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     });
     return { endpoint_id: made.endpointId, secret: made.secret };
   },
-  doctor: (ctx) => diagnose(ctx),
+  doctor: (ctx, _flags, config) => diagnose(ctx, { dataFolder: config.databaseUrl === null ? config.dataFolder : null }),
   verify: (ctx) => verifyAddresses(ctx),
 };
 
@@ -144,6 +144,17 @@ function printPlain(value: unknown, indent = ''): void {
       printPlain(item, `${indent}  `);
     } else process.stdout.write(`${indent}${name}: ${item}\n`);
   }
+}
+
+/** What the doctor found: `FIX` needs the operator, `note` may. */
+function printFindings(findings: readonly Finding[]): void {
+  for (const { check, ok, detail, fix } of findings) {
+    process.stdout.write(
+      `${ok ? (fix === null ? 'ok  ' : 'note') : 'FIX '}  ${check}: ${detail}\n${fix === null ? '' : `      -> ${fix}\n`}`,
+    );
+  }
+  const wrong = findings.filter(({ ok }) => !ok).length;
+  process.stdout.write(wrong === 0 ? '\nNothing needs to be fixed.\n' : `\n${wrong} of ${findings.length} need to be fixed.\n`);
 }
 
 async function serve(flags: Flags): Promise<void> {
@@ -204,10 +215,12 @@ async function main(argv: readonly string[]): Promise<void> {
   if (name === 'serve') return serve(flags);
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (!command) throw new UsageError(`there is no command "${name}"`);
-  const core = await openCore(readConfig(), createLog('warn'));
+  const config = readConfig();
+  const core = await openCore(config, createLog('warn'));
   try {
-    const result = await command(core.ctx, flags);
+    const result = await command(core.ctx, flags, config);
     if (flags.json) process.stdout.write(`${JSON.stringify(result)}\n`);
+    else if ('findings' in result) printFindings(result.findings as Finding[]);
     else printPlain(result);
     if ('ok' in result && result.ok === false) process.exitCode = 1;
   } finally {

@@ -29,6 +29,8 @@ export type CoinSpec = {
   slackSeconds: number;
   /** Deepest reorganisation that is followed without an operator. */
   maxReorg: number;
+  /** Oldest version of the node, as it numbers itself, without known holes that move money; null: nodes number themselves differently. */
+  safeVersion: number | null;
   /** Transfers under this many base units count as nothing. */
   dustUnits: bigint;
   /** Coinbase outputs are spendable, and count, from this many confirmations. */
@@ -58,6 +60,7 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 144,
+    safeVersion: 250_000,
     dustUnits: 546n,
     coinbaseMaturity: 100,
     typicalSize: 141,
@@ -75,6 +78,7 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     pollSeconds: 4,
     slackSeconds: 24,
     maxReorg: 128,
+    safeVersion: null,
     dustUnits: 1n,
     coinbaseMaturity: 0,
     typicalSize: 21_000,
@@ -92,6 +96,7 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 500,
+    safeVersion: 210_505,
     dustUnits: 5_460n,
     coinbaseMaturity: 100,
     typicalSize: 141,
@@ -109,6 +114,7 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 144,
+    safeVersion: 220_000,
     dustUnits: 5_460n,
     coinbaseMaturity: 100,
     typicalSize: 226,
@@ -126,6 +132,7 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 1440,
+    safeVersion: 1_140_900,
     dustUnits: 1_000_000n,
     coinbaseMaturity: 240,
     typicalSize: 226,

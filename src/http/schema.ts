@@ -250,7 +250,7 @@ export const PricesReply = Type.Object({
       usd: Type.Number({ examples: [97000] }),
       change_24h: Type.Number({ examples: [-1.25], description: 'Percent.' }),
       change_from: literals(['sources', 'history', 'none'] as const, {
-        description: 'Whose figure change_24h is: of the price sources, of the history kept here, or nobody’s (then it is 0).',
+        description: 'Whose figure change_24h is: of the price sources, of the history kept here, or of nobody (then it is 0).',
         examples: ['sources'],
       }),
       as_of: Timestamp,

@@ -75,6 +75,7 @@ export function createFeed<T>({
       timer.unref();
     },
     askAll: async () => {
+      if (sources.length === 0) return [];
       const told = await Promise.all(sources.map(ask));
       await decide();
       return told;

@@ -701,6 +701,8 @@ test('static prices are exact, never stale, alone enough, and only for the coins
     });
     assert.deepEqual(asOf, new Date(START + 86_400_000));
   }
+  assert.deepEqual(await prices.check(), []);
+  assert.ok('price' in prices.quotable('BTC'));
   assert.deepEqual(prices.quotable('LTC'), { reason: 'PRICES sets none' });
   assert.equal(prices.look('LTC'), null);
   assert.equal(prices.forTest('LTC').sample, true);
