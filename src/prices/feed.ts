@@ -43,7 +43,7 @@ export function createFeed<T>({
   let timer: NodeJS.Timeout | null = null;
   let polling: Promise<void> = Promise.resolve();
 
-  const ask = async (source: Asked<T>): Promise<Told<T>> => {
+  const ask = async (source: Asked<T>, { quiet = false } = {}): Promise<Told<T>> => {
     const failures = waits.get(source.name)?.failures ?? 0;
     try {
       const answer = await source.fetch(outgoing);
@@ -55,12 +55,12 @@ export function createFeed<T>({
       const failure = error instanceof Error ? error.message : String(error);
       const pause = Math.min(pollMs * 2 ** (failures + 1), LONGEST_PAUSE_MS) - pollMs;
       waits.set(source.name, { until: clock.monotonicMs() + pause, failures: failures + 1 });
-      if (failures === 0) log.warn({ source: source.name, reason: failure }, 'a price source does not answer');
+      if (failures === 0 && !quiet) log.warn({ source: source.name, reason: failure }, 'a price source does not answer');
       return { name: source.name, answer: null, failure };
     }
   };
   const round = async (): Promise<void> => {
-    await Promise.all(sources.filter(({ name }) => clock.monotonicMs() >= (waits.get(name)?.until ?? 0)).map(ask));
+    await Promise.all(sources.filter(({ name }) => clock.monotonicMs() >= (waits.get(name)?.until ?? 0)).map((source) => ask(source)));
     await decide();
   };
   return {
@@ -76,7 +76,7 @@ export function createFeed<T>({
     },
     askAll: async () => {
       if (sources.length === 0) return [];
-      const told = await Promise.all(sources.map(ask));
+      const told = await Promise.all(sources.map((source) => ask(source, { quiet: true })));
       await decide();
       return told;
     },
