@@ -65,7 +65,7 @@ export type Child = { process: ChildProcess; line: string; stop(): Promise<void>
 
 /** Starts a script and waits for its first line of output that begins with `ready `. */
 export async function startChild(script: string, environment: Record<string, string>, args: string[] = []): Promise<Child> {
-  const child = spawn(process.execPath, [script, ...args], {
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', script, ...args], {
     env: { ...process.env, ...environment },
     stdio: ['ignore', 'pipe', 'inherit'],
   });

@@ -8,13 +8,15 @@ import { createCoreSource } from './chains/core-rpc.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';
 import { COINS, type Coin } from './core/coin.ts';
+import { type BackupResult, type RestoreResult, restoreBackup, writeBackup } from './db/backup.ts';
 import { startClock } from './db/clock.ts';
-import { openDb } from './db/db.ts';
+import { type Db, openDb } from './db/db.ts';
 import { claimServe, startEmbedded } from './db/embedded.ts';
 import { migrate } from './db/migrate.ts';
 import { openSealer, readInstallKey } from './db/seal.ts';
 import { createServer } from './http/server.ts';
 import { createLog, type Log } from './log.ts';
+import { type Jump, jumpRestored } from './merchants/wallets.ts';
 import { createOutgoing } from './outgoing.ts';
 import { startFollower } from './payments/follow.ts';
 import { startSweep } from './payments/sweep.ts';
@@ -47,6 +49,55 @@ export type Role = (typeof ROLES)[number];
 
 export type Core = { ctx: Context; log: Log; close(): Promise<void> };
 
+export type Store = { db: Db; dataFolder: string; close(): Promise<void> };
+
+/** The database as it is, started when embedded, not brought up to date. */
+async function openStore(config: Config, log: Log): Promise<Store> {
+  const dataFolder = resolve(config.dataFolder);
+  const embedded = config.databaseUrl === null ? await startEmbedded({ dataFolder, log }) : null;
+  try {
+    const db = await openDb(embedded ? { ...embedded.connection, log } : { url: config.databaseUrl!, log });
+    return {
+      db,
+      dataFolder,
+      close: async () => {
+        await db.close();
+        await embedded?.release();
+      },
+    };
+  } catch (error) {
+    await embedded?.release();
+    throw error;
+  }
+}
+
+/** Writes all there is into one file; see db/backup. The schema stays as it is, so that a backup can come before an upgrade. */
+export async function backup(config: Config, { file, log }: { file: string; log: Log }): Promise<BackupResult> {
+  const { db, dataFolder, close } = await openStore(config, log);
+  try {
+    return await writeBackup({ db, dataFolder, secretKey: config.secretKey, file });
+  } finally {
+    await close();
+  }
+}
+
+/** Reads a backup into an empty install; the wallets jump beyond what may have been issued since it was made. */
+export async function restore(config: Config, { file, log }: { file: string; log: Log }): Promise<RestoreResult<Jump[]>> {
+  const { db, dataFolder, close } = await openStore(config, log);
+  try {
+    return await restoreBackup({
+      db,
+      dataFolder,
+      secretKey: config.secretKey,
+      file,
+      log,
+      finish: (tx) => jumpRestored(tx, { dataFolder }),
+    });
+  } finally {
+    await close();
+  }
+}
+
 /** Everything below the roles: database (started when embedded), keys, clock, chains, prices. Operator commands need no more. */
 export async function openCore(config: Config, log: Log = createLog(config.logLevel)): Promise<Core> {
   const closers: (() => Promise<void> | void)[] = [];
@@ -54,11 +105,9 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
     for (const closer of closers.splice(0).reverse()) await closer();
   };
   try {
-    const dataFolder = resolve(config.dataFolder);
-    const embedded = config.databaseUrl === null ? await startEmbedded({ dataFolder, log }) : null;
-    if (embedded) closers.push(() => embedded.release());
-    const db = await openDb(embedded ? { ...embedded.connection, log } : { url: config.databaseUrl!, log });
-    closers.push(() => db.close());
+    const store = await openStore(config, log);
+    const { db, dataFolder } = store;
+    closers.push(() => store.close());
     await migrate(db, log);
     const sealer = await openSealer({ secretKey: config.secretKey, dataFolder });
     const clock = await startClock(db);
@@ -92,6 +141,7 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
       seal: sealer.seal,
       open: sealer.open,
       settings: {
+        dataFolder,
         publicUrl: config.publicUrl,
         paymentPageUrl: config.paymentPageUrl,
         networks: config.networks,
@@ -119,7 +169,7 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
     await core.close();
   };
   try {
-    if (config.databaseUrl === null) closers.push(await claimServe(ctx.db));
+    closers.push(await claimServe(ctx.db, { alone: config.databaseUrl === null }));
     await ctx.prices.start();
     closers.push(() => ctx.prices.stop());
     await ctx.fiat.start();

@@ -1,4 +1,5 @@
 /** All that a use case may touch. Built once in app.ts, handed to every function first. */
+import type { KeyObject } from 'node:crypto';
 import type { ChainSource } from './chains/chain.ts';
 import type { Clock } from './core/clock.ts';
 import type { Coin, ConfirmationTier, Network } from './core/coin.ts';
@@ -21,7 +22,7 @@ export type Context = {
   /** Cryptographically strong random bytes. */
   random(bytes: number): Uint8Array;
   /** HMAC key of this install: event ids and form tokens derive from it. */
-  installKey: Uint8Array;
+  installKey: KeyObject;
   /** AES-256-GCM under SECRET_KEY, bound to `purpose`. */
   seal(purpose: string, plain: Uint8Array): Uint8Array;
   open(purpose: string, sealed: Uint8Array): Uint8Array;
@@ -30,6 +31,8 @@ export type Context = {
 
 /** What the operator configured and use cases need. */
 export type Settings = {
+  /** Beside the database: the key file and what wallets may have issued. */
+  dataFolder: string;
   publicUrl: string;
   paymentPageUrl: string;
   networks: Readonly<Record<Coin, Network>>;

@@ -1,16 +1,16 @@
 /** argv -> commands. Commands work beside a running service and without it; with --json standard output is the JSON alone. */
 import { parseArgs } from 'node:util';
-import { openCore, ROLES, type Role, startApp } from './app.ts';
+import { backup, openCore, ROLES, type Role, restore, startApp } from './app.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
 import type { Context } from './context.ts';
-import { COINS, isCoin, MODES } from './core/coin.ts';
+import { COINS, type Coin, MODES } from './core/coin.ts';
 import { PLANS } from './core/plan.ts';
 import { Problem } from './core/problem.ts';
-import { createLog } from './log.ts';
+import { createLog, type Log } from './log.ts';
 import { createKey, revokeKey } from './merchants/keys.ts';
-import { createMerchant, hasMerchants, setPlan } from './merchants/merchants.ts';
+import { createFirstMerchant, createMerchant, setPlan } from './merchants/merchants.ts';
 import { setWallet } from './merchants/wallets.ts';
-import { diagnose, type Finding, verifyAddresses } from './payments/doctor.ts';
+import { claimDeposit, diagnose, type Finding, verifyAddresses } from './payments/doctor.ts';
 import { createEndpoint } from './webhooks/endpoints.ts';
 
 const OPTIONS = {
@@ -30,6 +30,7 @@ const OPTIONS = {
   url: { type: 'string' },
   events: { type: 'string' },
   file: { type: 'string' },
+  ref: { type: 'string' },
 } as const;
 type Flags = { [K in keyof typeof OPTIONS]?: (typeof OPTIONS)[K]['type'] extends 'boolean' ? boolean : string };
 
@@ -45,6 +46,9 @@ const USAGE = `florin: a self-hosted cryptocurrency payment service
   endpoint create --merchant M --mode live|test --url U [--events a,b]
   doctor                                check database, nodes, prices, wallets and endpoints, and say what to fix
   verify                                derive the deposit addresses anew and compare
+  deposit claim --coin C --ref REF      a deposit that doctor names is dealt with
+  backup --file F                       write everything into one file, also beside a running service
+  restore --file F                      read it into an empty install
 
   --json   print the result as JSON alone`;
 
@@ -60,13 +64,31 @@ const oneOf = <T extends string>(value: string, known: readonly T[], name: strin
   if (!found) throw new UsageError(`--${name} must be one of ${known.join(', ')}`);
   return found;
 };
+const coinOf = (flags: Flags): Coin => oneOf(need(flags, 'coin').toUpperCase(), COINS, 'coin');
 const commaList = (text: string | undefined): string[] =>
   (text ?? '')
     .split(',')
     .map((part) => part.trim())
     .filter(Boolean);
 
-type Command = (ctx: Context, flags: Flags, config: Config) => Promise<object>;
+/** Commands on the database as it is: they neither bring it up to date nor need what it holds. */
+const STORE_COMMANDS: Readonly<Record<string, (config: Config, flags: Flags, log: Log) => Promise<object>>> = {
+  backup: (config, flags, log) => backup(config, { file: need(flags, 'file'), log }),
+  restore: async (config, flags, log) => {
+    const { finished, ...result } = await restore(config, { file: need(flags, 'file'), log });
+    return {
+      ...result,
+      wallets: finished.map(({ walletId, coin, from, to }) => ({
+        wallet_id: walletId,
+        coin,
+        index_in_backup: Number(from),
+        next_index: Number(to),
+      })),
+    };
+  },
+};
+
+type Command = (ctx: Context, flags: Flags) => Promise<object>;
 const COMMANDS: Readonly<Record<string, Command>> = {
   migrate: async () => ({ migrated: true }),
   'merchant create': async (ctx, flags) => {
@@ -88,8 +110,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   'wallet set': async (ctx, flags) => {
     const mode = oneOf(flags.mode ?? 'live', MODES, 'mode');
     if (mode === 'test') throw new UsageError('test mode needs no wallet: a test page never shows an address that takes real money');
-    const coin = need(flags, 'coin').toUpperCase();
-    if (!isCoin(coin)) throw new UsageError(`--coin must be one of ${COINS.join(', ')}`);
+    const coin = coinOf(flags);
     const firstIndex = flags['first-index'] ?? '0';
     if (!/^\d{1,9}$/.test(firstIndex)) throw new UsageError('--first-index must be a whole number');
     const set = await setWallet(ctx, {
@@ -129,7 +150,12 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     });
     return { endpoint_id: made.endpointId, secret: made.secret };
   },
-  doctor: (ctx, _flags, config) => diagnose(ctx, { dataFolder: config.databaseUrl === null ? config.dataFolder : null }),
+  'deposit claim': async (ctx, flags) => {
+    const deposit = { coin: coinOf(flags), ref: need(flags, 'ref') };
+    await claimDeposit(ctx, deposit);
+    return { ...deposit, claimed: true };
+  },
+  doctor: (ctx) => diagnose(ctx),
   verify: (ctx) => verifyAddresses(ctx),
 };
 
@@ -157,6 +183,12 @@ function printFindings(findings: readonly Finding[]): void {
   process.stdout.write(wrong === 0 ? '\nNothing needs to be fixed.\n' : `\n${wrong} of ${findings.length} need to be fixed.\n`);
 }
 
+function print(result: object, flags: Flags): void {
+  if (flags.json) process.stdout.write(`${JSON.stringify(result)}\n`);
+  else if ('findings' in result) printFindings(result.findings as Finding[]);
+  else printPlain(result);
+}
+
 async function serve(flags: Flags): Promise<void> {
   const config = readConfig();
   const roles: Role[] = flags.role === undefined ? [...ROLES] : commaList(flags.role).map((role) => oneOf(role, ROLES, 'role'));
@@ -178,12 +210,14 @@ async function serve(flags: Flags): Promise<void> {
   process.on('SIGINT', stop);
   if (app.url) process.stdout.write(`\nFlorin is ready on ${config.publicUrl}\n`);
   else process.stdout.write(`\nFlorin is running as ${roles.join(', ')}\n`);
-  if (!(await hasMerchants(app.ctx))) await welcome(app.ctx);
+  await welcome(app.ctx);
 }
 
 /** On an empty install: the first merchant, its set-up link, the test keys (shown this once) and a command that works. */
 async function welcome(ctx: Context): Promise<void> {
-  const { merchantId, keys, setupUrl } = await createMerchant(ctx, { name: 'My shop' });
+  const first = await createFirstMerchant(ctx, { name: 'My shop' });
+  if (!first) return;
+  const { merchantId, keys, setupUrl } = first;
   process.stdout.write(`
 Your first merchant is ${merchantId}.
 
@@ -213,15 +247,14 @@ async function main(argv: readonly string[]): Promise<void> {
     return;
   }
   if (name === 'serve') return serve(flags);
+  const onStore = Object.hasOwn(STORE_COMMANDS, name) ? STORE_COMMANDS[name] : undefined;
+  if (onStore) return print(await onStore(readConfig(), flags, createLog('warn')), flags);
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (!command) throw new UsageError(`there is no command "${name}"`);
-  const config = readConfig();
-  const core = await openCore(config, createLog('warn'));
+  const core = await openCore(readConfig(), createLog('warn'));
   try {
-    const result = await command(core.ctx, flags, config);
-    if (flags.json) process.stdout.write(`${JSON.stringify(result)}\n`);
-    else if ('findings' in result) printFindings(result.findings as Finding[]);
-    else printPlain(result);
+    const result = await command(core.ctx, flags);
+    print(result, flags);
     if ('ok' in result && result.ok === false) process.exitCode = 1;
   } finally {
     await core.close();

@@ -4,7 +4,7 @@ import { addressOfScript } from '../core/address.ts';
 import type { Clock } from '../core/clock.ts';
 import { COIN, type Coin, type Network } from '../core/coin.ts';
 import { divideCeil } from '../core/money.ts';
-import type { TransferKind } from '../core/payment.ts';
+import type { Lock, TransferKind } from '../core/payment.ts';
 import type { Log } from '../log.ts';
 import { type Outgoing, OutgoingError } from '../outgoing.ts';
 import {
@@ -50,6 +50,13 @@ function amount(value: unknown): bigint {
   const digits = BigInt(match[2]! + (match[3] ?? ''));
   const units = shift >= 0 ? digits * 10n ** BigInt(shift) : digits / 10n ** BigInt(-shift);
   return match[1] ? -units : units;
+}
+/** DASH: flags are booleans in most replies and texts in those of the mempool. */
+const isTrue = (value: unknown): boolean => value === true || value === 'true';
+/** After a ChainLock `instantlock` is true for every transaction of the block: `instantlock_internal` alone tells the two apart. */
+function lockOf(tx: Fields): Lock {
+  if (isTrue(tx.chainlock)) return 'chainlock';
+  return isTrue(tx.instantlock_internal ?? tx.instantlock) ? 'instantsend' : null;
 }
 const CHAIN_OF: Readonly<Record<string, Network>> = {
   main: 'mainnet',
@@ -162,11 +169,12 @@ export function createCoreSource({
         txid: tx.txid,
         units,
         kind,
-        spends: kind === 'coinbase' ? [] : tx.inputs(),
+        spends: kind === 'output' ? tx.inputs() : [],
         lock: null,
       });
     }
-    if (matcher.watchesSpends && kind !== 'coinbase') {
+    // A HogEx spends the one before it, not what the payer had: its inputs are no double-spend keys.
+    if (matcher.watchesSpends && kind === 'output') {
       for (const outpoint of tx.inputs()) if (matcher.spends(outpoint)) conflicts.push({ outpoint, txid: tx.txid });
     }
   };
@@ -269,8 +277,11 @@ export function createCoreSource({
       } catch (cause) {
         throw new ChainError('outage', `block ${hash} cannot be read: ${(cause as Error).message}`, { cause });
       }
-      if (block.hash !== hash && family === 'BTC') throw new ChainError('outage', `the node answered another block than ${hash}`);
-      if (block.parent !== ref.parent) throw new ChainError('outage', `the header of ${hash} does not fit the block`);
+      // DASH alone names its blocks by another hash (X11), for which no kept library exists: there the merkle root proves the
+      // transactions, and the parent ties the block to the one recorded before it.
+      if (block.hash !== hash && family !== 'DASH') throw new ChainError('outage', `the node answered another block than ${hash}`);
+      if (ref.hash !== hash || ref.parent !== block.parent || text(fields(head!.result).merkleroot) !== block.merkleRoot)
+        throw new ChainError('outage', `the header of ${hash} does not fit the block`);
       return {
         ref,
         scan: (matcher) => {
@@ -321,9 +332,10 @@ export function createCoreSource({
     txState: async (txid) => {
       const found = fields(await orNull(call('getrawtransaction', txid, 1)));
       if (!found.txid) return { state: 'unknown', blockHash: null, lock: null };
-      return { state: found.blockhash ? 'mined' : 'mempool', blockHash: found.blockhash ? text(found.blockhash) : null, lock: null };
+      const blockHash = found.blockhash ? text(found.blockhash) : null;
+      return { state: blockHash ? 'mined' : 'mempool', blockHash, lock: coin === 'DASH' ? lockOf(found) : null };
     },
-    finality: async () => ({ safe: null, finalized: null, chainlock: null }),
+    finality: async () => ({ safe: null, finalized: null, chainlock: coin === 'DASH' ? await bestChainLock() : null }),
     transaction: async (txid) => {
       const reply = await post([['getrawtransaction', txid, 1]]);
       const { result, error } = reply[0]!;
@@ -367,18 +379,33 @@ export function createCoreSource({
     close: () => {},
   };
 
+  /** Height of the best ChainLock, when it lies on the chain that the node follows. Null: the node has none. */
+  async function bestChainLock(): Promise<number | null> {
+    const [reply] = await post([['getbestchainlock']]);
+    const best = fields(reply!.result);
+    // An error means "none yet" (no quorums, as on a lone node) or a version before ChainLocks: depth decides instead.
+    if (reply!.error || best.known_block === false || !best.blockhash) return null;
+    const height = integer(best.height);
+    return (await orNull(call('getblockhash', height))) === text(best.blockhash) ? height : null;
+  }
+
   async function describe(tx: Fields): Promise<ChainTransaction> {
-    const vout = rows(tx.vout)
-      .map(fields)
-      .filter((o) => o.ismweb !== true);
     const vin = rows(tx.vin)
       .map(fields)
       .filter((i) => i.ismweb !== true);
+    const kernels = rows(tx.vkern).map(fields);
+    const vout = [...rows(tx.vout), ...kernels.flatMap((kernel) => rows(kernel.pegout))].map(fields).filter((o) => o.ismweb !== true);
+    const typeOf = (output: Fields | undefined) => text(fields(output?.scriptPubKey).type);
     const outputs = vout.map((o) => {
       const script = fields(o.scriptPubKey);
-      const address = text(script.address) || text(rows(script.addresses)[0]) || addressOfScript(text(script.hex), { coin, network }) || '';
-      return { address, units: amount(o.value), ...(address === '' && { type: text(script.type) }) };
+      const type = typeOf(o);
+      const told = text(script.address) || text(rows(script.addresses)[0]);
+      const address = told || (!type.startsWith('witness_mweb') && addressOfScript(text(script.hex), { coin, network })) || '';
+      return { address, units: amount(o.value), ...(address === '' && { type }) };
     });
+    // LTC: what a HogEx spends beyond its outputs is no fee of its own; a transaction wholly in MWEB says its fee in the kernels.
+    const isHogEx = typeOf(vout[0]) === 'witness_mweb_hogaddr';
+    const kernelFee = kernels.length > 0 && vin.length === 0 ? kernels.reduce((sum, kernel) => sum + amount(kernel.fee), 0n) : null;
     const coinbase = vin.some((i) => i.coinbase !== undefined);
     const confirmations = integer(tx.confirmations);
     const block = tx.blockhash ? header(await call('getblockheader', tx.blockhash)) : null;
@@ -392,13 +419,19 @@ export function createCoreSource({
       blockHash: block?.hash ?? null,
       timestamp: block?.time ?? null,
       amountUnits: total,
-      feeUnits: coinbase ? 0n : sources && tx.vkern === undefined ? sources.reduce((sum, s) => sum + s.units, 0n) - total : null,
+      feeUnits: coinbase
+        ? 0n
+        : sources && !isHogEx && kernels.length === 0
+          ? sources.reduce((sum, s) => sum + s.units, 0n) - total
+          : kernelFee,
       inputs: coinbase ? [{ address: 'coinbase', units: total }] : (sources ?? []),
       outputs,
     };
   }
   async function prevouts(vin: readonly Fields[]): Promise<{ address: string; units: bigint }[] | null> {
-    const replies = vin.length === 0 ? [] : await post(vin.map((i): Call => ['getrawtransaction', text(i.txid), 1]));
+    // DASH with `spentindex=1` says it at once.
+    if (vin.every((i) => i.value !== undefined)) return vin.map((i) => ({ address: text(i.address), units: amount(i.value) }));
+    const replies = await post(vin.map((i): Call => ['getrawtransaction', text(i.txid), 1]));
     const found = replies.map((reply, i) => fields(rows(fields(reply.result).vout)[integer(vin[i]!.vout)]));
     if (found.some((o) => o.value === undefined)) return null;
     return found.map((o) => {

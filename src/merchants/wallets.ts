@@ -6,6 +6,7 @@ import type { Coin } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
+import { RESERVED_AHEAD, readWalletIndexes, reserveIndex } from './wallet-indexes.ts';
 
 export type DepositAddress = { coin: Coin; address: string; key: string; walletId: string; index: bigint; path: string };
 
@@ -47,7 +48,8 @@ export async function setWallet(
       insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path, next_index)
       values (${walletId}, ${merchantId}, ${coin}, ${network}, ${parsed.chainKey}, ${parsed.accountKey}, ${script}, ${parsed.path}, ${firstIndex})
       on conflict (coin, chain_key, script) do update
-        set active = wallets.merchant_id = excluded.merchant_id, next_index = greatest(wallets.next_index, excluded.next_index)
+        set active = wallets.merchant_id = excluded.merchant_id, next_index = greatest(wallets.next_index, excluded.next_index),
+          xid = pg_current_xact_id()
       returning id, merchant_id as "merchantId", next_index as "nextIndex"`;
     if (stored!.merchantId !== merchantId) {
       throw new Problem('account_key_invalid', { reason: 'another merchant of this install already uses it' }, { param: 'key' });
@@ -66,10 +68,11 @@ export async function setWallet(
  */
 export async function nextAddress(ctx: Context, tx: Tx, { merchantId, coin }: { merchantId: string; coin: Coin }): Promise<DepositAddress> {
   const [wallet] = await tx<{ id: string; chainKey: string; script: Script; path: string; index: bigint }[]>`
-    update wallets set next_index = next_index + 1
+    update wallets set next_index = next_index + 1, xid = pg_current_xact_id()
     where merchant_id = ${merchantId} and coin = ${coin} and active
     returning id, chain_key as "chainKey", script, path, next_index - 1 as index`;
   if (!wallet) throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
+  await reserveIndex(ctx, tx, { walletId: wallet.id, index: wallet.index });
   const { address, key } = deriveAddress({
     chainKey: wallet.chainKey,
     script: wallet.script,
@@ -78,4 +81,44 @@ export async function nextAddress(ctx: Context, tx: Tx, { merchantId, coin }: { 
     index: wallet.index,
   });
   return { coin, address, key, walletId: wallet.id, index: wallet.index, path: `${wallet.path}/${wallet.index}` };
+}
+
+/**
+ * Moves the counter beyond an index at which a deposit was found although no payment was given it. What is jumped over is
+ * never given and stays watched. The wallet row stays locked until the transaction ends; a counter that is beyond stays.
+ */
+export async function burnIndexes(tx: Tx, { walletId, through }: { walletId: string; through: bigint }): Promise<void> {
+  const [wallet] = await tx<{ next: bigint }[]>`select next_index as next from wallets where id = ${walletId} for update`;
+  if (wallet!.next <= through) await jump(tx, { walletId, from: wallet!.next, to: through + 1n, reason: 'deposit' });
+}
+
+export type Jump = { walletId: string; coin: Coin; from: bigint; to: bigint };
+
+/**
+ * After a restore: every counter jumps beyond what may have been issued since the backup, which is at least what was reserved
+ * ahead, and all that the file in the data folder says.
+ */
+export async function jumpRestored(tx: Tx, { dataFolder }: { dataFolder: string }): Promise<Jump[]> {
+  const noted = await readWalletIndexes(dataFolder);
+  const wallets = await tx<
+    { id: string; coin: Coin; next: bigint }[]
+  >`select id, coin, next_index as next from wallets order by id for update`;
+  const jumps: Jump[] = [];
+  for (const { id: walletId, coin, next: from } of wallets) {
+    const issued = noted.get(walletId) ?? 0n;
+    const to = issued > from + RESERVED_AHEAD ? issued : from + RESERVED_AHEAD;
+    await jump(tx, { walletId, from, to, reason: 'restore' });
+    jumps.push({ walletId, coin, from, to });
+  }
+  return jumps;
+}
+
+async function jump(
+  tx: Tx,
+  { walletId, from, to, reason }: { walletId: string; from: bigint; to: bigint; reason: 'restore' | 'deposit' },
+): Promise<void> {
+  await tx`
+    insert into skipped_indexes (wallet_id, first_index, end_index, reason)
+    values (${walletId}, ${from.toString()}, ${to.toString()}, ${reason})`;
+  await tx`update wallets set next_index = ${to.toString()}, xid = pg_current_xact_id() where id = ${walletId}`;
 }

@@ -6,6 +6,7 @@ import type { Context } from '../context.ts';
 import { deriveAddress, type Script } from '../core/address.ts';
 import { COIN, COINS, type Coin, type Network } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
+import { Problem } from '../core/problem.ts';
 
 /** `ok` is false when the operator must do something; with `ok`, a `fix` is advice. */
 export type Finding = { check: string; ok: boolean; detail: string; fix: string | null };
@@ -21,11 +22,11 @@ const OLD_TIP_BLOCKS = 12;
 const WAITING_SECONDS = 300;
 
 /** Checks database, disk, nodes, wallets, prices, endpoints and deposits. `ok` is false when something must be fixed. */
-export async function diagnose(ctx: Context, { dataFolder }: { dataFolder: string | null }): Promise<{ ok: boolean; findings: Finding[] }> {
+export async function diagnose(ctx: Context): Promise<{ ok: boolean; findings: Finding[] }> {
   const wallets = await readWallets(ctx);
   const findings = [
     ...(await checkDatabase(ctx)),
-    ...(dataFolder === null ? [] : await checkDisk(dataFolder)),
+    ...(await checkDisk(ctx.settings.dataFolder)),
     ...checkAddress(ctx),
     ...(await checkCoins(ctx, wallets)),
     ...(await checkPrices(ctx, wallets)),
@@ -61,7 +62,10 @@ async function checkDatabase(ctx: Context): Promise<Finding[]> {
 const inWords = (aheadSeconds: number): string => `${Math.abs(Math.round(aheadSeconds))} s ${aheadSeconds < 0 ? 'behind' : 'ahead of'}`;
 
 async function checkDisk(folder: string): Promise<Finding[]> {
-  const { bavail, bsize } = await statfs(folder, { bigint: true });
+  const found = await statfs(folder, { bigint: true }).catch(() => null);
+  // With an own database and key it may not be there yet.
+  if (!found) return [];
+  const { bavail, bsize } = found;
   const free = bavail * bsize;
   const detail = `${free / 1_048_576n} MiB are free in ${folder}`;
   return [free < LEAST_FREE_BYTES ? bad('disk', detail, 'make room: without it nothing can be recorded') : good('disk', detail)];
@@ -258,10 +262,8 @@ async function checkEndpoints(ctx: Context): Promise<Finding[]> {
   return findings;
 }
 
-/** Deposits that no payment was given the address of, where this version of the schema keeps them. */
+/** Deposits to addresses that no payment was given. */
 async function checkStrays(ctx: Context): Promise<Finding[]> {
-  const [table] = await ctx.db.sql<{ exists: boolean }[]>`select to_regclass('stray_deposits') is not null as exists`;
-  if (!table!.exists) return [];
   const strays = await ctx.db.sql<
     { coin: Coin; ref: string; walletId: string; merchantId: string; index: bigint; address: string; units: bigint; at: Date }[]
   >`
@@ -270,10 +272,17 @@ async function checkStrays(ctx: Context): Promise<Finding[]> {
   return strays.map(({ coin, ref, walletId, merchantId, index, address, units, at }) =>
     bad(
       `${coin} deposit`,
-      `${formatUnits(coin, units)} came to ${address} (index ${index} of ${walletId}, ${merchantId}) on ${at.toISOString()}, an address that no payment was given`,
+      `${formatUnits(coin, units)} came to ${address} in ${ref} (index ${index} of ${walletId}, ${merchantId}) on ${at.toISOString()}, an address that no payment was given`,
       `once it is dealt with: florin deposit claim --coin ${coin} --ref ${ref}`,
     ),
   );
+}
+
+/** The operator has dealt with a deposit that no payment was given: `doctor` no longer names it. Errors: parameter_invalid. */
+export async function claimDeposit(ctx: Context, { coin, ref }: { coin: Coin; ref: string }): Promise<void> {
+  const claimed = await ctx.db.sql`
+    update stray_deposits set claimed_at = coalesce(claimed_at, clock_timestamp()) where coin = ${coin} and ref = ${ref}`;
+  if (claimed.count === 0) throw new Problem('parameter_invalid', { reason: 'there is no such deposit' }, { param: 'ref' });
 }
 
 const PAGE = 1_000;

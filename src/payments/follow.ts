@@ -6,6 +6,7 @@ import { earliest } from '../core/clock.ts';
 import { COIN, type Coin } from '../core/coin.ts';
 import { e8ToCents, worthUsdE8 } from '../core/money.ts';
 import type { Tx } from '../db/db.ts';
+import { AddressGiven, createLookAhead, type Stray } from './look-ahead.ts';
 import { lockAndSettle } from './settle-payments.ts';
 
 /** Locks of the followers: one process at a time reads a coin; the cursor alone keeps it correct. */
@@ -13,6 +14,8 @@ const FOLLOW_LOCK = 7_233_200;
 const MAX_PAUSE_MS = 30_000;
 /** Polls of the mempool before a missing transfer is noted as absent. */
 const ABSENT_AFTER_POLLS = 2;
+/** DASH: transfers without a lock that are asked for in one look; the newest first. */
+const MAX_LOCK_LOOKS = 200;
 /** A regtest node mines when told to and is asked often. */
 const REGTEST_POLL_MS = 400;
 
@@ -41,7 +44,7 @@ export function startFollower(
 ): { stop(): Promise<void> } {
   const stopping = new AbortController();
   const run = async () => {
-    const session = await ctx.db.sql.reserve();
+    const session = ctx.db.session();
     try {
       let leading = false;
       let failures = 0;
@@ -49,12 +52,12 @@ export function startFollower(
       while (!stopping.signal.aborted) {
         try {
           leading ||= (
-            await session<{ taken: boolean }[]>`select pg_try_advisory_lock(${FOLLOW_LOCK}::int, hashtext(${source.coin})) as taken`
+            await session.sql<{ taken: boolean }[]>`select pg_try_advisory_lock(${FOLLOW_LOCK}::int, hashtext(${source.coin})) as taken`
           )[0]!.taken;
           if (leading) await follower.step(stopping.signal);
           failures = 0;
         } catch (error) {
-          if (!(error instanceof CursorMoved)) {
+          if (!(error instanceof CursorMoved || error instanceof AddressGiven)) {
             failures++;
             const log = error instanceof ChainError && error.kind === 'outage' && failures < 20 ? ctx.log.warn : ctx.log.error;
             log.call(
@@ -68,9 +71,8 @@ export function startFollower(
           signal: stopping.signal,
         }).catch(() => {});
       }
-      if (leading) await session`select pg_advisory_unlock(${FOLLOW_LOCK}::int, hashtext(${source.coin}))`.catch(() => {});
     } finally {
-      session.release();
+      await session.close();
     }
   };
   const done = run();
@@ -86,13 +88,17 @@ export function startFollower(
 export function createFollower(ctx: Context, source: ChainSource): { step(signal?: AbortSignal): Promise<void> } {
   const { coin } = source;
   const watched = new Map<string, Watched>();
+  const spares = createLookAhead(ctx, source);
   const missing = new Map<string, number>();
   let readFrom = '0';
+  let lockedThrough: number | null = null;
   let checked = false;
 
   /** Brings the watch set up to date from all committed rows: what might have committed since the last look is read again. */
   const refresh = async (): Promise<void> => {
     const [horizon] = await ctx.db.sql<{ xmin: string }[]>`select pg_snapshot_xmin(pg_current_snapshot())::text as xmin`;
+    // Wallets first: an address given between the two reads is then known as spare, as given, or as both; never as neither.
+    await spares.refresh(readFrom);
     const rows = await ctx.db.sql<(Watched & { key: string })[]>`
       select key, payment_id as "paymentId", merchant_id as "merchantId", address, created_at as "createdAt"
       from deposit_addresses where coin = ${coin} and xid >= ${readFrom}::xid8`;
@@ -110,8 +116,23 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     for (const row of waiting) for (const outpoint of row.spends) byOutpoint.set(outpoint, [...(byOutpoint.get(outpoint) ?? []), row]);
     return {
       byOutpoint,
-      matcher: { has: (key) => watched.has(key), watchesSpends: byOutpoint.size > 0, spends: (outpoint) => byOutpoint.has(outpoint) },
+      matcher: {
+        has: (key) => watched.has(key) || spares.find(key) !== undefined,
+        watchesSpends: byOutpoint.size > 0,
+        spends: (outpoint) => byOutpoint.has(outpoint),
+      },
     };
+  };
+  /** What pays payments, and what came to addresses that no payment was given. */
+  const sort = (all: readonly Sighting[]): { sightings: Sighting[]; strays: Stray[] } => {
+    const sightings: Sighting[] = [];
+    const strays: Stray[] = [];
+    for (const sighting of all) {
+      const spare = watched.has(sighting.key) ? undefined : spares.find(sighting.key);
+      if (spare) strays.push({ ...sighting, spare });
+      else sightings.push(sighting);
+    }
+    return { sightings, strays };
   };
   const conflictsOf = (conflicts: readonly Conflict[], byOutpoint: Spenders) =>
     conflicts.flatMap(({ outpoint, txid }) =>
@@ -176,6 +197,8 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
           where coin = ${coin} and block_height > ${fork.height}`;
           await tx`update transfers set conflict_height = null where coin = ${coin} and conflict_height > ${fork.height}`;
           await tx`delete from blocks where coin = ${coin} and height > ${fork.height}`;
+          // Should never happen; but a height that named a locked block must not vouch for another one.
+          await tx`update tips set chainlock_height = ${fork.height} where coin = ${coin} and chainlock_height > ${fork.height}`;
         },
       ),
     );
@@ -189,28 +212,36 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     await refresh();
     const waiting = await readWaiting();
     const { matcher, byOutpoint } = matcherOf(waiting);
-    const { sightings, conflicts } = fetched.scan(matcher);
+    const scanned = fetched.scan(matcher);
+    const { conflicts } = scanned;
+    const { sightings, strays } = sort(scanned.sightings);
     const lost = conflictsOf(conflicts, byOutpoint);
     const ids = [...sightings.map((s) => watched.get(s.key)!.paymentId), ...lost.map((c) => c.paymentId)];
-    await ctx.db.begin(async (tx) => {
+    const found = await ctx.db.begin(async (tx) => {
       const next = { height: fetched.ref.height, hash: fetched.ref.hash };
+      let recorded: Stray[] = [];
       await lockAndSettle(ctx, tx, ids, async () => {
+        recorded = await spares.record(tx, strays, scannedAt);
         await moveCursor(tx, coin, cursor, next, null);
         await insertBlock(tx, coin, fetched.ref, worthOf(sightings));
         await writeSightings(tx, sightings, fetched.ref, scannedAt, byOutpoint);
         await writeConflicts(tx, lost, fetched.ref.height);
         // Confirmations grew: everything of this coin that waits for them is settled again.
-        await tx`
-          insert into due_work (kind, key, merchant_id, due_at)
-          select 'settle', p.id, p.merchant_id, clock_timestamp() from payments p
-          where p.status = 'processing' and p.mode = 'live' and p.id <> all(${ids}::text[])
-            and exists (select 1 from transfers t where t.payment_id = p.id and t.coin = ${coin})
-          on conflict (kind, key) do update set due_at = excluded.due_at`;
+        await queueProcessing(tx, ids);
         await tx`delete from blocks where coin = ${coin} and height < ${fetched.ref.height - 2_000}`;
       });
+      return recorded;
     });
+    spares.tell(found);
     return { height: fetched.ref.height, hash: fetched.ref.hash };
   };
+
+  const queueProcessing = (tx: Tx, except: readonly string[]) => tx`
+    insert into due_work (kind, key, merchant_id, due_at)
+    select 'settle', p.id, p.merchant_id, clock_timestamp() from payments p
+    where p.status = 'processing' and p.mode = 'live' and p.id <> all(${except}::text[])
+      and exists (select 1 from transfers t where t.payment_id = p.id and t.coin = ${coin})
+    on conflict (kind, key) do update set due_at = excluded.due_at`;
 
   /** What a block of ours is worth together: many small payments in one block are one big one. */
   const worthOf = (sightings: readonly Sighting[]): bigint => {
@@ -243,12 +274,15 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
 
   const writeSightings = async (
     tx: Tx,
-    sightings: readonly Sighting[],
+    found: readonly Sighting[],
     block: BlockRef | null,
     seenAt: Date,
     byOutpoint: Spenders,
+    /** Txids now in the mempool, when it was looked at. */
+    present: ReadonlySet<string> | null = null,
   ): Promise<void> => {
-    if (sightings.length === 0) return;
+    if (found.length === 0) return;
+    const sightings = coin === 'LTC' ? await knownPegouts(tx, found, present) : found;
     const rows = sightings.map((s) => {
       const owner = watched.get(s.key)!;
       // Read late, but mined in time: the block's time tells, never before the address was given.
@@ -278,26 +312,39 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
       on conflict (payment_id, coin, ref) do update set
         block_height = coalesce(excluded.block_height, transfers.block_height), block_hash = coalesce(excluded.block_hash, transfers.block_hash),
         block_time = coalesce(excluded.block_time, transfers.block_time), lock = coalesce(excluded.lock, transfers.lock),
+        txid = case when excluded.block_height is null and transfers.block_height is not null then transfers.txid else excluded.txid end,
         absent_since = null, conflict_txid = null, conflict_height = null, conflict_seen_at = null,
         unmined_since = case when excluded.block_height is null then transfers.unmined_since end`;
-    if (block && coin === 'LTC') await inheritPegouts(tx, sightings);
   };
 
-  /** LTC: a HogEx output takes over first sight and worth from the peg-out seen in the mempool; the two never both count. */
-  const inheritPegouts = async (tx: Tx, sightings: readonly Sighting[]): Promise<void> => {
-    for (const s of sightings.filter((found) => found.kind === 'pegout')) {
-      const { paymentId } = watched.get(s.key)!;
-      await tx`
-        with seen as (
-          delete from transfers where (payment_id, coin, ref) in (
-            select payment_id, coin, ref from transfers
-            where payment_id = ${paymentId} and coin = 'LTC' and kind = 'pegout' and ref like '%:pegout:%' and block_height is null and units = ${s.units.toString()}
-            order by first_seen_at limit 1)
-          returning first_seen_at, values
-        )
-        update transfers t set first_seen_at = seen.first_seen_at, values = seen.values from seen
-        where t.payment_id = ${paymentId} and t.coin = 'LTC' and t.ref = ${s.ref}`;
-    }
+  /**
+   * LTC: a peg-out is one transfer under changing transaction ids: its own while it waits, the HogEx's once mined, another HogEx's
+   * after a reorganisation. It keeps the ref it was first seen under, and with it first sight, worth and what was decided about it.
+   */
+  const knownPegouts = async (
+    tx: Tx,
+    sightings: readonly Sighting[],
+    present: ReadonlySet<string> | null,
+  ): Promise<readonly Sighting[]> => {
+    const owner = (s: Sighting) => watched.get(s.key)!.paymentId;
+    const ids = sightings.filter((s) => s.kind === 'pegout').map(owner);
+    if (ids.length === 0) return sightings;
+    const rows = await tx<{ paymentId: string; ref: string; txid: string; units: string; mined: boolean; lost: boolean }[]>`
+      select payment_id as "paymentId", ref, txid, units::text as units, block_height is not null as mined, unmined_since is not null as lost
+      from transfers where coin = 'LTC' and kind = 'pegout' and payment_id = any(${ids}::text[]) order by first_seen_at, ref`;
+    const taken = new Set<string>();
+    return sightings.map((s) => {
+      if (s.kind !== 'pegout') return s;
+      const same = rows.filter((row) => row.paymentId === owner(s) && row.units === s.units.toString() && !taken.has(row.ref));
+      // Back in the mempool it takes the place of one that lost its block, again when it is read anew; in a block, of any that waits.
+      const waits = same
+        .filter((row) => !row.mined && (!present || row.txid === s.txid || (row.lost && !present.has(row.txid))))
+        .toSorted((a, b) => Number(b.txid === s.txid) - Number(a.txid === s.txid));
+      const row = same.find((known) => known.ref === s.ref) ?? waits[0];
+      if (!row) return s;
+      taken.add(row.ref);
+      return { ...s, ref: row.ref };
+    });
   };
 
   const writeConflicts = async (
@@ -313,13 +360,16 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
   };
 
   /** Looks at the mempool; true when it was complete, so that everything first seen before it is recorded. */
-  const lookAtMempool = async (): Promise<void> => {
+  const lookAtMempool = async (cursor: Cursor): Promise<void> => {
     const fetched = await source.fetchMempool();
+    // Beside another tip than the recorded one it could show a transfer that a recorded block still holds, under another id.
+    if ((await source.tip()).hash !== cursor.hash) return;
     const seenAt = ctx.clock.now();
     await refresh();
     const waiting = await readWaiting();
     const { matcher, byOutpoint } = matcherOf(waiting);
-    const { sightings, conflicts, present } = fetched.scan(matcher);
+    const { conflicts, present, ...scanned } = fetched.scan(matcher);
+    const { sightings, strays } = sort(scanned.sightings);
     const lost = conflictsOf(conflicts, byOutpoint).filter((c) => present.has(c.txid));
     const knownConflicts = new Set(waiting.filter((row) => row.contested).map((row) => `${row.paymentId} ${row.ref}`));
     const fresh = lost.filter((c) => !knownConflicts.has(`${c.paymentId} ${c.ref}`));
@@ -340,7 +390,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     if (ids.length > 0) {
       await ctx.db.begin((tx) =>
         lockAndSettle(ctx, tx, ids, async () => {
-          await writeSightings(tx, sightings, null, seenAt, byOutpoint);
+          await writeSightings(tx, sightings, null, seenAt, byOutpoint, present);
           await writeConflicts(tx, fresh, null);
           for (const [rows, absent] of [
             [gone, true],
@@ -356,7 +406,34 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
         }),
       );
     }
+    if (strays.length > 0) spares.tell(await ctx.db.begin((tx) => spares.record(tx, strays, seenAt)));
     fetched.done();
+  };
+
+  /** DASH: asks the own node which of the transfers that are waited for it has locked since. */
+  const lookAtLocks = async (): Promise<void> => {
+    if (coin !== 'DASH') return;
+    const open = await ctx.db.sql<{ paymentId: string; txid: string }[]>`
+      select t.payment_id as "paymentId", t.txid from transfers t join payments p on p.id = t.payment_id
+      where t.coin = ${coin} and t.lock is null and t.txid is not null and p.mode = 'live' and p.status in ('pending', 'processing')
+      order by t.first_seen_at desc limit ${MAX_LOCK_LOOKS}`;
+    const locks: { txid: string; lock: string; block_hash: string | null }[] = [];
+    for (const txid of new Set(open.map((row) => row.txid))) {
+      const { lock, blockHash } = await source.txState(txid);
+      if (lock) locks.push({ txid, lock, block_hash: blockHash });
+    }
+    if (locks.length === 0) return;
+    const ids = open.filter((row) => locks.some((found) => found.txid === row.txid)).map((row) => row.paymentId);
+    await ctx.db.begin((tx) =>
+      lockAndSettle(ctx, tx, ids, async () => {
+        // A ChainLock is one of the block that was asked about, an InstantSend lock one of the transaction.
+        await tx`
+          update transfers t set lock = r.lock
+          from jsonb_to_recordset(${tx.json(locks as never)}) as r (txid text, lock text, block_hash text)
+          where t.coin = ${coin} and t.txid = r.txid and t.payment_id = any(${ids}::text[])
+            and (r.lock = 'instantsend' or t.block_hash = r.block_hash)`;
+      }),
+    );
   };
 
   return {
@@ -369,11 +446,18 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
         const tip = await source.tip();
         if (tip.hash === cursor.hash) {
           const health = await source.health();
-          await lookAtMempool();
+          await lookAtMempool(cursor);
+          await lookAtLocks();
+          const chainlock = coin === 'DASH' ? (await source.finality()).chainlock : null;
           // The tip may have moved meanwhile: then the look is not complete and the loop goes on.
           if (!health.syncing && (await source.tip()).hash === cursor.hash) {
-            await ctx.db.sql`
-              update tips set scanned_through = ${before!.now}, updated_at = clock_timestamp() where coin = ${coin} and hash = ${cursor.hash}`;
+            await ctx.db.begin(async (tx) => {
+              await tx`
+                update tips set scanned_through = ${before!.now}, chainlock_height = greatest(chainlock_height, ${chainlock}::bigint),
+                  updated_at = clock_timestamp() where coin = ${coin} and hash = ${cursor.hash}`;
+              if (chainlock !== null && chainlock !== lockedThrough) await queueProcessing(tx, []);
+            });
+            lockedThrough = chainlock;
           }
           return;
         }

@@ -23,7 +23,8 @@ export type TestNode = {
   rebroadcast(): Promise<void>;
   /** Ends the process cleanly and starts it again on the same data and port. */
   stop(): Promise<void>;
-  start(): Promise<void>;
+  /** `emptyMempool`: it has forgotten what waited. */
+  start(options?: { emptyMempool?: boolean }): Promise<void>;
   /** Ends it and removes its data. */
   destroy(): Promise<void>;
 };
@@ -38,11 +39,26 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
+/** Calls a node as the service does: JSON-RPC with user `florin` and password `test`; what concerns a wallet goes to the one named. */
+export function rpcClient(port: number, wallet = 'florin'): TestNode['rpc'] {
+  let id = 0;
+  return async (method, ...params) => {
+    const reply = await fetch(`http://127.0.0.1:${port}/wallet/${wallet}`, {
+      method: 'POST',
+      headers: { authorization: `Basic ${Buffer.from('florin:test').toString('base64')}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ jsonrpc: '1.0', id: ++id, method, params }),
+    });
+    const { result, error } = (await reply.json()) as { result: unknown; error: { code: number; message: string } | null };
+    if (error) throw Object.assign(new Error(`${method}: ${error.message}`), { code: error.code });
+    return result;
+  };
+}
+
 /** Litecoin Core from Debian; `/usr/bin/litecoind` is a wrapper that writes to the home folder. */
-export const startLitecoind = (): Promise<TestNode> =>
+export const startLitecoind = ({ hidesMweb = true }: { hidesMweb?: boolean } = {}): Promise<TestNode> =>
   startNode({
     command: ['/usr/lib/litecoin/litecoind'],
-    flags: ['-mempoolreplacement=1', '-walletrbf=1', '-fallbackfee=0.0001', '-rpcserialversion=1'],
+    flags: ['-mempoolreplacement=1', '-walletrbf=1', '-fallbackfee=0.0001', ...(hidesMweb ? ['-rpcserialversion=1'] : [])],
     addressType: 'bech32',
   });
 /** Bitcoin Knots, unpacked by the tests' set-up. */
@@ -53,17 +69,7 @@ async function startNode({ command, flags, addressType }: { command: string[]; f
   const folder = mkdtempSync('/dev/shm/florin-node-');
   const port = await freePort();
   let child: ChildProcess | null = null;
-  let id = 0;
-  const rpc = async (method: string, ...params: unknown[]): Promise<any> => {
-    const reply = await fetch(`http://127.0.0.1:${port}/`, {
-      method: 'POST',
-      headers: { authorization: `Basic ${Buffer.from('florin:test').toString('base64')}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ jsonrpc: '1.0', id: ++id, method, params }),
-    });
-    const { result, error } = (await reply.json()) as { result: unknown; error: { code: number; message: string } | null };
-    if (error) throw Object.assign(new Error(`${method}: ${error.message}`), { code: error.code });
-    return result;
-  };
+  const rpc = rpcClient(port);
   const start = async () => {
     const [program, ...before] = command;
     child = spawn(
@@ -164,7 +170,8 @@ async function startNode({ command, flags, addressType }: { command: string[]; f
       }
     },
     stop,
-    start: async () => {
+    start: async ({ emptyMempool = false } = {}) => {
+      if (emptyMempool) rmSync(`${folder}/regtest/mempool.dat`, { force: true });
       await start();
       const loaded = (await rpc('listwallets')) as string[];
       if (!loaded.includes('florin')) await rpc('loadwallet', 'florin');

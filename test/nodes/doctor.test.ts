@@ -265,7 +265,7 @@ test('price sources: each with what it answers, and coins offered without a pric
   const hosts = { coinbase: `${host}/coinbase`, bitstamp: `${host}/bitstamp`, kraken: `${host}/kraken` };
   const prices = createPrices({ ...ctx, sources: 'coinbase,bitstamp,kraken', hosts });
   const fiat = createFiatRates({ ...ctx, sources: 'coinbase', hosts });
-  const { ok, findings } = await diagnose({ ...ctx, prices, fiat }, { dataFolder: null });
+  const { ok, findings } = await diagnose({ ...ctx, prices, fiat });
   const of = (check: string) => findings.filter((finding) => finding.check === check).map((f) => [f.ok, f.detail, f.fix !== null]);
   assert.equal(ok, false);
   assert.deepEqual(of('coinbase prices'), [[true, 'BTC; it does not list ETH, LTC, DASH, DOGE', false]]);
@@ -290,7 +290,7 @@ test('endpoints that fail and deliveries that nobody sends', async (t) => {
   await add('we_gone', 'gone', '2026-11-19T10:00:00Z');
   await add('we_tired', 'disabled', '2026-11-18T10:00:00Z');
   await add('we_removed', 'deleted', '2026-11-18T10:00:00Z');
-  const { findings } = await diagnose(ctx, { dataFolder: app.config.dataFolder });
+  const { findings } = await diagnose(ctx);
   assert.deepEqual(
     findings.filter(({ ok }) => !ok).map(({ check, detail }) => [check, detail]),
     [
@@ -300,5 +300,18 @@ test('endpoints that fail and deliveries that nobody sends', async (t) => {
     ],
   );
   assert.match(findings.find(({ check }) => check === 'disk')!.detail, /^\d+ MiB are free in /);
+  assert.ok(findings.find(({ check }) => check === 'disk')!.detail.endsWith(app.config.dataFolder));
   assert.match(findings.find(({ check }) => check === 'live mode')!.detail, /test mode only/);
+});
+
+test('deposits that no payment was given the address of, until the operator has dealt with them', async () => {
+  await database.db.sql`
+    insert into stray_deposits (coin, ref, merchant_id, wallet_id, index, address, units, first_seen_at)
+    values ('BTC', 'abc:0', ${merchantId}, 'wal_x', 57, 'bcrt1qstray', 150000, '2026-11-20T10:00:00Z')`;
+  const { check, detail, fix } = only(await examine());
+  assert.equal(check, 'BTC deposit');
+  assert.match(detail, /^0\.00150000 came to bcrt1qstray in abc:0 \(index 57 of wal_x, mer_\w+\) on 2026-11-20T10:00:00\.000Z/);
+  const command = /florin (deposit claim --coin BTC --ref abc:0)$/.exec(fix!)![1]!;
+  assert.equal((await florin({}, ...command.split(' '))).code, 0);
+  assert.deepEqual(wrong(await examine()), []);
 });
