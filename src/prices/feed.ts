@@ -21,7 +21,7 @@ export type Feed<T> = {
 
 const LONGEST_PAUSE_MS = 600_000;
 
-/** `take` is handed each answer, `decide` is called after each round. */
+/** `take` is handed each answer and when it was asked for: it is at least as old. `decide` is called after each round. */
 export function createFeed<T>({
   sources,
   outgoing,
@@ -36,7 +36,7 @@ export function createFeed<T>({
   clock: Clock;
   log: Log;
   pollMs: number;
-  take(source: string, answer: T): void;
+  take(source: string, answer: T, askedAtMs: number): void;
   decide(): Promise<void>;
 }): Feed<T> {
   const waits = new Map<string, { until: number; failures: number }>();
@@ -45,10 +45,11 @@ export function createFeed<T>({
 
   const ask = async (source: Asked<T>, { quiet = false } = {}): Promise<Told<T>> => {
     const failures = waits.get(source.name)?.failures ?? 0;
+    const askedAtMs = clock.monotonicMs();
     try {
       const answer = await source.fetch(outgoing);
       waits.set(source.name, { until: clock.monotonicMs() + source.everyMs - pollMs / 2, failures: 0 });
-      take(source.name, answer);
+      take(source.name, answer, askedAtMs);
       return { name: source.name, answer, failure: null };
     } catch (error) {
       // An answer that is none is no vote; ask less often while it lasts.

@@ -235,10 +235,11 @@ export function createFiatRates({
     clock,
     log,
     pollMs,
-    take: (source, { rates, asOf }) => {
+    take: (source, { rates, asOf }, askedAtMs) => {
       const now = clock.now();
+      const asked = addMs(now, askedAtMs - clock.monotonicMs());
       const { reference } = feeds.find(({ name }) => name === source)!;
-      const from = asOf ? earliest(asOf, now) : now;
+      const from = asOf ? earliest(asOf, asked) : asked;
       const age = now.getTime() - from.getTime();
       votes.set(source, { rates, until: clock.monotonicMs() + (reference ? REFERENCE_STALE_MS : STALE_MS) - age, asOf: from });
     },

@@ -362,6 +362,23 @@ test('what an exchange said more than 120 seconds ago no longer votes', async (t
   await refused(prices, 'LTC', /do not agree/);
 });
 
+test('an answer is as old as the question', async (t) => {
+  const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100') });
+  let answer: (() => void) | null = null;
+  exchanges.answers.kraken = (path, reply) => {
+    answer = () => SPEAK.kraken(path, all('100'), reply);
+  };
+  const { prices, pass } = await openPrices(t, exchanges, { once: true });
+  await eventually(
+    async () => answer,
+    (given) => given !== null,
+  );
+  pass(60);
+  answer!();
+  await quoted(prices, 'BTC', 10_000_000_000n);
+  assert.deepEqual(prices.look('BTC')!.asOf, new Date(START));
+});
+
 test('a jump of more than 15 % in five minutes needs three exchanges', async (t) => {
   const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100') });
   const { prices, pass } = await openPrices(t, exchanges);

@@ -127,9 +127,8 @@ export function createPrices({
     clock,
     log,
     pollMs,
-    take: (source, seen) => {
+    take: (source, seen, at) => {
       const { aggregator } = feeds.find(({ name }) => name === source)!;
-      const at = clock.monotonicMs();
       for (const { coin, ...observed } of seen) votes.get(coin)!.set(source, { ...observed, source, aggregator, at });
     },
     decide,
