@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
 import type { ChainSource } from './chains/chain.ts';
 import { createCoreSource } from './chains/core-rpc.ts';
+import { createEthereumSource } from './chains/ethereum.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';
 import { COINS, type Coin } from './core/coin.ts';
@@ -118,11 +119,10 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
     for (const coin of COINS) {
       const url = config.nodeUrls[coin];
       if (url === undefined) continue;
-      if (coin === 'ETH') {
-        log.warn({ coin }, 'this version does not follow Ethereum nodes yet; live ETH payments are not offered');
-        continue;
-      }
-      const source = createCoreSource({ coin, network: config.networks[coin], url, outgoing, log, clock });
+      const source =
+        coin === 'ETH'
+          ? createEthereumSource({ network: config.networks.ETH, chainId: config.ethChainId, url, outgoing, log })
+          : createCoreSource({ coin, network: config.networks[coin], url, outgoing, log, clock });
       chains.set(coin, source);
       closers.push(() => source.close());
     }

@@ -59,9 +59,14 @@ export const CONFIG: readonly ConfigKey[] = [
     name: '<COIN>_NODE_URL',
     type: 'url',
     default: '',
-    description: 'JSON-RPC of an own node: http://user:pass@host:port. ETH is not followed by this version.',
+    description: 'JSON-RPC of an own node: http://user:pass@host:port. For ETH also the https URL of a provider.',
   },
-  { name: 'ETH_CHAIN_ID', type: 'integer', default: '1', description: 'Chain id of the Ethereum node.' },
+  {
+    name: 'ETH_CHAIN_ID',
+    type: 'integer',
+    default: '1',
+    description: 'Chain id of the Ethereum node, and in payment URIs. On testnet the default is 11155111 (Sepolia), on regtest 31337.',
+  },
   {
     name: '<COIN>_NETWORK',
     type: 'mainnet | testnet | regtest',
@@ -145,6 +150,9 @@ export class ConfigError extends Error {
   }
 }
 
+/** Ethereum mainnet; Sepolia; what development nodes call themselves. */
+const CHAIN_IDS: Readonly<Record<Network, number>> = { mainnet: 1, testnet: 11_155_111, regtest: 31_337 };
+
 /** Reads and checks all settings. An empty value counts as unset. Errors: ConfigError. */
 export function readConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
   const text = (name: string): string | null => env[name]?.trim() || null;
@@ -179,7 +187,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     networks[coin] = network as Network;
     const node = text(`${coin}_NODE_URL`);
     if (node !== null) {
-      if (!URL.canParse(node)) throw new ConfigError(`${coin}_NODE_URL`, 'must look like http://user:pass@host:port');
+      if (!URL.canParse(node) || !/^https?:$/.test(new URL(node).protocol))
+        throw new ConfigError(`${coin}_NODE_URL`, 'must look like http://user:pass@host:port');
       nodeUrls[coin] = node;
     }
     const tiers = text(`${coin}_CONFIRMATIONS`);
@@ -207,7 +216,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     logLevel: text('LOG_LEVEL') ?? 'info',
     nodeUrls,
     networks,
-    ethChainId: integer('ETH_CHAIN_ID', 1, 1, 2_147_483_647),
+    ethChainId: integer('ETH_CHAIN_ID', CHAIN_IDS[networks.ETH], 1, 2_147_483_647),
     confirmations,
     priceSources,
     fiatSources: text('FIAT_RATES') ?? (priceSources.startsWith('static:') ? '' : 'coinbase,kraken,bitstamp,coingecko,ecb'),

@@ -22,10 +22,14 @@ export type Matcher = {
   /** Whether any outpoint is watched at all: most blocks need not be asked. */
   watchesSpends: boolean;
   spends(outpoint: string): boolean;
+  /** ETH: addresses that had been given out lately at that time, for nodes that must be asked for one balance after the other. */
+  recent(at: Date): readonly string[];
+  /** Transactions of ours that are in no block. */
+  waiting: readonly string[];
 };
 
-/** A transaction that spends an outpoint of one of our transfers: perhaps its replacement. */
-export type Conflict = { outpoint: string; txid: string };
+/** A transaction that spends an outpoint of one of our transfers: perhaps its replacement, or (`failed`) itself, mined without paying. */
+export type Conflict = { outpoint: string; txid: string; failed?: boolean };
 export type BlockScan = { block: BlockRef; sightings: readonly Sighting[]; conflicts: readonly Conflict[] };
 export type MempoolScan = {
   sightings: readonly Sighting[];
@@ -111,9 +115,9 @@ export interface ChainSource {
   /** Header by hash; null when unknown. */
   block(hash: string): Promise<BlockRef | null>;
   /** Downloads a block by hash, so that it can be matched later without waiting. */
-  fetchBlock(hash: string): Promise<{ ref: BlockRef; scan(matcher: Matcher): BlockScan }>;
+  fetchBlock(hash: string): Promise<{ ref: BlockRef; scan(matcher: Matcher): BlockScan | Promise<BlockScan> }>;
   /** Downloads what is new in the mempool since what was last `done`; until then it is handed out again. */
-  fetchMempool(): Promise<{ scan(matcher: Matcher): MempoolScan; done(): void }>;
+  fetchMempool(): Promise<{ scan(matcher: Matcher): MempoolScan | Promise<MempoolScan>; done(): void }>;
   /** Where a transaction of ours is now. */
   txState(txid: string): Promise<{ state: 'mempool' | 'mined' | 'unknown'; blockHash: string | null; lock: Lock }>;
   /** Best block that can no longer be reorganised, where the chain has such a notion. */

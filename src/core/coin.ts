@@ -21,8 +21,6 @@ export type CoinSpec = {
   decimals: 8 | 18;
   /** Scheme of the payment URI: BIP-321 for BTC, the same grammar for LTC, DASH, DOGE; ERC-681 for ETH. */
   scheme: string;
-  /** SLIP-44 coin type. */
-  coinType: number;
   blockSeconds: number;
   pollSeconds: number;
   /** How far after the end of a window a first sight still counts as in time: two polls, for ETH two blocks. */
@@ -55,7 +53,6 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     networkName: 'Bitcoin',
     decimals: 8,
     scheme: 'bitcoin',
-    coinType: 0,
     blockSeconds: 600,
     pollSeconds: 3,
     slackSeconds: 10,
@@ -73,7 +70,6 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     networkName: 'Ethereum mainnet',
     decimals: 18,
     scheme: 'ethereum',
-    coinType: 60,
     blockSeconds: 12,
     pollSeconds: 4,
     slackSeconds: 24,
@@ -91,7 +87,6 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     networkName: 'Litecoin',
     decimals: 8,
     scheme: 'litecoin',
-    coinType: 2,
     blockSeconds: 150,
     pollSeconds: 3,
     slackSeconds: 10,
@@ -109,7 +104,6 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     networkName: 'Dash',
     decimals: 8,
     scheme: 'dash',
-    coinType: 5,
     blockSeconds: 158,
     pollSeconds: 3,
     slackSeconds: 10,
@@ -127,7 +121,6 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     networkName: 'Dogecoin',
     decimals: 8,
     scheme: 'dogecoin',
-    coinType: 3,
     blockSeconds: 60,
     pollSeconds: 3,
     slackSeconds: 10,

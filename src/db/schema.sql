@@ -59,6 +59,8 @@ create table wallets (
   active boolean not null default true,
   created_at timestamp with time zone not null default clock_timestamp(),
   xid xid8 not null default pg_current_xact_id(),
+  public_hour timestamp with time zone,
+  public_addresses integer not null default 0,
   PRIMARY KEY (id),
   UNIQUE (coin, chain_key, script),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),

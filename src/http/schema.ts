@@ -193,6 +193,9 @@ export const Detail = Type.Object({
   currency: Nullable(Coin),
   description: Nullable(Type.String()),
   payment_address: Nullable(Type.String()),
+  derivation_path: Nullable(Type.String(), {
+    description: 'Of the address, below the account key of the wallet: whoever holds the key can check that the address is theirs.',
+  }),
   payment_url: Type.String(),
   transaction_hash: Nullable(Type.String()),
   confirmations: Type.Integer({ examples: [0] }),

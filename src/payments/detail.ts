@@ -39,6 +39,7 @@ export function paymentDetail(view: PaymentView, pageUrl: string): Record<string
     currency: s.coin,
     description: view.request.description,
     payment_address: quote?.address ?? null,
+    derivation_path: view.derivationPath,
     payment_url: paymentUrl(pageUrl, facts.id),
     transaction_hash: s.transactionHash,
     confirmations: s.confirmations,

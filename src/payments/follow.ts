@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type BlockRef, ChainError, type ChainSource, type Conflict, type Matcher, type Sighting } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { earliest } from '../core/clock.ts';
+import { DAY_MS, earliest } from '../core/clock.ts';
 import { COIN, type Coin } from '../core/coin.ts';
 import { e8ToCents, worthUsdE8 } from '../core/money.ts';
 import type { Tx } from '../db/db.ts';
@@ -12,6 +12,8 @@ import { lockAndSettle } from './settle-payments.ts';
 /** Locks of the followers: one process at a time reads a coin; the cursor alone keeps it correct. */
 const FOLLOW_LOCK = 7_233_200;
 const MAX_PAUSE_MS = 30_000;
+/** How long an address counts as given out lately: windows and late payments end well before. */
+const RECENT_MS = 7 * DAY_MS;
 /** Polls of the mempool before a missing transfer is noted as absent. */
 const ABSENT_AFTER_POLLS = 2;
 /** DASH: transfers without a lock that are asked for in one look; the newest first. */
@@ -93,6 +95,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
   let readFrom = '0';
   let lockedThrough: number | null = null;
   let checked = false;
+  let finalityOf: string | null = null;
 
   /** Brings the watch set up to date from all committed rows: what might have committed since the last look is read again. */
   const refresh = async (): Promise<void> => {
@@ -120,6 +123,11 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
         has: (key) => watched.has(key) || spares.find(key) !== undefined,
         watchesSpends: byOutpoint.size > 0,
         spends: (outpoint) => byOutpoint.has(outpoint),
+        recent: (at) => {
+          const since = earliest(at, ctx.clock.now()).getTime() - RECENT_MS;
+          return [...watched].flatMap(([key, { createdAt }]) => (createdAt.getTime() > since ? [key] : []));
+        },
+        waiting: [...new Set(waiting.map((row) => row.txid))],
       },
     };
   };
@@ -135,8 +143,10 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     return { sightings, strays };
   };
   const conflictsOf = (conflicts: readonly Conflict[], byOutpoint: Spenders) =>
-    conflicts.flatMap(({ outpoint, txid }) =>
-      (byOutpoint.get(outpoint) ?? []).filter((row) => row.txid !== txid).map((row) => ({ paymentId: row.paymentId, ref: row.ref, txid })),
+    conflicts.flatMap(({ outpoint, txid, failed = false }) =>
+      (byOutpoint.get(outpoint) ?? [])
+        .filter((row) => failed || row.txid !== txid)
+        .map((row) => ({ paymentId: row.paymentId, ref: row.ref, txid })),
     );
 
   const begin = async (): Promise<void> => {
@@ -165,11 +175,14 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
   };
 
   /** Steps back to the last block that is still on the chain. */
-  const unwind = async (cursor: Cursor): Promise<Cursor> => {
+  const unwind = async (cursor: Cursor, tip: BlockRef): Promise<Cursor> => {
     const stored = await ctx.db.sql<{ height: bigint; hash: string }[]>`
       select height, hash from blocks where coin = ${coin} and height <= ${cursor.height} order by height desc limit ${COIN[coin].maxReorg + 1}`;
     for (const row of stored) {
       const there = await source.blockAt(Number(row.height));
+      // Several machines behind one address are not equally far: what one lacks is not gone.
+      if (!there && tip.height >= Number(row.height))
+        throw new ChainError('outage', `the ${coin} node has a tip above ${row.height} but not that block`);
       if (there?.hash === row.hash) {
         const fork = { height: Number(row.height), hash: row.hash };
         if (fork.height < cursor.height) await orphanAbove(fork, cursor);
@@ -192,6 +205,12 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
         affected.map((row) => row.id),
         async () => {
           await moveCursor(tx, coin, cursor, fork, null);
+          // A bare gain of balance belongs to its block alone: the blocks that follow tell anew what was gained.
+          await tx`delete from transfers where coin = ${coin} and kind = 'delta' and block_height > ${fork.height}`;
+          await tx`
+            update tips set safe_height = case when safe_height > ${fork.height} then ${fork.height} else safe_height end,
+              finalized_height = case when finalized_height > ${fork.height} then ${fork.height} else finalized_height end
+            where coin = ${coin}`;
           await tx`
           update transfers set block_height = null, block_hash = null, block_time = null, lock = null, unmined_since = clock_timestamp()
           where coin = ${coin} and block_height > ${fork.height}`;
@@ -212,7 +231,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     await refresh();
     const waiting = await readWaiting();
     const { matcher, byOutpoint } = matcherOf(waiting);
-    const scanned = fetched.scan(matcher);
+    const scanned = await fetched.scan(matcher);
     const { conflicts } = scanned;
     const { sightings, strays } = sort(scanned.sightings);
     const lost = conflictsOf(conflicts, byOutpoint);
@@ -310,6 +329,9 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
       from jsonb_to_recordset(${tx.json(rows as never)}) as r (coin text, ref text, payment_id text, merchant_id text, txid text, address text, units numeric,
         kind text, spends text[], first_seen_at timestamptz, block_height bigint, block_hash text, block_time timestamptz, lock text)
       on conflict (payment_id, coin, ref) do update set
+        -- A block read anew replaces what it told before; what is worth another sum is valued again.
+        values = case when excluded.block_height is not null and excluded.units <> transfers.units then '[]' else transfers.values end,
+        units = case when excluded.block_height is not null then excluded.units else transfers.units end,
         block_height = coalesce(excluded.block_height, transfers.block_height), block_hash = coalesce(excluded.block_hash, transfers.block_hash),
         block_time = coalesce(excluded.block_time, transfers.block_time), lock = coalesce(excluded.lock, transfers.lock),
         txid = case when excluded.block_height is null and transfers.block_height is not null then transfers.txid else excluded.txid end,
@@ -359,6 +381,28 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
       where t.payment_id = r.payment_id and t.coin = ${coin} and t.ref = r.ref and t.block_height is null and t.conflict_height is null`;
   };
 
+  /** ETH: which blocks can no longer be reorganised, as of the cursor's chain. */
+  const lookAtFinality = async (cursor: Cursor): Promise<void> => {
+    if (coin !== 'ETH' || cursor.hash === finalityOf) return;
+    const { safe, finalized } = await source.finality();
+    // Only while the node is on the chain that was read: its finalized height must not vouch for another chain's block.
+    if ((await source.tip()).hash !== cursor.hash) return;
+    await ctx.db.begin(async (tx) => {
+      const moved = await tx`
+        update tips set safe_height = ${safe}::bigint, finalized_height = ${finalized}::bigint
+        where coin = ${coin} and hash = ${cursor.hash}
+          and (safe_height is distinct from ${safe}::bigint or finalized_height is distinct from ${finalized}::bigint)`;
+      if (moved.count > 0) await queueProcessing(tx, []);
+    });
+    finalityOf = cursor.hash;
+  };
+
+  /** ETH: a machine behind what was read from another says nothing new. Its tip is then one of the blocks below the cursor. */
+  const isBehind = async (tip: BlockRef, cursor: Cursor): Promise<boolean> =>
+    coin === 'ETH' &&
+    tip.height < cursor.height &&
+    (await ctx.db.sql`select 1 from blocks where coin = ${coin} and height = ${tip.height} and hash = ${tip.hash}`).length > 0;
+
   /** Looks at the mempool; true when it was complete, so that everything first seen before it is recorded. */
   const lookAtMempool = async (cursor: Cursor): Promise<void> => {
     const fetched = await source.fetchMempool();
@@ -368,7 +412,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     await refresh();
     const waiting = await readWaiting();
     const { matcher, byOutpoint } = matcherOf(waiting);
-    const { conflicts, present, ...scanned } = fetched.scan(matcher);
+    const { conflicts, present, ...scanned } = await fetched.scan(matcher);
     const { sightings, strays } = sort(scanned.sightings);
     const lost = conflictsOf(conflicts, byOutpoint).filter((c) => present.has(c.txid));
     const knownConflicts = new Set(waiting.filter((row) => row.contested).map((row) => `${row.paymentId} ${row.ref}`));
@@ -444,7 +488,9 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
         if (signal?.aborted) return;
         const [before] = await ctx.db.sql<{ now: Date }[]>`select clock_timestamp() as now`;
         const tip = await source.tip();
+        if (await isBehind(tip, cursor)) return;
         if (tip.hash === cursor.hash) {
+          await lookAtFinality(cursor);
           const health = await source.health();
           await lookAtMempool(cursor);
           await lookAtLocks();
@@ -461,7 +507,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
           }
           return;
         }
-        cursor = await unwind(cursor);
+        cursor = await unwind(cursor, tip);
         const next = await source.blockAt(cursor.height + 1);
         if (!next) return;
         cursor = (await applyBlock(cursor, next.hash)) ?? cursor;

@@ -109,7 +109,7 @@ async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coi
   if (!ctx.chains.has(coin)) {
     throw new Problem('chain_unavailable', { coin, reason: 'no node is configured' }, { param: 'currency', retryAfterSeconds: 300 });
   }
-  const next = await nextAddress(ctx, tx, { merchantId: record.merchantId, coin });
+  const next = await nextAddress(ctx, tx, { merchantId: record.merchantId, coin, createdWith: record.createdWith });
   await tx`
     insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
     values (${coin}, ${next.key}, ${next.address}, ${record.facts.id}, ${record.merchantId}, ${next.walletId}, ${next.index.toString()}, ${record.realNow})`;

@@ -25,6 +25,8 @@ export type PaymentView = {
   transfers: readonly Transfer[];
   /** The quote of the shown coin, as it stands; null before a coin is chosen. */
   quote: Quote | null;
+  /** Of the address shown, below the wallet's account key; null in test mode and before a coin is chosen. */
+  derivationPath: string | null;
   request: PaymentRequest;
   invoiceId: string | null;
   metadata: Readonly<Record<string, string>>;

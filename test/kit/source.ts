@@ -19,4 +19,10 @@ export function openSource(coin: 'BTC' | 'LTC' | 'DASH' | 'DOGE', url: string) {
 }
 
 /** Looks for one output script. */
-export const lookFor = (script: string): Matcher => ({ has: (key) => key === script, watchesSpends: false, spends: () => false });
+export const lookFor = (script: string): Matcher => ({
+  has: (key) => key === script,
+  watchesSpends: false,
+  spends: () => false,
+  recent: () => [],
+  waiting: [],
+});
