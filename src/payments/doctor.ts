@@ -114,8 +114,12 @@ async function checkNode(ctx: Context, check: string, source: ChainSource): Prom
   try {
     const health = await source.health();
     if (health.network !== network) {
-      const fix = `set ${coin}_NODE_URL to a ${network} node, or ${coin}_NETWORK=${health.network}`;
-      return [bad(check, `it is on ${health.network}, ${coin}_NETWORK says ${network}`, fix)];
+      const said = coin === 'ETH' ? `ETH_CHAIN_ID says ${ctx.settings.ethChainId}` : `${coin}_NETWORK says ${network}`;
+      const fix =
+        coin === 'ETH'
+          ? 'set ETH_NODE_URL to a node of that chain, or ETH_CHAIN_ID to the one it is on'
+          : `set ${coin}_NODE_URL to a ${network} node, or ${coin}_NETWORK=${health.network}`;
+      return [bad(check, `it is on ${health.network}, ${said}`, fix)];
     }
     const [pinned] = await ctx.db.sql<{ genesis: string; height: bigint | null; behind: number | null }[]>`
       select c.genesis, t.height, extract(epoch from clock_timestamp() - t.scanned_through)::float8 as behind
@@ -162,6 +166,7 @@ async function checkNode(ctx: Context, check: string, source: ChainSource): Prom
   return findings;
 }
 function howToReach(coin: Coin, reason: string): string {
+  if (coin === 'ETH') return 'start the node, or see address and key of the provider in ETH_NODE_URL';
   if (/user and password/.test(reason))
     return `set user and password of the node in ${coin}_NODE_URL (rpcauth, or rpcuser and rpcpassword)`;
   if (/does not allow/.test(reason)) return 'allow this machine (rpcallowip) and the calls that are made (rpcwhitelist, see the guide)';

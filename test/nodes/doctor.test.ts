@@ -12,7 +12,7 @@ import { createPrices } from '../../src/prices/prices.ts';
 import { startTestApp, testEnvironment } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
-import { freePort, startBitcoind, type TestNode } from '../kit/nodes.ts';
+import { freePort, startAnvil, startBitcoind, type TestNode } from '../kit/nodes.ts';
 
 let node: TestNode;
 let database: TestDatabase;
@@ -314,4 +314,28 @@ test('deposits that no payment was given the address of, until the operator has 
   const command = /florin (deposit claim --coin BTC --ref abc:0)$/.exec(fix!)![1]!;
   assert.equal((await florin({}, ...command.split(' '))).code, 0);
   assert.deepEqual(wrong(await examine()), []);
+});
+
+test('an Ethereum node: on the chain that was meant, or another, or down', async (t) => {
+  const anvil = await startAnvil();
+  t.after(() => anvil.destroy());
+  const ask = async (environment: Record<string, string>) => {
+    const { findings } = await examine({
+      BTC_NODE_URL: '',
+      ETH_NODE_URL: anvil.url,
+      ETH_NETWORK: 'regtest',
+      ETH_CHAIN_ID: '31337',
+      ...environment,
+    });
+    return findings.filter(({ check }) => check === 'ETH node').map(({ ok, detail, fix }) => [ok, detail, fix]);
+  };
+  const [[ok, detail] = []] = await ask({});
+  assert.equal(ok, true);
+  assert.match(String(detail), /^anvil.* on regtest at block \d+$/);
+  assert.deepEqual(await ask({ ETH_CHAIN_ID: '5' }), [
+    [false, 'it is on chain 31337, ETH_CHAIN_ID says 5', 'set ETH_NODE_URL to a node of that chain, or ETH_CHAIN_ID to the one it is on'],
+  ]);
+  const [[down, , fix] = []] = await ask({ ETH_NODE_URL: `http://127.0.0.1:${await freePort()}` });
+  assert.equal(down, false);
+  assert.match(String(fix), /start the node, or see address and key/);
 });
