@@ -22,6 +22,7 @@ import { type Jump, jumpRestored } from './merchants/wallets.ts';
 import { createOutgoing } from './outgoing.ts';
 import { startFollower } from './payments/follow.ts';
 import { startSweep } from './payments/sweep.ts';
+import { createFiatRates } from './prices/fiat.ts';
 import { createPrices } from './prices/prices.ts';
 import { registerCheckout } from './web/checkout/actions.ts';
 import { registerDocs } from './web/docs.ts';
@@ -127,10 +128,12 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
       closers.push(() => source.close());
     }
     const prices = createPrices({ db, outgoing, clock, log, sources: config.priceSources });
+    const fiat = createFiatRates({ outgoing, clock, log, sources: config.fiatSources });
     const ctx: Context = {
       db,
       chains,
       prices,
+      fiat,
       clock,
       log,
       outgoing,
@@ -170,6 +173,8 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
     closers.push(await claimServe(ctx.db, { alone: config.databaseUrl === null }));
     await ctx.prices.start();
     closers.push(() => ctx.prices.stop());
+    await ctx.fiat.start();
+    closers.push(() => ctx.fiat.stop());
     let url: string | null = null;
     if (roles.includes('api')) {
       const limits = await openLimits({ redisUrl: config.redisUrl, log: ctx.log });

@@ -90,8 +90,16 @@ export const CONFIG: readonly ConfigKey[] = [
   {
     name: 'PRICES',
     type: 'list',
-    default: 'coinbase,kraken,bitfinex',
-    description: 'Price sources, or static:BTC=97000.00,ETH=3500.00 without a feed.',
+    default: 'coinbase,kraken,bitstamp,bitfinex,coingecko',
+    description:
+      'Price sources, of which two must agree (coingecko votes only where the exchanges do not suffice), or static:BTC=97000.00,ETH=3500.00 without a feed.',
+  },
+  {
+    name: 'FIAT_RATES',
+    type: 'list',
+    default: 'coinbase,kraken,bitstamp,coingecko,ecb; none with static PRICES',
+    description:
+      'Sources of rates for amounts in other currencies, of which two must agree (ecb counts only where the others do not suffice), or static:EUR=0.92,JPY=150: units for one US dollar.',
   },
   {
     name: 'PLANS',
@@ -130,6 +138,7 @@ export type Config = {
   ethChainId: number;
   confirmations: Readonly<Partial<Record<Coin, readonly ConfirmationTier[]>>>;
   priceSources: string;
+  fiatSources: string;
   plans: Readonly<Record<Plan, PlanLimits>>;
   webhookAllow: readonly string[];
 };
@@ -192,6 +201,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
       }
     }
   }
+  const priceSources = text('PRICES') ?? 'coinbase,kraken,bitstamp,bitfinex,coingecko';
   return {
     port,
     host: text('HOST') ?? '127.0.0.1',
@@ -209,7 +219,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     networks,
     ethChainId: integer('ETH_CHAIN_ID', CHAIN_IDS[networks.ETH], 1, 2_147_483_647),
     confirmations,
-    priceSources: text('PRICES') ?? 'coinbase,kraken,bitfinex',
+    priceSources,
+    fiatSources: text('FIAT_RATES') ?? (priceSources.startsWith('static:') ? '' : 'coinbase,kraken,bitstamp,coingecko,ecb'),
     plans: readPlans(text('PLANS')),
     webhookAllow: list('WEBHOOK_ALLOW'),
   };

@@ -50,6 +50,18 @@ export type ChainHealth = {
   peers: number;
 };
 
+/** What an operator should know of a node beyond its health. */
+export type NodeInspection = {
+  /** Lowest block it still has; null when it has all. */
+  prunedBelow: number | null;
+  /** Its clock less ours; null when it does not tell. */
+  clockAheadSeconds: number | null;
+  /** What is asked of a node and this one does not do, and why. */
+  missing: readonly { capability: string; reason: string }[];
+  /** What it says of itself. */
+  warnings: readonly string[];
+};
+
 /** `outage`: cannot be reached or still starting (retry). `unsupported`: no configured source can answer. */
 export class ChainError extends Error {
   readonly kind: 'outage' | 'unsupported' | 'not_found' | 'pruned' | 'wrong_network';
@@ -96,6 +108,8 @@ export interface ChainSource {
   /** Block 0's hash (ETH: the chain id). */
   genesis(): Promise<string>;
   health(): Promise<ChainHealth>;
+  /** For the operator: is everything there that payments need? Not asked while payments run. */
+  inspect?(): Promise<NodeInspection>;
   tip(): Promise<BlockRef>;
   blockAt(height: number): Promise<BlockRef | null>;
   /** Header by hash; null when unknown. */

@@ -27,6 +27,8 @@ export type CoinSpec = {
   slackSeconds: number;
   /** Deepest reorganisation that is followed without an operator. */
   maxReorg: number;
+  /** Oldest version of the node, as it numbers itself, without known holes that move money; null: nodes number themselves differently. */
+  safeVersion: number | null;
   /** Transfers under this many base units count as nothing. */
   dustUnits: bigint;
   /** Coinbase outputs are spendable, and count, from this many confirmations. */
@@ -55,6 +57,7 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 144,
+    safeVersion: 250_000,
     dustUnits: 546n,
     coinbaseMaturity: 100,
     typicalSize: 141,
@@ -71,6 +74,7 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     pollSeconds: 4,
     slackSeconds: 24,
     maxReorg: 128,
+    safeVersion: null,
     dustUnits: 1n,
     coinbaseMaturity: 0,
     typicalSize: 21_000,
@@ -87,6 +91,7 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 500,
+    safeVersion: 210_505,
     dustUnits: 5_460n,
     coinbaseMaturity: 100,
     typicalSize: 141,
@@ -103,6 +108,7 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 144,
+    safeVersion: 220_000,
     dustUnits: 5_460n,
     coinbaseMaturity: 100,
     typicalSize: 226,
@@ -119,6 +125,7 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 1440,
+    safeVersion: 1_140_900,
     dustUnits: 1_000_000n,
     coinbaseMaturity: 240,
     typicalSize: 226,
