@@ -4,9 +4,10 @@ import { readFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
 import { createBlockbookSource } from './chains/blockbook.ts';
-import type { Chain } from './chains/chain.ts';
+import type { Chain, NamedSource } from './chains/chain.ts';
 import { createCoreSource } from './chains/core-rpc.ts';
-import { joinSources, type NamedSource, nameOfSource } from './chains/sources.ts';
+import { createEthereumSource } from './chains/ethereum.ts';
+import { joinSources, nameOfSource } from './chains/sources.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';
 import { COINS, type Coin } from './core/coin.ts';
@@ -16,12 +17,14 @@ import { type Db, openDb } from './db/db.ts';
 import { claimServe, startEmbedded } from './db/embedded.ts';
 import { migrate } from './db/migrate.ts';
 import { openSealer, readInstallKey } from './db/seal.ts';
+import { openLimits } from './http/limits.ts';
 import { createServer } from './http/server.ts';
 import { createLog, type Log } from './log.ts';
 import { type Jump, jumpRestored } from './merchants/wallets.ts';
 import { createOutgoing } from './outgoing.ts';
 import { startFollower } from './payments/follow.ts';
 import { startSweep } from './payments/sweep.ts';
+import { createFiatRates } from './prices/fiat.ts';
 import { createPrices } from './prices/prices.ts';
 import { registerCheckout } from './web/checkout/actions.ts';
 import { registerDocs } from './web/docs.ts';
@@ -120,11 +123,10 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
       const network = config.networks[coin];
       const sources: NamedSource[] = [];
       for (const url of config.nodeUrls[coin]) {
-        if (coin === 'ETH') {
-          log.warn({ coin }, 'this version does not follow Ethereum nodes yet; live ETH payments are not offered');
-          continue;
-        }
-        const source = createCoreSource({ coin, network, url, outgoing, log, clock });
+        const source =
+          coin === 'ETH'
+            ? createEthereumSource({ network, chainId: config.ethChainId, url, outgoing, log })
+            : createCoreSource({ coin, network, url, outgoing, log, clock });
         sources.push({ name: nameOfSource(url), source, follows: true });
       }
       // Payments are read from Blockbook only where no node is set; never ETH, whose internal transfers it shows reverted ones among.
@@ -139,10 +141,12 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
       closers.push(() => chain.close());
     }
     const prices = createPrices({ db, outgoing, clock, log, sources: config.priceSources });
+    const fiat = createFiatRates({ outgoing, clock, log, sources: config.fiatSources });
     const ctx: Context = {
       db,
       chains,
       prices,
+      fiat,
       clock,
       log,
       outgoing,
@@ -182,9 +186,14 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
     closers.push(await claimServe(ctx.db, { alone: config.databaseUrl === null }));
     await ctx.prices.start();
     closers.push(() => ctx.prices.stop());
+    await ctx.fiat.start();
+    closers.push(() => ctx.fiat.stop());
     let url: string | null = null;
     if (roles.includes('api')) {
+      const limits = await openLimits({ redisUrl: config.redisUrl, log: ctx.log });
+      closers.push(() => limits.close());
       const server = await createServer(ctx, {
+        limits,
         tls: config.tls && { cert: await readFile(config.tls.certFile), key: await readFile(config.tls.keyFile) },
         trustedProxies: [...config.trustedProxies],
         metricsToken: config.metricsToken,

@@ -45,7 +45,8 @@ export const CONFIG: readonly ConfigKey[] = [
     name: 'REDIS_URL',
     type: 'url',
     default: '',
-    description: 'Redis or Valkey for rate limits shared by several api processes. Reserved: this version counts in each process.',
+    description:
+      'Redis or Valkey that holds the rate limits, redis://host:6379. Needed for more than one api process: without it each counts by itself.',
   },
   { name: 'SMTP_URL', type: 'url', default: '', description: 'Mail server for notices. Reserved: this version writes notices to the log.' },
   { name: 'METRICS_TOKEN', type: 'secret', default: '', description: 'Bearer token that opens /metrics to other machines.' },
@@ -60,9 +61,14 @@ export const CONFIG: readonly ConfigKey[] = [
     type: 'urls',
     default: '',
     description:
-      'JSON-RPC of an own node: http://user:pass@host:port. Several, separated by commas: the next takes over when one is down, and they must agree on the tip before anything completes. ETH is not followed by this version.',
+      'JSON-RPC of an own node: http://user:pass@host:port. For ETH also the https URL of a provider. Several, separated by commas: the next takes over when one is down, and they must agree on the tip before anything completes.',
   },
-  { name: 'ETH_CHAIN_ID', type: 'integer', default: '1', description: 'Chain id of the Ethereum node.' },
+  {
+    name: 'ETH_CHAIN_ID',
+    type: 'integer',
+    default: '1',
+    description: 'Chain id of the Ethereum node, and in payment URIs. On testnet the default is 11155111 (Sepolia), on regtest 31337.',
+  },
   {
     name: '<COIN>_NETWORK',
     type: 'mainnet | testnet | regtest',
@@ -86,8 +92,16 @@ export const CONFIG: readonly ConfigKey[] = [
   {
     name: 'PRICES',
     type: 'list',
-    default: 'coinbase,kraken,bitfinex',
-    description: 'Price sources, or static:BTC=97000.00,ETH=3500.00 without a feed.',
+    default: 'coinbase,kraken,bitstamp,bitfinex,coingecko',
+    description:
+      'Price sources, of which two must agree (coingecko votes only where the exchanges do not suffice), or static:BTC=97000.00,ETH=3500.00 without a feed.',
+  },
+  {
+    name: 'FIAT_RATES',
+    type: 'list',
+    default: 'coinbase,kraken,bitstamp,coingecko,ecb; none with static PRICES',
+    description:
+      'Sources of rates for amounts in other currencies, of which two must agree (ecb counts only where the others do not suffice), or static:EUR=0.92,JPY=150: units for one US dollar.',
   },
   {
     name: 'PLANS',
@@ -128,6 +142,7 @@ export type Config = {
   ethChainId: number;
   confirmations: Readonly<Partial<Record<Coin, readonly ConfirmationTier[]>>>;
   priceSources: string;
+  fiatSources: string;
   plans: Readonly<Record<Plan, PlanLimits>>;
   webhookAllow: readonly string[];
 };
@@ -139,6 +154,9 @@ export class ConfigError extends Error {
     this.name = 'ConfigError';
   }
 }
+
+/** Ethereum mainnet; Sepolia; what development nodes call themselves. */
+const CHAIN_IDS: Readonly<Record<Network, number>> = { mainnet: 1, testnet: 11_155_111, regtest: 31_337 };
 
 /** Reads and checks all settings. An empty value counts as unset. Errors: ConfigError. */
 export function readConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
@@ -191,6 +209,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
       }
     }
   }
+  const priceSources = text('PRICES') ?? 'coinbase,kraken,bitstamp,bitfinex,coingecko';
   return {
     port,
     host: text('HOST') ?? '127.0.0.1',
@@ -201,18 +220,25 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     dataFolder: text('FLORIN_DATA') ?? './data',
     databaseUrl: text('DATABASE_URL'),
     secretKey: text('SECRET_KEY') ?? undefined,
-    redisUrl: text('REDIS_URL'),
+    redisUrl: readRedisUrl(text('REDIS_URL')),
     metricsToken: text('METRICS_TOKEN'),
     logLevel: text('LOG_LEVEL') ?? 'info',
     nodeUrls,
     blockbookUrls,
     networks,
-    ethChainId: integer('ETH_CHAIN_ID', 1, 1, 2_147_483_647),
+    ethChainId: integer('ETH_CHAIN_ID', CHAIN_IDS[networks.ETH], 1, 2_147_483_647),
     confirmations,
-    priceSources: text('PRICES') ?? 'coinbase,kraken,bitfinex',
+    priceSources,
+    fiatSources: text('FIAT_RATES') ?? (priceSources.startsWith('static:') ? '' : 'coinbase,kraken,bitstamp,coingecko,ecb'),
     plans: readPlans(text('PLANS')),
     webhookAllow: list('WEBHOOK_ALLOW'),
   };
+}
+
+function readRedisUrl(value: string | null): string | null {
+  if (value !== null && (!URL.canParse(value) || !/^rediss?:$/.test(new URL(value).protocol)))
+    throw new ConfigError('REDIS_URL', 'must look like redis://host:6379');
+  return value;
 }
 
 function readPlans(json: string | null): Record<Plan, PlanLimits> {

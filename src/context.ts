@@ -7,6 +7,7 @@ import type { Plan, PlanLimits } from './core/plan.ts';
 import type { Db } from './db/db.ts';
 import type { Log } from './log.ts';
 import type { Outgoing } from './outgoing.ts';
+import type { FiatRates } from './prices/fiat.ts';
 import type { Prices } from './prices/prices.ts';
 
 export type Context = {
@@ -14,6 +15,7 @@ export type Context = {
   /** Live chains by coin; empty when none is configured. */
   chains: ReadonlyMap<Coin, Chain>;
   prices: Prices;
+  fiat: FiatRates;
   clock: Clock;
   log: Log;
   outgoing: Outgoing;

@@ -268,7 +268,7 @@ export function createBlockbookSource({
   const look = async (matcher: Matcher): Promise<boolean> => {
     const startedMs = clock.monotonicMs();
     const addresses = matcher
-      .recent()
+      .recent(clock.now())
       .slice(-MAX_WATCHED)
       .flatMap((key) => addressOfScript(key, { coin, network }) ?? []);
     // Watched first, asked for then: nothing falls between.

@@ -22,14 +22,14 @@ export type Matcher = {
   /** Whether any outpoint is watched at all: most blocks need not be asked. */
   watchesSpends: boolean;
   spends(outpoint: string): boolean;
-  /** ETH: addresses given out lately, for nodes that must be asked for one balance after the other. */
-  recent(): readonly string[];
+  /** ETH: addresses that had been given out lately at that time, for nodes that must be asked for one balance after the other. */
+  recent(at: Date): readonly string[];
   /** Transactions of ours that are in no block. */
   waiting: readonly string[];
 };
 
-/** A transaction that spends an outpoint of one of our transfers: perhaps its replacement. */
-export type Conflict = { outpoint: string; txid: string };
+/** A transaction that spends an outpoint of one of our transfers: perhaps its replacement, or (`failed`) itself, mined without paying. */
+export type Conflict = { outpoint: string; txid: string; failed?: boolean };
 export type BlockScan = { block: BlockRef; sightings: readonly Sighting[]; conflicts: readonly Conflict[] };
 export type MempoolScan = {
   sightings: readonly Sighting[];
@@ -51,6 +51,18 @@ export type ChainHealth = {
   txindex: boolean | null;
   /** Null: the source does not say. */
   peers: number | null;
+};
+
+/** What an operator should know of a node beyond its health. */
+export type NodeInspection = {
+  /** Lowest block it still has; null when it has all. */
+  prunedBelow: number | null;
+  /** Its clock less ours; null when it does not tell. */
+  clockAheadSeconds: number | null;
+  /** What is asked of a node and this one does not do, and why. */
+  missing: readonly { capability: string; reason: string }[];
+  /** What it says of itself. */
+  warnings: readonly string[];
 };
 
 /** `outage`: cannot be reached or still starting (retry). `unsupported`: no configured source can answer. */
@@ -101,6 +113,8 @@ export interface ChainSource {
   /** Block 0's hash (ETH: the chain id). */
   genesis(): Promise<string>;
   health(): Promise<ChainHealth>;
+  /** For the operator: is everything there that payments need? Not asked while payments run. */
+  inspect?(): Promise<NodeInspection>;
   tip(): Promise<BlockRef>;
   blockAt(height: number): Promise<BlockRef | null>;
   /** Header by hash; null when unknown. */
@@ -126,6 +140,14 @@ export interface ChainSource {
   close(): void;
 }
 
+export type NamedSource = {
+  /** Host and port, never credentials. */
+  name: string;
+  source: ChainSource;
+  /** Whether payments can be read from it. */
+  follows: boolean;
+};
+
 /** How one source of a coin stands. One that is down, syncing or on another network has no vote. */
 export type SourceState = {
   /** Host and port, never credentials. */
@@ -141,6 +163,7 @@ export type SourceState = {
 
 /** All sources of a coin as one: the next answers when one is down. */
 export interface Chain extends ChainSource {
+  readonly sources: readonly NamedSource[];
   readUnspent: NonNullable<ChainSource['readUnspent']>;
   onHint: NonNullable<ChainSource['onHint']>;
   /** Whether payments can be detected: false when the sources answer look-ups only. */

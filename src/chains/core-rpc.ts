@@ -73,6 +73,7 @@ export function createCoreSource({
   url,
   outgoing,
   log,
+  clock,
 }: {
   coin: Exclude<Coin, 'ETH'>;
   network: Network;
@@ -84,6 +85,8 @@ export function createCoreSource({
   const family: Family = coin;
   const known = new Set<string>();
   let nextId = 0;
+  /** What the node's clock said with its last answer, less ours. */
+  let clockAheadSeconds: number | null = null;
 
   const post = async (calls: readonly Call[]): Promise<Reply[]> => {
     const first = nextId;
@@ -107,7 +110,10 @@ export function createCoreSource({
         { cause },
       );
     }
-    if (reply.status === 401 || reply.status === 403) throw new ChainError('outage', `the ${coin} node refuses user and password`);
+    if (reply.status === 401) throw new ChainError('outage', `the ${coin} node refuses user and password`);
+    if (reply.status === 403) throw new ChainError('outage', `the ${coin} node does not allow this to us (rpcallowip, rpcwhitelist)`);
+    const told = Date.parse(reply.headers.date ?? '');
+    clockAheadSeconds = Number.isNaN(told) ? null : Math.round((told - clock.now().getTime()) / 1000);
     let parsed: unknown;
     try {
       parsed = parseExact(Buffer.from(reply.body).toString());
@@ -212,6 +218,41 @@ export function createCoreSource({
         pruned: info.pruned === true,
         txindex: index && !index.error ? 'txindex' in fields(index.result) : null,
         peers: integer(about.connections),
+      };
+    },
+    inspect: async () => {
+      const info = fields(await call('getblockchaininfo'));
+      const warnings = fields(await call('getnetworkinfo')).warnings;
+      const needs: readonly { capability: string; need(): Promise<unknown> }[] = [
+        {
+          capability: 'raw blocks',
+          need: async () => parseBlock(Buffer.from(text(await call('getblock', text(info.bestblockhash), 0)), 'hex'), family),
+        },
+        {
+          capability: 'its mempool',
+          need: async () => {
+            const [txid] = rows(await call('getrawmempool')).map(text);
+            // One that has left in between is no fault.
+            if (txid !== undefined) await orNull(call('getrawtransaction', txid, 0));
+          },
+        },
+        {
+          capability: 'transactions',
+          // No node has this one: what counts is that it may be asked for.
+          need: () => orNull(call('getrawtransaction', '0'.repeat(63) + '1', 1)),
+        },
+        { capability: 'fee estimates', need: () => call('estimatesmartfee', 6) },
+        { capability: 'the state of its mempool', need: () => call('getmempoolinfo') },
+      ];
+      const missing: { capability: string; reason: string }[] = [];
+      for (const { capability, need } of needs) {
+        await need().catch((error: unknown) => missing.push({ capability, reason: (error as Error).message }));
+      }
+      return {
+        prunedBelow: info.pruned === true ? integer(info.pruneheight) : null,
+        clockAheadSeconds,
+        missing,
+        warnings: (Array.isArray(warnings) ? warnings : [warnings]).map(text).filter(Boolean),
       };
     },
     tip: async () => header(await call('getblockheader', text(await call('getbestblockhash')))),

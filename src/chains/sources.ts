@@ -2,20 +2,13 @@
 import type { Clock } from '../core/clock.ts';
 import type { Coin, Network } from '../core/coin.ts';
 import type { Log } from '../log.ts';
-import { type Chain, ChainError, type ChainHealth, type ChainSource, type SourceState } from './chain.ts';
+import { type Chain, ChainError, type ChainHealth, type ChainSource, type NamedSource, type SourceState } from './chain.ts';
 
 /** Health is asked again after this long, so that a look-up costs one question. */
 const HEALTH_FRESH_MS = 10_000;
 /** What a source that failed to answer is spared before a look-up asks it again. */
 const DOWN_FRESH_MS = 2_000;
 
-export type NamedSource = {
-  /** Host and port, never credentials. */
-  name: string;
-  source: ChainSource;
-  /** Whether payments can be read from it. */
-  follows: boolean;
-};
 type Standing = Pick<SourceState, 'state' | 'reason' | 'health'>;
 
 /** Joins sources in order of preference. Each is checked to be on the same chain before it counts. */
@@ -118,6 +111,7 @@ export function joinSources({
   return {
     coin,
     network,
+    sources,
     follows: followers.length > 0,
     survey: async () => {
       const standings = await Promise.all(sources.map((one) => inspect(one)));

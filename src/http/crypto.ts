@@ -60,6 +60,7 @@ export async function readPrices(call: Call): Promise<Answer> {
         {
           usd: number(formatDecimal(price.priceE8, 8, 2)),
           change_24h: number(formatDecimal(price.change24hBasisPoints, 2)),
+          change_from: price.changeFrom,
           as_of: price.asOf.toISOString(),
           sources: price.sources,
           ...(price.stale && { stale: true }),

@@ -111,6 +111,7 @@ export function createFollower(
   let readFrom = '0';
   let lockedThrough: number | null = null;
   let checked = false;
+  let finalityOf: string | null = null;
 
   /** Brings the watch set up to date from all committed rows: what might have committed since the last look is read again. */
   const refresh = async (): Promise<void> => {
@@ -138,8 +139,8 @@ export function createFollower(
         has: (key) => watched.has(key) || spares.find(key) !== undefined,
         watchesSpends: byOutpoint.size > 0,
         spends: (outpoint) => byOutpoint.has(outpoint),
-        recent: () => {
-          const since = ctx.clock.now().getTime() - RECENT_MS;
+        recent: (at) => {
+          const since = earliest(at, ctx.clock.now()).getTime() - RECENT_MS;
           return [...watched].flatMap(([key, { createdAt }]) => (createdAt.getTime() > since ? [key] : []));
         },
         waiting: [...new Set(waiting.map((row) => row.txid))],
@@ -158,8 +159,10 @@ export function createFollower(
     return { sightings, strays };
   };
   const conflictsOf = (conflicts: readonly Conflict[], byOutpoint: Spenders) =>
-    conflicts.flatMap(({ outpoint, txid }) =>
-      (byOutpoint.get(outpoint) ?? []).filter((row) => row.txid !== txid).map((row) => ({ paymentId: row.paymentId, ref: row.ref, txid })),
+    conflicts.flatMap(({ outpoint, txid, failed = false }) =>
+      (byOutpoint.get(outpoint) ?? [])
+        .filter((row) => failed || row.txid !== txid)
+        .map((row) => ({ paymentId: row.paymentId, ref: row.ref, txid })),
     );
 
   const begin = async (): Promise<void> => {
@@ -195,11 +198,14 @@ export function createFollower(
   };
 
   /** Steps back to the last block that is still on the chain. */
-  const unwind = async (cursor: Cursor): Promise<Cursor> => {
+  const unwind = async (cursor: Cursor, tip: BlockRef): Promise<Cursor> => {
     const stored = await ctx.db.sql<{ height: bigint; hash: string }[]>`
       select height, hash from blocks where coin = ${coin} and height <= ${cursor.height} order by height desc limit ${COIN[coin].maxReorg + 1}`;
     for (const row of stored) {
       const there = await source.blockAt(Number(row.height));
+      // Several machines behind one address are not equally far: what one lacks is not gone.
+      if (!there && tip.height >= Number(row.height))
+        throw new ChainError('outage', `the ${coin} node has a tip above ${row.height} but not that block`);
       if (there?.hash === row.hash) {
         const fork = { height: Number(row.height), hash: row.hash };
         if (fork.height < cursor.height) await orphanAbove(fork, cursor);
@@ -222,6 +228,12 @@ export function createFollower(
         affected.map((row) => row.id),
         async () => {
           await moveCursor(tx, coin, cursor, fork, null);
+          // A bare gain of balance belongs to its block alone: the blocks that follow tell anew what was gained.
+          await tx`delete from transfers where coin = ${coin} and kind = 'delta' and block_height > ${fork.height}`;
+          await tx`
+            update tips set safe_height = case when safe_height > ${fork.height} then ${fork.height} else safe_height end,
+              finalized_height = case when finalized_height > ${fork.height} then ${fork.height} else finalized_height end
+            where coin = ${coin}`;
           await tx`
           update transfers set block_height = null, block_hash = null, block_time = null, lock = null, unmined_since = clock_timestamp()
           where coin = ${coin} and block_height > ${fork.height}`;
@@ -341,6 +353,9 @@ export function createFollower(
       from jsonb_to_recordset(${tx.json(rows as never)}) as r (coin text, ref text, payment_id text, merchant_id text, txid text, address text, units numeric,
         kind text, spends text[], first_seen_at timestamptz, block_height bigint, block_hash text, block_time timestamptz, lock text)
       on conflict (payment_id, coin, ref) do update set
+        -- A block read anew replaces what it told before; what is worth another sum is valued again.
+        values = case when excluded.block_height is not null and excluded.units <> transfers.units then '[]' else transfers.values end,
+        units = case when excluded.block_height is not null then excluded.units else transfers.units end,
         block_height = coalesce(excluded.block_height, transfers.block_height), block_hash = coalesce(excluded.block_hash, transfers.block_hash),
         block_time = coalesce(excluded.block_time, transfers.block_time), lock = coalesce(excluded.lock, transfers.lock),
         txid = case when excluded.block_height is null and transfers.block_height is not null then transfers.txid else excluded.txid end,
@@ -389,6 +404,28 @@ export function createFollower(
       from jsonb_to_recordset(${tx.json(conflicts.map((c) => ({ ...c, payment_id: c.paymentId, height })) as never)}) as r (payment_id text, ref text, txid text, height bigint)
       where t.payment_id = r.payment_id and t.coin = ${coin} and t.ref = r.ref and t.block_height is null and t.conflict_height is null`;
   };
+
+  /** ETH: which blocks can no longer be reorganised, as of the cursor's chain. */
+  const lookAtFinality = async (cursor: Cursor): Promise<void> => {
+    if (coin !== 'ETH' || cursor.hash === finalityOf) return;
+    const { safe, finalized } = await source.finality();
+    // Only while the node is on the chain that was read: its finalized height must not vouch for another chain's block.
+    if ((await source.tip()).hash !== cursor.hash) return;
+    await ctx.db.begin(async (tx) => {
+      const moved = await tx`
+        update tips set safe_height = ${safe}::bigint, finalized_height = ${finalized}::bigint
+        where coin = ${coin} and hash = ${cursor.hash}
+          and (safe_height is distinct from ${safe}::bigint or finalized_height is distinct from ${finalized}::bigint)`;
+      if (moved.count > 0) await queueProcessing(tx, []);
+    });
+    finalityOf = cursor.hash;
+  };
+
+  /** ETH: a machine behind what was read from another says nothing new. Its tip is then one of the blocks below the cursor. */
+  const isBehind = async (tip: BlockRef, cursor: Cursor): Promise<boolean> =>
+    coin === 'ETH' &&
+    tip.height < cursor.height &&
+    (await ctx.db.sql`select 1 from blocks where coin = ${coin} and height = ${tip.height} and hash = ${tip.hash}`).length > 0;
 
   /** Looks at the mempool; true when it was complete, so that everything first seen before it is recorded. */
   const lookAtMempool = async (cursor: Cursor): Promise<boolean> => {
@@ -476,7 +513,9 @@ export function createFollower(
         if (signal?.aborted) return;
         const [before] = await ctx.db.sql<{ now: Date }[]>`select clock_timestamp() as now`;
         const tip = await source.tip();
+        if (await isBehind(tip, cursor)) return;
         if (tip.hash === cursor.hash) {
+          await lookAtFinality(cursor);
           const health = await source.health();
           const complete = await lookAtMempool(cursor);
           await lookAtLocks();
@@ -495,7 +534,7 @@ export function createFollower(
           return;
         }
         await refuseBehind(cursor, tip);
-        cursor = await unwind(cursor);
+        cursor = await unwind(cursor, tip);
         const next = await source.blockAt(cursor.height + 1);
         if (!next) return;
         cursor = (await applyBlock(cursor, next.hash)) ?? cursor;

@@ -10,6 +10,7 @@ export type PaymentRequest = {
   description: string | null;
   items: readonly PaymentItem[] | null;
   taxCents: bigint | null;
+  /** A price in another currency: `rateE8` units of it made one US dollar, by whom and when. Null for US dollars. */
   fiat: { amount: string; currency: string; rateE8: bigint; source: string; at: string } | null;
   locale: string | null;
 };

@@ -23,6 +23,6 @@ export const lookFor = (script: string): Matcher => ({
   has: (key) => key === script,
   watchesSpends: false,
   spends: () => false,
-  recent: () => [script],
+  recent: () => [],
   waiting: [],
 });
