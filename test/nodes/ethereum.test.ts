@@ -470,7 +470,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       (await service.database.db.sql<{ xmin: string }[]>`select xmin::text from transfers where payment_id = ${id}`)[0]!;
 
     told(
-      'look-ups of a transaction, of fees, and the honest answer for a balance',
+      'look-ups of a transaction, of fees, of a deposit address, and the honest answer for any other',
       'created processing completed',
       async (name, events) => {
         const { id, address } = await open(name, events);
@@ -493,8 +493,12 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
         assert.equal(fees.json.fee_unit, 'gwei/gas');
         assert.ok(Number(fees.json.fees.fast.total_fee_eth) >= Number(fees.json.fees.slow.total_fee_eth));
         const balance = await service.live.get(`/api/crypto/balance?currency=ETH&address=${address}`);
-        assert.equal(balance.status, 501);
-        assert.equal(balance.json.error.code, 'not_supported');
+        assert.equal(balance.status, 200, balance.text);
+        const { balance: has, total_received, total_sent, transaction_count } = balance.json;
+        assert.deepEqual([has, total_received, total_sent, transaction_count], ['0.01000000', '0.01000000', '0.00000000', 1]);
+        const foreign = await service.live.get(`/api/crypto/balance?currency=ETH&address=0x${'5'.repeat(40)}`);
+        assert.equal(foreign.status, 501);
+        assert.equal(foreign.json.error.code, 'not_supported');
         assert.equal((await service.live.get(`/api/crypto/transaction/0x${'0'.repeat(64)}?currency=ETH`)).status, 404);
         await mine(1);
         await reach(id, 'completed');
