@@ -2,7 +2,7 @@
 
 import type { Context } from '../context.ts';
 import { COINS } from '../core/coin.ts';
-import { readDeliveryQueue } from '../webhooks/deliver.ts';
+import { readDeliveryQueue } from '../webhooks/queue.ts';
 
 export const isAlive = (): object => ({ status: 'ok' });
 
