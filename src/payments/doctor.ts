@@ -3,10 +3,16 @@
 import type { Context } from '../context.ts';
 import { deriveAddress, type Script } from '../core/address.ts';
 import { COINS, type Coin } from '../core/coin.ts';
+import { listNotices } from '../webhooks/endpoints.ts';
+import { readDeliveryQueue } from '../webhooks/queue.ts';
+
+/** Due for longer than any endpoint rests, and nothing under way: the worker is not there. */
+const STUCK_SECONDS = 300;
+const SHOWN_NOTICES = 20;
 
 export type Finding = { check: string; ok: boolean; detail: string };
 
-/** Checks database, nodes, prices, wallets. `ok` is false when something needs the operator. */
+/** Checks database, nodes, prices, wallets, webhooks. `ok` is false when something needs the operator. */
 export async function diagnose(ctx: Context): Promise<{ ok: boolean; findings: Finding[] }> {
   const findings: Finding[] = [];
   const note = (check: string, ok: boolean, detail: string) => findings.push({ check, ok, detail });
@@ -42,6 +48,22 @@ export async function diagnose(ctx: Context): Promise<{ ok: boolean; findings: F
     if (!wanted) note(`${coin} wallet`, false, 'a node is configured but no merchant has a wallet: florin wallet set');
   }
   if (wallets.length === 0 && ctx.chains.size === 0) note('live mode', true, 'no wallet and no node yet: test mode only');
+  const queue = await readDeliveryQueue(ctx);
+  const stuck = queue.inFlight === 0 && queue.oldestSeconds > STUCK_SECONDS;
+  note(
+    'webhooks',
+    !stuck,
+    `${queue.due} due, ${queue.inFlight} in flight, the oldest due for ${Math.round(queue.oldestSeconds)} s${stuck ? ': no worker takes them' : ''}` +
+      queue.attempts.map((a) => `, ${a.outcome} ${a.attempts}`).join(''),
+  );
+  for (const off of await listNotices(ctx, { limit: SHOWN_NOTICES })) {
+    const why = off.reason === 'gone' ? 'it answered 410' : 'nothing succeeded for five days';
+    note(
+      'webhook endpoint',
+      true,
+      `${off.endpointId} (${off.mode}) of ${off.merchantId} was switched off at ${off.at.toISOString()}: ${why}`,
+    );
+  }
   await ctx.prices.stop();
   return { ok: findings.every((finding) => finding.ok), findings };
 }
