@@ -1,7 +1,7 @@
 /** The worker that sends: takes what is due, signs it, posts it, and has every attempt recorded. */
 import type { Context } from '../context.ts';
 import { OutgoingError } from '../outgoing.ts';
-import { forgetEvents, stepRecovery } from './deliveries.ts';
+import { forgetEvents, RECOVERY_NOTE, stepRecovery } from './deliveries.ts';
 import { SECRET_PURPOSE } from './endpoints.ts';
 import { type Due, FIRST_ROOM, leaseDue, type Outcome, recordOutcomes } from './queue.ts';
 import { signDelivery } from './sign.ts';
@@ -48,7 +48,11 @@ export function startDeliveries(
     woken = true;
     wake();
   };
-  const listening = ctx.db.sql.listen('deliveries', nudge).catch((error: unknown) => {
+  const told = (note: string) => {
+    if (note === RECOVERY_NOTE) recoveryAt = 0;
+    nudge();
+  };
+  const listening = ctx.db.sql.listen('deliveries', told).catch((error: unknown) => {
     ctx.log.warn({ err: error }, 'deliveries are found by polling alone');
     return null;
   });

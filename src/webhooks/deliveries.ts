@@ -6,6 +6,7 @@ import { idOfNumber, newId, numberOfId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { getEndpoint, requireWebhooks } from './endpoints.ts';
+import { STEPS } from './queue.ts';
 
 export const DELIVERY_STATES = ['pending', 'delivered', 'failed'] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];
@@ -139,15 +140,18 @@ export async function resendDelivery(
     where d.id = ${number} and d.merchant_id = ${merchantId} and d.mode = ${mode} for update of d`;
   if (!row) throw new Problem('delivery_not_found', { id: deliveryId });
   if (!row.enabled) throw new Problem('endpoint_disabled', { id: row.endpointId });
-  await tx`update deliveries set ${againNow(tx)} where id = ${number} and (leased_until is null or leased_until < clock_timestamp())`;
+  await tx`update deliveries d set ${againNow(tx)} where d.id = ${number} and (d.leased_until is null or d.leased_until < clock_timestamp())`;
   await tx`select pg_notify('deliveries', '')`;
   return getDelivery(ctx, { merchantId, mode, deliveryId, tx });
 }
-/** Due now: out of turn when an attempt is ahead, else from the first step. */
-const againNow = (tx: Tx | Sql) => tx`
+/** Due now: out of turn when an attempt is ahead, else from the first step; a test event is tried once. */
+const againNow = (sql: Sql | Tx) => sql`
   state = 'pending', due_at = now(), waits = false, leased_until = null,
-  step = case when state = 'pending' then step else 0 end,
-  retry_at = case when state = 'pending' and step > 0 then coalesce(retry_at, due_at) end`;
+  step = case when d.state = 'pending' then d.step when d.payment_id is null then ${STEPS - 1} else 0 end,
+  retry_at = case when d.state = 'pending' and d.step > 0 then coalesce(d.retry_at, d.due_at) end`;
+
+/** Told to the worker with a notification when there is a recovery to step. */
+export const RECOVERY_NOTE = 'recovery';
 
 export type Recovery = {
   id: string;
@@ -179,11 +183,11 @@ export async function startRecovery(
   const [made] = await tx`
     insert into recoveries (id, endpoint_id, automatic, since, last_delivery_id, total)
     select ${recoveryId}, ${endpointId}, false, ${since}, coalesce((select max(id) from deliveries where endpoint_id = ${endpointId}), 0),
-      (select count(*) from deliveries where endpoint_id = ${endpointId} and created_at >= ${since}
+      (select count(*) from deliveries where endpoint_id = ${endpointId} and created_at >= ${since} and payment_id is not null
         and (state = 'failed' or (state = 'pending' and attempts > 0)))
     on conflict do nothing returning 1`;
   if (!made) throw new Problem('recovery_running', { id: endpointId });
-  await tx`select pg_notify('deliveries', '')`;
+  await tx`select pg_notify('deliveries', ${RECOVERY_NOTE})`;
   return getRecovery(ctx, { merchantId, mode, recoveryId, tx });
 }
 
@@ -232,11 +236,11 @@ export async function stepRecovery(ctx: Context): Promise<boolean> {
     const moved = await tx<{ own: boolean }[]>`
       with chosen as (
         select id, state from deliveries where id = any(${rows.map((row) => row.id.toString())}::bigint[]) and created_at >= ${job.since}::timestamptz
-          and (leased_until is null or leased_until < clock_timestamp())
+          and payment_id is not null and (leased_until is null or leased_until < clock_timestamp())
           and (state = 'failed' or (state = 'pending' and attempts > 0 and due_at > clock_timestamp()))
         order by id for update
       )
-      update deliveries d set ${againNowOf(tx)}, recovery_id = case when ${job.automatic} then d.recovery_id
+      update deliveries d set ${againNow(tx)}, recovery_id = case when ${job.automatic} then d.recovery_id
           when c.state = 'pending' then coalesce(d.recovery_id, ${job.id}) else ${job.id} end
       from chosen c where d.id = c.id returning d.recovery_id = ${job.id} as own`;
     await tx`
@@ -245,10 +249,6 @@ export async function stepRecovery(ctx: Context): Promise<boolean> {
     return true;
   });
 }
-const againNowOf = (tx: Tx) => tx`
-  state = 'pending', due_at = now(), waits = false, leased_until = null,
-  step = case when d.state = 'pending' then d.step else 0 end,
-  retry_at = case when d.state = 'pending' and d.step > 0 then coalesce(d.retry_at, d.due_at) end`;
 
 /** Where the next round of forgetting begins, in each process. */
 const lanes = new WeakMap<Context, [merchantId: string, mode: string]>();
