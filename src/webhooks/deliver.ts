@@ -120,8 +120,11 @@ export function startDeliveries(
       woken = false;
       let more = false;
       try {
-        await record();
-        more = await take();
+        // Side by side: what was answered is written while the next ones are found.
+        const [recorded, taken] = await Promise.allSettled([record(), take()]);
+        if (recorded.status === 'rejected') throw recorded.reason;
+        if (taken.status === 'rejected') throw taken.reason;
+        more = taken.value;
         more = (await tend()) || more;
         failures = 0;
       } catch (error) {
@@ -133,7 +136,7 @@ export function startDeliveries(
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, failures > 0 ? Math.min(pollMs * 2 ** failures, 10_000) : pollMs);
         wake = () => {
-          if (failures > 0) return;
+          if (failures > 0 && !stopping) return;
           clearTimeout(timer);
           resolve();
         };

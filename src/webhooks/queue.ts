@@ -59,7 +59,8 @@ type LeaseOptions = { limit: number; suspectLimit: number; lanes: number; after:
 /**
  * The statement that leases deliveries that are due. It walks the endpoints with waiting deliveries in a ring, `lanes` at a
  * time from behind `after`, by jumping along the index deliveries_lanes from one endpoint to the next; of each it reads at
- * most LOOK_AT_ONCE due rows in order. So it costs the same whether an endpoint has ten deliveries waiting or a million.
+ * most LOOK_AT_ONCE due rows in order. So it costs the same whether an endpoint has ten deliveries waiting or a million. Rows
+ * are locked and changed by their ids, in laterals and arrays: no join may turn into a walk over all that waits.
  *
  * Of a payment the oldest undelivered event goes first. A row behind one that is due or under way is looked at again in a
  * second, one behind a later retry at that time; either is pulled forward when the row before it is done. While an endpoint
@@ -87,7 +88,7 @@ export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, afte
     from visited v cross join lateral (
       select d.id, d.endpoint_id, d.payment_id, d.sequence, d.due_at from deliveries d
       where d.endpoint_id = v.id and d.state = 'pending' and d.due_at <= now() and (d.leased_until is null or d.leased_until < now())
-      order by d.due_at, d.id limit ${LOOK_AT_ONCE}
+      order by d.due_at, d.id limit least(${LOOK_AT_ONCE}, 2 * v.room + 8)
     ) d left join lateral (
       select bool_or(o.due_at <= now() or o.leased_until > now()) as active,
         bool_or(o.step < ${ORDERED_ATTEMPTS} or v.broken) as holds, max(o.due_at) as until
@@ -104,29 +105,34 @@ export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, afte
   ), ranked as (
     select *, row_number() over (partition by suspect order by place, due_at) as rank from free where place <= room
   ), chosen as (
-    select d.id from ranked c join deliveries d on d.id = c.id
-    -- All of it again: another worker may have been done with the row since it was looked at.
-    where (not c.suspect or c.rank <= ${suspectLimit}) and d.state = 'pending' and d.due_at <= clock_timestamp()
-      and (d.leased_until is null or d.leased_until < clock_timestamp())
-    order by c.place, d.due_at limit ${limit} for update of d skip locked
+    select d.id from (
+      select id, place, due_at from ranked where not suspect or rank <= ${suspectLimit} order by place, due_at limit ${limit}
+    ) c cross join lateral (
+      -- All of it again: another worker may have been done with the row since it was looked at.
+      select id from deliveries where id = c.id and state = 'pending' and due_at <= clock_timestamp()
+        and (leased_until is null or leased_until < clock_timestamp()) for update skip locked
+    ) d
   ), leased as (
     update deliveries d set leased_until = clock_timestamp() + make_interval(secs => ${LEASE_SECONDS})
-    from chosen c where d.id = c.id
+    where d.id = any(array(select id from chosen))
     returning d.id, d.event_id, d.endpoint_id, d.payment_id, d.attempts, d.step, d.leased_until::text as lease
   ), behind as (
-    select d.id, case when l.active then now() + interval '1 second' else l.until end as until
-    from looked l join deliveries d on d.id = l.id
-    -- A row that was pulled forward since it was looked at has another time.
-    where (l.active or l.holds) and d.state = 'pending' and d.due_at = l.due_at for update of d skip locked
+    select l.id, case when l.active then now() + interval '1 second' else l.until end as until
+    from looked l cross join lateral (
+      -- A row that was pulled forward since it was looked at has another time.
+      select id from deliveries where id = l.id and state = 'pending' and due_at = l.due_at for update skip locked
+    ) d
+    where l.active or l.holds
   ), moved as (
-    update deliveries d set due_at = b.until, waits = true from behind b where d.id = b.id returning 1
+    update deliveries d set due_at = b.until, waits = true
+    from behind b where d.id = b.id and d.id = any(array(select id from behind)) returning 1
   ), ending as (
     select d.id from visited v cross join lateral (
       select id from deliveries where endpoint_id = v.id and state = 'pending' order by due_at limit ${END_AT_ONCE} for update skip locked
     ) d where not v.receives
   ), ended as (
-    update deliveries d set state = 'failed', due_at = null, leased_until = null, waits = false, retry_at = null
-    from ending e where d.id = e.id returning d.recovery_id
+    update deliveries set state = 'failed', due_at = null, leased_until = null, waits = false, retry_at = null
+    where id = any(array(select id from ending)) returning recovery_id
   ), counted as (
     update recoveries r set failed = r.failed + c.n
     from (select recovery_id, count(*) as n from ended where recovery_id is not null group by 1) c where r.id = c.recovery_id
