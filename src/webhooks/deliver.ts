@@ -42,21 +42,10 @@ export function startDeliveries(
   let recoveryAt = 0;
   let housekeepingAt = 0;
   let stopping = false;
-  let woken = false;
-  let wake: () => void = () => {};
-  const nudge = () => {
-    woken = true;
-    wake();
-  };
   const told = (note: string) => {
     if (note === RECOVERY_NOTE) recoveryAt = 0;
-    nudge();
+    taking.nudge();
   };
-  const listening = ctx.db.sql.listen('deliveries', told).catch((error: unknown) => {
-    ctx.log.warn({ err: error }, 'deliveries are found by polling alone');
-    return null;
-  });
-
   const attempt = async (due: Due): Promise<void> => {
     const outcome = await send(ctx, due);
     const pace = paces.get(due.endpointId)!;
@@ -66,10 +55,11 @@ export function startDeliveries(
     if (outcome.failure === null) counts.delivered++;
     else counts.failed++;
     finished.push(outcome);
-    nudge();
+    recording.nudge();
+    taking.nudge();
   };
-  const record = async () => {
-    if (finished.length === 0) return;
+  const record = async (): Promise<boolean> => {
+    if (finished.length === 0) return false;
     const batch = finished;
     finished = [];
     try {
@@ -78,6 +68,7 @@ export function startDeliveries(
       finished = [...batch, ...finished];
       throw error;
     }
+    return finished.length > 0;
   };
   /** Takes what the ring shows next. True: look again at once. */
   const take = async (): Promise<boolean> => {
@@ -114,45 +105,77 @@ export function startDeliveries(
     }
     return more;
   };
+  // Side by side: what was answered is written while the next ones are found.
+  const isStopping = () => stopping;
+  const recording = startLoop(ctx, {
+    pollMs,
+    step: record,
+    ended: () => stopping && running.size === 0 && finished.length === 0,
+    stopping: isStopping,
+  });
+  const taking = startLoop(ctx, {
+    pollMs,
+    step: async () => [await take(), await tend()].includes(true),
+    ended: isStopping,
+    stopping: isStopping,
+  });
+  const listening = ctx.db.sql.listen('deliveries', told).catch((error: unknown) => {
+    ctx.log.warn({ err: error }, 'deliveries are found by polling alone');
+    return null;
+  });
+
+  return {
+    stop: async () => {
+      stopping = true;
+      taking.nudge();
+      await (await listening)?.unlisten().catch(() => {});
+      await taking.done;
+      await Promise.allSettled(running);
+      recording.nudge();
+      await recording.done;
+    },
+    stats: () => ({ inFlight: running.size, ...counts }),
+  };
+}
+
+/** Steps again and again, at once while there is more or it was nudged, else after a pause; failures lengthen the pause. */
+function startLoop(
+  ctx: Context,
+  { pollMs, step, ended, stopping }: { pollMs: number; step(): Promise<boolean>; ended(): boolean; stopping(): boolean },
+): { nudge(): void; done: Promise<void> } {
+  let woken = false;
+  let failures = 0;
+  let wake: () => void = () => {};
+  const nudge = () => {
+    woken = true;
+    if (failures === 0 || stopping()) wake();
+  };
   const run = async () => {
-    let failures = 0;
-    while (!stopping || running.size > 0 || finished.length > 0) {
+    // The caller still assembles what a step uses.
+    await null;
+    while (!ended()) {
       woken = false;
       let more = false;
       try {
-        // Side by side: what was answered is written while the next ones are found.
-        const [recorded, taken] = await Promise.allSettled([record(), take()]);
-        if (recorded.status === 'rejected') throw recorded.reason;
-        if (taken.status === 'rejected') throw taken.reason;
-        more = taken.value;
-        more = (await tend()) || more;
+        more = await step();
         failures = 0;
       } catch (error) {
         failures++;
         ctx.log.error({ err: error, failures }, 'the delivery worker failed; leases end by themselves');
-        if (stopping && failures > 3) return;
+        // Who stops does not wait for a database that is gone.
+        if (stopping() && failures > 3) return;
       }
-      if (more || (failures === 0 && (woken || finished.length > 0))) continue;
+      if (failures === 0 && (more || woken)) continue;
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, failures > 0 ? Math.min(pollMs * 2 ** failures, 10_000) : pollMs);
         wake = () => {
-          if (failures > 0 && !stopping) return;
           clearTimeout(timer);
           resolve();
         };
       });
     }
   };
-  const done = run();
-  return {
-    stop: async () => {
-      stopping = true;
-      nudge();
-      await (await listening)?.unlisten().catch(() => {});
-      await done;
-    },
-    stats: () => ({ inFlight: running.size, ...counts }),
-  };
+  return { nudge, done: run() };
 }
 
 async function send(ctx: Context, due: Due): Promise<Outcome> {
