@@ -43,13 +43,17 @@ export function startDeliveries(
   let housekeepingAt = 0;
   let stopping = false;
   const told = (note: string) => {
-    if (note === RECOVERY_NOTE) recoveryAt = 0;
+    if (note === RECOVERY_NOTE) {
+      recoveryAt = 0;
+      tending.nudge();
+    }
     taking.nudge();
   };
   const attempt = async (due: Due): Promise<void> => {
     const outcome = await send(ctx, due);
     const pace = paces.get(due.endpointId)!;
-    pace.underWay--;
+    // A failure is under way until it is written: what rests because of it must not be asked once more before that.
+    if (outcome.failure === null) pace.underWay--;
     pace.suspect = outcome.failure !== null || outcome.durationMs > SLOW_MS;
     pace.allowed = pace.suspect ? Math.max(1, pace.allowed >> 1) : Math.min(MOST_ROOM, pace.allowed * 2);
     if (outcome.failure === null) counts.delivered++;
@@ -68,6 +72,9 @@ export function startDeliveries(
       finished = [...batch, ...finished];
       throw error;
     }
+    const failed = batch.filter((outcome) => outcome.failure !== null);
+    for (const { due } of failed) paces.get(due.endpointId)!.underWay--;
+    if (failed.length > 0) taking.nudge();
     return finished.length > 0;
   };
   /** Takes what the ring shows next. True: look again at once. */
@@ -113,12 +120,8 @@ export function startDeliveries(
     ended: () => stopping && running.size === 0 && finished.length === 0,
     stopping: isStopping,
   });
-  const taking = startLoop(ctx, {
-    pollMs,
-    step: async () => [await take(), await tend()].includes(true),
-    ended: isStopping,
-    stopping: isStopping,
-  });
+  const taking = startLoop(ctx, { pollMs, step: take, ended: isStopping, stopping: isStopping });
+  const tending = startLoop(ctx, { pollMs, step: tend, ended: isStopping, stopping: isStopping });
   const listening = ctx.db.sql.listen('deliveries', told).catch((error: unknown) => {
     ctx.log.warn({ err: error }, 'deliveries are found by polling alone');
     return null;
@@ -128,8 +131,9 @@ export function startDeliveries(
     stop: async () => {
       stopping = true;
       taking.nudge();
+      tending.nudge();
       await (await listening)?.unlisten().catch(() => {});
-      await taking.done;
+      await Promise.all([taking.done, tending.done]);
       await Promise.allSettled(running);
       recording.nudge();
       await recording.done;

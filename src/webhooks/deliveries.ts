@@ -219,8 +219,8 @@ export async function getRecovery(
 /** One step of the recovery that waited longest: its cursor moves in the transaction that queues the rows. False: none is running. */
 export async function stepRecovery(ctx: Context): Promise<boolean> {
   return ctx.db.begin(async (tx) => {
-    const [job] = await tx<{ id: string; endpointId: string; automatic: boolean; since: string; last: bigint; cursor: bigint }[]>`
-      select id, endpoint_id as "endpointId", automatic, since::text, last_delivery_id as last, delivery_cursor as cursor
+    const [job] = await tx<{ id: string; endpointId: string; automatic: boolean; last: bigint; cursor: bigint }[]>`
+      select id, endpoint_id as "endpointId", automatic, last_delivery_id as last, delivery_cursor as cursor
       from recoveries where queued_at is null order by stepped_at limit 1 for update skip locked`;
     if (!job) return false;
     const range = (state: DeliveryState) => tx`
@@ -235,7 +235,7 @@ export async function stepRecovery(ctx: Context): Promise<boolean> {
     }
     const moved = await tx<{ own: boolean }[]>`
       with chosen as (
-        select id, state from deliveries where id = any(${rows.map((row) => row.id.toString())}::bigint[]) and created_at >= ${job.since}::timestamptz
+        select id, state from deliveries where id = any(${rows.map((row) => row.id.toString())}::bigint[]) and created_at >= (select since from recoveries where id = ${job.id})
           and payment_id is not null and (leased_until is null or leased_until < clock_timestamp())
           and (state = 'failed' or (state = 'pending' and attempts > 0 and due_at > clock_timestamp()))
         order by id for update
