@@ -1,4 +1,5 @@
 /** The worker that sends: takes what is due, signs it, posts it, and has every attempt recorded. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context } from '../context.ts';
 import { OutgoingError } from '../outgoing.ts';
 import { forgetEvents, RECOVERY_NOTE, stepRecovery } from './deliveries.ts';
@@ -15,6 +16,8 @@ const MOST_ROOM = 16;
 const SLOW_MS = 2_000;
 /** What a worker remembers of endpoints is forgotten beyond this many. */
 const REMEMBERED = 10_000;
+/** While half of the requests are under way, rounds are this far apart: fewer statements for as many deliveries. */
+const CALM_MS = 10;
 const POLL_MS = 1_000;
 const HOUSEKEEPING_MS = 60_000;
 const RECOVERY_MS = 1_000;
@@ -62,7 +65,11 @@ export function startDeliveries(
     recording.nudge();
     taking.nudge();
   };
+  const calm = async () => {
+    if (running.size >= concurrency >> 1 && !stopping) await sleep(CALM_MS);
+  };
   const record = async (): Promise<boolean> => {
+    await calm();
     if (finished.length === 0) return false;
     const batch = finished;
     finished = [];
@@ -79,6 +86,7 @@ export function startDeliveries(
   };
   /** Takes what the ring shows next. True: look again at once. */
   const take = async (): Promise<boolean> => {
+    await calm();
     const room = concurrency - running.size;
     if (stopping || room <= 0) return false;
     if (paces.size > REMEMBERED) for (const [id, pace] of paces) if (pace.underWay === 0) paces.delete(id);
