@@ -77,7 +77,7 @@ for (const scripts of [true, false]) {
     await audit(tab, scripts);
     assert.equal((await detail('live', id)).payment_address, null, 'opening the page allocates no address');
     await page.getByText('Bitcoin').click();
-    await page.locator('#continue').click();
+    await page.locator('#c-continue').click();
     await page.locator('main[data-state="awaiting"]').waitFor();
     await audit(tab, scripts);
 
@@ -88,7 +88,7 @@ for (const scripts of [true, false]) {
     assert.equal((await page.locator('#address').innerText()).replaceAll(/\s/g, ''), address);
     assert.equal(await page.locator('#amount').innerText(), amount);
     await page.getByText('Address only').click();
-    assert.equal(await readQr(page.locator('.qr details svg')), address);
+    assert.equal(await readQr(page.locator('#qr-address svg')), address);
 
     await node.pay(address, amount);
     await reachState(tab, 'processing', scripts);
@@ -115,9 +115,10 @@ for (const scripts of [true, false]) {
     await page.getByText('TEST: no real money moves').waitFor();
     await page.getByText('Litecoin').click();
     await page.locator('select[name=scenario]').selectOption('success');
-    await page.locator('#continue').click();
+    await page.locator('#c-continue').click();
+    await page.locator('main:not([data-state="choose"])').waitFor();
     await reachState(tab, 'completed', scripts);
-    assert.equal(await page.locator('main svg').count(), 0, 'a test page shows no QR code');
+    assert.equal(await page.locator('main svg[role=img]').count(), 0, 'a test page shows no QR code');
     await audit(tab, scripts);
     assert.equal((await detail('test', id)).status, 'completed');
     assert.deepEqual(tab.faults, []);
@@ -129,7 +130,7 @@ test('two payers do not wait for a reload: a part that arrives changes amount an
   const { id, url } = await create('live');
   const tab = await openTab(browser, url);
   await tab.page.getByText('Bitcoin').click();
-  await tab.page.locator('#continue').click();
+  await tab.page.locator('#c-continue').click();
   await tab.page.locator('main[data-state="awaiting"]').waitFor();
   const { payment_address: address } = await detail('live', id);
   await node.pay(address, '0.00010000');
@@ -149,7 +150,7 @@ test('the page by keyboard alone, at 320 px, and a payment that does not exist',
   assert.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, 'nothing is wider than the screen');
   for (let i = 0; i < 10 && (await page.evaluate('document.activeElement.name')) !== 'currency'; i++) await page.keyboard.press('Tab');
   await page.keyboard.press('Space');
-  for (let i = 0; i < 10 && (await page.evaluate('document.activeElement.id')) !== 'continue'; i++) await page.keyboard.press('Tab');
+  for (let i = 0; i < 10 && (await page.evaluate('document.activeElement.id')) !== 'c-continue'; i++) await page.keyboard.press('Tab');
   await page.keyboard.press('Enter');
   await page.locator('main[data-state="awaiting"]').waitFor();
   assert.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, 'nothing is wider than the screen');
