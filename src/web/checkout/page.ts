@@ -236,7 +236,7 @@ ${note(words.testText)}${view.scenarioStarted ? html`<p class="wait" role="statu
   }
   const uri = paymentUri({ coin, address, units: view.settlement.remainingUnits, ethChainId: options.ethChainId });
   return html`${clock(view, options)}<div class="two"><div><div class="row"><div><span class="dt">${words.sendExactly}</span><div><bdi class="big" id="amount">${amount}</bdi> ${coin}</div></div>${copy(amount, words.sendExactly, words)}</div>
-<div class="row"><div><span class="dt">${words.to}</span><div dir="ltr"><span class="mono address" id="address">${grouped(address)}</span></div></div>${copy(address, words.to, words)}<p class="ends">${fill(words.compare, { start: html`<bdi class="mono"><b>${address.slice(0, 6)}</b></bdi>`, end: html`<bdi class="mono"><b>${address.slice(-6)}</b></bdi>` })}</p></div>
+<div class="row"><div><span class="dt">${words.to}</span><div dir="ltr"><span class="mono address" id="address">${grouped(address)}</span></div></div>${copy(address, words.to, words)}<p class="ends">${fill(words.compare, { ends: html`<bdi class="mono" dir="ltr"><b>${address.slice(0, 6)} … ${address.slice(-6)}</b></bdi>` })}</p></div>
 <a class="main" id="wallet" href="${uri}">${SIGNS.wallet}${words.openWallet}</a><p class="tip js" id="nowallet" role="status" hidden>${SIGNS.info}<span>${words.noWallet}</span></p>
 ${note(html`${say(words.network, { coin, network: COIN[coin].networkName })}${coin === 'ETH' && ` ${words.layer2}`}`)}<p class="tip">${SIGNS.info}<span>${words.exchangeFee}</span></p></div>
 <fieldset class="qr"><legend class="sr">${words.qrLabel}</legend><div class="box" id="qr-request">${drawQr(uri, words.qrLabel)}</div><div class="box" id="qr-address">${drawQr(address, words.qrAddress)}</div><div class="seg"><label><input type="radio" name="qr" id="qr-r" checked>${words.qrRequest}</label><label><input type="radio" name="qr" id="qr-a">${words.qrAddress}</label></div><button type="button" class="quiet js" id="share" hidden>${words.share}</button></fieldset></div>
@@ -259,7 +259,7 @@ function clock(view: CustomerView, options: PageOptions): Html {
   const { words } = options.language;
   const { quoteExpiresAt, expiresAt } = view.settlement;
   const until = quoteExpiresAt ?? expiresAt;
-  return html`<p class="clock">${SIGNS.clock}<span class="js">${words.rateHolds} <b id="clock" role="timer" aria-live="off" data-ms="${String(Math.max(0, until.getTime() - view.now.getTime()))}">${minutesLeft(until, view.now)}</b></span><span class="end">${fill(words.until, { time: timeOf(until, options) })}</span>${until < expiresAt && html`<small>${fill(words.payUntil, { time: timeOf(expiresAt, options) })}</small>`}</p>`;
+  return html`<p class="clock"><span class="left">${SIGNS.clock}<span class="js">${words.rateHolds} <b id="clock" role="timer" aria-live="off" data-ms="${String(Math.max(0, until.getTime() - view.now.getTime()))}">${minutesLeft(until, view.now)}</b></span></span><span class="end">${fill(words.until, { time: timeOf(until, options) })}</span>${until < expiresAt && html`<small>${fill(words.payUntil, { time: timeOf(expiresAt, options) })}</small>`}</p>`;
 }
 const minutesLeft = (until: Date, now: Date): string => {
   const seconds = Math.max(0, Math.ceil((until.getTime() - now.getTime()) / 1000));

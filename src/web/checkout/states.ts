@@ -53,6 +53,7 @@ type Story = {
   refundAddress?: CustomerView['refundAddress'];
   usdCents?: bigint;
   extendedUntil?: Date;
+  windowSeconds?: number;
   fault?: Fault;
 };
 
@@ -97,7 +98,7 @@ function viewOf(story: Story): CustomerView {
     targetUsdCents: usdCents,
     fixed: null,
     rules: {
-      windowSeconds: 3_600,
+      windowSeconds: story.windowSeconds ?? 3_600,
       rateLockSeconds: 900,
       toleranceBasisPoints: 100,
       toleranceCapUsdCents: 500n,
@@ -217,10 +218,11 @@ const STORIES = {
   'rate over, part paid': {
     state: 'rate_over',
     coin: 'DOGE',
-    age: 65,
-    quotes: [{ minutesAgo: 61 }, { minutesAgo: 16 }],
-    paid: [{ share: half, minutesAgo: 58 }],
-    extendedUntil: addMs(NOW, 2 * MINUTE_MS),
+    age: 70,
+    windowSeconds: 7_200,
+    quotes: [{ minutesAgo: 66 }],
+    paid: [{ share: half, minutesAgo: 63 }],
+    extendedUntil: before(3),
   },
   processing: { state: 'processing', coin: 'LTC', status: 'processing', paid: [{ share: all, minutesAgo: 6, confirmations: 2 }] },
   'processing, by lock': { state: 'processing', coin: 'DASH', status: 'processing', paid: [{ share: all, minutesAgo: 0 }] },

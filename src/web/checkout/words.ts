@@ -78,8 +78,8 @@ export function languageOf(tag: Locale): Language {
       tag,
       dir: tag === 'ar' || tag === 'he' ? 'rtl' : 'ltr',
       words: LOCALES[tag].words,
-      // The decimal text itself is formatted: no float in between.
-      usd: (cents) => usd.format(formatUsd(cents) as `${number}`),
+      // The decimal text itself is formatted: no float in between. Marks of direction would turn the currency around in its isolate.
+      usd: (cents) => usd.format(formatUsd(cents) as `${number}`).replace(/[\u200e\u200f\u061c]/g, ''),
       count: (value) => count.format(value),
       minutes: (value) => (value < 90 ? minutes.format(value) : hours.format(Math.round(value / 60))),
       time: (at) => time.format(at),

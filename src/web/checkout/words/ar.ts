@@ -17,7 +17,7 @@ export const ar: Words = {
   to: 'إلى هذا العنوان',
   copy: 'نسخ',
   copied: 'تم النسخ',
-  compare: 'بعد اللصق قارن: {start} … {end}',
+  compare: 'بعد اللصق قارن: {ends}',
   openWallet: 'افتح في المحفظة',
   noWallet: 'لم تُفتح أي محفظة؟ انسخ المبلغ والعنوان.',
   share: 'ادفع من جهاز آخر',

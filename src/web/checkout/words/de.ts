@@ -17,7 +17,7 @@ export const de: Words = {
   to: 'An diese Adresse',
   copy: 'Kopieren',
   copied: 'Kopiert',
-  compare: 'Nach dem Einfügen vergleichen: {start} … {end}',
+  compare: 'Nach dem Einfügen vergleichen: {ends}',
   openWallet: 'In Wallet öffnen',
   noWallet: 'Keine Wallet geöffnet? Kopieren Sie stattdessen Betrag und Adresse.',
   share: 'Mit einem anderen Gerät bezahlen',

@@ -15,7 +15,7 @@ export const en = {
   to: 'To this address',
   copy: 'Copy',
   copied: 'Copied',
-  compare: 'After pasting, compare: {start} … {end}',
+  compare: 'After pasting, compare: {ends}',
   openWallet: 'Open in wallet',
   noWallet: 'No wallet opened? Copy amount and address instead.',
   share: 'Pay from another device',

@@ -17,7 +17,7 @@ export const es: Words = {
   to: 'A esta dirección',
   copy: 'Copiar',
   copied: 'Copiado',
-  compare: 'Después de pegar, compare: {start} … {end}',
+  compare: 'Después de pegar, compare: {ends}',
   openWallet: 'Abrir en la cartera',
   noWallet: '¿No se abrió ninguna cartera? Copie el importe y la dirección.',
   share: 'Pagar desde otro dispositivo',

@@ -17,7 +17,7 @@ export const fr: Words = {
   to: 'À cette adresse',
   copy: 'Copier',
   copied: 'Copié',
-  compare: 'Après avoir collé, comparez : {start} … {end}',
+  compare: 'Après avoir collé, comparez : {ends}',
   openWallet: 'Ouvrir dans le portefeuille',
   noWallet: 'Aucun portefeuille ne s’est ouvert ? Copiez le montant et l’adresse.',
   share: 'Payer depuis un autre appareil',

@@ -17,7 +17,7 @@ export const he: Words = {
   to: 'לכתובת הזו',
   copy: 'העתקה',
   copied: 'הועתק',
-  compare: 'אחרי ההדבקה יש להשוות: {start} … {end}',
+  compare: 'אחרי ההדבקה יש להשוות: {ends}',
   openWallet: 'פתיחה בארנק',
   noWallet: 'לא נפתח ארנק? העתיקו את הסכום ואת הכתובת.',
   share: 'תשלום ממכשיר אחר',

@@ -17,7 +17,7 @@ export const id: Words = {
   to: 'Ke alamat ini',
   copy: 'Salin',
   copied: 'Tersalin',
-  compare: 'Setelah menempel, bandingkan: {start} … {end}',
+  compare: 'Setelah menempel, bandingkan: {ends}',
   openWallet: 'Buka di dompet',
   noWallet: 'Dompet tidak terbuka? Salin jumlah dan alamatnya.',
   share: 'Bayar dari perangkat lain',

@@ -17,7 +17,7 @@ export const it: Words = {
   to: 'A questo indirizzo',
   copy: 'Copia',
   copied: 'Copiato',
-  compare: 'Dopo aver incollato, confronta: {start} … {end}',
+  compare: 'Dopo aver incollato, confronta: {ends}',
   openWallet: 'Apri nel wallet',
   noWallet: 'Non si è aperto nessun wallet? Copia importo e indirizzo.',
   share: 'Paga da un altro dispositivo',

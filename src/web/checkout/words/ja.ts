@@ -17,7 +17,7 @@ export const ja: Words = {
   to: '送り先アドレス',
   copy: 'コピー',
   copied: 'コピーしました',
-  compare: '貼り付け後に確認：{start} … {end}',
+  compare: '貼り付け後に確認：{ends}',
   openWallet: 'ウォレットで開く',
   noWallet: 'ウォレットが開きませんか。金額とアドレスをコピーしてください。',
   share: '別の端末で支払う',

@@ -17,7 +17,7 @@ export const ko: Words = {
   to: '받는 주소',
   copy: '복사',
   copied: '복사됨',
-  compare: '붙여넣은 뒤 비교하세요: {start} … {end}',
+  compare: '붙여넣은 뒤 비교하세요: {ends}',
   openWallet: '지갑에서 열기',
   noWallet: '지갑이 열리지 않나요? 금액과 주소를 복사하세요.',
   share: '다른 기기에서 결제',

@@ -17,7 +17,7 @@ export const nl: Words = {
   to: 'Naar dit adres',
   copy: 'Kopiëren',
   copied: 'Gekopieerd',
-  compare: 'Vergelijk na het plakken: {start} … {end}',
+  compare: 'Vergelijk na het plakken: {ends}',
   openWallet: 'Openen in wallet',
   noWallet: 'Geen wallet geopend? Kopieer bedrag en adres.',
   share: 'Betalen met een ander apparaat',

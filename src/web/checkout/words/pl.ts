@@ -17,7 +17,7 @@ export const pl: Words = {
   to: 'Na ten adres',
   copy: 'Kopiuj',
   copied: 'Skopiowano',
-  compare: 'Po wklejeniu porównaj: {start} … {end}',
+  compare: 'Po wklejeniu porównaj: {ends}',
   openWallet: 'Otwórz w portfelu',
   noWallet: 'Portfel się nie otworzył? Skopiuj kwotę i adres.',
   share: 'Zapłać z innego urządzenia',

@@ -17,7 +17,7 @@ export const ptBr: Words = {
   to: 'Para este endereço',
   copy: 'Copiar',
   copied: 'Copiado',
-  compare: 'Depois de colar, compare: {start} … {end}',
+  compare: 'Depois de colar, compare: {ends}',
   openWallet: 'Abrir na carteira',
   noWallet: 'Nenhuma carteira abriu? Copie o valor e o endereço.',
   share: 'Pagar com outro aparelho',

@@ -17,7 +17,7 @@ export const tr: Words = {
   to: 'Bu adrese',
   copy: 'Kopyala',
   copied: 'Kopyalandı',
-  compare: 'Yapıştırdıktan sonra karşılaştırın: {start} … {end}',
+  compare: 'Yapıştırdıktan sonra karşılaştırın: {ends}',
   openWallet: 'Cüzdanda aç',
   noWallet: 'Cüzdan açılmadı mı? Tutarı ve adresi kopyalayın.',
   share: 'Başka bir cihazdan öde',

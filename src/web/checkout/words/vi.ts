@@ -17,7 +17,7 @@ export const vi: Words = {
   to: 'Đến địa chỉ này',
   copy: 'Sao chép',
   copied: 'Đã sao chép',
-  compare: 'Sau khi dán, hãy so sánh: {start} … {end}',
+  compare: 'Sau khi dán, hãy so sánh: {ends}',
   openWallet: 'Mở trong ví',
   noWallet: 'Ví không mở? Hãy sao chép số tiền và địa chỉ.',
   share: 'Thanh toán từ thiết bị khác',

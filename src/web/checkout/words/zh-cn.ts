@@ -17,7 +17,7 @@ export const zhCn: Words = {
   to: '到此地址',
   copy: '复制',
   copied: '已复制',
-  compare: '粘贴后请核对：{start} … {end}',
+  compare: '粘贴后请核对：{ends}',
   openWallet: '在钱包中打开',
   noWallet: '钱包没有打开？请复制金额和地址。',
   share: '用其他设备付款',

@@ -17,7 +17,7 @@ export const zhTw: Words = {
   to: '到此地址',
   copy: '複製',
   copied: '已複製',
-  compare: '貼上後請核對：{start} … {end}',
+  compare: '貼上後請核對：{ends}',
   openWallet: '在錢包中開啟',
   noWallet: '錢包沒有開啟？請複製金額和地址。',
   share: '用其他裝置付款',
