@@ -105,7 +105,7 @@ export const findClipped = (page: Page): Promise<string[]> =>
 export async function auditAccessibility(page: Page): Promise<string[]> {
   return page.evaluate(`(async () => {
     ${AXE}
-    const { violations } = await axe.run(document, { resultTypes: ['violations'] });
+    const { violations } = await axe.run(document, { resultTypes: ['violations'], iframes: false });
     return violations.flatMap((v) => v.nodes.map((n) => v.id + ': ' + n.target.join(' ') + ' ' + (n.failureSummary || '')));
   })()`) as Promise<string[]>;
 }

@@ -51,6 +51,8 @@ function connect(options: Options, onHeight: (height: number) => void, onClose: 
   };
   addEventListener('message', hear);
   frame.addEventListener('load', () => {
+    // The empty document before the page belongs to us, not to the page.
+    if (frame.contentDocument) return;
     frame.contentWindow?.postMessage({ type: 'florin.hello' }, PAGE);
     clearTimeout(waiting);
     waiting = window.setTimeout(() => {
