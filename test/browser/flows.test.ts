@@ -201,8 +201,8 @@ test('news reaches an open page within a second: from the commit to the new head
   const times: number[] = [];
   for (let i = 0; i < 5; i++) {
     const { id, url } = await create();
-    const tab = await openTab(browser, url);
-    await tab.page.waitForTimeout(300);
+    const tab = await openTab(browser, 'about:blank');
+    await Promise.all([tab.page.waitForResponse(/\/pay\/events/), tab.page.goto(url)]);
     const cancelled = await app.live.post(`/v1/payments/${id}/cancel`);
     const at = performance.now();
     assert.equal(cancelled.status, 200);
