@@ -64,8 +64,9 @@ const localTimes = (): void => {
 
 /** What only scripts can say about a page that has just been put in place. */
 const settle = (): void => {
-  localTimes();
   tick();
+  // Not in one go: a slow phone stays responsive in between.
+  setTimeout(localTimes);
   byId('share')?.toggleAttribute('hidden', !('share' in navigator) || framed);
   try {
     const last = localStorage.getItem('florin-coin');
@@ -241,7 +242,7 @@ const loop = (): void => {
 };
 
 if (id && 'live' in body.dataset) {
-  listen();
+  setTimeout(listen);
   loop();
   document.addEventListener('visibilitychange', () => {
     if (!document.hidden) void poll();

@@ -7,7 +7,7 @@ import { getNewVersions, getVersion } from '../../payments/queries.ts';
 /** A change shows within this time; with many pages the look is taken less often. */
 const LOOK_MS = 100;
 const LOOK_MAX_MS = 1_000;
-const PAGES_PER_MS = 10;
+const PAGES_PER_MS = 20;
 const KEEPALIVE_MS = 20_000;
 
 /** Only what is needed is kept a page: of its payment the version, of itself the bare response. */
