@@ -13,20 +13,24 @@ let app: TestApp;
 let browser: Browser;
 let shop: Shop;
 let stranger: Shop;
-type Shop = { origin: string; pages: Map<string, string>; server: Server };
+type Shop = { origin: string; pages: Map<string, string>; policies: Map<string, string>; server: Server };
 
-/** A merchant's web site: pages by path, with a policy as a careful merchant has it. */
+/** A merchant's web site: pages by path, some with a security policy. */
 async function startShop(): Promise<Shop> {
   const pages = new Map<string, string>();
+  const policies = new Map<string, string>();
   const server = createServer((request, reply) => {
-    const body = pages.get(request.url!.split('?')[0]!);
+    const path = request.url!.split('?')[0]!;
+    const body = pages.get(path);
+    const policy = policies.get(path);
+    if (policy) reply.setHeader('content-security-policy', policy);
     reply.writeHead(body === undefined ? 404 : 200, { 'content-type': 'text/html; charset=utf-8' });
     reply.end(
       `<!doctype html><html lang="en"><head><title>Shop</title><link rel="icon" href="data:,"></head><body><main><h1>Shop</h1>${body ?? ''}</main></body></html>`,
     );
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, pages, server };
+  return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, pages, policies, server };
 }
 
 before(async () => {
@@ -142,11 +146,17 @@ test('in place: the frame is as high as the page in it, and a change of language
 });
 
 test('the button: creates a payment with the public key of the shop and opens it; a secret key is refused on the spot', async () => {
+  // The strictest policy that the guide promises to be enough.
+  shop.policies.set(
+    '/button',
+    `default-src 'none'; img-src data:; script-src ${app.url} 'nonce-shop'; connect-src ${app.url}; frame-src ${app.url}`,
+  );
   shop.pages.set(
     '/button',
     `<florin-button id="b" public-key="${app.merchant.keys.testPublic}" amount-usd="12.50" return-url="${shop.origin}/thanks" invoice-id="A-1" locale="fr">Pay 12.50</florin-button>
-     <florin-button id="bad" public-key="${app.merchant.keys.testSecret}" amount-usd="1.00">No</florin-button>${script()}
-     <script>window.steps = []; for (const name of ['created', 'status', 'error']) addEventListener('florin-' + name, (e) => steps.push([name, e.detail]));</script>`,
+     <florin-button id="bad" public-key="${app.merchant.keys.testSecret}" amount-usd="1.00">No</florin-button>
+     <florin-button id="inline" inline public-key="${app.merchant.keys.testPublic}" amount-usd="3.00" return-url="${shop.origin}/thanks">Here</florin-button>${script()}
+     <script nonce="shop">window.steps = []; for (const name of ['created', 'status', 'error']) addEventListener('florin-' + name, (e) => steps.push([name, e.detail]));</script>`,
   );
   const tab = await openTab(browser, `${shop.origin}/button`, { width: 1280 });
   const { page } = tab;
