@@ -3,21 +3,28 @@ import { randomBytes, randomFillSync } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
-import type { ChainSource } from './chains/chain.ts';
+import { createBlockbookSource } from './chains/blockbook.ts';
+import type { Chain, NamedSource } from './chains/chain.ts';
 import { createCoreSource } from './chains/core-rpc.ts';
+import { createEthereumSource } from './chains/ethereum.ts';
+import { joinSources, nameOfSource } from './chains/sources.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';
 import { COINS, type Coin } from './core/coin.ts';
+import { type BackupResult, type RestoreResult, restoreBackup, writeBackup } from './db/backup.ts';
 import { startClock } from './db/clock.ts';
-import { openDb } from './db/db.ts';
+import { type Db, openDb } from './db/db.ts';
 import { claimServe, startEmbedded } from './db/embedded.ts';
 import { migrate } from './db/migrate.ts';
 import { openSealer, readInstallKey } from './db/seal.ts';
+import { openLimits } from './http/limits.ts';
 import { createServer } from './http/server.ts';
 import { createLog, type Log } from './log.ts';
+import { type Jump, jumpRestored } from './merchants/wallets.ts';
 import { createOutgoing } from './outgoing.ts';
 import { startFollower } from './payments/follow.ts';
 import { startSweep } from './payments/sweep.ts';
+import { createFiatRates } from './prices/fiat.ts';
 import { createPrices } from './prices/prices.ts';
 import { registerCheckout } from './web/checkout/actions.ts';
 import { registerDocs } from './web/docs.ts';
@@ -46,6 +53,55 @@ export type Role = (typeof ROLES)[number];
 
 export type Core = { ctx: Context; log: Log; close(): Promise<void> };
 
+export type Store = { db: Db; dataFolder: string; close(): Promise<void> };
+
+/** The database as it is, started when embedded, not brought up to date. */
+async function openStore(config: Config, log: Log): Promise<Store> {
+  const dataFolder = resolve(config.dataFolder);
+  const embedded = config.databaseUrl === null ? await startEmbedded({ dataFolder, log }) : null;
+  try {
+    const db = await openDb(embedded ? { ...embedded.connection, log } : { url: config.databaseUrl!, log });
+    return {
+      db,
+      dataFolder,
+      close: async () => {
+        await db.close();
+        await embedded?.release();
+      },
+    };
+  } catch (error) {
+    await embedded?.release();
+    throw error;
+  }
+}
+
+/** Writes all there is into one file; see db/backup. The schema stays as it is, so that a backup can come before an upgrade. */
+export async function backup(config: Config, { file, log }: { file: string; log: Log }): Promise<BackupResult> {
+  const { db, dataFolder, close } = await openStore(config, log);
+  try {
+    return await writeBackup({ db, dataFolder, secretKey: config.secretKey, file });
+  } finally {
+    await close();
+  }
+}
+
+/** Reads a backup into an empty install; the wallets jump beyond what may have been issued since it was made. */
+export async function restore(config: Config, { file, log }: { file: string; log: Log }): Promise<RestoreResult<Jump[]>> {
+  const { db, dataFolder, close } = await openStore(config, log);
+  try {
+    return await restoreBackup({
+      db,
+      dataFolder,
+      secretKey: config.secretKey,
+      file,
+      log,
+      finish: (tx) => jumpRestored(tx, { dataFolder }),
+    });
+  } finally {
+    await close();
+  }
+}
+
 /** Everything below the roles: database (started when embedded), keys, clock, chains, prices. Operator commands need no more. */
 export async function openCore(config: Config, log: Log = createLog(config.logLevel)): Promise<Core> {
   const closers: (() => Promise<void> | void)[] = [];
@@ -53,34 +109,44 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
     for (const closer of closers.splice(0).reverse()) await closer();
   };
   try {
-    const dataFolder = resolve(config.dataFolder);
-    const embedded = config.databaseUrl === null ? await startEmbedded({ dataFolder, log }) : null;
-    if (embedded) closers.push(() => embedded.release());
-    const db = await openDb(embedded ? { ...embedded.connection, log } : { url: config.databaseUrl!, log });
-    closers.push(() => db.close());
+    const store = await openStore(config, log);
+    const { db, dataFolder } = store;
+    closers.push(() => store.close());
     await migrate(db, log);
     const sealer = await openSealer({ secretKey: config.secretKey, dataFolder });
     const clock = await startClock(db);
     closers.push(() => clock.stop());
     const outgoing = createOutgoing({ allow: [...config.webhookAllow], log });
     closers.push(() => outgoing.close());
-    const chains = new Map<Coin, ChainSource>();
+    const chains = new Map<Coin, Chain>();
     for (const coin of COINS) {
-      const url = config.nodeUrls[coin];
-      if (url === undefined) continue;
-      if (coin === 'ETH') {
-        log.warn({ coin }, 'this version does not follow Ethereum nodes yet; live ETH payments are not offered');
-        continue;
+      const network = config.networks[coin];
+      const sources: NamedSource[] = [];
+      for (const url of config.nodeUrls[coin]) {
+        const source =
+          coin === 'ETH'
+            ? createEthereumSource({ network, chainId: config.ethChainId, url, outgoing, log })
+            : createCoreSource({ coin, network, url, outgoing, log, clock });
+        sources.push({ name: nameOfSource(url), source, follows: true });
       }
-      const source = createCoreSource({ coin, network: config.networks[coin], url, outgoing, log, clock });
-      chains.set(coin, source);
-      closers.push(() => source.close());
+      // Payments are read from Blockbook only where no node is set; never ETH, whose internal transfers it shows reverted ones among.
+      const follows = sources.length === 0 && coin !== 'ETH';
+      for (const url of config.blockbookUrls[coin]) {
+        const source = createBlockbookSource({ coin, network, url, outgoing, log, clock });
+        sources.push({ name: nameOfSource(url), source, follows });
+      }
+      if (sources.length === 0) continue;
+      const chain = joinSources({ coin, network, sources, log, clock });
+      chains.set(coin, chain);
+      closers.push(() => chain.close());
     }
     const prices = createPrices({ db, outgoing, clock, log, sources: config.priceSources });
+    const fiat = createFiatRates({ outgoing, clock, log, sources: config.fiatSources });
     const ctx: Context = {
       db,
       chains,
       prices,
+      fiat,
       clock,
       log,
       outgoing,
@@ -89,6 +155,7 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
       seal: sealer.seal,
       open: sealer.open,
       settings: {
+        dataFolder,
         publicUrl: config.publicUrl,
         paymentPageUrl: config.paymentPageUrl,
         networks: config.networks,
@@ -116,12 +183,17 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
     await core.close();
   };
   try {
-    if (config.databaseUrl === null) closers.push(await claimServe(ctx.db));
+    closers.push(await claimServe(ctx.db, { alone: config.databaseUrl === null }));
     await ctx.prices.start();
     closers.push(() => ctx.prices.stop());
+    await ctx.fiat.start();
+    closers.push(() => ctx.fiat.stop());
     let url: string | null = null;
     if (roles.includes('api')) {
+      const limits = await openLimits({ redisUrl: config.redisUrl, log: ctx.log });
+      closers.push(() => limits.close());
       const server = await createServer(ctx, {
+        limits,
         tls: config.tls && { cert: await readFile(config.tls.certFile), key: await readFile(config.tls.keyFile) },
         trustedProxies: [...config.trustedProxies],
         metricsToken: config.metricsToken,
@@ -143,8 +215,9 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
       closers.push(() => deliveries.stop());
     }
     if (roles.includes('watcher')) {
-      for (const source of ctx.chains.values()) {
-        const follower = startFollower(ctx, source);
+      for (const chain of ctx.chains.values()) {
+        if (!chain.follows) continue;
+        const follower = startFollower(ctx, chain);
         closers.push(() => follower.stop());
       }
     }

@@ -1,25 +1,28 @@
 /** All that a use case may touch. Built once in app.ts, handed to every function first. */
-import type { ChainSource } from './chains/chain.ts';
+import type { KeyObject } from 'node:crypto';
+import type { Chain } from './chains/chain.ts';
 import type { Clock } from './core/clock.ts';
 import type { Coin, ConfirmationTier, Network } from './core/coin.ts';
 import type { Plan, PlanLimits } from './core/plan.ts';
 import type { Db } from './db/db.ts';
 import type { Log } from './log.ts';
 import type { Outgoing } from './outgoing.ts';
+import type { FiatRates } from './prices/fiat.ts';
 import type { Prices } from './prices/prices.ts';
 
 export type Context = {
   db: Db;
   /** Live chains by coin; empty when none is configured. */
-  chains: ReadonlyMap<Coin, ChainSource>;
+  chains: ReadonlyMap<Coin, Chain>;
   prices: Prices;
+  fiat: FiatRates;
   clock: Clock;
   log: Log;
   outgoing: Outgoing;
   /** Cryptographically strong random bytes. */
   random(bytes: number): Uint8Array;
   /** HMAC key of this install: event ids and form tokens derive from it. */
-  installKey: Uint8Array;
+  installKey: KeyObject;
   /** AES-256-GCM under SECRET_KEY, bound to `purpose`. */
   seal(purpose: string, plain: Uint8Array): Uint8Array;
   open(purpose: string, sealed: Uint8Array): Uint8Array;
@@ -28,6 +31,8 @@ export type Context = {
 
 /** What the operator configured and use cases need. */
 export type Settings = {
+  /** Beside the database: the key file and what wallets may have issued. */
+  dataFolder: string;
   publicUrl: string;
   paymentPageUrl: string;
   networks: Readonly<Record<Coin, Network>>;

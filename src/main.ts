@@ -1,18 +1,18 @@
 /** argv -> commands. Commands work beside a running service and without it; with --json standard output is the JSON alone. */
 import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
-import { openCore, ROLES, type Role, startApp } from './app.ts';
-import { ConfigError, readConfig } from './config.ts';
+import { backup, openCore, ROLES, type Role, restore, startApp } from './app.ts';
+import { type Config, ConfigError, readConfig } from './config.ts';
 import type { Context } from './context.ts';
-import { COINS, isCoin, MODES } from './core/coin.ts';
+import { COINS, type Coin, MODES } from './core/coin.ts';
 import { PLANS } from './core/plan.ts';
 import { Problem } from './core/problem.ts';
-import { createLog } from './log.ts';
+import { createLog, type Log } from './log.ts';
 import { setBranding } from './merchants/branding.ts';
 import { createKey, revokeKey } from './merchants/keys.ts';
-import { createMerchant, getMerchant, hasMerchants, setPlan, THEMES } from './merchants/merchants.ts';
+import { createFirstMerchant, createMerchant, getMerchant, setPlan, THEMES } from './merchants/merchants.ts';
 import { setWallet } from './merchants/wallets.ts';
-import { diagnose, verifyAddresses } from './payments/doctor.ts';
+import { claimDeposit, diagnose, type Finding, verifyAddresses } from './payments/doctor.ts';
 import { createEndpoint } from './webhooks/endpoints.ts';
 
 const OPTIONS = {
@@ -38,6 +38,7 @@ const OPTIONS = {
   locale: { type: 'string' },
   support: { type: 'string' },
   'auto-return': { type: 'string' },
+  ref: { type: 'string' },
 } as const;
 type Flags = { [K in keyof typeof OPTIONS]?: (typeof OPTIONS)[K]['type'] extends 'boolean' ? boolean : string };
 
@@ -54,8 +55,11 @@ const USAGE = `florin: a self-hosted cryptocurrency payment service
                [--support URL_OR_MAIL] [--origins a,b] [--auto-return yes|no]
                                         how the payment page looks and who may show it; none takes a setting back
   endpoint create --merchant M --mode live|test --url U [--events a,b]
-  doctor                                check settings, nodes and prices
+  doctor                                check database, nodes, prices, wallets and endpoints, and say what to fix
   verify                                derive the deposit addresses anew and compare
+  deposit claim --coin C --ref REF      a deposit that doctor names is dealt with
+  backup --file F                       write everything into one file, also beside a running service
+  restore --file F                      read it into an empty install
 
   --json   print the result as JSON alone`;
 
@@ -71,11 +75,29 @@ const oneOf = <T extends string>(value: string, known: readonly T[], name: strin
   if (!found) throw new UsageError(`--${name} must be one of ${known.join(', ')}`);
   return found;
 };
+const coinOf = (flags: Flags): Coin => oneOf(need(flags, 'coin').toUpperCase(), COINS, 'coin');
 const commaList = (text: string | undefined): string[] =>
   (text ?? '')
     .split(',')
     .map((part) => part.trim())
     .filter(Boolean);
+
+/** Commands on the database as it is: they neither bring it up to date nor need what it holds. */
+const STORE_COMMANDS: Readonly<Record<string, (config: Config, flags: Flags, log: Log) => Promise<object>>> = {
+  backup: (config, flags, log) => backup(config, { file: need(flags, 'file'), log }),
+  restore: async (config, flags, log) => {
+    const { finished, ...result } = await restore(config, { file: need(flags, 'file'), log });
+    return {
+      ...result,
+      wallets: finished.map(({ walletId, coin, from, to }) => ({
+        wallet_id: walletId,
+        coin,
+        index_in_backup: Number(from),
+        next_index: Number(to),
+      })),
+    };
+  },
+};
 
 type Command = (ctx: Context, flags: Flags) => Promise<object>;
 const COMMANDS: Readonly<Record<string, Command>> = {
@@ -99,8 +121,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   'wallet set': async (ctx, flags) => {
     const mode = oneOf(flags.mode ?? 'live', MODES, 'mode');
     if (mode === 'test') throw new UsageError('test mode needs no wallet: a test page never shows an address that takes real money');
-    const coin = need(flags, 'coin').toUpperCase();
-    if (!isCoin(coin)) throw new UsageError(`--coin must be one of ${COINS.join(', ')}`);
+    const coin = coinOf(flags);
     const firstIndex = flags['first-index'] ?? '0';
     if (!/^\d{1,9}$/.test(firstIndex)) throw new UsageError('--first-index must be a whole number');
     const set = await setWallet(ctx, {
@@ -160,6 +181,11 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     });
     return { endpoint_id: made.endpointId, secret: made.secret };
   },
+  'deposit claim': async (ctx, flags) => {
+    const deposit = { coin: coinOf(flags), ref: need(flags, 'ref') };
+    await claimDeposit(ctx, deposit);
+    return { ...deposit, claimed: true };
+  },
   doctor: (ctx) => diagnose(ctx),
   verify: (ctx) => verifyAddresses(ctx),
 };
@@ -175,6 +201,23 @@ function printPlain(value: unknown, indent = ''): void {
       printPlain(item, `${indent}  `);
     } else process.stdout.write(`${indent}${name}: ${item}\n`);
   }
+}
+
+/** What the doctor found: `FIX` needs the operator, `note` may. */
+function printFindings(findings: readonly Finding[]): void {
+  for (const { check, ok, detail, fix } of findings) {
+    process.stdout.write(
+      `${ok ? (fix === null ? 'ok  ' : 'note') : 'FIX '}  ${check}: ${detail}\n${fix === null ? '' : `      -> ${fix}\n`}`,
+    );
+  }
+  const wrong = findings.filter(({ ok }) => !ok).length;
+  process.stdout.write(wrong === 0 ? '\nNothing needs to be fixed.\n' : `\n${wrong} of ${findings.length} need to be fixed.\n`);
+}
+
+function print(result: object, flags: Flags): void {
+  if (flags.json) process.stdout.write(`${JSON.stringify(result)}\n`);
+  else if ('findings' in result) printFindings(result.findings as Finding[]);
+  else printPlain(result);
 }
 
 async function serve(flags: Flags): Promise<void> {
@@ -198,12 +241,14 @@ async function serve(flags: Flags): Promise<void> {
   process.on('SIGINT', stop);
   if (app.url) process.stdout.write(`\nFlorin is ready on ${config.publicUrl}\n`);
   else process.stdout.write(`\nFlorin is running as ${roles.join(', ')}\n`);
-  if (!(await hasMerchants(app.ctx))) await welcome(app.ctx);
+  await welcome(app.ctx);
 }
 
 /** On an empty install: the first merchant, its set-up link, the test keys (shown this once) and a command that works. */
 async function welcome(ctx: Context): Promise<void> {
-  const { merchantId, keys, setupUrl } = await createMerchant(ctx, { name: 'My shop' });
+  const first = await createFirstMerchant(ctx, { name: 'My shop' });
+  if (!first) return;
+  const { merchantId, keys, setupUrl } = first;
   process.stdout.write(`
 Your first merchant is ${merchantId}.
 
@@ -233,13 +278,14 @@ async function main(argv: readonly string[]): Promise<void> {
     return;
   }
   if (name === 'serve') return serve(flags);
+  const onStore = Object.hasOwn(STORE_COMMANDS, name) ? STORE_COMMANDS[name] : undefined;
+  if (onStore) return print(await onStore(readConfig(), flags, createLog('warn')), flags);
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (!command) throw new UsageError(`there is no command "${name}"`);
   const core = await openCore(readConfig(), createLog('warn'));
   try {
     const result = await command(core.ctx, flags);
-    if (flags.json) process.stdout.write(`${JSON.stringify(result)}\n`);
-    else printPlain(result);
+    print(result, flags);
     if ('ok' in result && result.ok === false) process.exitCode = 1;
   } finally {
     await core.close();

@@ -153,10 +153,6 @@ export function createOutgoing({
         outgoing.destroy();
         reject(error instanceof OutgoingError ? error : classify(error));
       };
-      const timer = setTimeout(
-        () => fail(new OutgoingError('timeout', `no complete answer within ${request.timeoutMs} ms`)),
-        request.timeoutMs,
-      );
       const outgoing = (secure ? https : http).request(url, {
         method: request.method ?? 'GET',
         headers: { ...request.headers, ...(request.body && { 'content-length': String(request.body.length) }) },
@@ -168,7 +164,16 @@ export function createOutgoing({
             options.all ? done(null, [pinned]) : done(null, pinned.address, pinned.family)) satisfies LookupFunction,
         }),
       });
+      // After the request, which throws when a header cannot be written: then there is nothing to time.
+      const timer = setTimeout(
+        () => fail(new OutgoingError('timeout', `no complete answer within ${request.timeoutMs} ms`)),
+        request.timeoutMs,
+      );
       outgoing.on('error', fail);
+      outgoing.on('upgrade', (_reply, socket) => {
+        socket.destroy();
+        fail(new OutgoingError('reset', 'the answer switches to another protocol'));
+      });
       outgoing.on('response', (reply: IncomingMessage) => {
         const parts: Buffer[] = [];
         let size = 0;

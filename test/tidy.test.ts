@@ -54,7 +54,7 @@ test('imports go one way', () => {
 });
 
 const OWNERS: Readonly<Record<string, readonly string[]>> = {
-  merchants: ['merchants', 'merchant_logos', 'keys', 'wallets', 'live_usage', 'test_clocks', 'clock_advances'],
+  merchants: ['merchants', 'merchant_logos', 'keys', 'wallets', 'skipped_indexes', 'live_usage', 'test_clocks', 'clock_advances'],
   payments: [
     'payments',
     'rule_sets',
@@ -70,6 +70,8 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'chains',
     'blocks',
     'tips',
+    'chain_guard',
+    'stray_deposits',
   ],
   webhooks: ['events', 'endpoints', 'deliveries', 'attempts'],
   db: ['install', 'migrations', 'due_work', 'idempotency'],

@@ -1,5 +1,5 @@
 /** Identifiers: a prefix and 24 base62 characters (about 143 bits). Randomness is handed in, so that the core stays pure. */
-import { hash } from 'node:crypto';
+import { createHmac, type KeyObject } from 'node:crypto';
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 export type IdPrefix = 'pay' | 'we' | 'mer' | 'key' | 'del' | 'req' | 'wal';
@@ -22,8 +22,8 @@ export const newId = (prefix: IdPrefix, random: (bytes: number) => Uint8Array): 
  * The id of an event, derived from what happened: a transition replayed after a restore keeps its id,
  * a different one never takes it. `parts` are joined unambiguously.
  */
-export function eventId(installKey: Uint8Array, parts: readonly string[]): string {
-  let value = BigInt(`0x${hash('sha256', Buffer.concat([installKey, Buffer.from(JSON.stringify(parts))]), 'hex')}`);
+export function eventId(installKey: KeyObject, parts: readonly string[]): string {
+  let value = BigInt(`0x${createHmac('sha256', installKey).update(JSON.stringify(parts)).digest('hex')}`);
   let text = '';
   for (let i = 0; i < 24; i++) {
     text += ALPHABET[Number(value % 62n)];

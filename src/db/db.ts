@@ -1,6 +1,8 @@
 /** The database handle: postgres.js with bigint for int8 and scale-0 numeric. */
-import postgres from 'postgres';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type postgres from 'postgres';
 import type { Log } from '../log.ts';
+import connectPostgres from './driver.ts';
 
 type Types = { bigint: bigint; numeric: bigint };
 export type Sql = postgres.Sql<Types>;
@@ -8,10 +10,16 @@ export type Tx = postgres.TransactionSql<Types>;
 /** A part of a statement, not run by itself. */
 export type Fragment = postgres.PendingQuery<postgres.Row[]>;
 
+export type Session = { sql: Sql; close(): Promise<void> };
 export type Db = {
   sql: Sql;
   /** Runs in one READ COMMITTED transaction; tried at most 3 times when it lost to another one (40001, 40P01). */
   begin<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
+  /**
+   * One connection beside the pool, for what belongs to a session: its locks, its settings. They end with it. Where it is lost
+   * (a server that crashes and recovers drops all sessions), `regain` runs on the next one until it succeeds.
+   */
+  session(options?: { regain?: (sql: Sql) => Promise<unknown> }): Session;
   close(): Promise<void>;
 };
 
@@ -21,8 +29,38 @@ const bigintType = (oid: number) => ({
   serialize: (value: bigint | string | number) => String(value),
   parse: (text: string) => BigInt(text),
 });
-/** Element types of array parameters that the driver cannot tell from their first element: `sql.array(values, OID.int8)`. */
-export const OID = { bool: 16, bytea: 17, int8: 20, timestamptz: 1184 } as const;
+/** Array types of parameters that the driver cannot tell from their first element: `sql.array(values, OID.int8)`. */
+export const OID = { bool: 1000, bytea: 1001, int8: 1016, timestamptz: 1185 } as const;
+
+/** A one-dimensional array as PostgreSQL writes it: `{a,"b \\"c\\"",NULL}`. */
+const arrayType = <T>(oid: number, write: (item: T) => string, read: (text: string) => T) => ({
+  to: oid,
+  from: [oid],
+  serialize: (items: readonly (T | null)[]) =>
+    `{${items.map((item) => (item === null ? 'NULL' : `"${write(item).replace(/["\\]/g, '\\$&')}"`)).join(',')}}`,
+  parse: (text: string): (T | null)[] =>
+    Array.from(text.slice(1, -1).matchAll(/"((?:[^"\\]|\\[\s\S])*)"|([^,]+)/g), ([, quoted, bare]) =>
+      quoted !== undefined ? read(quoted.replace(/\\([\s\S])/g, '$1')) : bare === 'NULL' ? null : read(bare!),
+    ),
+});
+/** Every array type that statements use. Named here, because the driver would ask each new connection for them. */
+const ARRAYS = {
+  boolArray: arrayType<boolean>(OID.bool, String, (text) => text === 't'),
+  byteaArray: arrayType<Uint8Array>(
+    OID.bytea,
+    (bytes) => `\\x${Buffer.from(bytes).toString('hex')}`,
+    (text) => Buffer.from(text.slice(2), 'hex'),
+  ),
+  int4Array: arrayType<number>(1007, String, Number),
+  int8Array: arrayType<bigint>(OID.int8, String, BigInt),
+  numericArray: arrayType<bigint>(1231, String, BigInt),
+  textArray: arrayType<string>(1009, String, String),
+  timestamptzArray: arrayType<Date>(
+    OID.timestamptz,
+    (at) => at.toISOString(),
+    (text) => new Date(text),
+  ),
+};
 
 const LOST_TO_ANOTHER = new Set(['40001', '40P01']);
 const TRIES = 3;
@@ -36,23 +74,53 @@ export type Connection = { url: string } | { host: string; port: number; databas
  */
 export async function openDb(options: Connection & { max?: number; log: Log }): Promise<Db> {
   const settings = {
-    max: options.max ?? 10,
     idle_timeout: 0,
     connect_timeout: 10,
     connection: { application_name: 'florin', TimeZone: 'UTC', lock_timeout: 10_000, statement_timeout: 60_000 },
-    types: { bigint: bigintType(20), numeric: bigintType(1700) },
+    types: { bigint: bigintType(20), numeric: bigintType(1700), ...ARRAYS },
+    // A question of the driver's own: nobody could catch its failure, and a connection that breaks then would end the process.
+    fetch_types: false,
     onnotice: () => {},
   };
-  const sql: Sql =
+  const connect = (more: object): Sql =>
     'url' in options
-      ? connectTo(options.url, settings)
-      : postgres({ ...settings, host: options.host, port: options.port, database: options.database, username: options.user });
-  try {
-    await refuseUnsafe(sql);
-  } catch (error) {
-    await sql.end({ timeout: 1 });
-    throw error;
-  }
+      ? connectTo(options.url, { ...settings, ...more })
+      : connectPostgres({
+          ...settings,
+          ...more,
+          host: options.host,
+          port: options.port,
+          database: options.database,
+          username: options.user,
+        });
+  const session: Db['session'] = ({ regain } = {}) => {
+    const closing = new AbortController();
+    let regaining = false;
+    const onclose = async () => {
+      if (!regain || regaining) return;
+      regaining = true;
+      while (!closing.signal.aborted) {
+        try {
+          await regain(sql);
+          break;
+        } catch {
+          await sleep(500, undefined, { signal: closing.signal, ref: false }).catch(() => {});
+        }
+      }
+      regaining = false;
+    };
+    // Without a last day: the driver would close a connection, and end its locks, within the hour.
+    const sql = connect({ max: 1, max_lifetime: null, onclose });
+    return {
+      sql,
+      close: () => {
+        closing.abort();
+        return sql.end({ timeout: 0 });
+      },
+    };
+  };
+  await refuseUnsafe(session());
+  const sql = connect({ max: options.max ?? 10 });
   return {
     sql,
     begin: async <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
@@ -65,6 +133,7 @@ export async function openDb(options: Connection & { max?: number; log: Log }): 
         }
       }
     },
+    session,
     close: () => sql.end({ timeout: 5 }),
   };
 }
@@ -72,9 +141,9 @@ export async function openDb(options: Connection & { max?: number; log: Log }): 
 /** A socket folder may be given as libpq writes it: `postgres://user@localhost/database?host=/run/postgresql`. */
 function connectTo(url: string, settings: object): Sql {
   const host = /[?&]host=([^&]+)/.exec(url)?.[1];
-  if (host === undefined) return postgres(url, settings) as unknown as Sql;
+  if (host === undefined) return connectPostgres(url, settings) as unknown as Sql;
   const { username, password, pathname, port } = new URL(url);
-  return postgres({
+  return connectPostgres({
     ...settings,
     host: decodeURIComponent(host),
     username: decodeURIComponent(username),
@@ -84,10 +153,9 @@ function connectTo(url: string, settings: object): Sql {
   }) as unknown as Sql;
 }
 
-async function refuseUnsafe(sql: Sql): Promise<void> {
-  const reserved = await sql.reserve();
+async function refuseUnsafe({ sql, close }: Session): Promise<void> {
   try {
-    const [row] = await reserved<{ version: string; fsync: string; full_page_writes: string; synchronous_commit: string }[]>`
+    const [row] = await sql<{ version: string; fsync: string; full_page_writes: string; synchronous_commit: string }[]>`
       select current_setting('server_version_num') as version, current_setting('fsync') as fsync,
         current_setting('full_page_writes') as full_page_writes, current_setting('synchronous_commit') as synchronous_commit`;
     if (Number(row!.version) < 150_000) throw new Error(`PostgreSQL 15 or newer is needed; this is ${row!.version}.`);
@@ -95,11 +163,11 @@ async function refuseUnsafe(sql: Sql): Promise<void> {
       if (row![name] === 'off') throw new Error(`The database has ${name} = off and could lose acknowledged payments. Turn it on.`);
     }
     // Session state must survive from one transaction to the next, or advisory locks and prepared statements do not hold.
-    await reserved`select set_config('florin.session', 'kept', false)`;
-    const [kept] = await reserved<{ value: string | null }[]>`select current_setting('florin.session', true) as value`;
+    await sql`select set_config('florin.session', 'kept', false)`;
+    const [kept] = await sql<{ value: string | null }[]>`select current_setting('florin.session', true) as value`;
     if (kept!.value !== 'kept')
       throw new Error('The database is behind a transaction pooler. Connect to it directly, or use session pooling.');
   } finally {
-    reserved.release();
+    await close();
   }
 }

@@ -1,7 +1,6 @@
 /** A real PostgreSQL as a child process in the data folder: started, adopted after a crash, stopped by whoever leaves last. */
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import {
   accessSync,
   chmodSync,
@@ -24,7 +23,7 @@ import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../log.ts';
-import { type Db, openDb } from './db.ts';
+import { type Db, openDb, type Sql } from './db.ts';
 
 const PORT = 5432;
 const USER = 'florin';
@@ -32,16 +31,21 @@ const DATABASE = 'florin';
 const START_TIMEOUT_MS = 60_000;
 /** Held, shared, by every process that uses the server; whoever gets it alone stops the server. */
 const IN_USE_LOCK = 7_233_101;
-/** Held by the one process that serves. */
-const SERVE_LOCK = 7_233_102;
+/** Held by the one process that serves the data folder; shared by all that serve an own database. A restore takes it alone. */
+export const SERVE_LOCK = 7_233_102;
 const SYSTEM_USER = 'florin';
 const SERVER_COPY = '/var/lib/florin';
 
+type Child = { exitCode(): number | null };
 export type Embedded = {
   connection: { host: string; port: number; database: string; user: string };
   /** Leaves the server: the last one to leave stops it. */
   release(): Promise<void>;
 };
+
+/** A server that starts up or shuts down, and a socket whose server has just gone. */
+const COMES_OR_GOES =
+  /^(57P0[123]|ECONNREFUSED|ENOENT|CONNECT_TIMEOUT|CONNECTION_CLOSED|CONNECTION_ENDED|CONNECTION_DESTROYED|ECONNRESET|EPIPE)$/;
 
 /** How the server is run: as a user, or (for root under a folder no other user can enter) in a user namespace. */
 type RunAs = { uid: number; gid: number; prefix: string[] };
@@ -58,41 +62,70 @@ export async function startEmbedded({ dataFolder, log }: { dataFolder: string; l
   const native = serverFiles(runAs);
   const socket = socketFolder(folder, runAs);
   const end = performance.now() + START_TIMEOUT_MS;
-  let child: { pid: number; exited(): boolean } | null = null;
-  for (;;) {
+  /** Starts the server unless it runs; null when it does. */
+  const launch = (): Child | null => {
     const lock = openSync(join(folder, 'postgres.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
-    const free = spawnSync('flock', ['--nonblock', '3'], { stdio: ['ignore', 'ignore', 'ignore', lock] }).status === 0;
     try {
-      if (free) child = startServer({ folder, cluster, native, socket, runAs, lock, log });
-      else log.info({}, 'the database server already runs; using it');
+      const free = spawnSync('flock', ['--nonblock', '3'], { stdio: ['ignore', 'ignore', 'ignore', lock] }).status === 0;
+      return free ? startServer({ folder, cluster, native, socket, runAs, lock, log }) : null;
     } finally {
       closeSync(lock);
     }
-    const started = child;
-    const db = await connect({ socket, cluster, end, log, gone: () => started?.exited() ?? false });
-    if (db) return inUse(db, { socket, cluster, folder, log });
-    if (performance.now() > end || child) {
+  };
+  for (;;) {
+    const started = launch();
+    if (!started) log.info({}, 'the database server already runs; using it');
+    // A server that we found may end before it answers us; then nobody else may be there to start it again.
+    const gone = () => (started ? started.exitCode() !== null : isFree(folder));
+    const db = await connect({ socket, cluster, end, log, gone });
+    // Whoever left last may stop the server that we have just found, or even the one that we started: then it is started again.
+    const embedded = db && (await inUse(db, { socket, cluster, folder, launch, log }));
+    if (embedded) return embedded;
+    if (performance.now() > end || (started && started.exitCode() !== null && started.exitCode() !== 0)) {
       throw new Error(
-        child ? serverFailure(folder) : `Another process holds ${join(folder, 'postgres.lock')} but its database does not answer.`,
+        started ? serverFailure(folder) : `Another process holds ${join(folder, 'postgres.lock')} but its database does not answer.`,
       );
     }
   }
 }
 
-/** Takes the right to serve from this folder; call what it returns to give it back. Errors: another process serves already. */
-export async function claimServe(db: Db): Promise<() => Promise<void>> {
-  const session = await db.sql.reserve();
-  const [row] = await session<{ taken: boolean }[]>`select pg_try_advisory_lock(${SERVE_LOCK}::bigint) as taken`;
+/**
+ * Takes the right to serve: alone from a data folder, beside others from an own database. Call what it returns to give it
+ * back. Errors: another process serves already, or a backup is being restored.
+ */
+export async function claimServe(db: Db, { alone }: { alone: boolean }): Promise<() => Promise<void>> {
+  const take = (sql: Sql) =>
+    alone
+      ? sql<{ taken: boolean }[]>`select pg_try_advisory_lock(${SERVE_LOCK}::bigint) as taken`
+      : sql<{ taken: boolean }[]>`select pg_try_advisory_lock_shared(${SERVE_LOCK}::bigint) as taken`;
+  const session = db.session({ regain: take });
+  const [row] = await take(session.sql);
   if (!row!.taken) {
-    session.release();
-    throw new Error('Florin already runs on this data folder. Stop it first, or give this one another FLORIN_DATA and PORT.');
+    await session.close();
+    throw new Error(
+      alone
+        ? 'Florin already runs on this data folder. Stop it first, or give this one another FLORIN_DATA and PORT.'
+        : 'A backup is being restored into this database. Start again when it is done.',
+    );
   }
-  // The session stays reserved: the lock ends with it, at the latest with the process. A session that is never given back
-  // would hold up the closing of the pool until its timeout.
   return async () => {
-    await session`select pg_advisory_unlock(${SERVE_LOCK}::bigint)`.catch(() => {});
-    session.release();
+    // Said, not left to the end of the session: the next service may come at once.
+    await (alone
+      ? session.sql`select pg_advisory_unlock(${SERVE_LOCK}::bigint)`
+      : session.sql`select pg_advisory_unlock_shared(${SERVE_LOCK}::bigint)`
+    ).catch(() => {});
+    await session.close();
   };
+}
+
+/** Whether no server runs on the folder. */
+function isFree(folder: string): boolean {
+  const lock = openSync(join(folder, 'postgres.lock'), constants.O_RDWR);
+  try {
+    return spawnSync('flock', ['--nonblock', '3'], { stdio: ['ignore', 'ignore', 'ignore', lock] }).status === 0;
+  } finally {
+    closeSync(lock);
+  }
 }
 
 function prepareFolder(dataFolder: string): string {
@@ -240,7 +273,7 @@ function startServer({
   runAs: RunAs;
   lock: number;
   log: Log;
-}): { pid: number; exited(): boolean } {
+}): Child {
   if (!existsSync(cluster)) {
     // Made aside and renamed: a crash in between leaves nothing that looks like a database.
     const fresh = join(folder, 'postgres.new');
@@ -309,14 +342,16 @@ function startServer({
     stdio: ['ignore', output, output, lock],
     env: { LC_ALL: 'C', PATH: '/usr/bin:/bin' },
   });
-  child.on('error', () => {});
+  let exitCode: number | null = null;
+  child.on('error', () => {
+    exitCode = 1;
+  });
+  child.once('exit', (code) => {
+    exitCode = code ?? 1;
+  });
   child.unref();
   closeSync(output);
-  let exited = false;
-  child.once('exit', () => {
-    exited = true;
-  });
-  return { pid: child.pid ?? 0, exited: () => exited };
+  return { exitCode: () => exitCode };
 }
 
 function serverFailure(folder: string): string {
@@ -352,15 +387,7 @@ async function connect({
         await db.close();
         throw new Error(`The socket in ${socket} belongs to another database (${row!.folder}).`);
       } catch (error) {
-        const code = (error as { code?: string }).code;
-        // Starting up, shutting down, or the socket of a server that has just gone.
-        if (
-          code === undefined ||
-          !/^(57P0[123]|ECONNREFUSED|ENOENT|CONNECT_TIMEOUT|CONNECTION_CLOSED|CONNECTION_ENDED|CONNECTION_DESTROYED|ECONNRESET|EPIPE)$/.test(
-            code,
-          )
-        )
-          throw error;
+        if (!COMES_OR_GOES.test((error as { code?: string }).code ?? '')) throw error;
       }
     }
     await sleep(20);
@@ -368,29 +395,53 @@ async function connect({
   return null;
 }
 
+/** Uses the server from here on, so that nobody else stops it; null when it was stopped before. */
 async function inUse(
   db: Db,
-  { socket, cluster, folder, log }: { socket: string; cluster: string; folder: string; log: Log },
-): Promise<Embedded> {
-  await db.sql`select pg_advisory_lock_shared(${IN_USE_LOCK}::bigint)`;
-  const [known] = await db.sql`select 1 from pg_database where datname = ${DATABASE}`;
-  if (!known) {
-    await db.sql.unsafe(`create database ${DATABASE}`).catch((error: { code?: string }) => {
-      // Two first starts at once: the other made it.
-      if (error.code !== '42P04' && error.code !== '23505') throw error;
-    });
+  { socket, cluster, folder, launch, log }: { socket: string; cluster: string; folder: string; launch(): Child | null; log: Log },
+): Promise<Embedded | null> {
+  const use = (sql: Sql) => sql`select pg_advisory_lock_shared(${IN_USE_LOCK}::bigint)`;
+  let leaving = false;
+  const session = db.session({
+    regain: async (sql) => {
+      if (leaving) return;
+      // A server that was killed, or gave up on a full disk, is started again.
+      if (existsSync(cluster) && launch()) log.warn({}, 'the database server had ended and is started again');
+      await use(sql);
+    },
+  });
+  const { sql } = session;
+  const close = async () => {
+    await session.close();
+    await db.close();
+  };
+  try {
+    await use(sql);
+    const [known] = await sql`select 1 from pg_database where datname = ${DATABASE}`;
+    if (!known) {
+      await sql.unsafe(`create database ${DATABASE}`).catch((error: { code?: string }) => {
+        // Two first starts at once: the other made it.
+        if (error.code !== '42P04' && error.code !== '23505') throw error;
+      });
+    }
+  } catch (error) {
+    leaving = true;
+    await close();
+    if (COMES_OR_GOES.test((error as { code?: string }).code ?? '')) return null;
+    throw error;
   }
   return {
     connection: { host: socket, port: PORT, database: DATABASE, user: USER },
     release: async () => {
+      leaving = true;
       try {
-        await db.sql`select pg_advisory_unlock_shared(${IN_USE_LOCK}::bigint)`;
-        const [row] = await db.sql<{ alone: boolean }[]>`select pg_try_advisory_lock(${IN_USE_LOCK}::bigint) as alone`;
+        await sql`select pg_advisory_unlock_shared(${IN_USE_LOCK}::bigint)`;
+        const [row] = await sql<{ alone: boolean }[]>`select pg_try_advisory_lock(${IN_USE_LOCK}::bigint) as alone`;
         if (row!.alone) await stopServer(db, { cluster, folder, log });
       } catch (error) {
         log.warn({ err: error }, 'the database server was gone before it was left');
       } finally {
-        await db.close();
+        await close();
       }
     },
   };
@@ -407,12 +458,18 @@ async function stopServer(db: Db, { cluster, folder, log }: { cluster: string; f
   process.kill(Number(pid), 'SIGINT');
   const end = performance.now() + 30_000;
   while (performance.now() < end) {
-    const lock = openSync(join(folder, 'postgres.lock'), constants.O_RDWR);
-    const free = spawn('flock', ['--nonblock', '3'], { stdio: ['ignore', 'ignore', 'ignore', lock] });
-    const [status] = await once(free, 'exit');
-    closeSync(lock);
-    if (status === 0) return;
+    // Free, or already another's that was started since.
+    if (isFree(folder) || ![pid, undefined].includes(postmasterOf(cluster))) return;
     await sleep(20);
   }
   log.warn({}, 'the database server is taking long to stop');
+}
+
+function postmasterOf(cluster: string): string | undefined {
+  try {
+    return readFileSync(join(cluster, 'postmaster.pid'), 'utf8').split('\n')[0] || undefined;
+  } catch {
+    // Stopped, or not started yet.
+    return undefined;
+  }
 }

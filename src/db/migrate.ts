@@ -2,33 +2,54 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Log } from '../log.ts';
-import type { Db } from './db.ts';
+import type { Db, Sql, Tx } from './db.ts';
 
 const FOLDER = join(import.meta.dirname, 'migrations');
 /** First line of a migration that older programs must not run with. */
 const BREAKING = '-- ! breaking';
-const MIGRATE_LOCK = 7_233_103;
+export const MIGRATE_LOCK = 7_233_103;
+
+/** The names of all migrations this program knows, in order. */
+export const migrationNames = (): string[] =>
+  readdirSync(FOLDER)
+    .filter((name) => /^\d{4}_.*\.sql$/.test(name))
+    .sort();
+export const migrationNumber = (name: string): number => Number(name.slice(0, 4));
+
+/** The tables that migrations make, in their order: what is referred to comes first. `migrations` itself is not among them. */
+export const tableNames = (): string[] =>
+  migrationNames().flatMap((name) =>
+    [...readFileSync(join(FOLDER, name), 'utf8').matchAll(/^create table ([a-z_]+) \(/gm)].map(([, table]) => table!),
+  );
+
+/** The table of what was applied; the first thing in a database. */
+export const createMigrations = (session: Sql | Tx) => session`
+  create table if not exists migrations (number int primary key, name text not null, breaking boolean not null, at timestamptz not null default clock_timestamp())`;
+
+/** Applies one migration and records it, in the transaction of the caller. */
+export async function applyMigration(session: Sql | Tx, name: string): Promise<void> {
+  const text = readFileSync(join(FOLDER, name), 'utf8');
+  await session`insert into migrations (number, name, breaking) values (${migrationNumber(name)}, ${name}, ${text.startsWith(BREAKING)})`;
+  await session.unsafe(text);
+}
 
 /**
  * Brings the schema up to date. One lock makes concurrent starts take turns. Errors: the database has a breaking revision
  * that this program does not know.
  */
 export async function migrate(db: Db, log: Log): Promise<{ applied: string[] }> {
-  const files = readdirSync(FOLDER)
-    .filter((name) => /^\d{4}_.*\.sql$/.test(name))
-    .sort();
-  const session = await db.sql.reserve();
+  const files = migrationNames();
+  const { sql, close } = db.session();
   const applied: string[] = [];
   try {
-    await session`set statement_timeout = 0`;
-    await session`set lock_timeout = 0`;
-    await session`select pg_advisory_lock(${MIGRATE_LOCK}::bigint)`;
-    await session`
-      create table if not exists migrations (number int primary key, name text not null, breaking boolean not null, at timestamptz not null default clock_timestamp())`;
-    const rows = await session<
+    await sql`set statement_timeout = 0`;
+    await sql`set lock_timeout = 0`;
+    await sql`select pg_advisory_lock(${MIGRATE_LOCK}::bigint)`;
+    await createMigrations(sql);
+    const rows = await sql<
       { number: number; name: string; breaking: boolean }[]
     >`select number, name, breaking from migrations order by number`;
-    const known = new Set(files.map((name) => Number(name.slice(0, 4))));
+    const known = new Set(files.map(migrationNumber));
     const foreign = rows.find((row) => row.breaking && !known.has(row.number));
     if (foreign)
       throw new Error(
@@ -36,25 +57,16 @@ export async function migrate(db: Db, log: Log): Promise<{ applied: string[] }> 
       );
     const done = new Set(rows.map((row) => row.number));
     for (const name of files) {
-      const number = Number(name.slice(0, 4));
-      if (done.has(number)) continue;
-      const text = readFileSync(join(FOLDER, name), 'utf8');
-      await session`begin`;
+      if (done.has(migrationNumber(name))) continue;
       try {
-        await session`insert into migrations (number, name, breaking) values (${number}, ${name}, ${text.startsWith(BREAKING)})`;
-        await session.unsafe(text);
-        await session`commit`;
+        await sql.begin((tx) => applyMigration(tx, name));
       } catch (error) {
-        await session`rollback`;
         throw new Error(`Migration ${name} failed: ${(error as Error).message}`, { cause: error });
       }
       applied.push(name);
     }
-    await session`reset statement_timeout`;
-    await session`reset lock_timeout`;
   } finally {
-    await session`select pg_advisory_unlock(${MIGRATE_LOCK}::bigint)`.catch(() => {});
-    session.release();
+    await close();
   }
   if (applied.length > 0) log.info({ applied }, 'the database schema was brought up to date');
   return { applied };

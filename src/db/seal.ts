@@ -1,6 +1,6 @@
 /** Secrets at rest: AES-256-GCM under SECRET_KEY or a generated key file, bound to a purpose. And the install's HMAC key. */
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
-import { mkdir, open, readFile } from 'node:fs/promises';
+import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto';
+import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Db } from './db.ts';
 
@@ -13,7 +13,11 @@ export const KEY_FILE = 'secret.key';
 
 /** Opens with the given key, else with the key file of the data folder, made (0600) when missing. */
 export async function openSealer({ secretKey, dataFolder }: { secretKey: string | undefined; dataFolder: string }): Promise<Sealer> {
-  const material = secretKey ?? (await readKeyFile(dataFolder));
+  return sealerOf(secretKey ?? (await makeKeyFile(dataFolder, randomBytes(32).toString('base64'))));
+}
+
+/** Seals and opens with one key. */
+export function sealerOf(material: string): Sealer {
   const key = Buffer.from(hkdfSync('sha256', material, 'florin', 'secrets at rest', 32));
   return {
     seal: (purpose, plain) => {
@@ -24,7 +28,7 @@ export async function openSealer({ secretKey, dataFolder }: { secretKey: string 
     open: (purpose, sealed) => {
       const bytes = Buffer.from(sealed);
       try {
-        const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, 12)).setAAD(Buffer.from(purpose));
+        const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, 12), { authTagLength: 16 }).setAAD(Buffer.from(purpose));
         decipher.setAuthTag(bytes.subarray(-16));
         return Buffer.concat([decipher.update(bytes.subarray(12, -16)), decipher.final()]);
       } catch (cause) {
@@ -36,27 +40,62 @@ export async function openSealer({ secretKey, dataFolder }: { secretKey: string 
   };
 }
 
-async function readKeyFile(dataFolder: string): Promise<string> {
+/** The key in the data folder's file; null when there is none. */
+export async function readKeyFile(dataFolder: string): Promise<string | null> {
+  try {
+    return (await readFile(join(dataFolder, KEY_FILE), 'utf8')).trim();
+  } catch (error) {
+    if ((error as { code?: string }).code === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+/** Keeps the key in the data folder's file unless one is there; returns the one that is there then. */
+export async function makeKeyFile(dataFolder: string, key: string): Promise<string> {
   const path = join(dataFolder, KEY_FILE);
   await mkdir(dataFolder, { recursive: true });
   try {
-    // `wx`: of two first starts one makes it, the other reads it.
-    const file = await open(path, 'wx', 0o600);
+    return await readKey(path);
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'ENOENT') throw error;
+  }
+  // Made aside and linked: of several first starts one makes it, and nobody ever reads half of it.
+  const fresh = `${path}.${randomBytes(8).toString('hex')}`;
+  try {
+    const file = await open(fresh, 'wx', 0o600);
     try {
-      await file.writeFile(`${randomBytes(32).toString('base64')}\n`);
+      await file.writeFile(`${key}\n`);
       await file.sync();
     } finally {
       await file.close();
     }
+    await link(fresh, path);
   } catch (error) {
     if ((error as { code?: string }).code !== 'EEXIST') throw error;
+  } finally {
+    await rm(fresh, { force: true });
   }
-  return (await readFile(path, 'utf8')).trim();
+  return readKey(path);
+}
+
+async function readKey(path: string): Promise<string> {
+  const key = (await readFile(path, 'utf8')).trim();
+  if (key === '') throw new Error(`${path} is empty, but stored secrets need it. Restore it from a backup.`);
+  return key;
+}
+
+/** Puts a key into the data folder's file. Another key that is there is kept beside it, never lost. */
+export async function placeKeyFile(dataFolder: string, key: string): Promise<void> {
+  const there = await readKeyFile(dataFolder);
+  if (there === key) return;
+  if (there !== null) await rename(join(dataFolder, KEY_FILE), join(dataFolder, `${KEY_FILE}.${randomBytes(4).toString('hex')}.old`));
+  await makeKeyFile(dataFolder, key);
 }
 
 /** The key event ids and form tokens derive from; made once per install. */
-export async function readInstallKey(db: Db): Promise<Uint8Array> {
+export async function readInstallKey(db: Db): Promise<KeyObject> {
   await db.sql`insert into install (event_key) values (${randomBytes(32)}) on conflict do nothing`;
   const [row] = await db.sql<{ key: Uint8Array }[]>`select event_key as key from install`;
-  return row!.key;
+  // As an object: bytes would be checked and wrapped anew at every use.
+  return createSecretKey(row!.key);
 }

@@ -108,6 +108,17 @@ export type NewMerchant = {
  * The first merchant of an install is Enterprise, later ones Starter unless a plan is named.
  */
 export async function createMerchant(ctx: Context, { name, plan }: { name: string; plan?: Plan }): Promise<NewMerchant> {
+  return (await makeMerchant(ctx, { name, plan, onlyFirst: false }))!;
+}
+
+/** Makes the first merchant of an install; null when there is one, also when several processes start at once. */
+export const createFirstMerchant = (ctx: Context, { name }: { name: string }): Promise<NewMerchant | null> =>
+  makeMerchant(ctx, { name, plan: undefined, onlyFirst: true });
+
+async function makeMerchant(
+  ctx: Context,
+  { name, plan, onlyFirst }: { name: string; plan: Plan | undefined; onlyFirst: boolean },
+): Promise<NewMerchant | null> {
   const trimmed = name.trim();
   if (trimmed === '' || trimmed.length > 100) {
     throw new Problem('parameter_invalid', { reason: 'a name of 1 to 100 characters is needed' }, { param: 'name' });
@@ -117,6 +128,7 @@ export async function createMerchant(ctx: Context, { name, plan }: { name: strin
   const keys = await ctx.db.begin(async (tx) => {
     // Two first merchants at once must not both become the first.
     await tx`select pg_advisory_xact_lock(hashtext('florin first merchant'))`;
+    if (onlyFirst && (await tx`select 1 from merchants limit 1`).length > 0) return null;
     await tx`
       insert into merchants (id, name, plan, setup_token_hash)
       select ${merchantId}, ${trimmed},
@@ -131,13 +143,7 @@ export async function createMerchant(ctx: Context, { name, plan }: { name: strin
       testPublic: await key('test', 'public'),
     };
   });
-  return { merchantId, keys, setupUrl: `${ctx.settings.publicUrl}/setup?token=${setupToken}` };
-}
-
-/** Whether any merchant exists yet. */
-export async function hasMerchants(ctx: Context): Promise<boolean> {
-  const [row] = await ctx.db.sql<{ found: boolean }[]>`select exists (select 1 from merchants) as found`;
-  return row!.found;
+  return keys && { merchantId, keys, setupUrl: `${ctx.settings.publicUrl}/setup?token=${setupToken}` };
 }
 
 /** Acts at once. Errors: merchant_not_found. */

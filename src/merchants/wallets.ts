@@ -6,8 +6,9 @@ import type { Coin } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
+import { RESERVED_AHEAD, readWalletIndexes, reserveIndex } from './wallet-indexes.ts';
 
-export type DepositAddress = { coin: Coin; address: string; key: string; walletId: string; index: bigint; path: string };
+export type DepositAddress = { coin: Coin; address: string; key: string; walletId: string; index: bigint };
 
 /**
  * Imports an account key and makes it the coin's active wallet. The same key again resumes its counter; another
@@ -47,7 +48,8 @@ export async function setWallet(
       insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path, next_index)
       values (${walletId}, ${merchantId}, ${coin}, ${network}, ${parsed.chainKey}, ${parsed.accountKey}, ${script}, ${parsed.path}, ${firstIndex})
       on conflict (coin, chain_key, script) do update
-        set active = wallets.merchant_id = excluded.merchant_id, next_index = greatest(wallets.next_index, excluded.next_index)
+        set active = wallets.merchant_id = excluded.merchant_id, next_index = greatest(wallets.next_index, excluded.next_index),
+          xid = pg_current_xact_id()
       returning id, merchant_id as "merchantId", next_index as "nextIndex"`;
     if (stored!.merchantId !== merchantId) {
       throw new Problem('account_key_invalid', { reason: 'another merchant of this install already uses it' }, { param: 'key' });
@@ -60,16 +62,38 @@ export async function setWallet(
   return { walletId: row.id, firstAddresses, nextIndex: row.nextIndex };
 }
 
+/** A public key stands in pages for everybody: so many addresses of a wallet its payments take in an hour, and no more. */
+export const PUBLIC_ADDRESSES_PER_HOUR = 200;
+
 /**
  * Takes the next unused address of the coin's active wallet. The counter row stays locked until the transaction ends,
- * so a rollback gives the index back and no address is ever given twice. Errors: coin_not_configured (param `currency`).
+ * so a rollback gives the index back and no address is ever given twice. Errors: coin_not_configured (param `currency`);
+ * rate_limit_exceeded when the hour's addresses for payments by public keys are used up.
  */
-export async function nextAddress(ctx: Context, tx: Tx, { merchantId, coin }: { merchantId: string; coin: Coin }): Promise<DepositAddress> {
-  const [wallet] = await tx<{ id: string; chainKey: string; script: Script; path: string; index: bigint }[]>`
-    update wallets set next_index = next_index + 1
+export async function nextAddress(
+  ctx: Context,
+  tx: Tx,
+  { merchantId, coin, createdWith }: { merchantId: string; coin: Coin; createdWith: 'secret' | 'public' },
+): Promise<DepositAddress> {
+  const [wallet] = await tx<
+    { id: string; chainKey: string; script: Script; index: bigint; publicAddresses: number; secondsLeft: number }[]
+  >`
+    update wallets set next_index = next_index + 1, xid = pg_current_xact_id()
+      ${
+        createdWith === 'public'
+          ? tx`, public_hour = date_trunc('hour', clock_timestamp()),
+        public_addresses = case when public_hour = date_trunc('hour', clock_timestamp()) then public_addresses + 1 else 1 end`
+          : tx``
+      }
     where merchant_id = ${merchantId} and coin = ${coin} and active
-    returning id, chain_key as "chainKey", script, path, next_index - 1 as index`;
+    returning id, chain_key as "chainKey", script, next_index - 1 as index, public_addresses as "publicAddresses",
+      ceil(extract(epoch from date_trunc('hour', clock_timestamp()) + interval '1 hour' - clock_timestamp()))::int as "secondsLeft"`;
   if (!wallet) throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
+  if (createdWith === 'public' && wallet.publicAddresses > PUBLIC_ADDRESSES_PER_HOUR) {
+    const seconds = Math.max(1, wallet.secondsLeft);
+    throw new Problem('rate_limit_exceeded', { seconds }, { retryAfterSeconds: seconds });
+  }
+  await reserveIndex(ctx, tx, { walletId: wallet.id, index: wallet.index });
   const { address, key } = deriveAddress({
     chainKey: wallet.chainKey,
     script: wallet.script,
@@ -77,5 +101,45 @@ export async function nextAddress(ctx: Context, tx: Tx, { merchantId, coin }: { 
     network: ctx.settings.networks[coin],
     index: wallet.index,
   });
-  return { coin, address, key, walletId: wallet.id, index: wallet.index, path: `${wallet.path}/${wallet.index}` };
+  return { coin, address, key, walletId: wallet.id, index: wallet.index };
+}
+
+/**
+ * Moves the counter beyond an index at which a deposit was found although no payment was given it. What is jumped over is
+ * never given and stays watched. The wallet row stays locked until the transaction ends; a counter that is beyond stays.
+ */
+export async function burnIndexes(tx: Tx, { walletId, through }: { walletId: string; through: bigint }): Promise<void> {
+  const [wallet] = await tx<{ next: bigint }[]>`select next_index as next from wallets where id = ${walletId} for update`;
+  if (wallet!.next <= through) await jump(tx, { walletId, from: wallet!.next, to: through + 1n, reason: 'deposit' });
+}
+
+export type Jump = { walletId: string; coin: Coin; from: bigint; to: bigint };
+
+/**
+ * After a restore: every counter jumps beyond what may have been issued since the backup, which is at least what was reserved
+ * ahead, and all that the file in the data folder says.
+ */
+export async function jumpRestored(tx: Tx, { dataFolder }: { dataFolder: string }): Promise<Jump[]> {
+  const noted = await readWalletIndexes(dataFolder);
+  const wallets = await tx<
+    { id: string; coin: Coin; next: bigint }[]
+  >`select id, coin, next_index as next from wallets order by id for update`;
+  const jumps: Jump[] = [];
+  for (const { id: walletId, coin, next: from } of wallets) {
+    const issued = noted.get(walletId) ?? 0n;
+    const to = issued > from + RESERVED_AHEAD ? issued : from + RESERVED_AHEAD;
+    await jump(tx, { walletId, from, to, reason: 'restore' });
+    jumps.push({ walletId, coin, from, to });
+  }
+  return jumps;
+}
+
+async function jump(
+  tx: Tx,
+  { walletId, from, to, reason }: { walletId: string; from: bigint; to: bigint; reason: 'restore' | 'deposit' },
+): Promise<void> {
+  await tx`
+    insert into skipped_indexes (wallet_id, first_index, end_index, reason)
+    values (${walletId}, ${from.toString()}, ${to.toString()}, ${reason})`;
+  await tx`update wallets set next_index = ${to.toString()}, xid = pg_current_xact_id() where id = ${walletId}`;
 }

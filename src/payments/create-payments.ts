@@ -11,7 +11,7 @@ import { type Claim, claimKeys, claimProblem, createBatcher, type StoredReply, s
 import { OID, type Sql, type Tx } from '../db/db.ts';
 import { getMerchant, type Merchant } from '../merchants/merchants.ts';
 import { jsonColumn, recordingParts, wakeDeliveries } from '../webhooks/events.ts';
-import { requestToJson, rulesToJson } from './facts.ts';
+import { readRecords, requestToJson, rulesToJson, toView } from './facts.ts';
 import { newEvent } from './settle-payments.ts';
 import type { IdempotencyClaim, Outcome, PaymentRequest, PaymentView, Rendered } from './view.ts';
 
@@ -110,15 +110,31 @@ async function runBatch(ctx: Context, items: NewPayment[]): Promise<Settled[]> {
     if (items.every((item) => isPlain(ctx, item))) return await createPlain(ctx, items);
     return await ctx.db.begin((tx) => createAll(ctx, tx, items));
   } catch (error) {
-    // One row's own fault (data or constraint) must not fail the others: then each is tried alone.
     const state = (error as { code?: unknown }).code;
-    if (typeof state !== 'string' || !/^(2[23]|40)/.test(state) || (items.length === 1 && !state.startsWith('40'))) throw error;
+    if (typeof state !== 'string') throw error;
+    if (CONNECTION_LOST.test(state)) return ctx.db.begin((tx) => createMissing(ctx, tx, items)).catch(() => Promise.reject(error));
+    // One row's own fault (data or constraint) must not fail the others: then each is tried alone.
+    if (!/^(2[23]|40)/.test(state) || (items.length === 1 && !state.startsWith('40'))) throw error;
     const results: Settled[] = [];
-    for (const item of items) {
-      results.push(await ctx.db.begin((tx) => createAll(ctx, tx, [item])).then(([result]) => result!, failed));
-    }
+    for (const item of items) results.push(await ctx.db.begin((tx) => createAll(ctx, tx, [item])).then(([result]) => result!, failed));
     return results;
   }
+}
+const CONNECTION_LOST = /^(CONNECTION_|ECONNRESET$|EPIPE$|08|57P0)/;
+
+/** Tries again what a lost connection left open: the commit may have happened all the same, so what stands under its id counts as written. */
+async function createMissing(ctx: Context, tx: Tx, items: NewPayment[]): Promise<Settled[]> {
+  const ids = items.map((item) => item.id);
+  const written = new Map((await readRecords(ctx, tx, ids)).map((record) => [record.facts.id, toView(record)]));
+  const made = await createAll(
+    ctx,
+    tx,
+    items.filter((item) => !written.has(item.id)),
+  );
+  return items.map((item) => {
+    const view = written.get(item.id);
+    return view ? { status: 'fulfilled', value: { ...item.render(view), replayed: false } } : made.shift()!;
+  });
 }
 
 const isPlain = (ctx: Context, item: NewPayment): boolean =>
@@ -343,6 +359,7 @@ function newView(item: NewPayment, createdAt: Date): PaymentView {
     settlement: settle(facts, [], {}, createdAt),
     transfers: [],
     quote: null,
+    derivationPath: null,
     request: item.draft.request,
     invoiceId: item.draft.invoiceId,
     metadata: item.draft.metadata,

@@ -218,7 +218,7 @@ function coinState(ctx: Context, view: PaymentView, coin: Coin): CustomerView['c
   if (view.facts.fixed) return { coin, unavailable: null, estimateUnits: view.facts.fixed.units, sample: false };
   const quotable = view.facts.mode === 'test' ? { price: ctx.prices.forTest(coin) } : ctx.prices.quotable(coin);
   if (!('price' in quotable)) return refused('price');
-  if (view.facts.mode === 'live' && !ctx.chains.has(coin)) return refused('network');
+  if (view.facts.mode === 'live' && !ctx.chains.get(coin)?.follows) return refused('network');
   const units = quoteUnits(coin, view.facts.targetUsdCents, quotable.price.priceE8);
   if (units < COIN[coin].dustUnits * 10n) return refused('small');
   return { coin, unavailable: null, estimateUnits: units, sample: quotable.price.sample };

@@ -24,6 +24,8 @@ type Due = {
   eventId: string;
   endpointId: string;
   attempts: number;
+  /** The end of the lease as text, which is exact: it tells this lease from a later one. */
+  lease: string;
   url: string;
   secret: Uint8Array;
   previousSecret: Uint8Array | null;
@@ -147,13 +149,15 @@ async function leaseDue(ctx: Context, { limit, busy }: { limit: number; busy: st
       order by d.due_at limit ${limit * 4}
     ), chosen as (
       select d.id from deliveries d join candidates c on c.id = d.id
-      where c.place <= ${PER_ENDPOINT} and d.state = 'pending' and (d.leased_until is null or d.leased_until < clock_timestamp())
+      -- All of it again: another worker may have been done with the row since the candidates were read.
+      where c.place <= ${PER_ENDPOINT} and d.state = 'pending' and d.due_at <= clock_timestamp()
+        and (d.leased_until is null or d.leased_until < clock_timestamp())
       order by c.place, d.due_at limit ${limit} for update of d skip locked
     ), leased as (
       update deliveries d set leased_until = clock_timestamp() + make_interval(secs => ${LEASE_SECONDS})
-      from chosen c where d.id = c.id returning d.id, d.event_id, d.endpoint_id, d.attempts
+      from chosen c where d.id = c.id returning d.id, d.event_id, d.endpoint_id, d.attempts, d.leased_until::text as lease
     )
-    select l.id, l.event_id as "eventId", l.endpoint_id as "endpointId", l.attempts, e.url, e.secret,
+    select l.id, l.event_id as "eventId", l.endpoint_id as "endpointId", l.attempts, l.lease, e.url, e.secret,
       case when e.previous_until > clock_timestamp() then e.previous_secret end as "previousSecret", v.body
     from leased l join endpoints e on e.id = l.endpoint_id join events v on v.id = l.event_id
     order by l.id`;
@@ -196,17 +200,24 @@ async function send(ctx: Context, due: Due): Promise<Outcome> {
       maxReplyBytes: REPLY_BYTES,
       over: 'cut',
     });
-    const retryAfter = reply.headers['retry-after'];
     return outcome({
       status: reply.status,
       failure: reply.status >= 200 && reply.status < 300 ? null : `status_${reply.status}`,
       reply: reply.body.subarray(0, REPLY_KEPT_BYTES),
-      retryAfterSeconds: retryAfter !== undefined && /^\d{1,6}$/.test(retryAfter) ? Number(retryAfter) : null,
+      retryAfterSeconds: readRetryAfter(reply.headers['retry-after'], ctx.clock.now()),
     });
   } catch (error) {
     if (!(error instanceof OutgoingError)) ctx.log.error({ err: error, event: due.eventId }, 'a delivery could not be made');
     return outcome({ failure: error instanceof OutgoingError ? error.class : 'internal' });
   }
+}
+
+/** Seconds or an HTTP date (RFC 9110); null when it is neither. */
+function readRetryAfter(text: string | undefined, now: Date): number | null {
+  if (text === undefined) return null;
+  if (/^\d{1,6}$/.test(text)) return Number(text);
+  const at = /^[A-Z][a-z]{2}, .* GMT$/.test(text) ? Date.parse(text) : Number.NaN;
+  return Number.isNaN(at) ? null : (at - now.getTime()) / 1000;
 }
 
 /** When the next attempt is due, in seconds from now; null: it was the last. Retry-After is honoured up to twice the step. */
@@ -225,6 +236,7 @@ async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[]): Promi
     return {
       id: o.due.id.toString(),
       endpoint_id: o.due.endpointId,
+      lease: o.due.lease,
       number: o.number,
       duration_ms: o.durationMs,
       status: o.status,
@@ -238,7 +250,7 @@ async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[]): Promi
   await ctx.db.begin(async (tx) => {
     await tx`
       with input as (
-        select * from jsonb_to_recordset(${tx.json(rows as never)}) as r (id bigint, endpoint_id text, number int, duration_ms int, status int,
+        select * from jsonb_to_recordset(${tx.json(rows as never)}) as r (id bigint, endpoint_id text, lease text, number int, duration_ms int, status int,
           failure text, request_headers jsonb, reply text, next_seconds double precision, gone boolean)
       ), logged as (
         insert into attempts (delivery_id, number, duration_ms, status, failure, request_headers, reply)
@@ -250,7 +262,8 @@ async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[]): Promi
         state = case when i.failure is null then 'delivered' when i.next_seconds is null or i.gone then 'failed' else 'pending' end,
         delivered_at = case when i.failure is null then clock_timestamp() else d.delivered_at end,
         due_at = case when i.failure is null or i.gone then null else clock_timestamp() + make_interval(secs => i.next_seconds) end
-      from input i where d.id = i.id and d.state = 'pending'`;
+      from input i where d.id = i.id and d.state <> 'delivered'
+        and (i.failure is null or (d.state = 'pending' and d.leased_until::text = i.lease))`;
     const failing = [...new Set(rows.filter((r) => r.failure !== null).map((r) => r.endpoint_id))].sort();
     const working = [...new Set(rows.filter((r) => r.failure === null).map((r) => r.endpoint_id))].sort();
     const gone = [...new Set(rows.filter((r) => r.gone).map((r) => r.endpoint_id))].sort();
@@ -265,8 +278,13 @@ async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[]): Promi
             when failing_since < clock_timestamp() - make_interval(days => ${DISABLE_AFTER_DAYS}) then 'disabled' else state end
         where id = any(${failing}::text[]) and id <> all(${working}::text[]) and state = 'enabled'
         returning id, state, url`;
-      for (const row of ended) {
-        if (row.state !== 'enabled') ctx.log.warn({ endpoint: row.id, state: row.state }, 'a webhook endpoint was switched off');
+      const off = ended.filter((row) => row.state !== 'enabled');
+      for (const row of off) ctx.log.warn({ endpoint: row.id, state: row.state }, 'a webhook endpoint was switched off');
+      if (off.length > 0) {
+        // What waits for it would be sent for days to where nobody wants it.
+        await tx`
+          update deliveries set state = 'failed', due_at = null, leased_until = null
+          where endpoint_id = any(${off.map((row) => row.id)}::text[]) and state = 'pending'`;
       }
     }
   });

@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import type { Browser } from 'playwright-core';
-import type { ChainSource } from '../../src/chains/chain.ts';
-import { COINS, type Coin } from '../../src/core/coin.ts';
+import { COINS } from '../../src/core/coin.ts';
 import { setBranding } from '../../src/merchants/branding.ts';
 import { setWallet } from '../../src/merchants/wallets.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
@@ -23,7 +22,6 @@ before(async () => {
     startBrowser(),
   ]);
   const { ctx } = app.app;
-  if (!ctx.chains.has('ETH')) (ctx.chains as Map<Coin, ChainSource>).set('ETH', ctx.chains.get('BTC')!);
   const paths = { BTC: "m/84'/0'/0'", LTC: "m/84'/2'/0'", DASH: "m/44'/5'/0'", DOGE: "m/44'/3'/0'", ETH: "m/44'/60'/0'" };
   for (const coin of COINS) {
     const accountKey = HDKey.fromMasterSeed(new Uint8Array(32).fill(9)).derive(paths[coin]).publicExtendedKey;

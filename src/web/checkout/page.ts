@@ -80,7 +80,7 @@ const LOOKS: Readonly<Record<PageState, Look>> = {
 
 /** Title and content of the page. */
 export function renderPage(view: CustomerView, options: PageOptions): Page {
-  const { words, usd } = options.language;
+  const { words } = options.language;
   const state = pageState(view);
   const pay = say(words.pay, { merchant: view.merchant.name });
   const heading: Record<PageState, string> = {
@@ -110,7 +110,7 @@ ${footer(state, view, options)}
   const good = state === 'completed' || state === 'overpaid';
   return {
     state,
-    title: `${test ? `${words.test} ` : ''}${good ? '✓ ' : ''}${heading[state]} – ${usd(view.facts.targetUsdCents)}`,
+    title: `${test ? `${words.test} ` : ''}${good ? '✓ ' : ''}${heading[state]} – ${priceOf(view, options.language)}`,
     main,
     waits: look.kind === 'open' || state === 'processing' || view.facts.status === 'pending',
   };
@@ -120,10 +120,16 @@ const logo = ({ merchant }: CustomerView): Html =>
   merchant.logo
     ? html`<img class="logo" src="/pay/logo/${merchant.logo}" alt="" width="40" height="40">`
     : html`<span class="logo letter" aria-hidden="true">${[...merchant.name][0]?.toUpperCase() ?? ''}</span>`;
+/** The price in the currency it was asked in, and how the US dollars follow from it. */
+const priceOf = ({ request: { fiat }, facts }: CustomerView, { usd, money }: Language): string =>
+  fiat ? money(fiat.amount, fiat.currency) : usd(facts.targetUsdCents);
+const fiatNote = ({ request: { fiat }, facts }: CustomerView, { words, usd, day }: Language): Html | null =>
+  fiat &&
+  html`<p class="tip">${SIGNS.info}<span><bdi>= ${usd(facts.targetUsdCents)} · 1 USD = ${formatDecimal(fiat.rateE8, 8, 2)} ${fiat.currency}</bdi> (${fiat.source === 'sample' ? words.sample : fiat.source}, <time datetime="${fiat.at}" data-day><bdi>${day(new Date(fiat.at))}</bdi></time>)</span></p>`;
 const openHeader = (heading: string, view: CustomerView, { language }: PageOptions): Html =>
-  html`<header class="top"><div class="who">${logo(view)}<h1 id="h" tabindex="-1">${heading}</h1></div><p class="usd"><bdi>${language.usd(view.facts.targetUsdCents)}</bdi></p></header>`;
+  html`<header class="top"><div class="who">${logo(view)}<h1 id="h" tabindex="-1">${heading}</h1></div><p class="usd"><bdi>${priceOf(view, language)}</bdi></p></header>${fiatNote(view, language)}`;
 const resultHeader = (kind: Mark, heading: string, view: CustomerView, { language }: PageOptions): Html =>
-  html`<header class="hero ${kind}">${mark(kind)}<h1 id="h" tabindex="-1">${heading}</h1><p class="usd"><bdi>${view.merchant.name}</bdi> · <bdi>${language.usd(view.facts.targetUsdCents)}</bdi></p></header>`;
+  html`<header class="hero ${kind}">${mark(kind)}<h1 id="h" tabindex="-1">${heading}</h1><p class="usd"><bdi>${view.merchant.name}</bdi> · <bdi>${priceOf(view, language)}</bdi></p></header>${fiatNote(view, language)}`;
 
 const note = (text: string | Html): Html => html`<p class="note">${SIGNS.info}<span>${text}</span></p>`;
 function notices(state: PageState, view: CustomerView, { language: { words }, fault }: PageOptions): Html {
@@ -356,7 +362,7 @@ export function renderReceipt(view: CustomerView, options: PageOptions): { title
   const rateE8 = view.quote?.rateE8 ?? null;
   return {
     title: `${words.receipt} – ${view.merchant.name}`,
-    main: html`<main id="main" data-state="receipt">${facts.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}<header class="top"><div class="who">${logo(view)}<h1>${words.receipt}</h1></div><p class="usd"><bdi>${usd(facts.targetUsdCents)}</bdi></p></header><table><tbody>
+    main: html`<main id="main" data-state="receipt">${facts.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}<header class="top"><div class="who">${logo(view)}<h1>${words.receipt}</h1></div><p class="usd"><bdi>${priceOf(view, options.language)}</bdi></p></header>${fiatNote(view, options.language)}<table><tbody>
 ${row(words.merchant, view.merchant.name)}${row(words.paidOn, s.completedAt && html`<time datetime="${s.completedAt.toISOString()}" data-day><bdi>${day(s.completedAt)}</bdi></time>`)}
 ${request.description && row(words.order, request.description)}${request.items?.map((item) => row(`${count(Number(item.quantity))} × ${item.name}`, cents(item.quantity * item.unitPriceCents))) ?? []}
 ${request.taxCents !== null && row(words.tax, cents(request.taxCents))}${row(words.total, cents(facts.targetUsdCents), true)}

@@ -147,6 +147,7 @@ function viewOf(story: Story): CustomerView {
     invoiceId: null,
     metadata: {},
     createdWith: 'secret',
+    derivationPath: null,
     scenario: null,
     scenarioStarted: false,
     eventCount: 1n,
@@ -185,6 +186,10 @@ const STORIES = {
     ),
   },
   'choose, one coin': { state: 'choose', coins: coinsAt(5_250n).slice(0, 1), request: { description: 'Order 1001, two mugs' } },
+  'choose, priced in euros': {
+    state: 'choose',
+    request: { fiat: { amount: '48.30', currency: 'EUR', rateE8: 92_000_000n, source: 'ecb', at: '2026-11-21T09:58:00.000Z' } },
+  },
   'choose, test': { state: 'choose', mode: 'test', coins: coinsAt(5_250n).map((c) => ({ ...c, sample: true })) },
   'awaiting BTC': awaiting('BTC'),
   'awaiting ETH': awaiting('ETH'),

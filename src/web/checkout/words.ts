@@ -52,6 +52,8 @@ export type Language = {
   dir: 'ltr' | 'rtl';
   words: Words;
   usd(cents: bigint): string;
+  /** An amount as decimal text, in any currency (ISO 4217). */
+  money(amount: string, currency: string): string;
   count(value: number): string;
   minutes(value: number): string;
   /** In UTC, which the text says; scripts put the payer's own time in its place. */
@@ -80,6 +82,8 @@ export function languageOf(tag: Locale): Language {
       words: LOCALES[tag].words,
       // The decimal text itself is formatted: no float in between. Marks of direction would turn the currency around in its isolate.
       usd: (cents) => usd.format(formatUsd(cents) as `${number}`).replace(/[\u200e\u200f\u061c]/g, ''),
+      money: (amount, currency) =>
+        new Intl.NumberFormat(locale, { style: 'currency', currency }).format(amount as `${number}`).replace(/[\u200e\u200f\u061c]/g, ''),
       count: (value) => count.format(value),
       minutes: (value) => (value < 90 ? minutes.format(value) : hours.format(Math.round(value / 60))),
       time: (at) => time.format(at),

@@ -1,0 +1,82 @@
+/** Money by example: the amounts that merchants and payers see. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Coin } from './coin.ts';
+import { formatDecimal, formatUnits, formatUsd, parseDecimal, quoteUnits, worthUsdE8 } from './money.ts';
+
+test('decimals are read to the last place', () => {
+  for (const [text, decimals, units] of [
+    ['0', 2, 0n],
+    ['25', 2, 2_500n],
+    ['25.5', 2, 2_550n],
+    ['25.00', 2, 2_500n],
+    ['0.01', 2, 1n],
+    ['1000000.00', 2, 100_000_000n],
+    ['0.00000001', 8, 1n],
+    ['20999999.9769', 8, 2_099_999_997_690_000n],
+    ['1.000000000000000001', 18, 10n ** 18n + 1n],
+    // More than a float can hold.
+    ['9007199254740993', 0, 9_007_199_254_740_993n],
+    ['90071992547409.93', 2, 9_007_199_254_740_993n],
+  ] as const) {
+    assert.equal(parseDecimal(text, decimals), units, text);
+  }
+});
+
+test('what is no plain decimal of the unit is not read', () => {
+  const texts = [
+    '',
+    ' ',
+    '-1',
+    '+1',
+    '1e3',
+    '1.',
+    '.5',
+    '01',
+    '00',
+    '1,5',
+    '1 000',
+    '1_000',
+    '0x10',
+    '1.2.3',
+    'NaN',
+    'Infinity',
+    '１２',
+    '1\n',
+  ];
+  for (const text of texts) assert.equal(parseDecimal(text, 2), null, JSON.stringify(text));
+  assert.equal(parseDecimal('0.001', 2), null);
+  assert.equal(parseDecimal('0.000', 2), null);
+  assert.equal(parseDecimal('1'.repeat(61), 2), null);
+  assert.notEqual(parseDecimal('1'.repeat(60), 2), null);
+});
+
+test('amounts are shown with their decimals and never with an exponent', () => {
+  assert.equal(formatUsd(0n), '0.00');
+  assert.equal(formatUsd(5n), '0.05');
+  assert.equal(formatUsd(100_000_000n), '1000000.00');
+  assert.equal(formatUsd(-5n), '-0.05');
+  assert.equal(formatUnits('BTC', 1n), '0.00000001');
+  assert.equal(formatUnits('DOGE', 123_456_789_012_345_678n), '1234567890.12345678');
+  assert.equal(formatUnits('ETH', 10n ** 18n), '1.00000000');
+  assert.equal(formatUnits('ETH', 10n ** 10n), '0.00000001');
+  assert.equal(formatUnits('ETH', 1n), '0.000000000000000001');
+  assert.equal(formatUnits('ETH', 10n ** 18n + 10n), '1.00000000000000001');
+  assert.equal(formatDecimal(1_234n, 0), '1234');
+});
+
+test('a quote is rounded up to the eighth decimal, and what it is worth down', () => {
+  for (const [coin, cents, priceE8, units] of [
+    ['BTC', 2_500n, 9_700_000_000_000n, 25_774n],
+    ['BTC', 9_700_000n, 9_700_000_000_000n, 100_000_000n],
+    ['BTC', 1n, 10n ** 15n, 1n],
+    ['LTC', 1_000n, 3_00000000n, 333_333_334n],
+    ['DOGE', 100_000_000n, 20_000_000n, 500_000_000_000_000n],
+    ['ETH', 2_500n, 3_500_00000000n, 7_142_860_000_000_000n],
+  ] as const satisfies (readonly [Coin, bigint, bigint, bigint])[]) {
+    assert.equal(quoteUnits(coin, cents, priceE8), units, `${coin} ${cents}`);
+    assert.ok(worthUsdE8(coin, units, priceE8) >= cents * 1_000_000n);
+  }
+  assert.equal(worthUsdE8('BTC', 25_774n, 9_700_000_000_000n), 25_00078000n);
+  assert.equal(worthUsdE8('DOGE', 1n, 20_000_000n), 0n);
+});

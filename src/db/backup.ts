@@ -1,0 +1,500 @@
+/**
+ * Backups: every table of one snapshot in one compressed file, and the way back. The file is text before compression: a header
+ * in JSON and its checksum, then for each table its rows as COPY writes them, ended by `\.` and a line with their count and checksum, then a
+ * line that says it is whole. Neither direction holds more than a piece of a table in memory.
+ */
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { createReadStream, readFileSync } from 'node:fs';
+import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { setImmediate } from 'node:timers/promises';
+import { createGunzip, createGzip } from 'node:zlib';
+import type { Log } from '../log.ts';
+import type { Db, Tx } from './db.ts';
+import { SERVE_LOCK } from './embedded.ts';
+import { applyMigration, createMigrations, MIGRATE_LOCK, migrationNames, tableNames } from './migrate.ts';
+import { placeKeyFile, readKeyFile, sealerOf } from './seal.ts';
+
+/** Of the file's form, not of the tables: those follow from the migrations named in it. */
+const FORMAT = 1;
+const PIECE_BYTES = 64 * 1024;
+const MAX_LINE_BYTES = 1024 * 1024;
+const NEWLINE = 10;
+const END_OF_ROWS = Buffer.from('\\.\n');
+/** Tables that hold something in an install nobody has used. */
+const IN_EVERY_INSTALL = new Set(['migrations', 'install', 'price_history']);
+
+type Header = {
+  florin_backup: typeof FORMAT;
+  version: string;
+  made_at: string;
+  migrations: string[];
+  /** The key file; null when SECRET_KEY was set, or nothing was sealed yet. */
+  secret_key: string | null;
+  /** Sealed with the key, whichever it is: a wrong one is found out before it is too late. */
+  key_check: string | null;
+  tables: { name: string; columns: string[] }[];
+  sequences: { table: string; column: string; last: string }[];
+};
+type TableEnd = { rows: number; sha256: string };
+type FileEnd = { end: true; tables: number; rows: number };
+
+/** A reason for the operator why a backup or a restore is refused. Nothing was changed. */
+export class BackupError extends Error {}
+
+const florinVersion = (): string =>
+  (JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as { version: string }).version;
+const checksum = (text: string): string => createHash('sha256').update(text).digest('hex');
+const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+const KEY_PURPOSE = 'backup';
+
+// Writing ---------------------------------------------------------------------------------------------------------------
+
+export type BackupResult = {
+  file: string;
+  bytes: number;
+  migration: string;
+  tables: Record<string, number>;
+  rows: number;
+  duration_ms: number;
+};
+
+/**
+ * Writes a backup, also beside a running service: one snapshot, no lock that anything waits for. The file appears under its
+ * name when it is whole and on disk, readable for its owner alone. Errors: BackupError.
+ */
+export async function writeBackup({
+  db,
+  dataFolder,
+  secretKey,
+  file: path,
+}: {
+  db: Db;
+  dataFolder: string;
+  secretKey: string | undefined;
+  file: string;
+}): Promise<BackupResult> {
+  const began = performance.now();
+  const file = resolve(path);
+  const partial = `${file}.${process.pid}.partial`;
+  const fileKey = secretKey === undefined ? await readKeyFile(dataFolder) : null;
+  const key = secretKey ?? fileKey;
+  const out = await open(partial, 'wx', 0o600);
+  try {
+    const counts: Record<string, number> = {};
+    let header: Header | null = null;
+    await db.sql.begin('isolation level repeatable read read only', async (tx) => {
+      await tx`set local statement_timeout = 0`;
+      header = await describe(tx);
+      if (key !== null) header.key_check = Buffer.from(sealerOf(key).seal(KEY_PURPOSE, Buffer.from('florin'))).toString('base64');
+      header.secret_key = fileKey;
+      await compress((stopped) => contents(tx, header!, counts, stopped), out);
+    });
+    const { size } = await stat(partial);
+    await rename(partial, file);
+    await syncFolder(dirname(file));
+    return {
+      file,
+      bytes: size,
+      migration: header!.migrations.at(-1)!,
+      tables: counts,
+      rows: sum(counts),
+      duration_ms: Math.round(performance.now() - began),
+    };
+  } catch (error) {
+    await out.close().catch(() => {});
+    await rm(partial, { force: true });
+    throw error;
+  }
+}
+
+/**
+ * Writes parts compressed to disk and closes the file. When that fails (the disk is full) the parts are told to stop, and are
+ * taken until they do: a server in the middle of a table answers nothing else on its connection.
+ */
+async function compress(parts: (stopped: () => boolean) => AsyncIterable<Buffer>, out: FileHandle): Promise<void> {
+  const gzip = createGzip();
+  let failure: { error: unknown } | null = null;
+  const written = pipeline(gzip, out.createWriteStream({ flush: true })).catch((error: unknown) => {
+    failure = { error };
+  });
+  try {
+    for await (const piece of inPieces(parts(() => failure !== null))) {
+      if (failure === null && !gzip.write(piece)) await Promise.race([once(gzip, 'drain').catch(() => {}), written]);
+    }
+    gzip.end();
+  } catch (error) {
+    gzip.destroy();
+    throw error;
+  } finally {
+    await written;
+  }
+  const failed = failure as { error: unknown } | null;
+  if (failed) throw failed.error;
+}
+
+const sum = (counts: Record<string, number>): number => Object.values(counts).reduce((a, b) => a + b, 0);
+
+async function syncFolder(path: string): Promise<void> {
+  const folder: FileHandle = await open(path, 'r');
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
+/** What is in this database, as the snapshot shows it. */
+async function describe(tx: Tx): Promise<Header> {
+  const [found] = await tx<
+    { there: boolean; now: Date }[]
+  >`select to_regclass('migrations') is not null as there, clock_timestamp() as now`;
+  if (!found!.there) throw new BackupError('There is nothing to back up: this database holds no Florin yet.');
+  const applied = await tx<{ name: string }[]>`select name from migrations order by number`;
+  const known = new Set(migrationNames());
+  const foreign = applied.find(({ name }) => !known.has(name));
+  // Tables it brought would be left out without a word.
+  if (foreign)
+    throw new BackupError(
+      `A newer Florin has brought this database up to date (migration ${foreign.name}). Make the backup with that version.`,
+    );
+  const columns = await tx<{ name: string; column: string; sequence: string | null }[]>`
+    select c.relname as name, a.attname as column, case when a.attidentity <> '' then pg_get_serial_sequence(quote_ident(c.relname), a.attname) end as sequence
+    from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+    where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and c.relname = any(${tableNames()}::text[])
+    order by c.oid, a.attnum`;
+  const sequences: Header['sequences'] = [];
+  for (const { name, column, sequence } of columns) {
+    if (sequence === null) continue;
+    // A sequence is in no snapshot: it may be ahead of the rows, never behind them.
+    const [at] = await tx.unsafe<{ last: bigint; called: boolean }[]>(`select last_value as last, is_called as called from ${sequence}`);
+    if (at!.called) sequences.push({ table: name, column, last: at!.last.toString() });
+  }
+  return {
+    florin_backup: FORMAT,
+    version: florinVersion(),
+    made_at: found!.now.toISOString(),
+    migrations: applied.map(({ name }) => name),
+    secret_key: null,
+    key_check: null,
+    // In the order in which they were made: what is referred to comes first.
+    tables: tableNames()
+      .map((name) => ({ name, columns: columns.filter((row) => row.name === name).map((row) => row.column) }))
+      .filter(({ columns: own }) => own.length > 0),
+    sequences,
+  };
+}
+
+/** The whole file before compression. Counts are filled in table by table. */
+async function* contents(tx: Tx, header: Header, counts: Record<string, number>, stopped: () => boolean): AsyncGenerator<Buffer> {
+  const transactions = await tx<{ name: string; column: string }[]>`
+    select c.relname as name, a.attname as column from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and a.atttypid = 'xid8'::regtype`;
+  const isTransaction = new Set(transactions.map(({ name, column }) => `${name}.${column}`));
+  const text = JSON.stringify(header);
+  yield Buffer.from(`${text}\n${checksum(text)}\n`);
+  for (const { name, columns } of header.tables) {
+    if (stopped()) return;
+    // Another server counts its transactions anew: what is stored of them would lie in its future. Zero lies in every past.
+    const values = columns.map((column) => (isTransaction.has(`${name}.${column}`) ? `'0'::xid8` : quoted(column)));
+    const rows = await tx.unsafe(`copy (select ${values.join(', ')} from ${quoted(name)}) to stdout`).readable();
+    // The driver pauses the connection when the reader is behind, also at the last row, and resumes it when asked for more.
+    rows.once('end', () => rows._read(0));
+    const hash = createHash('sha256');
+    let count = 0;
+    for await (const piece of rows as AsyncIterable<Buffer>) {
+      hash.update(piece);
+      count += countLines(piece);
+      yield piece;
+    }
+    counts[name] = count;
+    yield END_OF_ROWS;
+    yield Buffer.from(`${JSON.stringify({ rows: count, sha256: hash.digest('hex') } satisfies TableEnd)}\n`);
+  }
+  yield Buffer.from(`${JSON.stringify({ end: true, tables: header.tables.length, rows: sum(counts) } satisfies FileEnd)}\n`);
+}
+
+/** COPY writes a line end within data as two characters: lines are rows. */
+function countLines(piece: Buffer): number {
+  let lines = 0;
+  for (let at = piece.indexOf(NEWLINE); at >= 0; at = piece.indexOf(NEWLINE, at + 1)) lines++;
+  return lines;
+}
+
+/** Rows are small; the compressor is handed pieces. */
+async function* inPieces(parts: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let held: Buffer[] = [];
+  let bytes = 0;
+  for await (const part of parts) {
+    held.push(part);
+    bytes += part.length;
+    if (bytes < PIECE_BYTES) continue;
+    yield Buffer.concat(held);
+    held = [];
+    bytes = 0;
+  }
+  if (bytes > 0) yield Buffer.concat(held);
+}
+
+// Reading ---------------------------------------------------------------------------------------------------------------
+
+export type RestoreResult<T> = {
+  file: string;
+  made_at: string;
+  version: string;
+  migrated: string[];
+  tables: Record<string, number>;
+  rows: number;
+  finished: T;
+  duration_ms: number;
+};
+
+/**
+ * Reads a backup into an empty install, in one transaction: all of it or nothing. An older one is brought up to date. `finish`
+ * runs in the same transaction, on the restored tables. Errors: BackupError when the install is not empty or in use, the file
+ * is damaged, cut off, foreign or newer, or its secrets cannot be read with the key that is there.
+ */
+export async function restoreBackup<T>({
+  db,
+  dataFolder,
+  secretKey,
+  file: path,
+  log,
+  finish,
+}: {
+  db: Db;
+  dataFolder: string;
+  secretKey: string | undefined;
+  file: string;
+  log: Log;
+  finish(tx: Tx): Promise<T>;
+}): Promise<RestoreResult<T>> {
+  const began = performance.now();
+  const file = resolve(path);
+  const compressed = createReadStream(file);
+  const plain = createGunzip();
+  // What fails in reading ends the reader below, and is told by it.
+  compressed.on('error', (error) => plain.destroy(error)).pipe(plain);
+  plain.on('error', () => {});
+  const reader = readPieces(plain);
+  try {
+    const header = await readHeader(reader, file);
+    const keyFile = await chooseKey(header, { secretKey, dataFolder });
+    const known = migrationNames();
+    const newer = header.migrations.find((name) => !known.includes(name));
+    if (newer !== undefined)
+      throw new BackupError(`${file} was made by a newer Florin (${header.version}, migration ${newer}). Restore it with that version.`);
+    const counts: Record<string, number> = {};
+    const migrated: string[] = [];
+    // Without another try: the file is read once.
+    const finished = await db.sql.begin(async (tx) => {
+      await tx`set local statement_timeout = 0`;
+      await claimEmpty(tx);
+      await createMigrations(tx);
+      for (const name of header.migrations) await applyMigration(tx, name);
+      await restoreTables(tx, reader, header, counts);
+      for (const { table, column, last } of header.sequences)
+        await tx`select setval(pg_get_serial_sequence(${quoted(table)}, ${column}), ${last}::bigint)`;
+      for (const name of known.filter((n) => !header.migrations.includes(n))) {
+        await applyMigration(tx, name);
+        migrated.push(name);
+      }
+      const result = await finish(tx);
+      // Last, and before the commit: a key without data does no harm, data without its key cannot be read.
+      if (keyFile !== null) await placeKeyFile(dataFolder, keyFile);
+      return result;
+    });
+    // Plans for full tables from the start; the restored data do not depend on it.
+    await db.sql
+      .begin((tx) => tx`set local statement_timeout = 0`.then(() => tx.unsafe(`analyze ${tableNames().map(quoted).join(', ')}`)))
+      .catch((error: unknown) => log.warn({ err: error }, 'the restored tables could not be analyzed'));
+    return {
+      file,
+      made_at: header.made_at,
+      version: header.version,
+      migrated,
+      tables: counts,
+      rows: sum(counts),
+      finished: finished as T,
+      duration_ms: Math.round(performance.now() - began),
+    };
+  } catch (error) {
+    throw explained(error, file);
+  } finally {
+    compressed.destroy();
+    plain.destroy();
+  }
+}
+
+/** Only faults of the file are explained by the file. */
+function explained(error: unknown, file: string): unknown {
+  const code = (error as { code?: string }).code ?? '';
+  if (error instanceof BackupError) return error;
+  if (code === 'ENOENT' || code === 'EACCES' || code === 'EISDIR')
+    return new BackupError(`${file} cannot be read (${code}).`, { cause: error });
+  // Decompression; data that a table refuses (22, 23); a COPY that failed with its last row (25P02).
+  if (/^Z_|^(22|23)[0-9A-Z]{3}$|^25P02$/.test(code)) return damaged(file, error);
+  return error;
+}
+const damaged = (file: string, cause?: unknown): BackupError =>
+  new BackupError(`${file} is damaged or cut off. Nothing was restored.`, { cause });
+
+type Reader = {
+  /** The next line without its end; null at the end of the file. */
+  line(): Promise<string | null>;
+  /** Whole lines up to `\.`, which is taken too. False: the file ended before it. */
+  rows(take: (piece: Buffer) => Promise<void>): Promise<boolean>;
+};
+
+function readPieces(source: AsyncIterable<Buffer>): Reader {
+  const pieces = source[Symbol.asyncIterator]();
+  let held: Buffer = Buffer.alloc(0);
+  const more = async (): Promise<boolean> => {
+    const next = await pieces.next();
+    if (next.done) return false;
+    held = held.length === 0 ? next.value : Buffer.concat([held, next.value]);
+    return true;
+  };
+  return {
+    line: async () => {
+      for (;;) {
+        const end = held.indexOf(NEWLINE);
+        if (end >= 0) {
+          const line = held.toString('utf8', 0, end);
+          held = held.subarray(end + 1);
+          return line;
+        }
+        if (held.length > MAX_LINE_BYTES || !(await more())) return null;
+      }
+    },
+    rows: async (take) => {
+      for (;;) {
+        const whole = held.subarray(0, held.lastIndexOf(NEWLINE) + 1);
+        // `held` begins with a line. A backslash within data is doubled by COPY, so this line is never data.
+        const inner = whole.indexOf(`\n${END_OF_ROWS}`);
+        const end = whole.subarray(0, END_OF_ROWS.length).equals(END_OF_ROWS) ? 0 : inner < 0 ? -1 : inner + 1;
+        if (end >= 0) {
+          if (end > 0) await take(whole.subarray(0, end));
+          held = held.subarray(end + END_OF_ROWS.length);
+          return true;
+        }
+        if (whole.length > 0) await take(whole);
+        held = held.subarray(whole.length);
+        if (!(await more())) return false;
+      }
+    },
+  };
+}
+
+function parseLine<T>(line: string | null): T | null {
+  try {
+    return line === null ? null : (JSON.parse(line) as T);
+  } catch {
+    // Not ours, or not whole: the caller says which.
+    return null;
+  }
+}
+
+async function readHeader(reader: Reader, file: string): Promise<Header> {
+  const foreign = (cause?: unknown) => new BackupError(`${file} is not a backup made by Florin.`, { cause });
+  let line: string | null;
+  try {
+    line = await reader.line();
+  } catch (error) {
+    // No compressed file at all; anything else is told by `explained`.
+    if ((error as { code?: string }).code === 'Z_DATA_ERROR' && /incorrect header check/.test(String(error))) throw foreign(error);
+    throw error;
+  }
+  if (line === null || !line.startsWith('{"florin_backup":')) throw foreign();
+  // Before anything of it is believed.
+  const header = (await reader.line()) === checksum(line) ? parseLine<Header>(line) : null;
+  if (header === null) throw damaged(file);
+  if (header.florin_backup !== FORMAT)
+    throw new BackupError(`${file} has form ${header.florin_backup} of a newer Florin (${header.version}). Restore it with that version.`);
+  return header;
+}
+
+/** The key to put into the key file; null when the right one is there or given. Errors: BackupError when the secrets could not be read. */
+async function chooseKey(
+  header: Header,
+  { secretKey, dataFolder }: { secretKey: string | undefined; dataFolder: string },
+): Promise<string | null> {
+  if (header.key_check === null) return null;
+  const opens = (key: string): boolean => {
+    try {
+      sealerOf(key).open(KEY_PURPOSE, Buffer.from(header.key_check!, 'base64'));
+      return true;
+    } catch {
+      // The answer is no.
+      return false;
+    }
+  };
+  const given = secretKey ?? (header.secret_key === null ? await readKeyFile(dataFolder) : null);
+  if (given !== null && opens(given)) return null;
+  if (secretKey !== undefined && header.secret_key !== null)
+    throw new BackupError(
+      'The secrets in this backup are sealed with the key that is in it, not with SECRET_KEY. Unset SECRET_KEY and restore again.',
+    );
+  if (header.secret_key === null)
+    throw new BackupError('The secrets in this backup are sealed with a SECRET_KEY that is not in it. Set SECRET_KEY to what it was then.');
+  return header.secret_key;
+}
+
+/** Takes the install for this transaction: nobody serves, nobody migrates, nothing is in it. Empty tables of before are removed. */
+async function claimEmpty(tx: Tx): Promise<void> {
+  const [free] = await tx<{ taken: boolean }[]>`select pg_try_advisory_xact_lock(${SERVE_LOCK}::bigint) as taken`;
+  if (!free!.taken) throw new BackupError('Florin is running on this database. Stop it, and restore into an empty install.');
+  await tx`select pg_advisory_xact_lock(${MIGRATE_LOCK}::bigint)`;
+  const there = await tx<{ name: string }[]>`
+    select relname as name from pg_class
+    where relnamespace = current_schema()::regnamespace and relkind = 'r' and relname = any(${['migrations', ...tableNames()]}::text[])`;
+  for (const { name } of there) {
+    if (IN_EVERY_INSTALL.has(name)) continue;
+    const [row] = await tx.unsafe(`select 1 from ${quoted(name)} limit 1`);
+    if (row)
+      throw new BackupError(
+        `This install is not empty (${name}). Restore into an empty one: another FLORIN_DATA, or another database in DATABASE_URL.`,
+      );
+  }
+  if (there.length > 0) await tx.unsafe(`drop table ${there.map(({ name }) => quoted(name)).join(', ')}`);
+}
+
+async function restoreTables(tx: Tx, reader: Reader, header: Header, counts: Record<string, number>): Promise<void> {
+  const known = new Set(tableNames());
+  for (const { name, columns } of header.tables) {
+    if (!known.has(name)) throw new BackupError('The backup names a table that Florin does not have. Nothing was restored.');
+    const hash = createHash('sha256');
+    let rows = 0;
+    const into = await tx.unsafe(`copy ${quoted(name)} (${columns.map(quoted).join(', ')}) from stdin`).writable();
+    let failure: Error | null = null;
+    into.on('error', (error) => {
+      failure ??= error;
+    });
+    try {
+      const whole = await reader.rows(async (piece) => {
+        hash.update(piece);
+        rows += countLines(piece);
+        await new Promise<void>((done, fail) => into.write(piece, (error) => (error ? fail(error) : done())));
+      });
+      if (!whole) throw damaged('The backup');
+    } catch (error) {
+      into.destroy(error as Error);
+      // What the server says is the reason; what the stream says afterwards is not.
+      await setImmediate();
+      throw failure ?? error;
+    }
+    into.end();
+    // The driver never ends a stream whose COPY fails with its last row; the next statement tells.
+    await setImmediate();
+    const [stored] = await tx.unsafe<{ count: bigint }[]>(`select count(*) from ${quoted(name)}`);
+    const end = parseLine<TableEnd>(await reader.line());
+    if (end?.rows !== rows || end.sha256 !== hash.digest('hex') || stored!.count !== BigInt(rows)) throw damaged('The backup');
+    counts[name] = rows;
+  }
+  const end = parseLine<FileEnd>(await reader.line());
+  if (end?.end !== true || end.tables !== header.tables.length || end.rows !== sum(counts)) throw damaged('The backup');
+  // The checksum of the compressed file is told with its end.
+  if ((await reader.line()) !== null) throw damaged('The backup');
+}

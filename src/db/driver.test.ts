@@ -1,0 +1,121 @@
+/** Connections that end at the worst moment: in a transaction, between its statements, by a reset, while reserved. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
+import { type DatabaseProxy, startDatabaseProxy } from '../../test/kit/database-proxy.ts';
+import { createLog } from '../log.ts';
+import { type Db, openDb, type Sql, type Tx } from './db.ts';
+
+let database: TestDatabase;
+let proxy: DatabaseProxy;
+/** One connection, so that whatever a dead transaction left behind meets the next user. */
+let one: Db;
+before(async () => {
+  database = await testDatabase();
+  proxy = await startDatabaseProxy(database.connection);
+  one = await openDb({ url: proxy.url, max: 1, log: createLog('silent') });
+  await database.db.sql`create table kept (who text not null)`;
+});
+after(async () => {
+  await one?.close();
+  await proxy?.stop();
+  await database?.drop();
+});
+
+const kept = async (): Promise<string> =>
+  (await database.db.sql<{ who: string }[]>`select who from kept order by who`).map((r) => r.who).join(' ');
+const pidOf = async (sql: Sql | Tx): Promise<number> => (await sql<{ pid: number }[]>`select pg_backend_pid() as pid`)[0]!.pid;
+const kill = async (pid: number) => {
+  await database.db.sql`select pg_terminate_backend(${pid})`;
+  await sleep(50);
+};
+/** How connections end: the server says why and closes, or the network resets them without a word. */
+const ENDS: Readonly<Record<string, (pid: number) => Promise<void>>> = {
+  'the server ends it': kill,
+  'the network resets it': async () => {
+    proxy.resetAll();
+    await sleep(50);
+  },
+};
+
+for (const [how, end] of Object.entries(ENDS)) {
+  test(`a statement in a transaction is cut off (${how}): the transaction fails, nothing of it stays, the pool goes on`, async () => {
+    await database.db.sql`delete from kept`;
+    await assert.rejects(
+      one.begin(async (tx) => {
+        await tx`insert into kept values ('dead')`;
+        const pid = await pidOf(tx);
+        const cut = tx`select pg_sleep(30)`.catch((error: unknown) => error);
+        await sleep(50);
+        await end(pid);
+        assert.ok((await cut) instanceof Error);
+        // Work that goes on all the same reaches no connection any more.
+        await tx`insert into kept values ('after')`;
+      }),
+    );
+    for (let i = 0; i < 5; i++) assert.equal((await one.sql`select ${i}::int as i`)[0]!.i, i);
+    assert.equal(await kept(), '');
+  });
+
+  test(`the connection ends between two statements of a transaction (${how}): the rest runs in nobody else's transaction`, async () => {
+    await database.db.sql`delete from kept`;
+    let goOn = () => {};
+    const paused = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    let inside = () => {};
+    const started = new Promise<void>((resolve) => {
+      inside = resolve;
+    });
+    let stray: Promise<unknown> = Promise.resolve();
+    const dead = one
+      .begin(async (tx) => {
+        const pid = await pidOf(tx);
+        inside();
+        await end(pid);
+        stray = paused.then(async () => {
+          await tx`insert into kept values ('stray')`;
+          await tx`commit`;
+        });
+        await stray;
+      })
+      .catch((error: Error) => error);
+    await started;
+    // Waits for the one connection and gets it anew.
+    await assert.rejects(
+      one.begin(async (tx) => {
+        await tx`insert into kept values ('other')`;
+        goOn();
+        await stray.catch(() => undefined);
+        throw new Error('rolled back');
+      }),
+      /rolled back/,
+    );
+    assert.ok((await dead) instanceof Error);
+    assert.equal(await kept(), '', 'neither the dead transaction nor the one rolled back left anything');
+    assert.equal((await one.sql`select 1 as i`)[0]!.i, 1);
+  });
+
+  test(`a reserved connection ends (${how}): what follows is refused, giving it back harms nobody`, async () => {
+    const session = await one.sql.reserve();
+    await end(await pidOf(session as unknown as Sql));
+    await assert.rejects(async () => session`select 1`);
+    const next = await one.sql.reserve();
+    session.release();
+    const other = one.sql`select 2 as i`;
+    const first = await Promise.race([other.then(() => 'shared'), sleep(100).then(() => 'waits')]);
+    assert.equal(first, 'waits', 'the connection belongs to its new holder alone');
+    next.release();
+    assert.equal((await other)[0]!.i, 2);
+  });
+
+  test(`a single statement is cut off (${how}): the next ones are answered`, async () => {
+    const pid = await pidOf(one.sql);
+    const cut = one.sql`select pg_sleep(30)`.catch((error: unknown) => error);
+    await sleep(50);
+    await end(pid);
+    assert.ok((await cut) instanceof Error);
+    for (let i = 0; i < 5; i++) assert.equal((await one.sql`select ${i}::int as i`)[0]!.i, i);
+  });
+}

@@ -1,0 +1,81 @@
+/**
+ * postgres.js, mended while it is loaded. As published (3.4.9) a connection that ends inside a transaction throws where nobody
+ * can catch it, and what the transaction still does runs on the connection made next, outside of any transaction or inside
+ * somebody else's (porsager/postgres issues 1208, 1133 and 1216; proven by driver.test.ts). The version is pinned, and a
+ * release with other text is refused at the start rather than run unmended. See docs/decisions/driver.md.
+ */
+import { registerHooks } from 'node:module';
+
+const MENDS: Readonly<Record<string, readonly (readonly [from: string, to: string])[]>> = {
+  '/postgres/src/connection.js': [
+    // A write after the end rejects its query instead of throwing from a timer.
+    [
+      '  function nextWrite(fn) {\n',
+      `  function nextWrite(fn) {
+    if (socket === null) {
+      chunk = nextWriteTimer = null
+      error(Errors.connection('CONNECTION_CLOSED', options))
+      query = null
+      return true
+    }
+`,
+    ],
+    // A reservation gets the connection that was opened for it, also when no array types are asked for first.
+    [
+      `      initial && !initial.reserve && execute(initial)
+      options.shared.retries = retries = 0
+      initial = null
+      return
+`,
+      `      const { reserve } = initial
+      reserve || execute(initial)
+      options.shared.retries = retries = 0
+      initial = null
+      if (!reserve)
+        return
+`,
+    ],
+    // The end leaves nothing behind for the connection made next: no half-written bytes, no timer, no query, no error.
+    [
+      "    !hadError && (query || sent.length) && error(Errors.connection('CONNECTION_CLOSED', options, socket))\n",
+      `    chunk = nextWriteTimer = null
+    ;(query || sent.length) && error(Errors.connection('CONNECTION_CLOSED', options))
+    query = results = errorResponse = null
+    result = new Result()
+`,
+    ],
+  ],
+  '/postgres/src/index.js': [
+    // A transaction whose connection ended does nothing more.
+    ['    let savepoints = 0\n', '    let gone = null\n    let savepoints = 0\n'],
+    ['connection.onclose = reject)', 'connection.onclose = e => (gone = e, reject(e)))'],
+    [
+      '        q.catch(e => uncaughtError || (uncaughtError = e))\n',
+      '        q.catch(e => uncaughtError || (uncaughtError = e))\n        if (gone)\n          return q.reject(gone)\n',
+    ],
+    // Nor does a reservation; giving it back afterwards must not hand out a connection that others use by now.
+    ['    c.reserved.release = true\n', '    c.reserved.release = true\n    let gone = null\n    c.onclose = e => gone = e\n'],
+    ['    sql.release = () => {\n', '    sql.release = () => {\n      if (gone)\n        return\n      c.onclose = null\n'],
+    [
+      '    function handler(q) {\n      c.queue === full\n        ? queue.push(q)',
+      '    function handler(q) {\n      if (gone)\n        return q.reject(gone)\n      c.queue === full\n        ? queue.push(q)',
+    ],
+  ],
+};
+
+const hooks = registerHooks({
+  load(url, context, next) {
+    const loaded = next(url, context);
+    const mends = Object.entries(MENDS).find(([file]) => url.endsWith(file))?.[1];
+    if (!mends) return loaded;
+    let source = String(loaded.source);
+    for (const [from, to] of mends) {
+      if (source.split(from).length !== 2) throw new Error(`This release of postgres.js is not known (${url}): install the pinned one.`);
+      source = source.replace(from, () => to);
+    }
+    return { ...loaded, source };
+  },
+});
+const { default: postgres } = await import('postgres');
+hooks.deregister();
+export default postgres;

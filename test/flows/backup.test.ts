@@ -1,0 +1,487 @@
+/** Backup and restore: made beside a running service under load, read into a fresh install, refused where it would lose or mix data. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import { HDKey } from '@scure/bip32';
+import { BackupError, restoreBackup, writeBackup } from '../../src/db/backup.ts';
+import { openDb } from '../../src/db/db.ts';
+import { claimServe } from '../../src/db/embedded.ts';
+import { applyMigration, createMigrations, migrationNames } from '../../src/db/migrate.ts';
+import { createLog } from '../../src/log.ts';
+import { jumpRestored } from '../../src/merchants/wallets.ts';
+import { type Client, client, eventually, testEnvironment } from '../kit/app.ts';
+import { base58check } from '../kit/base58.ts';
+import { type TestDatabase, testDatabase } from '../kit/database.ts';
+import { freePort, startLitecoind, type TestNode } from '../kit/nodes.ts';
+import { type Service, startService } from '../kit/service.ts';
+
+const log = createLog('silent');
+const run = promisify(execFile);
+const folder = mkdtempSync('/dev/shm/florin-backup-');
+const file = join(folder, 'florin.backup');
+
+let node: TestNode;
+let source: Service;
+const settings = () => ({
+  LTC_NODE_URL: node.url,
+  LTC_NETWORK: 'regtest',
+  LTC_CONFIRMATIONS: '2',
+  PRICES: 'static:LTC=100.00',
+  PLANS: '{"enterprise":{"per_minute":0}}',
+  // The key is the file in the data folder, as in a plain install.
+  SECRET_KEY: '',
+});
+before(async () => {
+  node = await startLitecoind();
+  source = await startService({ environment: settings() });
+  const account = HDKey.fromMasterSeed(new Uint8Array(32).fill(11)).derive("m/84'/1'/0'").publicExtendedKey;
+  await source.florin(
+    ...['wallet', 'set', '--merchant', source.merchantId, '--coin', 'LTC', '--mode', 'live'],
+    ...['--key', base58check.respell(account, 0x043587cf), '--script', 'p2wpkh'],
+  );
+  await eventually(
+    () => fetch(`${source.url}/readyz`).then((reply) => reply.json() as Promise<any>),
+    (ready) => ready.followers?.LTC !== undefined,
+    20_000,
+  );
+});
+after(async () => {
+  await restored?.end();
+  await source?.destroy();
+  await node?.destroy();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** An install with its own embedded database, as an operator runs it. */
+let restored: {
+  url: string;
+  live: Client;
+  test: Client;
+  florin(...args: string[]): Promise<any>;
+  start(): Promise<void>;
+  end(): Promise<void>;
+};
+async function install(dataFolder: string) {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const env: Record<string, string> = {
+    PATH: process.env.PATH ?? '',
+    ...testEnvironment('', dataFolder, { PORT: String(port), PUBLIC_URL: url, LOG_LEVEL: 'fatal', ...settings() }),
+  };
+  let child: ChildProcess | null = null;
+  return {
+    url,
+    live: client(url, keys.live),
+    test: client(url, keys.test),
+    florin: async (...args: string[]) => {
+      // `doctor` answers with 1 and its JSON when something needs the operator.
+      const { stdout, stderr } = await run(process.execPath, ['src/main.ts', ...args, '--json'], { env }).catch(
+        (error: { stdout: string; stderr: string }) => error,
+      );
+      if (stdout === '') throw new Error(stderr.trim());
+      return JSON.parse(stdout);
+    },
+    start: async () => {
+      child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', 'src/main.ts', 'serve'], {
+        env,
+        stdio: ['ignore', 'ignore', 'inherit'],
+      });
+      await eventually(
+        () =>
+          fetch(`${url}/healthz`).then(
+            (reply) => reply.ok,
+            () => false,
+          ),
+        (up) => up,
+        30_000,
+      );
+    },
+    end: async () => {
+      if (!child || child.exitCode !== null) return;
+      const ended = once(child, 'exit');
+      child.kill('SIGTERM');
+      await ended;
+    },
+  };
+}
+const keys = { live: '', test: '' };
+
+/** All pages of a list. */
+async function walk(from: Client, path: string, id: (row: any) => string): Promise<{ rows: any[]; totals: Set<number> }> {
+  const rows: any[] = [];
+  const totals = new Set<number>();
+  for (;;) {
+    const page = (await from.get(`${path}?limit=100${rows.length > 0 ? `&starting_after=${id(rows.at(-1))}` : ''}`)).json;
+    totals.add(page.total_count);
+    rows.push(...page.data);
+    if (!page.has_more) return { rows, totals };
+  }
+}
+const payments = (from: Client) => walk(from, '/api/payments', (row) => row.transaction_id);
+const events = (from: Client) => walk(from, '/v1/events', (row) => row.id);
+const addressOf = async (from: Client, id: string) => (await from.get(`/api/payment/${id}`)).json.payment_address as string;
+const create = async (from: Client): Promise<string> => {
+  const reply = await from.post('/api/payment/create/simple', { amount_usd: 25, return_url: 'https://shop.example/' });
+  assert.equal(reply.status, 201, reply.text);
+  return reply.json.transaction_id;
+};
+async function choose(url: string, id: string): Promise<void> {
+  const page = await (await fetch(`${url}/pay?id=${id}`)).text();
+  const token = /name="token" value="([^"]+)"/.exec(page)![1]!;
+  const reply = await fetch(`${url}/pay/select`, { method: 'POST', body: new URLSearchParams({ id, token, currency: 'LTC' }) });
+  assert.ok(reply.ok, await reply.text());
+}
+
+test('a fresh install goes on from a backup made beside a service under load', async (t) => {
+  keys.live = (await source.florin('key', 'create', '--merchant', source.merchantId, '--mode', 'live', '--type', 'secret')).key;
+  keys.test = (await source.florin('key', 'create', '--merchant', source.merchantId, '--mode', 'test', '--type', 'secret')).key;
+  const simulated = await create(source.test);
+  await source.test.post(`/v1/test/payments/${simulated}/simulate`, { scenario: 'success', currency: 'BTC' });
+  await eventually(
+    () => source.test.get(`/api/payment/${simulated}`),
+    (reply) => reply.json.status === 'completed',
+  );
+
+  // Four callers create, and every third payment gets an address, until told to stop.
+  const acknowledged: string[] = [];
+  const withAddress: string[] = [];
+  let loaded = true;
+  const caller = async () => {
+    for (let turn = 0; loaded; turn++) {
+      const id = await create(source.live);
+      if (turn % 3 === 0) {
+        await choose(source.url, id);
+        withAddress.push(id);
+      }
+      acknowledged.push(id);
+    }
+  };
+  const callers = Array.from({ length: 4 }, caller);
+  await eventually(
+    async () => acknowledged.length,
+    (count) => count > 120,
+    30_000,
+  );
+  source.receiver.answer(500);
+  const undelivered = [await create(source.live), await create(source.live)];
+  const sure = [...acknowledged, ...undelivered];
+  const sureWithAddress = [...withAddress];
+  const made = await source.florin('backup', '--file', file);
+  const during = acknowledged.length - sure.length;
+  // What is issued after the backup is unknown to it.
+  const whenMade = withAddress.length;
+  await eventually(
+    async () => withAddress.length,
+    (count) => count > whenMade + 25,
+    30_000,
+  );
+  loaded = false;
+  await Promise.all(callers);
+  const there = { live: await payments(source.live), test: await payments(source.test), events: await events(source.live) };
+  const details = new Map<string, any>();
+  for (const id of [...sure, simulated]) {
+    const { json } = await (id === simulated ? source.test : source.live).get(`/api/payment/${id}`);
+    details.set(id, json);
+  }
+  const everIssued = new Map<string, string>();
+  for (const id of withAddress) everIssued.set(await addressOf(source.live, id), id);
+  await source.end('SIGKILL');
+
+  assert.equal(statSync(file).mode & 0o777, 0o600);
+  assert.deepEqual(
+    readdirSync(folder).filter((name) => name.endsWith('.partial')),
+    [],
+  );
+  const fresh = join(folder, 'fresh');
+  mkdirSync(fresh, { mode: 0o711 });
+  copyFileSync(join(source.database.folder, 'wallet-indexes.json'), join(fresh, 'wallet-indexes.json'));
+  restored = await install(fresh);
+  const back = await restored.florin('restore', '--file', file);
+  assert.deepEqual(back.tables, made.tables);
+  assert.ok(back.tables.payments >= sure.length + 1);
+  assert.deepEqual(back.migrated, []);
+  assert.equal(readFileSync(join(fresh, 'secret.key'), 'utf8'), readFileSync(join(source.database.folder, 'secret.key'), 'utf8'));
+
+  source.receiver.answer(200);
+  await restored.start();
+  await t.test('payments, lists, exact totals and events are those of the moment of the backup', async () => {
+    const live = await payments(restored.live);
+    const ids = live.rows.map((row) => row.transaction_id);
+    assert.deepEqual(ids, there.live.rows.map((row) => row.transaction_id).slice(-ids.length));
+    for (const id of sure) assert.ok(ids.includes(id), `${id} was acknowledged before the backup began`);
+    assert.deepEqual([...live.totals], [ids.length]);
+    const { rows, totals } = await payments(restored.test);
+    assert.deepEqual(rows, there.test.rows);
+    assert.deepEqual(totals, there.test.totals);
+    for (const [id, known] of details) {
+      const url = (text: string) => text.replaceAll(restored.url, source.url);
+      const reply = await (id === simulated ? restored.test : restored.live).get(`/api/payment/${id}`);
+      assert.deepEqual(JSON.parse(url(reply.text)), known);
+    }
+    const told = (await events(restored.live)).rows;
+    const known = new Map(there.events.rows.map((row) => [row.id, row]));
+    assert.equal(new Set(told.map((row) => row.id)).size, told.length);
+    for (const event of told) assert.deepEqual(event, known.get(event.id));
+    const createdIn = new Set(told.filter((row) => row.type === 'payment.created').map((row) => row.data.id));
+    for (const id of ids) assert.ok(createdIn.has(id), `the creation of ${id} has its event`);
+  });
+  await t.test('webhooks that were not delivered go on', async () => {
+    for (const id of undelivered) {
+      await eventually(
+        async () => source.eventsOf(id),
+        (seen) => seen.join() === 'created',
+        20_000,
+      );
+    }
+  });
+  await t.test('no address is ever given again, although the backup does not know them all', async () => {
+    const held = new Set((await payments(restored.live)).rows.map((row) => row.transaction_id));
+    const lost = [...everIssued.values()].filter((id) => !held.has(id));
+    assert.ok(lost.length > 20, `only ${lost.length} addresses were given since, the reserve would do`);
+    for (let i = 0; i < 10; i++) {
+      const id = await create(restored.live);
+      await choose(restored.url, id);
+      assert.ok(!everIssued.has(await addressOf(restored.live, id)));
+    }
+    assert.equal((await restored.florin('verify')).ok, true);
+  });
+  await t.test('a payment of the backup completes, and a deposit to an address given since is named until it is claimed', async () => {
+    const known = sureWithAddress[0]!;
+    const held = new Set((await payments(restored.live)).rows.map((row) => row.transaction_id));
+    const [lostAddress] = [...everIssued].find(([, id]) => !held.has(id))!;
+    await node.pay(await addressOf(restored.live, known), '0.25000000');
+    const txid = await node.pay(lostAddress, '0.25000000');
+    await node.mine(2);
+    await eventually(
+      () => restored.live.get(`/api/payment/${known}`),
+      (reply) => reply.json.status === 'completed',
+      30_000,
+    );
+    const named = await eventually(
+      async () => (await restored.florin('doctor')).findings.filter((f: any) => f.check === 'LTC deposit'),
+      (found) => found.length > 0,
+      20_000,
+    );
+    assert.equal(named.length, 1);
+    assert.equal(named[0].ok, false);
+    assert.match(named[0].detail, new RegExp(`0\\.25000000 came to ${lostAddress} `));
+    const [ref] = new RegExp(`${txid}:\\d+`).exec(named[0].detail)!;
+    assert.equal((await restored.florin('deposit', 'claim', '--coin', 'ltc', '--ref', ref)).claimed, true);
+    assert.deepEqual(
+      (await restored.florin('doctor')).findings.filter((f: any) => f.check === 'LTC deposit'),
+      [],
+    );
+    await assert.rejects(restored.florin('deposit', 'claim', '--coin', 'LTC', '--ref', `${txid}:77`), /there is no such deposit/);
+  });
+  await t.test('a restore over a running service, or over data, is refused', async () => {
+    const before = (await payments(restored.live)).rows;
+    await assert.rejects(restored.florin('restore', '--file', file), /Florin is running on this database/);
+    await restored.end();
+    await assert.rejects(restored.florin('restore', '--file', file), /This install is not empty/);
+    await restored.start();
+    assert.deepEqual((await payments(restored.live)).rows, before);
+  });
+  t.diagnostic(
+    `${made.rows} rows, ${made.bytes} bytes, written in ${made.duration_ms} ms (${during} creates acknowledged meanwhile), restored in ${back.duration_ms} ms`,
+  );
+});
+
+/** Two installs for what needs no service: one with a few rows, and an empty one. */
+async function pair(t: { after(fn: () => Promise<void>): void }): Promise<{ full: TestDatabase; empty: TestDatabase; path: string }> {
+  const full = await testDatabase();
+  const empty = await testDatabase();
+  t.after(async () => {
+    await full.drop();
+    await empty.drop();
+  });
+  await fill(full);
+  return { full, empty, path: join(full.folder, 'florin.backup') };
+}
+async function fill({ db }: Pick<TestDatabase, 'db'>): Promise<void> {
+  await db.sql`insert into install (event_key) values ('\\x00ff')`;
+  await db.sql`insert into merchants (id, name, plan) values ('mer_1', ${'line\nbreak \\. \\N tab\t \u{1F980}'}, 'starter')`;
+  await db.sql`
+    insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path, next_index)
+    values ('wal_1', 'mer_1', 'BTC', 'mainnet', 'a', 'a', 'p2wpkh', 'm', 5), ('wal_2', 'mer_1', 'LTC', 'mainnet', 'b', 'b', 'p2wpkh', 'm', 7)`;
+  await db.sql`
+    insert into payment_count_deltas (merchant_id, mode, status, coin, payments) select 'mer_1', 'live', 'pending', repeat('x', i % 300), i from generate_series(1, 4000) i`;
+}
+const restore = ({ db, folder: dataFolder }: Pick<TestDatabase, 'db' | 'folder'>, path: string, secretKey?: string) =>
+  restoreBackup({ db, dataFolder, secretKey, file: path, log, finish: (tx) => jumpRestored(tx, { dataFolder }) });
+const backup = ({ db, folder: dataFolder }: Pick<TestDatabase, 'db' | 'folder'>, path: string, secretKey?: string) =>
+  writeBackup({ db, dataFolder, secretKey, file: path });
+const refused = (reason: RegExp) => (error: Error) => error instanceof BackupError && reason.test(error.message);
+
+test('cut, altered and foreign files are refused and leave nothing; the whole file is then taken', async (t) => {
+  const { full, empty, path } = await pair(t);
+  writeFileSync(join(full.folder, 'secret.key'), 'the key\n');
+  await backup(full, path);
+  const whole = readFileSync(path);
+  const bad = join(folder, 'bad.backup');
+  const refuses = async (bytes: Uint8Array, reason: RegExp, what: string) => {
+    writeFileSync(bad, bytes);
+    await assert.rejects(restore(empty, bad), refused(reason), what);
+    const [row] = await empty.db.sql<
+      { count: bigint }[]
+    >`select (select count(*) from merchants) + (select count(*) from payment_count_deltas) as count`;
+    assert.equal(row!.count, 0n, what);
+    assert.ok(!existsSync(join(empty.folder, 'secret.key')), what);
+  };
+  for (const share of [0, 0.001, 0.1, 0.5, 0.9, 0.999]) {
+    const length = Math.floor(whole.length * share);
+    await refuses(whole.subarray(0, length), /is damaged or cut off|is not a backup/, `cut to ${length} bytes`);
+  }
+  await refuses(whole.subarray(0, -1), /is damaged or cut off/, 'cut by one byte');
+  for (let i = 0; i < 40; i++) {
+    // Beyond the ten bytes in which a compressed file tells its maker and time.
+    const at = 10 + Math.floor(((whole.length - 11) * i) / 39);
+    const altered = Buffer.from(whole);
+    altered[at]! ^= 1 << (i % 8);
+    await refuses(altered, /is damaged or cut off|is not a backup/, `bit ${i % 8} of byte ${at} of ${whole.length}`);
+  }
+  // Altered before it was compressed: the checksums of compression hold, those of the tables do not.
+  const plain = gunzipSync(whole).toString('latin1');
+  const rewrite = (text: string) => gzipSync(Buffer.from(text, 'latin1'));
+  const changed = plain.replace('\tpending\txx\t', '\tpending\txy\t');
+  assert.notEqual(changed, plain);
+  await refuses(rewrite(changed), /is damaged or cut off/, 'a value changed');
+  await refuses(rewrite(plain.slice(0, plain.lastIndexOf('{'))), /is damaged or cut off/, 'without its last line');
+  await refuses(rewrite(`${plain}more\n`), /is damaged or cut off/, 'with more behind it');
+  const [header, , ...rest] = plain.split('\n');
+  const headed = (text: string) => {
+    assert.notEqual(text, header);
+    return rewrite([text, createHash('sha256').update(text).digest('hex'), ...rest].join('\n'));
+  };
+  await refuses(headed(header!.replace('"name":"merchants"', '"name":"pg_class"')), /a table that Florin does not have/, 'a foreign table');
+  await refuses(headed(header!.replace('"florin_backup":1', '"florin_backup":2')), /newer Florin/, 'a newer form');
+  await refuses(headed(header!.replace('.sql"]', '.sql","9999_later.sql"]')), /newer Florin .*9999_later\.sql/, 'a newer schema');
+  await refuses(rewrite(plain.replace('"the key"', '"a key"')), /is damaged or cut off/, 'a header changed');
+  await refuses(Buffer.from('id,name\n1,x\n'), /is not a backup/, 'a table of another program');
+  await refuses(gzipSync('select 1;\n'), /is not a backup/, 'a compressed file of another program');
+  await refuses(gzipSync(Buffer.alloc(3_000_000)), /is not a backup/, 'a compressed file without lines');
+  await assert.rejects(restore(empty, join(folder, 'missing.backup')), refused(/cannot be read/));
+
+  const { tables } = await restore(empty, path);
+  assert.equal(tables.payment_count_deltas, 4_000);
+  assert.equal(readFileSync(join(empty.folder, 'secret.key'), 'utf8'), 'the key\n');
+  const rows = ({ db }: TestDatabase) =>
+    db.sql`select m.*, d.deltas from merchants m, lateral (select md5(string_agg(d::text, ',' order by id)) as deltas from payment_count_deltas d) d`;
+  assert.deepEqual([...(await rows(empty))], [...(await rows(full))]);
+  const [next] = await empty.db.sql<{ id: bigint }[]>`
+    insert into payment_count_deltas (merchant_id, mode, status, coin, payments) values ('mer_1', 'live', 'pending', '', 1) returning id`;
+  assert.equal(next!.id, 4_001n, 'numbers go on where they were');
+  await assert.rejects(restore(empty, path), refused(/This install is not empty/));
+});
+
+test('each wallet jumps beyond the reserve, and beyond what the file in the data folder says may have been issued', async (t) => {
+  const { full, empty, path } = await pair(t);
+  await backup(full, path);
+  writeFileSync(join(empty.folder, 'wallet-indexes.json'), '{"wal_2": 60}');
+  const { finished } = await restore(empty, path);
+  assert.deepEqual(finished, [
+    { walletId: 'wal_1', coin: 'BTC', from: 5n, to: 25n },
+    { walletId: 'wal_2', coin: 'LTC', from: 7n, to: 60n },
+  ]);
+  const rows = await empty.db.sql`
+    select w.id, w.next_index, s.first_index, s.end_index, s.reason from wallets w join skipped_indexes s on s.wallet_id = w.id order by w.id`;
+  assert.deepEqual(
+    rows.map((row) => Object.values(row)),
+    [
+      ['wal_1', 25n, 5n, 25n, 'restore'],
+      ['wal_2', 60n, 7n, 60n, 'restore'],
+    ],
+  );
+});
+
+test('a backup without its key is refused at the restore, not found unreadable afterwards', async (t) => {
+  const { full, empty, path } = await pair(t);
+  await backup(full, path, 'the right key');
+  assert.ok(!gunzipSync(readFileSync(path)).includes('the right key'), 'a key that was given is not in the file');
+  await assert.rejects(restore(empty, path), refused(/Set SECRET_KEY to what it was then/));
+  await assert.rejects(restore(empty, path, 'a wrong key'), refused(/Set SECRET_KEY to what it was then/));
+  await restore(empty, path, 'the right key');
+});
+
+test('a key that is in the backup takes the place of one nothing was sealed with, which is kept', async (t) => {
+  const { full, empty, path } = await pair(t);
+  writeFileSync(join(full.folder, 'secret.key'), 'the right key\n');
+  await backup(full, path);
+  await assert.rejects(restore(empty, path, 'another key'), refused(/Unset SECRET_KEY/));
+  writeFileSync(join(empty.folder, 'secret.key'), 'another key\n');
+  await restore(empty, path);
+  assert.equal(readFileSync(join(empty.folder, 'secret.key'), 'utf8'), 'the right key\n');
+  const [old] = readdirSync(empty.folder).filter((name) => name.endsWith('.old'));
+  assert.equal(readFileSync(join(empty.folder, old!), 'utf8'), 'another key\n');
+});
+
+test('an older backup is brought up to date, one of a newer database is not made, one of no database neither', async (t) => {
+  const { full, empty, path } = await pair(t);
+  const { sql } = full.db;
+  const database = `${full.connection.database}_older`;
+  await sql.unsafe(`create database ${database}`);
+  const older = await openDb({ ...full.connection, database, log });
+  try {
+    await assert.rejects(backup({ db: older, folder: full.folder }, path), refused(/nothing to back up/));
+    await older.sql.begin(async (tx) => {
+      await createMigrations(tx);
+      await applyMigration(tx, migrationNames()[0]!);
+    });
+    await fill({ db: older });
+    await backup({ db: older, folder: full.folder }, path);
+  } finally {
+    await older.close();
+    await sql.unsafe(`drop database ${database} with (force)`);
+  }
+  const { migrated, finished } = await restore(empty, path);
+  assert.deepEqual(migrated, migrationNames().slice(1));
+  assert.deepEqual(
+    finished.map(({ to }) => to),
+    [25n, 27n],
+  );
+  await sql`insert into migrations (number, name, breaking) values (9999, '9999_later.sql', false)`;
+  await assert.rejects(backup(full, path), refused(/newer Florin .*9999_later\.sql/));
+});
+
+test('a service on an own database keeps a restore away as long as it runs, and a restore the service', async (t) => {
+  const { full, empty, path } = await pair(t);
+  await backup(full, path);
+  const leave = await claimServe(empty.db, { alone: false });
+  const leaveToo = await claimServe(empty.db, { alone: false });
+  await leaveToo();
+  await assert.rejects(restore(empty, path), refused(/Florin is running on this database/));
+  await leave();
+  await restoreBackup({
+    db: empty.db,
+    dataFolder: empty.folder,
+    secretKey: undefined,
+    file: path,
+    log,
+    finish: () => assert.rejects(claimServe(empty.db, { alone: false }), /A backup is being restored/),
+  });
+});
+
+test('a backup that cannot be written to its end leaves no file, and the one of before stays', async (t) => {
+  const { full, path } = await pair(t);
+  await full.db.sql`
+    insert into events (id, merchant_id, mode, payment_id, type, sequence, body, created_at)
+    select 'evt_' || i, 'mer_1', 'live', 'pay_' || i, 'payment.created', 1, sha512(i::text::bytea), clock_timestamp() from generate_series(1, 40000) i`;
+  writeFileSync(path, 'the backup of yesterday');
+  // As on a full disk: the file may not grow beyond 64 blocks.
+  const env = { PATH: process.env.PATH ?? '', ...testEnvironment(full.url, full.folder) };
+  const limited = run('sh', ['-c', 'ulimit -f 64; exec "$@"', 'sh', process.execPath, 'src/main.ts', 'backup', '--file', path], {
+    env,
+    timeout: 30_000,
+  });
+  await assert.rejects(limited, (error: { code: unknown; stderr: string }) => error.code === 1 && /EFBIG/.test(error.stderr));
+  assert.equal(readFileSync(path, 'utf8'), 'the backup of yesterday');
+  assert.deepEqual(
+    readdirSync(full.folder).filter((name) => name.endsWith('.partial')),
+    [],
+  );
+});

@@ -1,0 +1,84 @@
+/** Stands between the service and its database and loses replies: the statement is carried out, the connection ends before anyone hears of it. */
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+
+export type DatabaseProxy = {
+  url: string;
+  /** The next connection that sends `text` loses the reply to it, or to the commit that follows. */
+  loseReply(to: { text: string; at: 'statement' | 'commit' }): void;
+  /** Cuts every connection without a word, as a network does. */
+  resetAll(): void;
+  /** How many replies were lost so far. */
+  lost(): number;
+  stop(): Promise<void>;
+};
+
+export async function startDatabaseProxy({
+  host,
+  port,
+  database,
+  user,
+}: {
+  host: string;
+  port: number;
+  database: string;
+  user: string;
+}): Promise<DatabaseProxy> {
+  let armed: { text: string; at: 'statement' | 'commit' } | null = null;
+  let lost = 0;
+  const sockets = new Set<Socket>();
+  const clients = new Set<Socket>();
+  const server = createServer((client) => {
+    clients.add(client);
+    const upstream = connect(`${host}/.s.PGSQL.${port}`);
+    /** What this connection still waits for before its replies go nowhere. */
+    let until: 'statement' | 'commit' | null = null;
+    let losing = false;
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.on('error', () => undefined);
+      socket.once('close', () => {
+        sockets.delete(socket);
+        clients.delete(client);
+        client.destroy();
+        upstream.destroy();
+      });
+    }
+    client.on('data', (bytes) => {
+      if (armed && bytes.includes(armed.text)) {
+        until = armed.at;
+        armed = null;
+        if (until === 'statement') losing = true;
+      }
+      upstream.write(bytes);
+    });
+    upstream.on('data', (bytes) => {
+      // The server says that it committed, and nobody hears it.
+      if (until === 'commit' && bytes.includes('COMMIT\0')) losing = true;
+      if (!losing) {
+        client.write(bytes);
+        return;
+      }
+      lost++;
+      client.destroy();
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address() as { port: number };
+  return {
+    url: `postgres://${user}@127.0.0.1:${address.port}/${database}`,
+    loseReply: (to) => {
+      armed = to;
+    },
+    resetAll: () => {
+      for (const client of clients) client.resetAndDestroy();
+    },
+    lost: () => lost,
+    stop: async () => {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
