@@ -123,9 +123,9 @@ const logo = ({ merchant }: CustomerView): Html =>
 /** The price in the currency it was asked in, and how the US dollars follow from it. */
 const priceOf = ({ request: { fiat }, facts }: CustomerView, { usd, money }: Language): string =>
   fiat ? money(fiat.amount, fiat.currency) : usd(facts.targetUsdCents);
-const fiatNote = ({ request: { fiat }, facts }: CustomerView, { words, usd, day }: Language): Html | null =>
+const fiatNote = ({ request: { fiat }, facts }: CustomerView, language: Language): Html | null =>
   fiat &&
-  html`<p class="tip">${SIGNS.info}<span><bdi>= ${usd(facts.targetUsdCents)} · 1 USD = ${formatDecimal(fiat.rateE8, 8, 2)} ${fiat.currency}</bdi> (${fiat.source === 'sample' ? words.sample : fiat.source}, <time datetime="${fiat.at}" data-day><bdi>${day(new Date(fiat.at))}</bdi></time>)</span></p>`;
+  html`<p class="tip">${SIGNS.info}<span><bdi>= ${language.usd(facts.targetUsdCents)} · 1 USD = ${formatDecimal(fiat.rateE8, 8, 2)} ${fiat.currency}</bdi> (${fiat.source === 'sample' ? language.words.sample : fiat.source}, ${dayOf(new Date(fiat.at), language)})</span></p>`;
 const openHeader = (heading: string, view: CustomerView, { language }: PageOptions): Html =>
   html`<header class="top"><div class="who">${logo(view)}<h1 id="h" tabindex="-1">${heading}</h1></div><p class="usd"><bdi>${priceOf(view, language)}</bdi></p></header>${fiatNote(view, language)}`;
 const resultHeader = (kind: Mark, heading: string, view: CustomerView, { language }: PageOptions): Html =>
@@ -197,13 +197,13 @@ function coinForm(view: CustomerView, options: PageOptions, key: string): Html {
   const payable = view.coins.filter((c) => c.unavailable === null);
   const first = view.settlement.coin ?? view.scenario?.coin ?? payable[0]?.coin;
   const why = { price: words.noPrice, network: words.noNetwork, small: words.tooSmall };
-  const row = ({ coin, unavailable, estimateUnits, sample }: CustomerView['coins'][number]) => {
+  const row = ({ coin, unavailable, estimateUnits }: CustomerView['coins'][number]) => {
     const { name, networkName } = COIN[coin];
     const estimate = estimateUnits !== null && html`<bdi>≈ ${shortAmount(coin, estimateUnits)} ${coin}</bdi>`;
-    return html`<label class="coin${unavailable ? ' off' : ''}"><input type="radio" name="currency" value="${coin}" id="${key}-${coin}" required${unavailable && new Html(' disabled')}${coin === first && !unavailable && new Html(' checked')}>${coinIcon(coin)}<b>${name}${networkName !== name && html` <span class="est">${networkName}</span>`}</b><span class="est">${unavailable ? why[unavailable] : estimate}${sample && html` <em>${words.sample}</em>`}</span></label>`;
+    return html`<label class="coin${unavailable ? ' off' : ''}"><input type="radio" name="currency" value="${coin}" id="${key}-${coin}" required${unavailable && new Html(' disabled')}${coin === first && !unavailable && new Html(' checked')}>${coinIcon(coin)}<b>${name}${networkName !== name && html` <span class="est">${networkName}</span>`}</b><span class="est">${unavailable ? why[unavailable] : estimate}</span></label>`;
   };
   return html`<form method="post" action="/pay/select" data-frag>${hidden(view, options)}
-<fieldset class="coins"><legend>${words.chooseCoin}</legend>${view.coins.map(row)}</fieldset><div class="prep" role="status"><span class="sr">${words.preparing}</span><i></i><i></i></div>
+<fieldset class="coins"><legend>${words.chooseCoin}${view.coins.some((c) => c.sample) && html` <span class="est">(${words.sample})</span>`}</legend>${view.coins.map(row)}</fieldset><div class="prep" role="status"><span class="sr">${words.preparing}</span><i></i><i></i></div>
 ${view.facts.mode === 'test' && !view.scenarioStarted && scenarioField(view, words)}
 <button class="main" id="${key}-continue"${payable.length === 0 && new Html(' disabled')}>${words.continue}</button></form>`;
 }
@@ -255,8 +255,11 @@ const copy = (text: string, label: string, words: Language['words']): Html =>
 /** Grouped by style alone: what is copied has no blanks. */
 const grouped = (address: string): Html => html`${(address.match(/.{1,4}/g) ?? []).map((part) => html`<span>${part}</span>`)}`;
 
+/** In UTC, and saying so, until scripts write the payer's own time: the same length, so that nothing moves. */
 const timeOf = (at: Date, { language }: PageOptions): Html =>
-  html`<time datetime="${at.toISOString()}"><bdi>${language.time(at)}</bdi></time>`;
+  html`<time datetime="${at.toISOString()}"><bdi>${language.time(at)}</bdi><span class="tz"> UTC</span></time>`;
+const dayOf = (at: Date, language: Language): Html =>
+  html`<time datetime="${at.toISOString()}" data-day><bdi>${language.day(at)}</bdi><span class="tz"> UTC</span></time>`;
 const deadline = (view: CustomerView, options: PageOptions): Html =>
   html`<p class="tip">${SIGNS.clock}<span>${fill(options.language.words.payUntil, { time: timeOf(view.settlement.expiresAt, options) })}</span></p>`;
 
@@ -354,7 +357,7 @@ export function returnUrl(view: CustomerView, back: string): string {
 
 /** A receipt to print: what was bought, what was paid, at which rate and when. */
 export function renderReceipt(view: CustomerView, options: PageOptions): { title: string; main: Html } {
-  const { words, usd, count, day } = options.language;
+  const { words, usd, count } = options.language;
   const { settlement: s, request, facts } = view;
   const row = (name: string, value: string | Html | null, sum = false) =>
     value !== null && html`<tr${sum && new Html(' class="sum"')}><th scope="row">${name}</th><td>${value}</td></tr>`;
@@ -363,7 +366,7 @@ export function renderReceipt(view: CustomerView, options: PageOptions): { title
   return {
     title: `${words.receipt} – ${view.merchant.name}`,
     main: html`<main id="main" data-state="receipt">${facts.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}<header class="top"><div class="who">${logo(view)}<h1>${words.receipt}</h1></div><p class="usd"><bdi>${priceOf(view, options.language)}</bdi></p></header>${fiatNote(view, options.language)}<table><tbody>
-${row(words.merchant, view.merchant.name)}${row(words.paidOn, s.completedAt && html`<time datetime="${s.completedAt.toISOString()}" data-day><bdi>${day(s.completedAt)}</bdi></time>`)}
+${row(words.merchant, view.merchant.name)}${row(words.paidOn, s.completedAt && dayOf(s.completedAt, options.language))}
 ${request.description && row(words.order, request.description)}${request.items?.map((item) => row(`${count(Number(item.quantity))} × ${item.name}`, cents(item.quantity * item.unitPriceCents))) ?? []}
 ${request.taxCents !== null && row(words.tax, cents(request.taxCents))}${row(words.total, cents(facts.targetUsdCents), true)}
 ${s.coin && row(words.arrived, amountOf(s.coin, s.receivedUnits))}${s.coin && rateE8 !== null && row(words.rate, html`<bdi>1 ${s.coin} = $${formatDecimal(rateE8, 8, 2)}</bdi>`)}

@@ -26,7 +26,7 @@ a{color:var(--brand);text-underline-offset:.15em}bdi{font-variant-numeric:tabula
 .lead{color:var(--dim);margin-block:0 1rem}.hero+.lead{text-align:center;text-wrap:pretty}
 .note,.fault{display:flex;gap:.6rem;padding:.65rem .8rem;border-radius:.7rem;background:var(--warnback);color:var(--warn);font-size:.9375rem}.fault{display:block;margin:.35rem 0 0;padding:0;background:none;color:var(--bad)}.tip{display:flex;gap:.6rem;color:var(--dim);font-size:.875rem}
 .sign{flex:none;width:1.25rem;height:1.25rem;fill:none;stroke:currentColor;stroke-width:1.6;stroke-linecap:round;stroke-linejoin:round}.tip .sign,.note .sign{margin-block-start:.1rem}
-fieldset{border:0;padding:0;margin:0;min-width:0}legend{padding:0;margin-block-end:.6rem;font-weight:600}
+fieldset{border:0;padding:0;margin:0;min-width:0}legend{padding:0;margin-block-end:.6rem;font-weight:600}legend .est{font-weight:400;font-size:.875rem;color:var(--dim)}
 .coin{display:flex;flex-wrap:wrap;align-items:center;gap:.1rem .75rem;min-height:3.5rem;padding:.6rem .85rem;border:1px solid var(--line);border-radius:.8rem;margin-block-end:.5rem;cursor:pointer}.coin:hover{border-color:var(--dim)}
 .coin:has(:checked){border-color:var(--brand);box-shadow:inset 0 0 0 1px var(--brand)}.coin.off{cursor:default;border-style:dashed;color:var(--dim)}.coin.off .ci{opacity:.45;filter:grayscale(1)}
 .ci{flex:none;width:2rem;height:2rem;forced-color-adjust:none}.coin b{font-weight:600;flex:1 1 5rem}.coin .est{color:var(--dim);font-size:.875rem}.coin b .est{display:block;font-size:.8125rem;font-weight:400;line-height:1.2}
@@ -54,7 +54,7 @@ table{width:100%;border-collapse:collapse;font-size:.9375rem}td,th{padding:.4rem
 .prep{display:none}.wait4 .prep{display:block}.wait4 .coins,.wait4 .main{display:none}.prep i{display:block;height:1.1rem;margin:.75rem auto;border-radius:.5rem;background:var(--soft)}.prep i:nth-of-type(1){width:14rem;height:14rem;max-width:100%}.prep i:nth-of-type(2){width:60%}
 [aria-busy=true]{opacity:.6;pointer-events:none}.sr{position:absolute;width:1px;height:1px;margin:-1px;padding:0;overflow:hidden;clip-path:inset(50%);white-space:nowrap;border:0}
 .banner{display:none;width:100%;max-width:27rem;margin:0 auto .75rem;padding:.65rem .8rem;border-radius:.7rem;background:var(--warnback);color:var(--warn)}.offline .off1,.broken .off2{display:block}
-@media(scripting:none){.js{display:none!important}}
+@media(scripting:none){.js{display:none!important}}@media(scripting:enabled){.tz{display:none}}
 @media(min-width:40rem){body{padding:3rem 1.5rem 1.5rem}main{padding:2rem}.stripe{margin:-2rem -2rem 1.5rem}}
 @media(min-width:50rem){main.wide,main.wide~.page{max-width:48rem}.two{display:grid;grid-template-columns:minmax(0,1fr) 16rem;gap:2.25rem;align-items:start}.two .qr{margin:0;width:100%}}
 .framed body{padding:0;min-height:0}.framed main{border:0;border-radius:0;max-width:none}

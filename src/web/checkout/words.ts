@@ -56,7 +56,7 @@ export type Language = {
   money(amount: string, currency: string): string;
   count(value: number): string;
   minutes(value: number): string;
-  /** In UTC, which the text says; scripts put the payer's own time in its place. */
+  /** In UTC, which the page says beside it; scripts put the payer's own time in its place. */
   time(at: Date): string;
   day(at: Date): string;
 };
@@ -73,7 +73,7 @@ export function languageOf(tag: Locale): Language {
     const count = new Intl.NumberFormat(locale);
     const minutes = new Intl.NumberFormat(locale, { style: 'unit', unit: 'minute', unitDisplay: 'long' });
     const hours = new Intl.NumberFormat(locale, { style: 'unit', unit: 'hour', unitDisplay: 'long' });
-    const utc = { timeZone: 'UTC', timeZoneName: 'short', hour: 'numeric', minute: '2-digit' } as const;
+    const utc = { timeZone: 'UTC', hour: 'numeric', minute: '2-digit' } as const;
     const time = new Intl.DateTimeFormat(locale, utc);
     const day = new Intl.DateTimeFormat(locale, { ...utc, year: 'numeric', month: 'long', day: 'numeric' });
     language = {
