@@ -88,9 +88,12 @@ test('a dialog on the shop: the payer pays in it, the shop hears each step from 
   const link = page.frameLocator('iframe').locator('#return');
   assert.equal(await link.getAttribute('target'), '_top', 'the way back leaves the frame');
   await page.getByRole('button', { name: 'Close' }).click();
+  await eventually(
+    () => page.evaluate('window.steps') as Promise<string[]>,
+    (steps) => steps.at(-1) === 'closed',
+  );
   assert.equal(await page.locator('dialog').count(), 0);
   assert.equal(await page.evaluate('document.activeElement.id'), 'go');
-  assert.equal(((await page.evaluate('window.steps')) as string[]).at(-1), 'closed');
   assert.deepEqual(tab.faults, []);
   await tab.close();
 });
