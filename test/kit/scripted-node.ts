@@ -18,6 +18,8 @@ export type ScriptedNode = TestNode & {
   spendAgain(txid: string, address: string, amount: string): string;
   /** Mines a block with transactions that were never sent; what they conflict with leaves the mempool. */
   mineWith(transactions: readonly string[]): Promise<string>;
+  /** Mines a block without anything of the mempool; its hash. */
+  mineEmpty(): string;
 };
 export type Recording = { label: string; request: { method: string; params: unknown[] }; status: number; body: string };
 
@@ -717,6 +719,7 @@ export async function startScriptedNode(
       chainLock = tip();
     },
     spendAgain,
+    mineEmpty: () => mineBlock(newScript(), []).hash,
     mineWith: async (hexes) => {
       const added = hexes.map((hex) => drafts.get(hex)!);
       for (const tx of added) {
