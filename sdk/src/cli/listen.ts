@@ -47,8 +47,8 @@ export async function forward(event: { raw: string; url: string; secret: string 
     await reply.text();
     return done(reply.status, reply.ok ? null : `answered ${reply.status}`);
   } catch (error) {
-    const { name, cause, message } = error as Error & { cause?: { code?: string } };
-    return done(null, name === 'TimeoutError' ? `no answer within ${ANSWER_MS / 1000} s` : (cause?.code ?? message));
+    const { name, cause, message } = error as Error & { cause?: { code?: string; message?: string } };
+    return done(null, name === 'TimeoutError' ? `no answer within ${ANSWER_MS / 1000} s` : (cause?.code ?? cause?.message ?? message));
   }
 }
 
