@@ -28,7 +28,7 @@ function readDocuments(): Document[] {
     .sort((a, b) => rank(a) - rank(b) || a.localeCompare(b))
     .map((file) => {
       const text = readFileSync(join(FOLDER, file), 'utf8').replace(/<!--[\s\S]*?-->\n/g, '');
-      const [, title = file, about = ''] = /^# (.*)\n+(?:(?![#|`-])(.*?(?:[.:](?=\s|$)|$)))?/.exec(text) ?? [];
+      const [, title = file, about = ''] = /^# (.*)\n+(?:(?![#|`-])([^{}]*?(?:[.:](?=\s|$)|$)))?/.exec(text) ?? [];
       return { file, path: pathOfFile(file), title, about: about.replace(/:$/, '.').replace(/\[([^\]]*)\]\([^)]*\)/g, '$1'), text };
     });
 }
@@ -78,7 +78,7 @@ const llms = (url: string, documents: readonly Document[]): string => {
 
 > A self-hosted cryptocurrency payment service: payments priced in USD over a JSON API, a hosted page where payers pay in BTC, ETH, LTC, DASH or DOGE, signed webhooks. Watch-only: it holds no key that can spend. Test mode needs no node and no money.
 
-This install answers at ${url}. The npm package \`florin\` is its client and command line.
+This install answers at ${url}. The package in \`sdk/\` of the source is its client and command line.
 
 ## Guides
 

@@ -134,7 +134,9 @@ const GROUPS: readonly [title: string, mine: (path: string) => boolean][] = [
 ];
 /** Every route once; one of no group would be lost. */
 export const groupsOf = (routes: readonly Route[]): readonly [title: string, routes: readonly Route[]][] => {
-  const groups = GROUPS.map(([title, mine]) => [title, routes.filter(({ path }) => mine(path))] as [string, Route[]]);
+  // The oldest way to create a payment comes last.
+  const sorted = routes.toSorted((a, b) => Number(a.path === '/payments') - Number(b.path === '/payments'));
+  const groups = GROUPS.map(([title, mine]) => [title, sorted.filter(({ path }) => mine(path))] as [string, Route[]]);
   const rest = routes.filter((route) => !groups.some(([, some]) => some.includes(route)));
   return [...groups, ['More', rest] as [string, Route[]]].filter(([, some]) => some.length > 0);
 };
