@@ -11,6 +11,7 @@ import { promisify } from 'node:util';
 import { createKey } from '../../src/merchants/keys.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { openTab, startBrowser } from '../kit/browser.ts';
+import { copySource } from '../kit/copy.ts';
 
 const run = promisify(execFile);
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -23,8 +24,9 @@ const nodes = new Map<number, string>();
 before(async () => {
   app = await startTestApp();
   home = mkdtempSync(join(tmpdir(), 'florin-package-'));
+  copySource(join(home, 'source'), { linked: true });
   const npm = (args: string[], cwd: string) => run('npm', args, { cwd, env: { ...process.env, npm_config_cache: join(home, '.npm') } });
-  const { stdout } = await npm(['pack', '--json', '--pack-destination', home], join(ROOT, 'sdk'));
+  const { stdout } = await npm(['pack', '--json', '--pack-destination', home], join(home, 'source/sdk'));
   const answer = JSON.parse(stdout.slice(stdout.search(/^[[{]/m)));
   const [{ filename, files }] = Array.isArray(answer) ? answer : Object.values(answer);
   packed = files.map((file: { path: string }) => file.path);

@@ -1,17 +1,17 @@
 /** The quick start, its commands run as they are printed in a fresh copy of the source; and how long it takes. */
 import assert from 'node:assert/strict';
-import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { eventually } from '../kit/app.ts';
+import { copySource, terminalEnvironment } from '../kit/copy.ts';
 import { codeBlocks } from '../kit/documents.ts';
 import { freePort } from '../kit/nodes.ts';
 
-const ROOT = resolve(import.meta.dirname, '../..');
 const folder = mkdtempSync(join(tmpdir(), 'florin-quickstart-'));
 const source = join(folder, 'florin');
 const shop = join(folder, 'shop');
@@ -34,22 +34,12 @@ const isFree = (port: number): Promise<boolean> =>
     }).on('error', () => done(true));
   });
 
-/** The environment of a developer's terminal: nothing of this project's, the machine's own Node. */
-const environment = (): Record<string, string> => ({
-  HOME: process.env.HOME ?? folder,
-  PATH: (process.env.PATH ?? '')
-    .split(':')
-    .filter((part) => !part.startsWith(ROOT))
-    .join(':'),
-  npm_config_prefer_offline: 'true',
-});
-
 /** Runs a block in a terminal; `exports` are what was typed there before. */
 function terminal(text: string, cwd: string, exports = ''): { child: ChildProcess; output: () => string } {
   let output = '';
   const child = spawn('bash', ['-e', '-c', `${exports}\n${text}`], {
     cwd,
-    env: environment(),
+    env: terminalEnvironment(),
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -79,11 +69,8 @@ async function shows({ child, output }: ReturnType<typeof terminal>, what: RegEx
 }
 
 test('the quick start works as printed, from a fresh copy of the source to a verified webhook', async (t) => {
-  const files = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: ROOT, encoding: 'utf8' });
-  for (const file of files.split('\0').filter(Boolean)) {
-    if (existsSync(join(ROOT, file))) cpSync(join(ROOT, file), join(source, file), { recursive: true });
-  }
-  assert.notEqual(spawnSync('node', ['--version'], { env: environment() }).status, null, 'there is a Node of the machine');
+  copySource(source, { linked: false });
+  assert.notEqual(spawnSync('node', ['--version'], { env: terminalEnvironment() }).status, null, 'there is a Node of the machine');
 
   // The one thing that is not as printed: ports that another program of this machine has taken.
   const ports = new Map<string, string>();
