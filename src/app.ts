@@ -3,8 +3,11 @@ import { randomBytes, randomFillSync } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
-import type { ChainSource } from './chains/chain.ts';
+import { createBlockbookSource } from './chains/blockbook.ts';
+import type { Chain, NamedSource } from './chains/chain.ts';
 import { createCoreSource } from './chains/core-rpc.ts';
+import { createEthereumSource } from './chains/ethereum.ts';
+import { joinSources, nameOfSource } from './chains/sources.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';
 import { COINS, type Coin } from './core/coin.ts';
@@ -14,12 +17,14 @@ import { type Db, openDb } from './db/db.ts';
 import { claimServe, startEmbedded } from './db/embedded.ts';
 import { migrate } from './db/migrate.ts';
 import { openSealer, readInstallKey } from './db/seal.ts';
+import { openLimits } from './http/limits.ts';
 import { createServer } from './http/server.ts';
 import { createLog, type Log } from './log.ts';
 import { type Jump, jumpRestored } from './merchants/wallets.ts';
 import { createOutgoing } from './outgoing.ts';
 import { startFollower } from './payments/follow.ts';
 import { startSweep } from './payments/sweep.ts';
+import { createFiatRates } from './prices/fiat.ts';
 import { createPrices } from './prices/prices.ts';
 import { registerCheckout } from './web/checkout/actions.ts';
 import { registerDocs } from './web/docs.ts';
@@ -113,23 +118,35 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
     closers.push(() => clock.stop());
     const outgoing = createOutgoing({ allow: [...config.webhookAllow], log });
     closers.push(() => outgoing.close());
-    const chains = new Map<Coin, ChainSource>();
+    const chains = new Map<Coin, Chain>();
     for (const coin of COINS) {
-      const url = config.nodeUrls[coin];
-      if (url === undefined) continue;
-      if (coin === 'ETH') {
-        log.warn({ coin }, 'this version does not follow Ethereum nodes yet; live ETH payments are not offered');
-        continue;
+      const network = config.networks[coin];
+      const sources: NamedSource[] = [];
+      for (const url of config.nodeUrls[coin]) {
+        const source =
+          coin === 'ETH'
+            ? createEthereumSource({ network, chainId: config.ethChainId, url, outgoing, log })
+            : createCoreSource({ coin, network, url, outgoing, log, clock });
+        sources.push({ name: nameOfSource(url), source, follows: true });
       }
-      const source = createCoreSource({ coin, network: config.networks[coin], url, outgoing, log, clock });
-      chains.set(coin, source);
-      closers.push(() => source.close());
+      // Payments are read from Blockbook only where no node is set; never ETH, whose internal transfers it shows reverted ones among.
+      const follows = sources.length === 0 && coin !== 'ETH';
+      for (const url of config.blockbookUrls[coin]) {
+        const source = createBlockbookSource({ coin, network, url, outgoing, log, clock });
+        sources.push({ name: nameOfSource(url), source, follows });
+      }
+      if (sources.length === 0) continue;
+      const chain = joinSources({ coin, network, sources, log, clock });
+      chains.set(coin, chain);
+      closers.push(() => chain.close());
     }
     const prices = createPrices({ db, outgoing, clock, log, sources: config.priceSources });
+    const fiat = createFiatRates({ outgoing, clock, log, sources: config.fiatSources });
     const ctx: Context = {
       db,
       chains,
       prices,
+      fiat,
       clock,
       log,
       outgoing,
@@ -169,9 +186,14 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
     closers.push(await claimServe(ctx.db, { alone: config.databaseUrl === null }));
     await ctx.prices.start();
     closers.push(() => ctx.prices.stop());
+    await ctx.fiat.start();
+    closers.push(() => ctx.fiat.stop());
     let url: string | null = null;
     if (roles.includes('api')) {
+      const limits = await openLimits({ redisUrl: config.redisUrl, log: ctx.log });
+      closers.push(() => limits.close());
       const server = await createServer(ctx, {
+        limits,
         tls: config.tls && { cert: await readFile(config.tls.certFile), key: await readFile(config.tls.keyFile) },
         trustedProxies: [...config.trustedProxies],
         metricsToken: config.metricsToken,
@@ -193,8 +215,9 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
       closers.push(() => deliveries.stop());
     }
     if (roles.includes('watcher')) {
-      for (const source of ctx.chains.values()) {
-        const follower = startFollower(ctx, source);
+      for (const chain of ctx.chains.values()) {
+        if (!chain.follows) continue;
+        const follower = startFollower(ctx, chain);
         closers.push(() => follower.stop());
       }
     }

@@ -45,7 +45,8 @@ export const CONFIG: readonly ConfigKey[] = [
     name: 'REDIS_URL',
     type: 'url',
     default: '',
-    description: 'Redis or Valkey for rate limits shared by several api processes. Reserved: this version counts in each process.',
+    description:
+      'Redis or Valkey that holds the rate limits, redis://host:6379. Needed for more than one api process: without it each counts by itself.',
   },
   { name: 'SMTP_URL', type: 'url', default: '', description: 'Mail server for notices. Reserved: this version writes notices to the log.' },
   { name: 'METRICS_TOKEN', type: 'secret', default: '', description: 'Bearer token that opens /metrics to other machines.' },
@@ -57,11 +58,17 @@ export const CONFIG: readonly ConfigKey[] = [
   },
   {
     name: '<COIN>_NODE_URL',
-    type: 'url',
+    type: 'urls',
     default: '',
-    description: 'JSON-RPC of an own node: http://user:pass@host:port. ETH is not followed by this version.',
+    description:
+      'JSON-RPC of an own node: http://user:pass@host:port. For ETH also the https URL of a provider. Several, separated by commas: the next takes over when one is down, and they must agree on the tip before anything completes.',
   },
-  { name: 'ETH_CHAIN_ID', type: 'integer', default: '1', description: 'Chain id of the Ethereum node.' },
+  {
+    name: 'ETH_CHAIN_ID',
+    type: 'integer',
+    default: '1',
+    description: 'Chain id of the Ethereum node, and in payment URIs. On testnet the default is 11155111 (Sepolia), on regtest 31337.',
+  },
   {
     name: '<COIN>_NETWORK',
     type: 'mainnet | testnet | regtest',
@@ -70,9 +77,10 @@ export const CONFIG: readonly ConfigKey[] = [
   },
   {
     name: '<COIN>_BLOCKBOOK_URL',
-    type: 'url',
+    type: 'urls',
     default: '',
-    description: 'Blockbook server for look-ups of any address. Reserved: this version has no such look-ups.',
+    description:
+      'Blockbook server: look-ups of any address, a second opinion on the tip, and detection of payments when no node is set (not of ETH). Several are separated by commas.',
   },
   {
     name: '<COIN>_CONFIRMATIONS',
@@ -84,8 +92,16 @@ export const CONFIG: readonly ConfigKey[] = [
   {
     name: 'PRICES',
     type: 'list',
-    default: 'coinbase,kraken,bitfinex',
-    description: 'Price sources, or static:BTC=97000.00,ETH=3500.00 without a feed.',
+    default: 'coinbase,kraken,bitstamp,bitfinex,coingecko',
+    description:
+      'Price sources, of which two must agree (coingecko votes only where the exchanges do not suffice), or static:BTC=97000.00,ETH=3500.00 without a feed.',
+  },
+  {
+    name: 'FIAT_RATES',
+    type: 'list',
+    default: 'coinbase,kraken,bitstamp,coingecko,ecb; none with static PRICES',
+    description:
+      'Sources of rates for amounts in other currencies, of which two must agree (ecb counts only where the others do not suffice), or static:EUR=0.92,JPY=150: units for one US dollar.',
   },
   {
     name: 'PLANS',
@@ -119,11 +135,14 @@ export type Config = {
   redisUrl: string | null;
   metricsToken: string | null;
   logLevel: string;
-  nodeUrls: Readonly<Partial<Record<Coin, string>>>;
+  /** In order of preference; empty when none is set. */
+  nodeUrls: Readonly<Record<Coin, readonly string[]>>;
+  blockbookUrls: Readonly<Record<Coin, readonly string[]>>;
   networks: Readonly<Record<Coin, Network>>;
   ethChainId: number;
   confirmations: Readonly<Partial<Record<Coin, readonly ConfirmationTier[]>>>;
   priceSources: string;
+  fiatSources: string;
   plans: Readonly<Record<Plan, PlanLimits>>;
   webhookAllow: readonly string[];
 };
@@ -135,6 +154,9 @@ export class ConfigError extends Error {
     this.name = 'ConfigError';
   }
 }
+
+/** Ethereum mainnet; Sepolia; what development nodes call themselves. */
+const CHAIN_IDS: Readonly<Record<Network, number>> = { mainnet: 1, testnet: 11_155_111, regtest: 31_337 };
 
 /** Reads and checks all settings. An empty value counts as unset. Errors: ConfigError. */
 export function readConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
@@ -156,23 +178,28 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     if (!URL.canParse(value) || !/^https?:$/.test(new URL(value).protocol)) throw new ConfigError(name, 'must be an http or https URL');
     return value.replace(/\/+$/, '');
   };
+  /** A comma separates two only where a new URL begins: passwords may contain one. */
+  const urls = (name: string, form: string): string[] => {
+    const list = (text(name) ?? '').split(/,\s*(?=[a-z]+:\/\/)/).filter(Boolean);
+    const wrong = list.find((one) => !URL.canParse(one) || !/^(https?|wss?):$/.test(new URL(one).protocol));
+    if (wrong !== undefined) throw new ConfigError(name, `must look like ${form}`);
+    return list.map((one) => one.replace(/\/+$/, ''));
+  };
   const port = integer('PORT', 3000, 0, 65_535);
   const publicUrl = url('PUBLIC_URL', `http://localhost:${port}`);
   const certFile = text('TLS_CERT');
   const keyFile = text('TLS_KEY');
   if ((certFile === null) !== (keyFile === null)) throw new ConfigError('TLS_CERT', 'and TLS_KEY go together');
   const networks = {} as Record<Coin, Network>;
-  const nodeUrls: Partial<Record<Coin, string>> = {};
+  const nodeUrls = {} as Record<Coin, readonly string[]>;
+  const blockbookUrls = {} as Record<Coin, readonly string[]>;
   const confirmations: Partial<Record<Coin, readonly ConfirmationTier[]>> = {};
   for (const coin of COINS) {
     const network = text(`${coin}_NETWORK`) ?? 'mainnet';
     if (!NETWORKS.some((known) => known === network)) throw new ConfigError(`${coin}_NETWORK`, 'must be mainnet, testnet or regtest');
     networks[coin] = network as Network;
-    const node = text(`${coin}_NODE_URL`);
-    if (node !== null) {
-      if (!URL.canParse(node)) throw new ConfigError(`${coin}_NODE_URL`, 'must look like http://user:pass@host:port');
-      nodeUrls[coin] = node;
-    }
+    nodeUrls[coin] = urls(`${coin}_NODE_URL`, 'http://user:pass@host:port');
+    blockbookUrls[coin] = urls(`${coin}_BLOCKBOOK_URL`, 'https://host:port');
     const tiers = text(`${coin}_CONFIRMATIONS`);
     if (tiers !== null) {
       try {
@@ -182,6 +209,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
       }
     }
   }
+  const priceSources = text('PRICES') ?? 'coinbase,kraken,bitstamp,bitfinex,coingecko';
   return {
     port,
     host: text('HOST') ?? '127.0.0.1',
@@ -192,17 +220,25 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     dataFolder: text('FLORIN_DATA') ?? './data',
     databaseUrl: text('DATABASE_URL'),
     secretKey: text('SECRET_KEY') ?? undefined,
-    redisUrl: text('REDIS_URL'),
+    redisUrl: readRedisUrl(text('REDIS_URL')),
     metricsToken: text('METRICS_TOKEN'),
     logLevel: text('LOG_LEVEL') ?? 'info',
     nodeUrls,
+    blockbookUrls,
     networks,
-    ethChainId: integer('ETH_CHAIN_ID', 1, 1, 2_147_483_647),
+    ethChainId: integer('ETH_CHAIN_ID', CHAIN_IDS[networks.ETH], 1, 2_147_483_647),
     confirmations,
-    priceSources: text('PRICES') ?? 'coinbase,kraken,bitfinex',
+    priceSources,
+    fiatSources: text('FIAT_RATES') ?? (priceSources.startsWith('static:') ? '' : 'coinbase,kraken,bitstamp,coingecko,ecb'),
     plans: readPlans(text('PLANS')),
     webhookAllow: list('WEBHOOK_ALLOW'),
   };
+}
+
+function readRedisUrl(value: string | null): string | null {
+  if (value !== null && (!URL.canParse(value) || !/^rediss?:$/.test(new URL(value).protocol)))
+    throw new ConfigError('REDIS_URL', 'must look like redis://host:6379');
+  return value;
 }
 
 function readPlans(json: string | null): Record<Plan, PlanLimits> {

@@ -1,19 +1,21 @@
 /** All that a use case may touch. Built once in app.ts, handed to every function first. */
 import type { KeyObject } from 'node:crypto';
-import type { ChainSource } from './chains/chain.ts';
+import type { Chain } from './chains/chain.ts';
 import type { Clock } from './core/clock.ts';
 import type { Coin, ConfirmationTier, Network } from './core/coin.ts';
 import type { Plan, PlanLimits } from './core/plan.ts';
 import type { Db } from './db/db.ts';
 import type { Log } from './log.ts';
 import type { Outgoing } from './outgoing.ts';
+import type { FiatRates } from './prices/fiat.ts';
 import type { Prices } from './prices/prices.ts';
 
 export type Context = {
   db: Db;
   /** Live chains by coin; empty when none is configured. */
-  chains: ReadonlyMap<Coin, ChainSource>;
+  chains: ReadonlyMap<Coin, Chain>;
   prices: Prices;
+  fiat: FiatRates;
   clock: Clock;
   log: Log;
   outgoing: Outgoing;

@@ -10,7 +10,7 @@ import { createLog, type Log } from './log.ts';
 import { createKey, revokeKey } from './merchants/keys.ts';
 import { createFirstMerchant, createMerchant, setPlan } from './merchants/merchants.ts';
 import { setWallet } from './merchants/wallets.ts';
-import { claimDeposit, diagnose, verifyAddresses } from './payments/doctor.ts';
+import { claimDeposit, diagnose, type Finding, verifyAddresses } from './payments/doctor.ts';
 import { createEndpoint } from './webhooks/endpoints.ts';
 
 const OPTIONS = {
@@ -44,7 +44,7 @@ const USAGE = `florin: a self-hosted cryptocurrency payment service
   key revoke --key KEY_ID
   plan set --merchant M --plan ${PLANS.join('|')}
   endpoint create --merchant M --mode live|test --url U [--events a,b]
-  doctor                                check settings, nodes and prices
+  doctor                                check database, nodes, prices, wallets and endpoints, and say what to fix
   verify                                derive the deposit addresses anew and compare
   deposit claim --coin C --ref REF      a deposit that doctor names is dealt with
   backup --file F                       write everything into one file, also beside a running service
@@ -172,8 +172,20 @@ function printPlain(value: unknown, indent = ''): void {
   }
 }
 
+/** What the doctor found: `FIX` needs the operator, `note` may. */
+function printFindings(findings: readonly Finding[]): void {
+  for (const { check, ok, detail, fix } of findings) {
+    process.stdout.write(
+      `${ok ? (fix === null ? 'ok  ' : 'note') : 'FIX '}  ${check}: ${detail}\n${fix === null ? '' : `      -> ${fix}\n`}`,
+    );
+  }
+  const wrong = findings.filter(({ ok }) => !ok).length;
+  process.stdout.write(wrong === 0 ? '\nNothing needs to be fixed.\n' : `\n${wrong} of ${findings.length} need to be fixed.\n`);
+}
+
 function print(result: object, flags: Flags): void {
   if (flags.json) process.stdout.write(`${JSON.stringify(result)}\n`);
+  else if ('findings' in result) printFindings(result.findings as Finding[]);
   else printPlain(result);
 }
 

@@ -70,6 +70,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'chains',
     'blocks',
     'tips',
+    'chain_guard',
     'stray_deposits',
   ],
   webhooks: ['events', 'endpoints', 'deliveries', 'attempts'],

@@ -161,8 +161,9 @@ export type CreateSimpleParams = {
 export type CreateTransactionParams = {
   /** Coin code. */
   crypto: Coin;
-  /** Amount in the fiat currency. */
+  /** Amount in the fiat currency, with at most the decimals it has: two for EUR, none for JPY, three for KWD. */
   amount: number | string;
+  /** ISO 4217 code, one of USD, EUR, GBP, CAD, AUD, CHF, JPY, AED, BDT, BHD, BMD, BRL, CLP, CNY, CZK, DKK, GEL, HKD, HUF, IDR, ILS, INR, ISK, KRW, KWD, LKR, MXN, MYR, NOK, NZD, PHP, PKR, PLN, RON, SAR, SEK, SGD, THB, TRY, TWD, UAH, VND, ZAR. Anything but USD is turned into dollars at creation. */
   currency_fiat: string;
   /** Absolute https URL the payer returns to (http on loopback in test mode). transaction_id and status are appended. */
   return_url?: string | undefined;
@@ -205,6 +206,8 @@ export type Payment = {
   currency: Coin | null;
   description: string | null;
   payment_address: string | null;
+  /** Of the address, below the account key of the wallet: whoever holds the key can check that the address is theirs. */
+  derivation_path: string | null;
   payment_url: string;
   transaction_hash: string | null;
   confirmations: number;
@@ -229,6 +232,13 @@ export type Payment = {
   }[] | undefined;
   items_count?: number | undefined;
   tax?: string | undefined;
+  /** The price as asked, where that was in another currency than USD. */
+  amount_fiat?: string | undefined;
+  currency_fiat?: string | undefined;
+  /** Units of currency_fiat for one US dollar, at creation. */
+  fiat_rate?: string | undefined;
+  fiat_rate_source?: string | undefined;
+  fiat_rate_at?: string | undefined;
   transfers: {
     /** Names the transfer in resolve. */
     ref: string;
@@ -293,6 +303,8 @@ export type EventOf<T extends PaymentEventType> = {
     currency: Coin | null;
     description: string | null;
     payment_address: string | null;
+    /** Of the address, below the account key of the wallet: whoever holds the key can check that the address is theirs. */
+    derivation_path: string | null;
     payment_url: string;
     transaction_hash: string | null;
     confirmations: number;
@@ -317,6 +329,13 @@ export type EventOf<T extends PaymentEventType> = {
     }[] | undefined;
     items_count?: number | undefined;
     tax?: string | undefined;
+    /** The price as asked, where that was in another currency than USD. */
+    amount_fiat?: string | undefined;
+    currency_fiat?: string | undefined;
+    /** Units of currency_fiat for one US dollar, at creation. */
+    fiat_rate?: string | undefined;
+    fiat_rate_source?: string | undefined;
+    fiat_rate_at?: string | undefined;
     transfers: {
       /** Names the transfer in resolve. */
       ref: string;
@@ -478,6 +497,8 @@ export type Prices = {
     usd: number;
     /** Percent. */
     change_24h: number;
+    /** Whose figure change_24h is: of the price sources, of the history kept here, or of nobody (then it is 0). */
+    change_from: 'sources' | 'history' | 'none';
     as_of: string;
     sources: string[];
     /** Older than 120 s. */
@@ -515,6 +536,9 @@ export type CreatedTransaction = {
   payment_address: string;
   amount_fiat: string;
   currency_fiat: string;
+  fiat_rate: string | null;
+  fiat_rate_source: string | null;
+  fiat_rate_at: string | null;
   created_at: string;
   quote_expires_at: string;
 };

@@ -22,16 +22,22 @@ export type Matcher = {
   /** Whether any outpoint is watched at all: most blocks need not be asked. */
   watchesSpends: boolean;
   spends(outpoint: string): boolean;
+  /** ETH: addresses that had been given out lately at that time, for nodes that must be asked for one balance after the other. */
+  recent(at: Date): readonly string[];
+  /** Transactions of ours that are in no block. */
+  waiting: readonly string[];
 };
 
-/** A transaction that spends an outpoint of one of our transfers: perhaps its replacement. */
-export type Conflict = { outpoint: string; txid: string };
+/** A transaction that spends an outpoint of one of our transfers: perhaps its replacement, or (`failed`) itself, mined without paying. */
+export type Conflict = { outpoint: string; txid: string; failed?: boolean };
 export type BlockScan = { block: BlockRef; sightings: readonly Sighting[]; conflicts: readonly Conflict[] };
 export type MempoolScan = {
   sightings: readonly Sighting[];
   conflicts: readonly Conflict[];
   /** All txids now in the mempool. */
   present: ReadonlySet<string>;
+  /** False when not everything that could be new was looked at: then nothing may expire on its account. */
+  complete?: boolean;
 };
 
 export type ChainHealth = {
@@ -43,7 +49,20 @@ export type ChainHealth = {
   network: string;
   pruned: boolean;
   txindex: boolean | null;
-  peers: number;
+  /** Null: the source does not say. */
+  peers: number | null;
+};
+
+/** What an operator should know of a node beyond its health. */
+export type NodeInspection = {
+  /** Lowest block it still has; null when it has all. */
+  prunedBelow: number | null;
+  /** Its clock less ours; null when it does not tell. */
+  clockAheadSeconds: number | null;
+  /** What is asked of a node and this one does not do, and why. */
+  missing: readonly { capability: string; reason: string }[];
+  /** What it says of itself. */
+  warnings: readonly string[];
 };
 
 /** `outage`: cannot be reached or still starting (retry). `unsupported`: no configured source can answer. */
@@ -85,6 +104,8 @@ export type FeeTier = {
   source: 'estimate' | 'fallback';
 };
 
+export type Unspent = { units: bigint; leavingUnits: bigint };
+
 /** One way to reach a coin's network. Every method throws ChainError, never anything else, when the source cannot answer. */
 export interface ChainSource {
   readonly coin: Coin;
@@ -92,14 +113,16 @@ export interface ChainSource {
   /** Block 0's hash (ETH: the chain id). */
   genesis(): Promise<string>;
   health(): Promise<ChainHealth>;
+  /** For the operator: is everything there that payments need? Not asked while payments run. */
+  inspect?(): Promise<NodeInspection>;
   tip(): Promise<BlockRef>;
   blockAt(height: number): Promise<BlockRef | null>;
   /** Header by hash; null when unknown. */
   block(hash: string): Promise<BlockRef | null>;
   /** Downloads a block by hash, so that it can be matched later without waiting. */
-  fetchBlock(hash: string): Promise<{ ref: BlockRef; scan(matcher: Matcher): BlockScan }>;
+  fetchBlock(hash: string): Promise<{ ref: BlockRef; scan(matcher: Matcher): BlockScan | Promise<BlockScan> }>;
   /** Downloads what is new in the mempool since what was last `done`; until then it is handed out again. */
-  fetchMempool(): Promise<{ scan(matcher: Matcher): MempoolScan; done(): void }>;
+  fetchMempool(): Promise<{ scan(matcher: Matcher): MempoolScan | Promise<MempoolScan>; done(): void }>;
   /** Where a transaction of ours is now. */
   txState(txid: string): Promise<{ state: 'mempool' | 'mined' | 'unknown'; blockHash: string | null; lock: Lock }>;
   /** Best block that can no longer be reorganised, where the chain has such a notion. */
@@ -107,8 +130,44 @@ export interface ChainSource {
   transaction(txid: string): Promise<ChainTransaction>;
   addressSummary(address: string): Promise<AddressSummary>;
   fees(): Promise<readonly FeeTier[]>;
+  /**
+   * What of these mined outputs is unspent as far as blocks tell, and how much of that a waiting transaction spends; only
+   * where it can be told without an index of addresses. ETH: the balance of the account.
+   */
+  readUnspent?(of: { address: string; outputs: readonly { ref: string; units: bigint }[] }): Promise<Unspent>;
+  /** Calls when something may be new, until the returned function is called. Hints may be lost: whoever listens asks anyway, later. */
+  onHint?(wake: () => void): () => void;
   close(): void;
 }
 
-/** The live chains that are configured, by coin. */
-export type Chains = ReadonlyMap<Coin, ChainSource>;
+export type NamedSource = {
+  /** Host and port, never credentials. */
+  name: string;
+  source: ChainSource;
+  /** Whether payments can be read from it. */
+  follows: boolean;
+};
+
+/** How one source of a coin stands. One that is down, syncing or on another network has no vote. */
+export type SourceState = {
+  /** Host and port, never credentials. */
+  name: string;
+  source: ChainSource;
+  state: 'ok' | 'syncing' | 'down' | 'wrong_network';
+  /** Why it has no vote; null when it has one. */
+  reason: string | null;
+  health: ChainHealth | null;
+  /** Whether payments are read from this one now. */
+  followed: boolean;
+};
+
+/** All sources of a coin as one: the next answers when one is down. */
+export interface Chain extends ChainSource {
+  readonly sources: readonly NamedSource[];
+  readUnspent: NonNullable<ChainSource['readUnspent']>;
+  onHint: NonNullable<ChainSource['onHint']>;
+  /** Whether payments can be detected: false when the sources answer look-ups only. */
+  readonly follows: boolean;
+  /** Asks every source, and reads from the first that is well from now on. */
+  survey(): Promise<readonly SourceState[]>;
+}

@@ -4,7 +4,7 @@ import { addressOfScript } from '../core/address.ts';
 import type { Clock } from '../core/clock.ts';
 import { COIN, type Coin, type Network } from '../core/coin.ts';
 import { divideCeil } from '../core/money.ts';
-import type { TransferKind } from '../core/payment.ts';
+import type { Lock, TransferKind } from '../core/payment.ts';
 import type { Log } from '../log.ts';
 import { type Outgoing, OutgoingError } from '../outgoing.ts';
 import {
@@ -51,6 +51,13 @@ function amount(value: unknown): bigint {
   const units = shift >= 0 ? digits * 10n ** BigInt(shift) : digits / 10n ** BigInt(-shift);
   return match[1] ? -units : units;
 }
+/** DASH: flags are booleans in most replies and texts in those of the mempool. */
+const isTrue = (value: unknown): boolean => value === true || value === 'true';
+/** After a ChainLock `instantlock` is true for every transaction of the block: `instantlock_internal` alone tells the two apart. */
+function lockOf(tx: Fields): Lock {
+  if (isTrue(tx.chainlock)) return 'chainlock';
+  return isTrue(tx.instantlock_internal ?? tx.instantlock) ? 'instantsend' : null;
+}
 const CHAIN_OF: Readonly<Record<string, Network>> = {
   main: 'mainnet',
   test: 'testnet',
@@ -66,6 +73,7 @@ export function createCoreSource({
   url,
   outgoing,
   log,
+  clock,
 }: {
   coin: Exclude<Coin, 'ETH'>;
   network: Network;
@@ -77,6 +85,8 @@ export function createCoreSource({
   const family: Family = coin;
   const known = new Set<string>();
   let nextId = 0;
+  /** What the node's clock said with its last answer, less ours. */
+  let clockAheadSeconds: number | null = null;
 
   const post = async (calls: readonly Call[]): Promise<Reply[]> => {
     const first = nextId;
@@ -100,7 +110,10 @@ export function createCoreSource({
         { cause },
       );
     }
-    if (reply.status === 401 || reply.status === 403) throw new ChainError('outage', `the ${coin} node refuses user and password`);
+    if (reply.status === 401) throw new ChainError('outage', `the ${coin} node refuses user and password`);
+    if (reply.status === 403) throw new ChainError('outage', `the ${coin} node does not allow this to us (rpcallowip, rpcwhitelist)`);
+    const told = Date.parse(reply.headers.date ?? '');
+    clockAheadSeconds = Number.isNaN(told) ? null : Math.round((told - clock.now().getTime()) / 1000);
     let parsed: unknown;
     try {
       parsed = parseExact(Buffer.from(reply.body).toString());
@@ -156,11 +169,12 @@ export function createCoreSource({
         txid: tx.txid,
         units,
         kind,
-        spends: kind === 'coinbase' ? [] : tx.inputs(),
+        spends: kind === 'output' ? tx.inputs() : [],
         lock: null,
       });
     }
-    if (matcher.watchesSpends && kind !== 'coinbase') {
+    // A HogEx spends the one before it, not what the payer had: its inputs are no double-spend keys.
+    if (matcher.watchesSpends && kind === 'output') {
       for (const outpoint of tx.inputs()) if (matcher.spends(outpoint)) conflicts.push({ outpoint, txid: tx.txid });
     }
   };
@@ -206,6 +220,41 @@ export function createCoreSource({
         peers: integer(about.connections),
       };
     },
+    inspect: async () => {
+      const info = fields(await call('getblockchaininfo'));
+      const warnings = fields(await call('getnetworkinfo')).warnings;
+      const needs: readonly { capability: string; need(): Promise<unknown> }[] = [
+        {
+          capability: 'raw blocks',
+          need: async () => parseBlock(Buffer.from(text(await call('getblock', text(info.bestblockhash), 0)), 'hex'), family),
+        },
+        {
+          capability: 'its mempool',
+          need: async () => {
+            const [txid] = rows(await call('getrawmempool')).map(text);
+            // One that has left in between is no fault.
+            if (txid !== undefined) await orNull(call('getrawtransaction', txid, 0));
+          },
+        },
+        {
+          capability: 'transactions',
+          // No node has this one: what counts is that it may be asked for.
+          need: () => orNull(call('getrawtransaction', '0'.repeat(63) + '1', 1)),
+        },
+        { capability: 'fee estimates', need: () => call('estimatesmartfee', 6) },
+        { capability: 'the state of its mempool', need: () => call('getmempoolinfo') },
+      ];
+      const missing: { capability: string; reason: string }[] = [];
+      for (const { capability, need } of needs) {
+        await need().catch((error: unknown) => missing.push({ capability, reason: (error as Error).message }));
+      }
+      return {
+        prunedBelow: info.pruned === true ? integer(info.pruneheight) : null,
+        clockAheadSeconds,
+        missing,
+        warnings: (Array.isArray(warnings) ? warnings : [warnings]).map(text).filter(Boolean),
+      };
+    },
     tip: async () => header(await call('getblockheader', text(await call('getbestblockhash')))),
     blockAt: async (height) => {
       const hash = await orNull(call('getblockhash', height));
@@ -228,8 +277,11 @@ export function createCoreSource({
       } catch (cause) {
         throw new ChainError('outage', `block ${hash} cannot be read: ${(cause as Error).message}`, { cause });
       }
-      if (block.hash !== hash && family === 'BTC') throw new ChainError('outage', `the node answered another block than ${hash}`);
-      if (block.parent !== ref.parent) throw new ChainError('outage', `the header of ${hash} does not fit the block`);
+      // DASH alone names its blocks by another hash (X11), for which no kept library exists: there the merkle root proves the
+      // transactions, and the parent ties the block to the one recorded before it.
+      if (block.hash !== hash && family !== 'DASH') throw new ChainError('outage', `the node answered another block than ${hash}`);
+      if (ref.hash !== hash || ref.parent !== block.parent || text(fields(head!.result).merkleroot) !== block.merkleRoot)
+        throw new ChainError('outage', `the header of ${hash} does not fit the block`);
       return {
         ref,
         scan: (matcher) => {
@@ -280,9 +332,10 @@ export function createCoreSource({
     txState: async (txid) => {
       const found = fields(await orNull(call('getrawtransaction', txid, 1)));
       if (!found.txid) return { state: 'unknown', blockHash: null, lock: null };
-      return { state: found.blockhash ? 'mined' : 'mempool', blockHash: found.blockhash ? text(found.blockhash) : null, lock: null };
+      const blockHash = found.blockhash ? text(found.blockhash) : null;
+      return { state: blockHash ? 'mined' : 'mempool', blockHash, lock: coin === 'DASH' ? lockOf(found) : null };
     },
-    finality: async () => ({ safe: null, finalized: null, chainlock: null }),
+    finality: async () => ({ safe: null, finalized: null, chainlock: coin === 'DASH' ? await bestChainLock() : null }),
     transaction: async (txid) => {
       const reply = await post([['getrawtransaction', txid, 1]]);
       const { result, error } = reply[0]!;
@@ -323,21 +376,55 @@ export function createCoreSource({
         })
         .toReversed();
     },
+    readUnspent: async ({ outputs }) => {
+      const ask = async (withMempool: boolean): Promise<bigint> => {
+        let total = 0n;
+        for (let i = 0; i < outputs.length; i += BATCH) {
+          const part = outputs.slice(i, i + BATCH);
+          const replies = await post(
+            part.map(({ ref }): Call => ['gettxout', ref.split(':')[0], Number(ref.split(':').at(-1)), withMempool]),
+          );
+          for (const [j, reply] of replies.entries()) {
+            if (reply.error) throw failure(reply.error, 'gettxout');
+            // Null: spent. With the mempool, an output that a waiting transaction spends counts as spent.
+            if (reply.result !== null) total += part[j]!.units;
+          }
+        }
+        return total;
+      };
+      const units = await ask(false);
+      return { units, leavingUnits: units - (await ask(true)) };
+    },
     close: () => {},
   };
 
+  /** Height of the best ChainLock, when it lies on the chain that the node follows. Null: the node has none. */
+  async function bestChainLock(): Promise<number | null> {
+    const [reply] = await post([['getbestchainlock']]);
+    const best = fields(reply!.result);
+    // An error means "none yet" (no quorums, as on a lone node) or a version before ChainLocks: depth decides instead.
+    if (reply!.error || best.known_block === false || !best.blockhash) return null;
+    const height = integer(best.height);
+    return (await orNull(call('getblockhash', height))) === text(best.blockhash) ? height : null;
+  }
+
   async function describe(tx: Fields): Promise<ChainTransaction> {
-    const vout = rows(tx.vout)
-      .map(fields)
-      .filter((o) => o.ismweb !== true);
     const vin = rows(tx.vin)
       .map(fields)
       .filter((i) => i.ismweb !== true);
+    const kernels = rows(tx.vkern).map(fields);
+    const vout = [...rows(tx.vout), ...kernels.flatMap((kernel) => rows(kernel.pegout))].map(fields).filter((o) => o.ismweb !== true);
+    const typeOf = (output: Fields | undefined) => text(fields(output?.scriptPubKey).type);
     const outputs = vout.map((o) => {
       const script = fields(o.scriptPubKey);
-      const address = text(script.address) || text(rows(script.addresses)[0]) || addressOfScript(text(script.hex), { coin, network }) || '';
-      return { address, units: amount(o.value), ...(address === '' && { type: text(script.type) }) };
+      const type = typeOf(o);
+      const told = text(script.address) || text(rows(script.addresses)[0]);
+      const address = told || (!type.startsWith('witness_mweb') && addressOfScript(text(script.hex), { coin, network })) || '';
+      return { address, units: amount(o.value), ...(address === '' && { type }) };
     });
+    // LTC: what a HogEx spends beyond its outputs is no fee of its own; a transaction wholly in MWEB says its fee in the kernels.
+    const isHogEx = typeOf(vout[0]) === 'witness_mweb_hogaddr';
+    const kernelFee = kernels.length > 0 && vin.length === 0 ? kernels.reduce((sum, kernel) => sum + amount(kernel.fee), 0n) : null;
     const coinbase = vin.some((i) => i.coinbase !== undefined);
     const confirmations = integer(tx.confirmations);
     const block = tx.blockhash ? header(await call('getblockheader', tx.blockhash)) : null;
@@ -351,13 +438,19 @@ export function createCoreSource({
       blockHash: block?.hash ?? null,
       timestamp: block?.time ?? null,
       amountUnits: total,
-      feeUnits: coinbase ? 0n : sources && tx.vkern === undefined ? sources.reduce((sum, s) => sum + s.units, 0n) - total : null,
+      feeUnits: coinbase
+        ? 0n
+        : sources && !isHogEx && kernels.length === 0
+          ? sources.reduce((sum, s) => sum + s.units, 0n) - total
+          : kernelFee,
       inputs: coinbase ? [{ address: 'coinbase', units: total }] : (sources ?? []),
       outputs,
     };
   }
   async function prevouts(vin: readonly Fields[]): Promise<{ address: string; units: bigint }[] | null> {
-    const replies = vin.length === 0 ? [] : await post(vin.map((i): Call => ['getrawtransaction', text(i.txid), 1]));
+    // DASH with `spentindex=1` says it at once.
+    if (vin.every((i) => i.value !== undefined)) return vin.map((i) => ({ address: text(i.address), units: amount(i.value) }));
+    const replies = await post(vin.map((i): Call => ['getrawtransaction', text(i.txid), 1]));
     const found = replies.map((reply, i) => fields(rows(fields(reply.result).vout)[integer(vin[i]!.vout)]));
     if (found.some((o) => o.value === undefined)) return null;
     return found.map((o) => {

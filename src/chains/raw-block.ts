@@ -10,9 +10,10 @@ export type RawTransaction = {
   coinbase: boolean;
   /** LTC: the block's last transaction, whose outputs are the peg-outs. */
   hogEx: boolean;
-  /** LTC: carries an MWEB part that these bytes do not show. */
+  /** LTC: has an MWEB part, which these bytes do not show; a node may even hide that there is one (`rpcserialversion=1`). */
   mweb: boolean;
 };
+/** `hash` is that of the header by SHA-256 twice: the block's id on BTC, LTC and DOGE, but not on DASH, whose ids are X11 hashes. */
 export type RawBlock = { hash: string; parent: string; merkleRoot: string; time: Date; transactions: RawTransaction[] };
 export type Family = 'BTC' | 'LTC' | 'DASH' | 'DOGE';
 
@@ -25,6 +26,11 @@ const AUXPOW = 0x100;
 const SEGWIT_FLAG = 1;
 const MWEB_FLAG = 8;
 const NULL_OUTPOINT = '00'.repeat(32);
+/** LTC: first bytes of the 34-byte scripts of a peg-in (witness version 9) and of a HogEx's first output (version 8). */
+const PEGIN = 0x59;
+const HOGADDR = 0x58;
+const isMwebScript = (output: RawOutput | undefined, version: number): boolean =>
+  output !== undefined && output.script.length === 34 && output.script[0] === version && output.script[1] === 32;
 
 type Cursor = { bytes: Buffer; at: number };
 
@@ -76,9 +82,9 @@ function readTransaction(cursor: Cursor, family: Family, index: number): RawTran
     for (let i = 0; i < inputCount; i++) for (let items = readVarInt(cursor); items > 0; items--) skipBytes(cursor);
   }
   // LTC: the MWEB part of a HogEx in a block is one zero byte; of any other transaction these are its own bytes to the end.
-  const mweb = (flags & MWEB_FLAG) !== 0;
-  const hogEx = mweb && bytes[cursor.at] === 0;
-  if (mweb) cursor.at = hogEx ? cursor.at + 1 : bytes.length - 4;
+  const flagged = (flags & MWEB_FLAG) !== 0;
+  const hogEx = flagged && bytes[cursor.at] === 0;
+  if (flagged) cursor.at = hogEx ? cursor.at + 1 : bytes.length - 4;
   const lockAt = cursor.at;
   cursor.at += 4;
   if (family === 'DASH' && (version & 0xffff) >= 3 && version >>> 16 !== 0) skipBytes(cursor);
@@ -94,7 +100,7 @@ function readTransaction(cursor: Cursor, family: Family, index: number): RawTran
     outputs,
     coinbase: index === 0 && inputCount === 1 && first !== undefined && bytes.toString('hex', first, first + 32) === NULL_OUTPOINT,
     hogEx,
-    mweb,
+    mweb: flagged || (family === 'LTC' && (outputCount === 0 || outputs.some((output) => isMwebScript(output, PEGIN)))),
   };
 }
 
@@ -120,8 +126,11 @@ export function parseBlock(bytes: Buffer, family: Family): RawBlock {
   const count = readVarInt(cursor);
   const transactions: RawTransaction[] = [];
   for (let i = 0; i < count; i++) transactions.push(readTransaction(cursor, family, i));
+  const last = transactions.at(-1);
+  if (family === 'LTC' && last && isMwebScript(last.outputs[0], HOGADDR)) last.hogEx = true;
   const merkleRoot = shown(bytes.subarray(36, 68));
-  if (merkleRootOf(transactions) !== merkleRoot) throw new RangeError('the transactions do not have the merkle root of the header');
+  if (merkleRootOf(transactions.map((t) => t.txid)) !== merkleRoot)
+    throw new RangeError('the transactions do not have the merkle root of the header');
   return {
     hash: shown(sha256d(bytes.subarray(0, 80))),
     parent: shown(bytes.subarray(4, 36)),
@@ -131,8 +140,9 @@ export function parseBlock(bytes: Buffer, family: Family): RawBlock {
   };
 }
 
-function merkleRootOf(transactions: readonly RawTransaction[]): string {
-  let level = transactions.map((t) => Buffer.from(t.txid, 'hex').reverse());
+/** The root over transaction ids in the order of their block. */
+export function merkleRootOf(txids: readonly string[]): string {
+  let level = txids.map((txid) => Buffer.from(txid, 'hex').reverse());
   while (level.length > 1) {
     const next: Buffer[] = [];
     for (let i = 0; i < level.length; i += 2)

@@ -68,6 +68,7 @@ export type AccountKey = {
   accountKey: string;
   /** Null when the prefix leaves it open. */
   script: Script | null;
+  /** Of the external chain: from the seed when a descriptor says so (`m/84'/0'/0'/0`), else below the given key (`0`, or empty). */
   path: string;
 };
 
@@ -89,9 +90,9 @@ export function parseAccountKey(
       ...chainOf(node.deriveChild(0)),
       accountKey: text,
       script: scriptOf(spelling, coin),
-      path: accountPath(coin, network, node.index, spelling.script),
+      path: '0',
     };
-  if (node.depth === 4 && external) return { ...chainOf(node), accountKey: text, script: scriptOf(spelling, coin), path: 'm' };
+  if (node.depth === 4 && external) return { ...chainOf(node), accountKey: text, script: scriptOf(spelling, coin), path: '' };
   throw invalid(`it has depth ${node.depth}; export the key of one account (depth 3), such as m/84'/0'/0'`);
 }
 
@@ -152,12 +153,6 @@ const scriptOf = (spelling: Spelling, coin: Coin): Script | null =>
 
 const chainOf = (node: HDKey): { chainKey: string } => ({ chainKey: bytesToHex(node.publicKey!) + bytesToHex(node.chainCode!) });
 
-const PURPOSE: Readonly<Record<Script, number>> = { p2pkh: 44, 'p2sh-p2wpkh': 49, p2wpkh: 84, p2tr: 86, eoa: 44 };
-function accountPath(coin: Coin, network: Network, index: number, script: Script | null): string {
-  const purpose = coin === 'ETH' || coin === 'DASH' || coin === 'DOGE' ? 44 : script ? PURPOSE[script] : null;
-  return `m/${purpose === null ? '?' : `${purpose}'`}/${network === 'mainnet' ? COIN[coin].coinType : 1}'/${index & 0x7fffffff}'/0`;
-}
-
 const DESCRIPTOR =
   /^(pkh|wpkh|tr|sh\(wpkh)\((?:\[([0-9a-fA-F]{8}(?:\/\d+['hH]?)*)\])?([1-9A-HJ-NP-Za-km-z]+)((?:\/(?:\d+|<0;1>))*)\/\*\){1,2}(?:#([a-z0-9]{8}))?$/;
 function parseDescriptor(text: string, { coin, network }: { coin: Coin; network: Network }): AccountKey {
@@ -180,7 +175,7 @@ function parseDescriptor(text: string, { coin, network }: { coin: Coin; network:
     ...chainOf(chain),
     accountKey: text,
     script,
-    path: ['m', origin?.split('/').slice(1).join('/').replace(/[hH]/g, "'"), ...path].filter((p) => p !== undefined && p !== '').join('/'),
+    path: [...(origin === undefined ? [] : ['m', ...origin.split('/').slice(1)]), ...path].join('/').replace(/[hH]/g, "'"),
   };
 }
 

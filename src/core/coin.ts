@@ -21,14 +21,18 @@ export type CoinSpec = {
   decimals: 8 | 18;
   /** Scheme of the payment URI: BIP-321 for BTC, the same grammar for LTC, DASH, DOGE; ERC-681 for ETH. */
   scheme: string;
-  /** SLIP-44 coin type. */
-  coinType: number;
   blockSeconds: number;
   pollSeconds: number;
   /** How far after the end of a window a first sight still counts as in time: two polls, for ETH two blocks. */
   slackSeconds: number;
   /** Deepest reorganisation that is followed without an operator. */
   maxReorg: number;
+  /** A reorganisation of this many blocks or more holds completion: half of what payments of some size wait for. */
+  deepReorg: number;
+  /** Sources may differ by this many blocks at the tip and still agree. */
+  agreeWithin: number;
+  /** Oldest version of the node, as it numbers itself, without known holes that move money; null: nodes number themselves differently. */
+  safeVersion: number | null;
   /** Transfers under this many base units count as nothing. */
   dustUnits: bigint;
   /** Coinbase outputs are spendable, and count, from this many confirmations. */
@@ -53,11 +57,13 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     networkName: 'Bitcoin',
     decimals: 8,
     scheme: 'bitcoin',
-    coinType: 0,
     blockSeconds: 600,
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 144,
+    deepReorg: 3,
+    agreeWithin: 2,
+    safeVersion: 250_000,
     dustUnits: 546n,
     coinbaseMaturity: 100,
     typicalSize: 141,
@@ -70,11 +76,13 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     networkName: 'Ethereum mainnet',
     decimals: 18,
     scheme: 'ethereum',
-    coinType: 60,
     blockSeconds: 12,
     pollSeconds: 4,
     slackSeconds: 24,
     maxReorg: 128,
+    deepReorg: 6,
+    agreeWithin: 10,
+    safeVersion: null,
     dustUnits: 1n,
     coinbaseMaturity: 0,
     typicalSize: 21_000,
@@ -87,11 +95,13 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     networkName: 'Litecoin',
     decimals: 8,
     scheme: 'litecoin',
-    coinType: 2,
     blockSeconds: 150,
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 500,
+    deepReorg: 6,
+    agreeWithin: 2,
+    safeVersion: 210_505,
     dustUnits: 5_460n,
     coinbaseMaturity: 100,
     typicalSize: 141,
@@ -104,11 +114,13 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     networkName: 'Dash',
     decimals: 8,
     scheme: 'dash',
-    coinType: 5,
     blockSeconds: 158,
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 144,
+    deepReorg: 3,
+    agreeWithin: 2,
+    safeVersion: 220_000,
     dustUnits: 5_460n,
     coinbaseMaturity: 100,
     typicalSize: 226,
@@ -121,11 +133,13 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     networkName: 'Dogecoin',
     decimals: 8,
     scheme: 'dogecoin',
-    coinType: 3,
     blockSeconds: 60,
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 1440,
+    deepReorg: 10,
+    agreeWithin: 5,
+    safeVersion: 1_140_900,
     dustUnits: 1_000_000n,
     coinbaseMaturity: 240,
     typicalSize: 226,

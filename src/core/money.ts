@@ -1,4 +1,4 @@
-/** Money as bigint: USD in cents, coins in base units, prices and worth with eight decimals (`E8`). Decimals exist only here. */
+/** Money as bigint: USD in cents, coins in base units, prices and worth with eight decimals (`E8`). Decimals exist only here and in fiat. */
 import { COIN, type Coin } from './coin.ts';
 
 /** Largest USD amount of a payment, in cents: 1,000,000.00. */

@@ -51,7 +51,7 @@ export type TransferValue = { usdE8: bigint; at: Date; basis: 'quote' | 'spot'; 
 
 export type Transfer = {
   coin: Coin;
-  /** Identity on its chain: `txid:vout`, for ETH `txid:tx`, `txid:log:3`, `txid:call:0.2`. */
+  /** Identity on its chain: `txid:vout`, for ETH `txid:tx`, `txid:to:<account>` by a contract, `delta:<height>:<account>` unnamed. */
   ref: string;
   txid: string | null;
   address: string;

@@ -1,4 +1,5 @@
 /** The one catalogue of errors: code -> status, type, message. `{name}` in a message is filled from the details. */
+import { FIATS } from './fiat.ts';
 
 export const PROBLEM_TYPES = [
   'invalid_request',
@@ -54,7 +55,7 @@ export const PROBLEMS = {
   metadata_invalid: bad('{param} is invalid: {reason}.'),
   cursor_invalid: bad('{param} does not name a payment of this account and mode.'),
   currency_unknown: bad('{param} must be one of BTC, ETH, LTC, DASH, DOGE.'),
-  fiat_unsupported: bad('{param} is not supported; use USD.'),
+  fiat_unsupported: bad(`{param} is not supported; use one of ${FIATS.join(', ')}.`),
   address_invalid: bad('{param} is not a valid {coin} address: {reason}.'),
   coin_not_configured: bad('No {coin} wallet is configured for this merchant, so live payments cannot use it yet.'),
   test_identifier_in_live: bad('payment_address takes test identifiers and works with test keys only.'),

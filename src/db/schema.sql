@@ -59,6 +59,8 @@ create table wallets (
   active boolean not null default true,
   created_at timestamp with time zone not null default clock_timestamp(),
   xid xid8 not null default pg_current_xact_id(),
+  public_hour timestamp with time zone,
+  public_addresses integer not null default 0,
   PRIMARY KEY (id),
   UNIQUE (coin, chain_key, script),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
@@ -231,6 +233,7 @@ create table transfers (
   PRIMARY KEY (payment_id, coin, ref),
   CHECK ((units > (0)::numeric))
 );
+CREATE INDEX transfers_by_address ON transfers USING btree (merchant_id, coin, address);
 CREATE INDEX transfers_by_block ON transfers USING btree (coin, block_height);
 CREATE INDEX transfers_by_ref ON transfers USING btree (coin, ref);
 CREATE INDEX transfers_unconfirmed ON transfers USING btree (coin) WHERE (block_height IS NULL);
@@ -414,4 +417,17 @@ create table stray_deposits (
   claimed_at timestamp with time zone,
   PRIMARY KEY (coin, ref),
   CHECK ((units > (0)::numeric))
+);
+
+create table chain_guard (
+  coin text not null,
+  binding boolean not null default false,
+  reasons text[] not null default '{}'::text[],
+  codes text[] not null default '{}'::text[],
+  agreed_height bigint,
+  reorg_depth integer,
+  reorg_height bigint,
+  sources jsonb not null default '[]'::jsonb,
+  checked_at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (coin)
 );

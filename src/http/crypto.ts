@@ -1,9 +1,10 @@
 /** Market and chain look-ups: exact, or 501 naming the missing source, or 503. Nothing is invented. */
-import { ChainError, type ChainSource } from '../chains/chain.ts';
+import { type AddressSummary, type Chain, ChainError } from '../chains/chain.ts';
 import { decodeAddress } from '../core/address.ts';
 import { COIN, type Coin } from '../core/coin.ts';
 import { divideHalfEven, e8ToCents, formatDecimal, formatUnits, formatUsd, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
+import { getDepositBalance, getTestBalance } from '../payments/look-ups.ts';
 import { getSimulatedTransaction } from '../payments/queries.ts';
 import type { Price } from '../prices/prices.ts';
 import { render } from './payments.ts';
@@ -11,7 +12,7 @@ import { readCoin, readCoins, readQuery } from './read.ts';
 import type { Answer, Call } from './routes.ts';
 
 /** The source of a live coin; its failures become the documented answers. */
-async function ask<T>({ ctx }: Call, coin: Coin, question: (source: ChainSource) => Promise<T>): Promise<T> {
+async function ask<T>({ ctx }: Call, coin: Coin, question: (source: Chain) => Promise<T>): Promise<T> {
   const source = ctx.chains.get(coin);
   if (!source)
     throw new Problem('not_supported', { coin, missing: `no ${coin} node is configured (${coin}_NODE_URL)` }, { param: 'currency' });
@@ -59,6 +60,7 @@ export async function readPrices(call: Call): Promise<Answer> {
         {
           usd: number(formatDecimal(price.priceE8, 8, 2)),
           change_24h: number(formatDecimal(price.change24hBasisPoints, 2)),
+          change_from: price.changeFrom,
           as_of: price.asOf.toISOString(),
           sources: price.sources,
           ...(price.stale && { stale: true }),
@@ -73,22 +75,11 @@ export async function readBalance(call: Call): Promise<Answer> {
   const coin = readCoin(call.query);
   const address = readQuery(call.query, 'address');
   if (address === null || address === '') throw new Problem('parameter_missing', {}, { param: 'address' });
-  if (call.owner.mode === 'test') {
-    return render(200, {
-      success: true,
-      address,
-      currency: coin,
-      balance: formatUnits(coin, 0n),
-      balance_usd: '0.00',
-      unconfirmed_balance: formatUnits(coin, 0n),
-      total_received: formatUnits(coin, 0n),
-      total_sent: formatUnits(coin, 0n),
-      transaction_count: 0,
-      simulated: true,
-    });
-  }
-  decodeAddress(address, { coin, network: call.ctx.settings.networks[coin] });
-  const summary = await ask(call, coin, (source) => source.addressSummary(address));
+  const simulated = call.owner.mode === 'test';
+  const { merchantId } = call.owner;
+  const summary = simulated
+    ? await getTestBalance(call.ctx, { merchantId, coin, address })
+    : await readLiveBalance(call, { coin, address, key: decodeAddress(address, { coin, network: call.ctx.settings.networks[coin] }).key });
   return render(200, {
     success: true,
     address,
@@ -99,8 +90,16 @@ export async function readBalance(call: Call): Promise<Answer> {
     total_received: formatUnits(coin, summary.receivedUnits),
     total_sent: formatUnits(coin, summary.sentUnits),
     transaction_count: summary.transactions,
+    ...(simulated && { simulated }),
   });
 }
+
+/** A deposit address of the merchant from the ledger; any other, and one that was spent from, from a source with an index. */
+const readLiveBalance = (call: Call, { coin, address, key }: { coin: Coin; address: string; key: string }): Promise<AddressSummary> =>
+  ask(call, coin, async (source) => {
+    const own = await getDepositBalance(call.ctx, source, { merchantId: call.owner.merchantId, coin, key });
+    return own === null || own === 'unknown' ? source.addressSummary(address) : own;
+  });
 
 export async function readFees(call: Call): Promise<Answer> {
   const coin = readCoin(call.query);

@@ -23,6 +23,7 @@ const pending = {
   currency: null,
   description: 'Two mugs',
   payment_address: null,
+  derivation_path: null,
   payment_url: URL_OF_PAGE,
   transaction_hash: null,
   confirmations: 0,
@@ -49,6 +50,7 @@ const chosen = {
   amount_overpaid: '0.00000000',
   currency: 'BTC',
   payment_address: 'test_btc_success',
+  derivation_path: null,
   confirmations_required: 1,
   completion_rule: 'confirmations',
   quote_expires_at: at(16),
@@ -135,7 +137,13 @@ const fee = (rate: number, minutes: string, total: string, usd: string) => ({
   total_fee_usd: usd,
   source: 'estimate',
 });
-const price = (usd: number, change: number) => ({ usd, change_24h: change, as_of: at(0), sources: ['coinbase', 'kraken', 'bitfinex'] });
+const price = (usd: number, change: number) => ({
+  usd,
+  change_24h: change,
+  change_from: 'sources',
+  as_of: at(0),
+  sources: ['coinbase', 'kraken', 'bitfinex'],
+});
 
 export type Example = { requests?: Readonly<Record<string, object>>; reply: object };
 /** By operation. */
@@ -247,6 +255,7 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
   createTransaction: {
     requests: {
       default: { crypto: 'BTC', amount: 25.5, currency_fiat: 'USD' },
+      euro: { crypto: 'BTC', amount: '25.50', currency_fiat: 'EUR' },
       test: { crypto: 'LTC', amount: '10.00', currency_fiat: 'USD', payment_address: 'test_ltc_failed' },
     },
     reply: {
@@ -256,6 +265,9 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
       payment_address: 'test_btc_success',
       amount_fiat: '25.50',
       currency_fiat: 'USD',
+      fiat_rate: null,
+      fiat_rate_source: null,
+      fiat_rate_at: null,
       created_at: at(0),
       quote_expires_at: at(15),
     },

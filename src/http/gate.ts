@@ -2,18 +2,17 @@
 import { createHash } from 'node:crypto';
 import { BlockList, isIP } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { RateLimiterMemory, type RateLimiterRes } from 'rate-limiter-flexible';
 import type { Context } from '../context.ts';
 import { UNLIMITED } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
 import { findKey, type KeyOwner } from '../merchants/keys.ts';
 import type { IdempotencyClaim } from '../payments/view.ts';
 import { canonicalJson, type ParsedBody } from './json.ts';
+import { type Limits, WINDOW_SECONDS } from './limits.ts';
 
 /** Who may call: a secret key, any key, or a secret key of test mode. */
 export type Access = 'secret' | 'any' | 'secret_test';
 
-const WINDOW_SECONDS = 60;
 /** Replies without a valid key show this bucket, by address. */
 const ANONYMOUS_PER_MINUTE = 300;
 /** A public key stands in shops' pages: its creates are limited by address too. */
@@ -28,7 +27,7 @@ export type Gate = {
   anonymous(request: FastifyRequest, reply: FastifyReply): Promise<void>;
 };
 
-export function createGate(ctx: Context, { trustedProxies }: { trustedProxies: readonly string[] }): Gate {
+export function createGate(ctx: Context, { trustedProxies, limits }: { trustedProxies: readonly string[]; limits: Limits }): Gate {
   const proxies = new BlockList();
   for (const entry of trustedProxies) {
     const [network, bits] = entry.split('/');
@@ -36,15 +35,6 @@ export function createGate(ctx: Context, { trustedProxies }: { trustedProxies: r
     proxies.addSubnet(network!, bits === undefined ? (family === 'ipv4' ? 32 : 128) : Number(bits), family);
   }
   const isProxy = (ip: string) => isIP(ip) !== 0 && proxies.check(ip, isIP(ip) === 6 ? 'ipv6' : 'ipv4');
-  const limiters = new Map<number, RateLimiterMemory>();
-  const limiterOf = (points: number): RateLimiterMemory => {
-    let limiter = limiters.get(points);
-    if (!limiter) {
-      limiter = new RateLimiterMemory({ points, duration: WINDOW_SECONDS });
-      limiters.set(points, limiter);
-    }
-    return limiter;
-  };
 
   const consume = async (reply: FastifyReply, bucket: string, points: number): Promise<void> => {
     const show = (remaining: number, resetMs: number) => {
@@ -60,15 +50,9 @@ export function createGate(ctx: Context, { trustedProxies }: { trustedProxies: r
       show(UNLIMITED, WINDOW_SECONDS * 1000);
       return;
     }
-    let used: RateLimiterRes;
-    try {
-      used = await limiterOf(points).consume(bucket);
-    } catch (refused) {
-      if (refused instanceof Error) throw refused;
-      const seconds = show(0, (refused as RateLimiterRes).msBeforeNext);
-      throw new Problem('rate_limit_exceeded', { seconds }, { retryAfterSeconds: seconds });
-    }
-    show(used.remainingPoints, used.msBeforeNext);
+    const { allowed, remaining, resetMs } = await limits.consume(bucket, points);
+    const seconds = show(allowed ? remaining : 0, resetMs);
+    if (!allowed) throw new Problem('rate_limit_exceeded', { seconds }, { retryAfterSeconds: seconds });
   };
 
   const client: Gate['client'] = (request) => {

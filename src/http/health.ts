@@ -2,6 +2,8 @@
 
 import type { Context } from '../context.ts';
 import { COINS } from '../core/coin.ts';
+import { GUARD_CODES } from '../core/guard.ts';
+import { readGuards } from '../payments/guard.ts';
 import { readDeliveryQueue } from '../webhooks/deliver.ts';
 
 export const isAlive = (): object => ({ status: 'ok' });
@@ -10,13 +12,18 @@ export const isAlive = (): object => ({ status: 'ok' });
 const LAG_BLOCKS = 6;
 
 /** Whether the service can do its work: database, followers, prices of the coins that can be paid. Reasons say what is missing. */
-export async function readReadiness(ctx: Context): Promise<{ ready: boolean; reasons: string[]; followers: object }> {
+export async function readReadiness(
+  ctx: Context,
+): Promise<{ ready: boolean; reasons: string[]; holds: string[]; warnings: string[]; followers: object }> {
   const reasons: string[] = [];
+  // A held chain completes nothing, but payments are created, seen and told as ever: it is no reason to send requests elsewhere.
+  const holds: string[] = [];
+  const warnings: string[] = [];
   const followers: Record<string, object> = {};
   try {
     const tips = await ctx.db.sql<{ coin: string; height: bigint; lagSeconds: number; holdReason: string | null }[]>`
       select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as "lagSeconds", hold_reason as "holdReason" from tips`;
-    for (const coin of COINS.filter((c) => ctx.chains.has(c))) {
+    for (const coin of COINS.filter((c) => ctx.chains.get(c)?.follows)) {
       const tip = tips.find((row) => row.coin === coin);
       if (!tip) reasons.push(`${coin}: the follower has not begun`);
       else if (tip.lagSeconds > 30 * LAG_BLOCKS) reasons.push(`${coin}: last scanned ${Math.round(tip.lagSeconds)} s ago`);
@@ -25,10 +32,15 @@ export async function readReadiness(ctx: Context): Promise<{ ready: boolean; rea
       const price = ctx.prices.quotable(coin);
       if (!('price' in price)) reasons.push(`${coin}: ${price.reason}`);
     }
+    for (const { coin, binding, reasons: found, sources } of await readGuards(ctx)) {
+      (binding ? holds : warnings).push(...found.map((reason) => `${coin}: ${reason}`));
+      const without = sources.filter((source) => source.state !== 'ok').length;
+      if (without > 0 && sources.length > 1) warnings.push(`${coin}: ${without} of ${sources.length} sources have no vote`);
+    }
   } catch {
     reasons.push('the database does not answer');
   }
-  return { ready: reasons.length === 0, reasons, followers };
+  return { ready: reasons.length === 0, reasons, holds, warnings, followers };
 }
 
 /** Prometheus text format. */
@@ -38,6 +50,10 @@ export async function readMetrics(ctx: Context): Promise<string> {
     select (select count(*) from payments where due_at <= clock_timestamp()) as payments, (select count(*) from due_work) as blocks`;
   const tips = await ctx.db.sql<{ coin: string; height: bigint; lag: number }[]>`
     select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as lag from tips`;
+  const guards = await readGuards(ctx);
+  const sources = guards.flatMap(({ coin, sources: all }) =>
+    all.map((source) => ({ ...source, labels: `{coin="${coin}",source="${source.name.replace(/[\\"\n]/g, '')}"}` })),
+  );
   const memory = process.memoryUsage();
   const lines = [
     ['florin_deliveries_due', 'gauge', 'Webhook deliveries due now', [['', queue.due]]],
@@ -46,6 +62,25 @@ export async function readMetrics(ctx: Context): Promise<string> {
     ['florin_settle_queue', 'gauge', 'Payments queued by followers', [['', Number(due!.blocks)]]],
     ['florin_chain_height', 'gauge', 'Height scanned', tips.map((t) => [`{coin="${t.coin}"}`, Number(t.height)])],
     ['florin_chain_lag_seconds', 'gauge', 'Time since the last complete scan', tips.map((t) => [`{coin="${t.coin}"}`, t.lag])],
+    [
+      'florin_chain_held',
+      'gauge',
+      'Whether completion is held on the chain',
+      guards.map((g) => [`{coin="${g.coin}"}`, g.binding && g.reasons.length > 0 ? 1 : 0]),
+    ],
+    [
+      'florin_chain_unhealthy',
+      'gauge',
+      'What the chain-health guard found',
+      guards.flatMap((g) => GUARD_CODES.map((code) => [`{coin="${g.coin}",reason="${code}"}`, g.codes.includes(code) ? 1 : 0] as const)),
+    ],
+    ['florin_chain_source_up', 'gauge', 'Whether a source has a vote', sources.map((s) => [s.labels, s.state === 'ok' ? 1 : 0])],
+    [
+      'florin_chain_source_height',
+      'gauge',
+      'Tip of a source',
+      sources.flatMap((s) => (s.height === null ? [] : [[s.labels, s.height] as const])),
+    ],
     [
       'florin_price_usable',
       'gauge',

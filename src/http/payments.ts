@@ -44,7 +44,7 @@ type Common = {
 export function draftOf(
   owner: KeyOwner,
   body: Common,
-  more: { amountUsdCents: bigint; returnUrl: string | null; items?: PaymentItem[]; taxCents?: bigint },
+  more: { amountUsdCents: bigint; returnUrl: string | null; items?: PaymentItem[]; taxCents?: bigint; fiat?: PaymentRequest['fiat'] },
 ): PaymentDraft {
   const scenario = readScenario(body.payment_address, owner.mode);
   const request: PaymentRequest = {
@@ -52,7 +52,7 @@ export function draftOf(
     description: body.description ?? null,
     items: more.items ?? null,
     taxCents: more.taxCents ?? null,
-    fiat: null,
+    fiat: more.fiat ?? null,
     locale: body.locale ?? null,
   };
   return {

@@ -1,5 +1,6 @@
 /** Reads what schemas cannot say: amounts from their source text, URLs, metadata, test identifiers, query parameters. */
 import { COINS, type Coin, isCoin, type Mode } from '../core/coin.ts';
+import { type Fiat, fiatDecimals } from '../core/fiat.ts';
 import { MAX_USD_CENTS, parseDecimal } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { metadataFault, SCENARIOS } from '../payments/payments.ts';
@@ -24,8 +25,16 @@ export function readUsd(body: ParsedBody, path: string, given: unknown, { zero =
   return cents;
 }
 
+/** An amount in another currency, in its smallest units: with at most its decimals, above zero. */
+export function readFiat(body: ParsedBody, path: string, given: unknown, currency: Fiat): bigint {
+  return readPositive(body, path, given, fiatDecimals(currency));
+}
+
 /** Coin units from a decimal with at most eight places (ETH 18), above zero. */
-export function readUnits(body: ParsedBody, path: string, given: unknown, decimals: number): bigint {
+export const readUnits = (body: ParsedBody, path: string, given: unknown, decimals: number): bigint =>
+  readPositive(body, path, given, decimals);
+
+function readPositive(body: ParsedBody, path: string, given: unknown, decimals: number): bigint {
   const text = amountText(body, path, given);
   const units = parseDecimal(text, decimals);
   if (units === null) {

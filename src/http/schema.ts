@@ -3,6 +3,7 @@ import Type, { type Static, type TSchema, type TSchemaOptions } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { COINS, MODES } from '../core/coin.ts';
 import { EVENT_TYPES, UPDATED_EVENT } from '../core/event.ts';
+import { FIATS } from '../core/fiat.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES } from '../core/payment.ts';
 import { PROBLEM_TYPES, Problem } from '../core/problem.ts';
 import type { ParsedBody } from './json.ts';
@@ -71,8 +72,13 @@ export const CreateLegacy = Type.Object({
 });
 export const CreateTransaction = Type.Object({
   crypto: Coin,
-  amount: Amount('Amount in the fiat currency.'),
-  currency_fiat: Type.String({ minLength: 3, maxLength: 3, examples: ['USD'] }),
+  amount: Amount('Amount in the fiat currency, with at most the decimals it has: two for EUR, none for JPY, three for KWD.'),
+  currency_fiat: Type.String({
+    minLength: 3,
+    maxLength: 3,
+    description: `ISO 4217 code, one of ${FIATS.join(', ')}. Anything but USD is turned into dollars at creation.`,
+    examples: ['USD', 'EUR'],
+  }),
   return_url: Type.Optional(ReturnUrl),
   ...common,
 });
@@ -142,6 +148,9 @@ export const TransactionCreated = Type.Object({
   payment_address: Type.String(),
   amount_fiat: Decimal('25.50'),
   currency_fiat: Type.String({ examples: ['USD'] }),
+  fiat_rate: Nullable(Decimal('0.92165000', 'Units of currency_fiat for one US dollar; null for USD.')),
+  fiat_rate_source: Nullable(Type.String({ description: 'Who agreed on the rate.', examples: ['coinbase, kraken'] })),
+  fiat_rate_at: Nullable(Timestamp),
   created_at: Timestamp,
   quote_expires_at: Timestamp,
 });
@@ -184,6 +193,9 @@ export const Detail = Type.Object({
   currency: Nullable(Coin),
   description: Nullable(Type.String()),
   payment_address: Nullable(Type.String()),
+  derivation_path: Nullable(Type.String(), {
+    description: 'Of the address, below the account key of the wallet: whoever holds the key can check that the address is theirs.',
+  }),
   payment_url: Type.String(),
   transaction_hash: Nullable(Type.String()),
   confirmations: Type.Integer({ examples: [0] }),
@@ -204,6 +216,11 @@ export const Detail = Type.Object({
   ),
   items_count: Type.Optional(Type.Integer()),
   tax: Type.Optional(Decimal('0.00')),
+  amount_fiat: Type.Optional(Decimal('25.50', 'The price as asked, where that was in another currency than USD.')),
+  currency_fiat: Type.Optional(Type.String({ examples: ['EUR'] })),
+  fiat_rate: Type.Optional(Decimal('0.92165000', 'Units of currency_fiat for one US dollar, at creation.')),
+  fiat_rate_source: Type.Optional(Type.String({ examples: ['coinbase, kraken'] })),
+  fiat_rate_at: Type.Optional(Timestamp),
   transfers: Type.Array(Transfer),
   metadata: Type.Record(Type.String(), Type.String()),
 });
@@ -235,6 +252,10 @@ export const PricesReply = Type.Object({
     Type.Object({
       usd: Type.Number({ examples: [97000] }),
       change_24h: Type.Number({ examples: [-1.25], description: 'Percent.' }),
+      change_from: literals(['sources', 'history', 'none'] as const, {
+        description: 'Whose figure change_24h is: of the price sources, of the history kept here, or of nobody (then it is 0).',
+        examples: ['sources'],
+      }),
       as_of: Timestamp,
       sources: Type.Array(Type.String()),
       stale: Type.Optional(Type.Boolean({ description: 'Older than 120 s.' })),

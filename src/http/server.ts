@@ -7,6 +7,7 @@ import { type KeyOwner, originAllowedByAnyKey } from '../merchants/keys.ts';
 import { createGate, readClaim } from './gate.ts';
 import { isAlive, readMetrics, readReadiness } from './health.ts';
 import { type ParsedBody, parseJson } from './json.ts';
+import type { Limits } from './limits.ts';
 import { openapiDocument } from './openapi.ts';
 import { type Query, readQuery } from './read.ts';
 import { ROUTES, type Route } from './routes.ts';
@@ -17,6 +18,7 @@ const EMPTY_BODY: ParsedBody = { value: {}, numbers: new Map() };
 export type ServerOptions = {
   tls: { cert: Buffer; key: Buffer } | null;
   trustedProxies: readonly string[];
+  limits: Limits;
   metricsToken: string | null;
   /** Adds the pages, which are not JSON. */
   registerPages(app: FastifyInstance): void;

@@ -1,12 +1,18 @@
 /** The endpoints of /v1: the fiat creation, decisions over a payment, events, and test mode. */
 
+import type { Context } from '../context.ts';
 import { EVENT_TYPES, UPDATED_EVENT } from '../core/event.ts';
+import { fiatToUsdCents, formatFiat, isFiat } from '../core/fiat.ts';
+import { MAX_USD_CENTS } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
-import { paymentDetail, paymentUrl } from '../payments/detail.ts';
+import type { KeyOwner } from '../merchants/keys.ts';
+import { fiatDetail, paymentDetail, paymentUrl } from '../payments/detail.ts';
 import { advanceClock, cancelPayment, createPayment, resolvePayment, setMetadata, simulatePayment } from '../payments/payments.ts';
+import type { PaymentRequest } from '../payments/view.ts';
 import { getEvent, listEvents } from '../webhooks/events.ts';
+import type { ParsedBody } from './json.ts';
 import { draftOf, mine, render, renderDetail } from './payments.ts';
-import { checkMetadataKeys, readLimit, readQuery, readReturnUrl, readUsd } from './read.ts';
+import { checkMetadataKeys, readFiat, readLimit, readQuery, readReturnUrl, readUsd } from './read.ts';
 import type { Answer, Call } from './routes.ts';
 import { AdvanceClock, CreateTransaction, checkBody, Resolve, Simulate, UpdateMetadata } from './schema.ts';
 
@@ -14,10 +20,10 @@ type Common = Parameters<typeof draftOf>[1];
 
 export async function createTransaction({ ctx, owner, body, claim }: Call): Promise<Answer> {
   const given = checkBody(CreateTransaction, body);
-  if (given.currency_fiat !== 'USD') throw new Problem('fiat_unsupported', {}, { param: 'currency_fiat' });
-  const amountUsdCents = readUsd(body, 'amount', given.amount);
+  const { amountUsdCents, fiat } = priceOf(ctx, owner, body, given);
   const draft = draftOf(owner, given as Common, {
     amountUsdCents,
+    fiat,
     returnUrl: given.return_url === undefined ? null : readReturnUrl(given.return_url, owner.mode),
   });
   if (draft.scenario && draft.scenario.coin !== given.crypto) {
@@ -47,8 +53,9 @@ export async function createTransaction({ ctx, owner, body, claim }: Call): Prom
           amount,
           currency,
           payment_address,
-          amount_fiat: amount_usd,
-          currency_fiat: 'USD',
+          ...(view.request.fiat
+            ? fiatDetail(view.request.fiat)
+            : { amount_fiat: amount_usd, currency_fiat: 'USD', fiat_rate: null, fiat_rate_source: null, fiat_rate_at: null }),
           created_at,
           expires_at,
           quote_expires_at,
@@ -67,6 +74,26 @@ export async function createTransaction({ ctx, owner, body, claim }: Call): Prom
       });
     throw error;
   }
+}
+/** The price in US dollars, at the rate of this moment where it is given in another currency. */
+function priceOf(
+  ctx: Context,
+  owner: KeyOwner,
+  body: ParsedBody,
+  { currency_fiat: currency, amount }: { currency_fiat: string; amount: unknown },
+): { amountUsdCents: bigint; fiat: PaymentRequest['fiat'] } {
+  if (!isFiat(currency)) throw new Problem('fiat_unsupported', {}, { param: 'currency_fiat' });
+  if (currency === 'USD') return { amountUsdCents: readUsd(body, 'amount', amount), fiat: null };
+  const minor = readFiat(body, 'amount', amount, currency);
+  const found = owner.mode === 'test' ? { rate: ctx.fiat.forTest(currency) } : ctx.fiat.quotable(currency);
+  if (!('rate' in found))
+    throw new Problem('price_unavailable', { coin: currency, reason: found.reason }, { param: 'currency_fiat', retryAfterSeconds: 60 });
+  const { rateE8, sources, asOf } = found.rate;
+  const amountUsdCents = fiatToUsdCents(currency, minor, rateE8);
+  if (amountUsdCents > MAX_USD_CENTS)
+    throw new Problem('amount_too_large', { maximum: 'the worth of 1000000.00 USD' }, { param: 'amount' });
+  const fiat = { amount: formatFiat(currency, minor), currency, rateE8, source: sources.join(', '), at: asOf.toISOString() };
+  return { amountUsdCents, fiat };
 }
 const detailsOf = (problem: Problem, coin: string) => ({
   coin,

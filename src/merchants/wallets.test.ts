@@ -9,7 +9,7 @@ import { startTestApp, type TestApp } from '../../test/kit/app.ts';
 import { deriveAddress, parseAccountKey } from '../core/address.ts';
 import { chooseCoin } from '../payments/payments.ts';
 import { createMerchant } from './merchants.ts';
-import { nextAddress, setWallet } from './wallets.ts';
+import { nextAddress, PUBLIC_ADDRESSES_PER_HOUR, setWallet } from './wallets.ts';
 
 const WORDS = `${'abandon '.repeat(11)}about`;
 const seed = pbkdf2Sync(WORDS, 'mnemonic', 2048, 64, 'sha512');
@@ -25,7 +25,7 @@ after(() => shop.stop());
 const set = (key: string, more: { merchantId?: string; firstIndex?: bigint } = {}) =>
   setWallet(shop.app.ctx, { merchantId: shop.merchant.merchantId, coin: 'BTC', accountKey: key, script: 'p2wpkh', ...more });
 const next = (merchantId = shop.merchant.merchantId) =>
-  shop.app.ctx.db.begin((tx) => nextAddress(shop.app.ctx, tx, { merchantId, coin: 'BTC' }));
+  shop.app.ctx.db.begin((tx) => nextAddress(shop.app.ctx, tx, { merchantId, coin: 'BTC', createdWith: 'secret' }));
 
 const PRIVATE: Readonly<Record<string, string>> = {
   xprv: spelled("m/84'/0'/0'").privateExtendedKey,
@@ -104,7 +104,7 @@ test('a transaction that is rolled back gives its address back', async () => {
   const { ctx } = shop.app;
   await assert.rejects(
     ctx.db.begin(async (tx) => {
-      assert.equal((await nextAddress(ctx, tx, { merchantId: shop.merchant.merchantId, coin: 'BTC' })).index, 0n);
+      assert.equal((await nextAddress(ctx, tx, { merchantId: shop.merchant.merchantId, coin: 'BTC', createdWith: 'secret' })).index, 0n);
       throw new Error('no payment after all');
     }),
     /no payment after all/,
@@ -145,4 +145,31 @@ test('a key belongs to one merchant; another one that brings it is refused and k
 test('without a wallet no address is given', async () => {
   const { merchantId } = await createMerchant(shop.app.ctx, { name: 'No wallet' });
   await assert.rejects(next(merchantId), { code: 'coin_not_configured', param: 'currency' });
+});
+
+test('payments by public keys take a bounded number of addresses an hour; the shop itself goes on', async () => {
+  const { walletId } = await set(accountKey(9));
+  const { ctx } = shop.app;
+  const create = async (by: 'livePublic' | 'liveSecret') => {
+    const reply = await shop
+      .as(shop.merchant.keys[by])
+      .post('/api/payment/create/simple', { amount_usd: 25, return_url: 'https://shop.example/' });
+    assert.equal(reply.status, 201);
+    return reply.json.transaction_id as string;
+  };
+  const first = await create('livePublic');
+  assert.equal((await chooseCoin(ctx, { paymentId: first, coin: 'BTC' })).derivationPath, '0/0');
+  await ctx.db.sql`update wallets set public_addresses = ${PUBLIC_ADDRESSES_PER_HOUR - 1} where id = ${walletId}`;
+  await chooseCoin(ctx, { paymentId: await create('livePublic'), coin: 'BTC' });
+  const refused = await create('livePublic');
+  await assert.rejects(
+    chooseCoin(ctx, { paymentId: refused, coin: 'BTC' }),
+    (error: { code: string; status: number; retryAfterSeconds: number }) =>
+      error.code === 'rate_limit_exceeded' && error.status === 429 && error.retryAfterSeconds >= 1 && error.retryAfterSeconds <= 3600,
+  );
+  // Who has an address keeps it, and the index that was refused goes to the next payment.
+  await chooseCoin(ctx, { paymentId: first, coin: 'BTC' });
+  assert.equal((await chooseCoin(ctx, { paymentId: await create('liveSecret'), coin: 'BTC' })).derivationPath, '0/2');
+  await ctx.db.sql`update wallets set public_hour = public_hour - interval '1 hour' where id = ${walletId}`;
+  assert.equal((await chooseCoin(ctx, { paymentId: refused, coin: 'BTC' })).derivationPath, '0/3');
 });

@@ -8,7 +8,7 @@ import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
 import { RESERVED_AHEAD, readWalletIndexes, reserveIndex } from './wallet-indexes.ts';
 
-export type DepositAddress = { coin: Coin; address: string; key: string; walletId: string; index: bigint; path: string };
+export type DepositAddress = { coin: Coin; address: string; key: string; walletId: string; index: bigint };
 
 /**
  * Imports an account key and makes it the coin's active wallet. The same key again resumes its counter; another
@@ -62,16 +62,37 @@ export async function setWallet(
   return { walletId: row.id, firstAddresses, nextIndex: row.nextIndex };
 }
 
+/** A public key stands in pages for everybody: so many addresses of a wallet its payments take in an hour, and no more. */
+export const PUBLIC_ADDRESSES_PER_HOUR = 200;
+
 /**
  * Takes the next unused address of the coin's active wallet. The counter row stays locked until the transaction ends,
- * so a rollback gives the index back and no address is ever given twice. Errors: coin_not_configured (param `currency`).
+ * so a rollback gives the index back and no address is ever given twice. Errors: coin_not_configured (param `currency`);
+ * rate_limit_exceeded when the hour's addresses for payments by public keys are used up.
  */
-export async function nextAddress(ctx: Context, tx: Tx, { merchantId, coin }: { merchantId: string; coin: Coin }): Promise<DepositAddress> {
-  const [wallet] = await tx<{ id: string; chainKey: string; script: Script; path: string; index: bigint }[]>`
+export async function nextAddress(
+  ctx: Context,
+  tx: Tx,
+  { merchantId, coin, createdWith }: { merchantId: string; coin: Coin; createdWith: 'secret' | 'public' },
+): Promise<DepositAddress> {
+  const [wallet] = await tx<
+    { id: string; chainKey: string; script: Script; index: bigint; publicAddresses: number; secondsLeft: number }[]
+  >`
     update wallets set next_index = next_index + 1, xid = pg_current_xact_id()
+      ${
+        createdWith === 'public'
+          ? tx`, public_hour = date_trunc('hour', clock_timestamp()),
+        public_addresses = case when public_hour = date_trunc('hour', clock_timestamp()) then public_addresses + 1 else 1 end`
+          : tx``
+      }
     where merchant_id = ${merchantId} and coin = ${coin} and active
-    returning id, chain_key as "chainKey", script, path, next_index - 1 as index`;
+    returning id, chain_key as "chainKey", script, next_index - 1 as index, public_addresses as "publicAddresses",
+      ceil(extract(epoch from date_trunc('hour', clock_timestamp()) + interval '1 hour' - clock_timestamp()))::int as "secondsLeft"`;
   if (!wallet) throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
+  if (createdWith === 'public' && wallet.publicAddresses > PUBLIC_ADDRESSES_PER_HOUR) {
+    const seconds = Math.max(1, wallet.secondsLeft);
+    throw new Problem('rate_limit_exceeded', { seconds }, { retryAfterSeconds: seconds });
+  }
   await reserveIndex(ctx, tx, { walletId: wallet.id, index: wallet.index });
   const { address, key } = deriveAddress({
     chainKey: wallet.chainKey,
@@ -80,7 +101,7 @@ export async function nextAddress(ctx: Context, tx: Tx, { merchantId, coin }: { 
     network: ctx.settings.networks[coin],
     index: wallet.index,
   });
-  return { coin, address, key, walletId: wallet.id, index: wallet.index, path: `${wallet.path}/${wallet.index}` };
+  return { coin, address, key, walletId: wallet.id, index: wallet.index };
 }
 
 /**

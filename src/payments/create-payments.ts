@@ -359,6 +359,7 @@ function newView(item: NewPayment, createdAt: Date): PaymentView {
     settlement: settle(facts, [], {}, createdAt),
     transfers: [],
     quote: null,
+    derivationPath: null,
     request: item.draft.request,
     invoiceId: item.draft.invoiceId,
     metadata: item.draft.metadata,

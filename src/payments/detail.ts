@@ -1,13 +1,22 @@
 /** The wire shape of a payment, one for the detail reply and for the data of events. */
 
 import { COIN } from '../core/coin.ts';
-import { e8ToCents, formatUnits, formatUsd } from '../core/money.ts';
-import type { PaymentView } from './view.ts';
+import { e8ToCents, formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
+import type { PaymentRequest, PaymentView } from './view.ts';
 
 const at = (date: Date | null): string | null => date?.toISOString() ?? null;
 
 /** The payment's hosted page: carries the id as query parameter. */
 export const paymentUrl = (pageUrl: string, id: string): string => `${pageUrl}/pay?id=${id}`;
+
+/** The price as it was asked, and the rate that made dollars of it. */
+export const fiatDetail = (fiat: NonNullable<PaymentRequest['fiat']>): Record<string, string> => ({
+  amount_fiat: fiat.amount,
+  currency_fiat: fiat.currency,
+  fiat_rate: formatDecimal(fiat.rateE8, 8),
+  fiat_rate_source: fiat.source,
+  fiat_rate_at: fiat.at,
+});
 
 /**
  * The documented detail fields and the additive ones. Amounts are decimal strings, timestamps ISO 8601 UTC.
@@ -30,6 +39,7 @@ export function paymentDetail(view: PaymentView, pageUrl: string): Record<string
     currency: s.coin,
     description: view.request.description,
     payment_address: quote?.address ?? null,
+    derivation_path: view.derivationPath,
     payment_url: paymentUrl(pageUrl, facts.id),
     transaction_hash: s.transactionHash,
     confirmations: s.confirmations,
@@ -55,7 +65,7 @@ export function paymentDetail(view: PaymentView, pageUrl: string): Record<string
       items_count: view.request.items.length,
       tax: formatUsd(view.request.taxCents ?? 0n),
     }),
-    ...(view.request.fiat && { amount_fiat: view.request.fiat.amount, currency_fiat: view.request.fiat.currency }),
+    ...(view.request.fiat && fiatDetail(view.request.fiat)),
     transfers: view.transfers.map((t) => ({
       ref: t.ref,
       transaction_hash: t.txid,

@@ -29,6 +29,8 @@ export type PaymentRecord = {
   version: bigint;
   eventCount: bigint;
   countedInMonth: boolean;
+  /** Where the deposit address of each coin stands below its wallet's account key. */
+  paths: Readonly<Partial<Record<Coin, string>>>;
   /** As written by the last settling: what changed is told from these. */
   last: { receivedUnits: bigint; expiresAt: Date; coin: Coin | null };
   facts: PaymentFacts;
@@ -72,6 +74,7 @@ type Row = {
   version: bigint;
   eventCount: bigint;
   countedInMonth: boolean;
+  paths: Partial<Record<Coin, string>> | null;
   quotes: { coin: Coin; address: string; rateE8: string | null; units: string; from: string; until: string }[] | null;
   decisions: { kind: Decision['kind']; at: string; transfers: string[] }[] | null;
   transfers: StoredTransfer[] | null;
@@ -244,6 +247,8 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
       p.received_units as "receivedUnits", p.expires_at as "expiresAt", p.coin as "shownCoin", p.version, p.event_count as "eventCount", p.counted_in_month as "countedInMonth",
       (select json_agg(json_build_object('coin', q.coin, 'address', q.address, 'rateE8', q.rate_e8::text, 'units', q.units::text,
         'from', q.from_at, 'until', q.until_at) order by q.number) from quotes q where q.payment_id = p.id) as quotes,
+      (select json_object_agg(a.coin, ltrim(w.path || '/' || a.index, '/')) from deposit_addresses a join wallets w on w.id = a.wallet_id
+        where a.payment_id = p.id) as paths,
       (select json_agg(json_build_object('kind', d.kind, 'at', d.at, 'transfers', d.transfers) order by d.number)
         from decisions d where d.payment_id = p.id) as decisions,
       (select json_agg(json_build_object('coin', t.coin, 'ref', t.ref, 'txid', t.txid, 'address', t.address, 'units', t.units::text,
@@ -289,14 +294,17 @@ async function readTips(sql: Sql | Tx, coins: Coin[], transfers: StoredTransfer[
       chainlockHeight: bigint | null;
       scannedThrough: Date;
       holdReason: string | null;
+      guardReasons: string[] | null;
+      agreedHeight: bigint | null;
       blocks: { height: number; usdCents: string }[] | null;
     }[]
   >`
     select t.coin, t.height, t.hash, t.safe_height as "safeHeight", t.finalized_height as "finalizedHeight",
       t.chainlock_height as "chainlockHeight", t.scanned_through as "scannedThrough", t.hold_reason as "holdReason",
+      g.reasons as "guardReasons", g.agreed_height as "agreedHeight",
       (select json_agg(json_build_object('height', b.height, 'usdCents', b.usd_cents::text)) from blocks b
         where b.coin = t.coin and b.height = any(${heights}::bigint[])) as blocks
-    from tips t where t.coin = any(${coins}::text[])`;
+    from tips t left join chain_guard g on g.coin = t.coin and g.binding where t.coin = any(${coins}::text[])`;
   const number = (value: bigint | null) => (value === null ? null : Number(value));
   return Object.fromEntries(
     rows.map((row): [Coin, Tip] => [
@@ -308,7 +316,13 @@ async function readTips(sql: Sql | Tx, coins: Coin[], transfers: StoredTransfer[
         finalizedHeight: number(row.finalizedHeight),
         chainlockHeight: number(row.chainlockHeight),
         scannedThrough: row.scannedThrough,
-        holdReason: row.holdReason,
+        holdReason:
+          row.holdReason ??
+          row.guardReasons?.[0] ??
+          // Blocks read since the sources were compared are not agreed on yet.
+          (row.agreedHeight !== null && row.height > row.agreedHeight
+            ? `the sources of this chain have not agreed on block ${row.height} yet`
+            : null),
         blockUsdCents: new Map((row.blocks ?? []).map((b) => [b.height, BigInt(b.usdCents)])),
       },
     ]),
@@ -332,6 +346,7 @@ function toRecord(row: Row, rules: Rules, tips: Tips): PaymentRecord {
     version: row.version,
     eventCount: row.eventCount,
     countedInMonth: row.countedInMonth,
+    paths: row.paths ?? {},
     last: { receivedUnits: row.receivedUnits, expiresAt: row.expiresAt, coin: row.shownCoin },
     facts: {
       id: row.id,
@@ -432,6 +447,7 @@ export function toView(record: PaymentRecord, settlement?: Settlement): PaymentV
     settlement,
     transfers: record.transfers,
     quote: quotes.at(-1) ?? null,
+    derivationPath: (coin && record.paths[coin]) ?? null,
     request: record.request,
     invoiceId: record.invoiceId,
     metadata: record.metadata,

@@ -1,11 +1,12 @@
 /** Follows one chain: pulls blocks by hash from a stored cursor, walks back over reorganisations, watches the mempool, misses nothing. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type BlockRef, ChainError, type ChainSource, type Conflict, type Matcher, type Sighting } from '../chains/chain.ts';
+import { type BlockRef, type Chain, ChainError, type ChainSource, type Conflict, type Matcher, type Sighting } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { earliest } from '../core/clock.ts';
+import { DAY_MS, earliest } from '../core/clock.ts';
 import { COIN, type Coin } from '../core/coin.ts';
 import { e8ToCents, worthUsdE8 } from '../core/money.ts';
 import type { Tx } from '../db/db.ts';
+import { createGuard, noteReorg } from './guard.ts';
 import { AddressGiven, createLookAhead, type Stray } from './look-ahead.ts';
 import { lockAndSettle } from './settle-payments.ts';
 
@@ -14,6 +15,12 @@ const FOLLOW_LOCK = 7_233_200;
 const MAX_PAUSE_MS = 30_000;
 /** Polls of the mempool before a missing transfer is noted as absent. */
 const ABSENT_AFTER_POLLS = 2;
+/** How long an address counts as given out lately: windows and late payments end well before. */
+const RECENT_MS = 7 * DAY_MS;
+/** However many hints come, this much passes between two looks. */
+const HINT_PAUSE_MS = 250;
+/** DASH: transfers without a lock that are asked for in one look; the newest first. */
+const MAX_LOCK_LOOKS = 200;
 /** A regtest node mines when told to and is asked often. */
 const REGTEST_POLL_MS = 400;
 
@@ -37,22 +44,27 @@ class CursorMoved extends Error {}
 /** Starts following; `stop` waits for the step under way. Failures are logged and tried again with growing pauses. */
 export function startFollower(
   ctx: Context,
-  source: ChainSource,
+  source: Chain,
   { pollMs = source.network === 'regtest' ? REGTEST_POLL_MS : COIN[source.coin].pollSeconds * 1000 }: { pollMs?: number } = {},
 ): { stop(): Promise<void> } {
   const stopping = new AbortController();
+  let endHints = () => {};
   const run = async () => {
     const session = ctx.db.session();
     try {
       let leading = false;
       let failures = 0;
       const follower = createFollower(ctx, source);
+      const guard = createGuard(ctx, source);
+      let hint = new AbortController();
+      endHints = source.onHint(() => hint.abort());
       while (!stopping.signal.aborted) {
         try {
           leading ||= (
             await session.sql<{ taken: boolean }[]>`select pg_try_advisory_lock(${FOLLOW_LOCK}::int, hashtext(${source.coin})) as taken`
           )[0]!.taken;
-          if (leading) await follower.step(stopping.signal);
+          // Judged first: what is read then completes only as far as the sources agree.
+          if (leading) await follower.step(stopping.signal, await guard.check());
           failures = 0;
         } catch (error) {
           if (!(error instanceof CursorMoved || error instanceof AddressGiven)) {
@@ -65,9 +77,13 @@ export function startFollower(
             );
           }
         }
-        await sleep(Math.min(pollMs * 2 ** Math.min(failures, 8), Math.max(MAX_PAUSE_MS, pollMs)), undefined, {
-          signal: stopping.signal,
-        }).catch(() => {});
+        const pauseMs = Math.min(pollMs * 2 ** Math.min(failures, 8), Math.max(MAX_PAUSE_MS, pollMs));
+        // A hint ends the pause, unless the source just failed.
+        const ends = failures === 0 ? [stopping.signal, hint.signal] : [stopping.signal];
+        await sleep(pauseMs, undefined, { signal: AbortSignal.any(ends) }).catch(() => {});
+        if (!hint.signal.aborted) continue;
+        hint = new AbortController();
+        await sleep(Math.min(HINT_PAUSE_MS, pollMs), undefined, { signal: stopping.signal }).catch(() => {});
       }
     } finally {
       await session.close();
@@ -77,19 +93,25 @@ export function startFollower(
   return {
     stop: async () => {
       stopping.abort();
+      endHints();
       await done;
     },
   };
 }
 
 /** One follower's memory: what is watched. Everything else is in tables. `step` catches up to the tip and looks at the mempool. */
-export function createFollower(ctx: Context, source: ChainSource): { step(signal?: AbortSignal): Promise<void> } {
+export function createFollower(
+  ctx: Context,
+  source: ChainSource,
+): { step(signal?: AbortSignal, found?: { behind: boolean }): Promise<void> } {
   const { coin } = source;
   const watched = new Map<string, Watched>();
   const spares = createLookAhead(ctx, source);
   const missing = new Map<string, number>();
   let readFrom = '0';
+  let lockedThrough: number | null = null;
   let checked = false;
+  let finalityOf: string | null = null;
 
   /** Brings the watch set up to date from all committed rows: what might have committed since the last look is read again. */
   const refresh = async (): Promise<void> => {
@@ -117,6 +139,11 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
         has: (key) => watched.has(key) || spares.find(key) !== undefined,
         watchesSpends: byOutpoint.size > 0,
         spends: (outpoint) => byOutpoint.has(outpoint),
+        recent: (at) => {
+          const since = earliest(at, ctx.clock.now()).getTime() - RECENT_MS;
+          return [...watched].flatMap(([key, { createdAt }]) => (createdAt.getTime() > since ? [key] : []));
+        },
+        waiting: [...new Set(waiting.map((row) => row.txid))],
       },
     };
   };
@@ -132,8 +159,10 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     return { sightings, strays };
   };
   const conflictsOf = (conflicts: readonly Conflict[], byOutpoint: Spenders) =>
-    conflicts.flatMap(({ outpoint, txid }) =>
-      (byOutpoint.get(outpoint) ?? []).filter((row) => row.txid !== txid).map((row) => ({ paymentId: row.paymentId, ref: row.ref, txid })),
+    conflicts.flatMap(({ outpoint, txid, failed = false }) =>
+      (byOutpoint.get(outpoint) ?? [])
+        .filter((row) => failed || row.txid !== txid)
+        .map((row) => ({ paymentId: row.paymentId, ref: row.ref, txid })),
     );
 
   const begin = async (): Promise<void> => {
@@ -161,12 +190,22 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     return { height: tip.height, hash: tip.hash };
   };
 
+  /** A source that only lacks the newest blocks (just started, or taking over from another) takes nothing back: it is waited for. */
+  const refuseBehind = async (cursor: Cursor, tip: BlockRef): Promise<void> => {
+    if (tip.height >= cursor.height) return;
+    const [known] = await ctx.db.sql`select 1 from blocks where coin = ${coin} and height = ${tip.height} and hash = ${tip.hash}`;
+    if (known) throw new ChainError('outage', `the ${coin} source is ${cursor.height - tip.height} blocks behind what was read before`);
+  };
+
   /** Steps back to the last block that is still on the chain. */
-  const unwind = async (cursor: Cursor): Promise<Cursor> => {
+  const unwind = async (cursor: Cursor, tip: BlockRef): Promise<Cursor> => {
     const stored = await ctx.db.sql<{ height: bigint; hash: string }[]>`
       select height, hash from blocks where coin = ${coin} and height <= ${cursor.height} order by height desc limit ${COIN[coin].maxReorg + 1}`;
     for (const row of stored) {
       const there = await source.blockAt(Number(row.height));
+      // Several machines behind one address are not equally far: what one lacks is not gone.
+      if (!there && tip.height >= Number(row.height))
+        throw new ChainError('outage', `the ${coin} node has a tip above ${row.height} but not that block`);
       if (there?.hash === row.hash) {
         const fork = { height: Number(row.height), hash: row.hash };
         if (fork.height < cursor.height) await orphanAbove(fork, cursor);
@@ -189,11 +228,20 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
         affected.map((row) => row.id),
         async () => {
           await moveCursor(tx, coin, cursor, fork, null);
+          // A bare gain of balance belongs to its block alone: the blocks that follow tell anew what was gained.
+          await tx`delete from transfers where coin = ${coin} and kind = 'delta' and block_height > ${fork.height}`;
+          await tx`
+            update tips set safe_height = case when safe_height > ${fork.height} then ${fork.height} else safe_height end,
+              finalized_height = case when finalized_height > ${fork.height} then ${fork.height} else finalized_height end
+            where coin = ${coin}`;
           await tx`
           update transfers set block_height = null, block_hash = null, block_time = null, lock = null, unmined_since = clock_timestamp()
           where coin = ${coin} and block_height > ${fork.height}`;
           await tx`update transfers set conflict_height = null where coin = ${coin} and conflict_height > ${fork.height}`;
           await tx`delete from blocks where coin = ${coin} and height > ${fork.height}`;
+          await noteReorg(tx, source, { depth: cursor.height - fork.height, height: cursor.height });
+          // Should never happen; but a height that named a locked block must not vouch for another one.
+          await tx`update tips set chainlock_height = ${fork.height} where coin = ${coin} and chainlock_height > ${fork.height}`;
         },
       ),
     );
@@ -207,7 +255,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     await refresh();
     const waiting = await readWaiting();
     const { matcher, byOutpoint } = matcherOf(waiting);
-    const scanned = fetched.scan(matcher);
+    const scanned = await fetched.scan(matcher);
     const { conflicts } = scanned;
     const { sightings, strays } = sort(scanned.sightings);
     const lost = conflictsOf(conflicts, byOutpoint);
@@ -222,12 +270,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
         await writeSightings(tx, sightings, fetched.ref, scannedAt, byOutpoint);
         await writeConflicts(tx, lost, fetched.ref.height);
         // Confirmations grew: everything of this coin that waits for them is settled again.
-        await tx`
-          insert into due_work (kind, key, merchant_id, due_at)
-          select 'settle', p.id, p.merchant_id, clock_timestamp() from payments p
-          where p.status = 'processing' and p.mode = 'live' and p.id <> all(${ids}::text[])
-            and exists (select 1 from transfers t where t.payment_id = p.id and t.coin = ${coin})
-          on conflict (kind, key) do update set due_at = excluded.due_at`;
+        await queueProcessing(tx, ids);
         await tx`delete from blocks where coin = ${coin} and height < ${fetched.ref.height - 2_000}`;
       });
       return recorded;
@@ -235,6 +278,13 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     spares.tell(found);
     return { height: fetched.ref.height, hash: fetched.ref.hash };
   };
+
+  const queueProcessing = (tx: Tx, except: readonly string[]) => tx`
+    insert into due_work (kind, key, merchant_id, due_at)
+    select 'settle', p.id, p.merchant_id, clock_timestamp() from payments p
+    where p.status = 'processing' and p.mode = 'live' and p.id <> all(${except}::text[])
+      and exists (select 1 from transfers t where t.payment_id = p.id and t.coin = ${coin})
+    on conflict (kind, key) do update set due_at = excluded.due_at`;
 
   /** What a block of ours is worth together: many small payments in one block are one big one. */
   const worthOf = (sightings: readonly Sighting[]): bigint => {
@@ -267,12 +317,15 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
 
   const writeSightings = async (
     tx: Tx,
-    sightings: readonly Sighting[],
+    found: readonly Sighting[],
     block: BlockRef | null,
     seenAt: Date,
     byOutpoint: Spenders,
+    /** Txids now in the mempool, when it was looked at. */
+    present: ReadonlySet<string> | null = null,
   ): Promise<void> => {
-    if (sightings.length === 0) return;
+    if (found.length === 0) return;
+    const sightings = coin === 'LTC' ? await knownPegouts(tx, found, present) : found;
     const rows = sightings.map((s) => {
       const owner = watched.get(s.key)!;
       // Read late, but mined in time: the block's time tells, never before the address was given.
@@ -300,28 +353,44 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
       from jsonb_to_recordset(${tx.json(rows as never)}) as r (coin text, ref text, payment_id text, merchant_id text, txid text, address text, units numeric,
         kind text, spends text[], first_seen_at timestamptz, block_height bigint, block_hash text, block_time timestamptz, lock text)
       on conflict (payment_id, coin, ref) do update set
+        -- A block read anew replaces what it told before; what is worth another sum is valued again.
+        values = case when excluded.block_height is not null and excluded.units <> transfers.units then '[]' else transfers.values end,
+        units = case when excluded.block_height is not null then excluded.units else transfers.units end,
         block_height = coalesce(excluded.block_height, transfers.block_height), block_hash = coalesce(excluded.block_hash, transfers.block_hash),
         block_time = coalesce(excluded.block_time, transfers.block_time), lock = coalesce(excluded.lock, transfers.lock),
+        txid = case when excluded.block_height is null and transfers.block_height is not null then transfers.txid else excluded.txid end,
         absent_since = null, conflict_txid = null, conflict_height = null, conflict_seen_at = null,
         unmined_since = case when excluded.block_height is null then transfers.unmined_since end`;
-    if (block && coin === 'LTC') await inheritPegouts(tx, sightings);
   };
 
-  /** LTC: a HogEx output takes over first sight and worth from the peg-out seen in the mempool; the two never both count. */
-  const inheritPegouts = async (tx: Tx, sightings: readonly Sighting[]): Promise<void> => {
-    for (const s of sightings.filter((found) => found.kind === 'pegout')) {
-      const { paymentId } = watched.get(s.key)!;
-      await tx`
-        with seen as (
-          delete from transfers where (payment_id, coin, ref) in (
-            select payment_id, coin, ref from transfers
-            where payment_id = ${paymentId} and coin = 'LTC' and kind = 'pegout' and ref like '%:pegout:%' and block_height is null and units = ${s.units.toString()}
-            order by first_seen_at limit 1)
-          returning first_seen_at, values
-        )
-        update transfers t set first_seen_at = seen.first_seen_at, values = seen.values from seen
-        where t.payment_id = ${paymentId} and t.coin = 'LTC' and t.ref = ${s.ref}`;
-    }
+  /**
+   * LTC: a peg-out is one transfer under changing transaction ids: its own while it waits, the HogEx's once mined, another HogEx's
+   * after a reorganisation. It keeps the ref it was first seen under, and with it first sight, worth and what was decided about it.
+   */
+  const knownPegouts = async (
+    tx: Tx,
+    sightings: readonly Sighting[],
+    present: ReadonlySet<string> | null,
+  ): Promise<readonly Sighting[]> => {
+    const owner = (s: Sighting) => watched.get(s.key)!.paymentId;
+    const ids = sightings.filter((s) => s.kind === 'pegout').map(owner);
+    if (ids.length === 0) return sightings;
+    const rows = await tx<{ paymentId: string; ref: string; txid: string; units: string; mined: boolean; lost: boolean }[]>`
+      select payment_id as "paymentId", ref, txid, units::text as units, block_height is not null as mined, unmined_since is not null as lost
+      from transfers where coin = 'LTC' and kind = 'pegout' and payment_id = any(${ids}::text[]) order by first_seen_at, ref`;
+    const taken = new Set<string>();
+    return sightings.map((s) => {
+      if (s.kind !== 'pegout') return s;
+      const same = rows.filter((row) => row.paymentId === owner(s) && row.units === s.units.toString() && !taken.has(row.ref));
+      // Back in the mempool it takes the place of one that lost its block, again when it is read anew; in a block, of any that waits.
+      const waits = same
+        .filter((row) => !row.mined && (!present || row.txid === s.txid || (row.lost && !present.has(row.txid))))
+        .toSorted((a, b) => Number(b.txid === s.txid) - Number(a.txid === s.txid));
+      const row = same.find((known) => known.ref === s.ref) ?? waits[0];
+      if (!row) return s;
+      taken.add(row.ref);
+      return { ...s, ref: row.ref };
+    });
   };
 
   const writeConflicts = async (
@@ -336,14 +405,38 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
       where t.payment_id = r.payment_id and t.coin = ${coin} and t.ref = r.ref and t.block_height is null and t.conflict_height is null`;
   };
 
+  /** ETH: which blocks can no longer be reorganised, as of the cursor's chain. */
+  const lookAtFinality = async (cursor: Cursor): Promise<void> => {
+    if (coin !== 'ETH' || cursor.hash === finalityOf) return;
+    const { safe, finalized } = await source.finality();
+    // Only while the node is on the chain that was read: its finalized height must not vouch for another chain's block.
+    if ((await source.tip()).hash !== cursor.hash) return;
+    await ctx.db.begin(async (tx) => {
+      const moved = await tx`
+        update tips set safe_height = ${safe}::bigint, finalized_height = ${finalized}::bigint
+        where coin = ${coin} and hash = ${cursor.hash}
+          and (safe_height is distinct from ${safe}::bigint or finalized_height is distinct from ${finalized}::bigint)`;
+      if (moved.count > 0) await queueProcessing(tx, []);
+    });
+    finalityOf = cursor.hash;
+  };
+
+  /** ETH: a machine behind what was read from another says nothing new. Its tip is then one of the blocks below the cursor. */
+  const isBehind = async (tip: BlockRef, cursor: Cursor): Promise<boolean> =>
+    coin === 'ETH' &&
+    tip.height < cursor.height &&
+    (await ctx.db.sql`select 1 from blocks where coin = ${coin} and height = ${tip.height} and hash = ${tip.hash}`).length > 0;
+
   /** Looks at the mempool; true when it was complete, so that everything first seen before it is recorded. */
-  const lookAtMempool = async (): Promise<void> => {
+  const lookAtMempool = async (cursor: Cursor): Promise<boolean> => {
     const fetched = await source.fetchMempool();
+    // Beside another tip than the recorded one it could show a transfer that a recorded block still holds, under another id.
+    if ((await source.tip()).hash !== cursor.hash) return false;
     const seenAt = ctx.clock.now();
     await refresh();
     const waiting = await readWaiting();
     const { matcher, byOutpoint } = matcherOf(waiting);
-    const { conflicts, present, ...scanned } = fetched.scan(matcher);
+    const { conflicts, present, complete = true, ...scanned } = await fetched.scan(matcher);
     const { sightings, strays } = sort(scanned.sightings);
     const lost = conflictsOf(conflicts, byOutpoint).filter((c) => present.has(c.txid));
     const knownConflicts = new Set(waiting.filter((row) => row.contested).map((row) => `${row.paymentId} ${row.ref}`));
@@ -365,7 +458,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     if (ids.length > 0) {
       await ctx.db.begin((tx) =>
         lockAndSettle(ctx, tx, ids, async () => {
-          await writeSightings(tx, sightings, null, seenAt, byOutpoint);
+          await writeSightings(tx, sightings, null, seenAt, byOutpoint, present);
           await writeConflicts(tx, fresh, null);
           for (const [rows, absent] of [
             [gone, true],
@@ -383,27 +476,65 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     }
     if (strays.length > 0) spares.tell(await ctx.db.begin((tx) => spares.record(tx, strays, seenAt)));
     fetched.done();
+    return complete;
+  };
+
+  /** DASH: asks the own node which of the transfers that are waited for it has locked since. */
+  const lookAtLocks = async (): Promise<void> => {
+    if (coin !== 'DASH') return;
+    const open = await ctx.db.sql<{ paymentId: string; txid: string }[]>`
+      select t.payment_id as "paymentId", t.txid from transfers t join payments p on p.id = t.payment_id
+      where t.coin = ${coin} and t.lock is null and t.txid is not null and p.mode = 'live' and p.status in ('pending', 'processing')
+      order by t.first_seen_at desc limit ${MAX_LOCK_LOOKS}`;
+    const locks: { txid: string; lock: string; block_hash: string | null }[] = [];
+    for (const txid of new Set(open.map((row) => row.txid))) {
+      const { lock, blockHash } = await source.txState(txid);
+      if (lock) locks.push({ txid, lock, block_hash: blockHash });
+    }
+    if (locks.length === 0) return;
+    const ids = open.filter((row) => locks.some((found) => found.txid === row.txid)).map((row) => row.paymentId);
+    await ctx.db.begin((tx) =>
+      lockAndSettle(ctx, tx, ids, async () => {
+        // A ChainLock is one of the block that was asked about, an InstantSend lock one of the transaction.
+        await tx`
+          update transfers t set lock = r.lock
+          from jsonb_to_recordset(${tx.json(locks as never)}) as r (txid text, lock text, block_hash text)
+          where t.coin = ${coin} and t.txid = r.txid and t.payment_id = any(${ids}::text[])
+            and (r.lock = 'instantsend' or t.block_hash = r.block_hash)`;
+      }),
+    );
   };
 
   return {
-    step: async (signal) => {
+    step: async (signal, { behind } = { behind: false }) => {
       if (!checked) await begin();
       let cursor = await readCursor();
       for (;;) {
         if (signal?.aborted) return;
         const [before] = await ctx.db.sql<{ now: Date }[]>`select clock_timestamp() as now`;
         const tip = await source.tip();
+        if (await isBehind(tip, cursor)) return;
         if (tip.hash === cursor.hash) {
+          await lookAtFinality(cursor);
           const health = await source.health();
-          await lookAtMempool();
-          // The tip may have moved meanwhile: then the look is not complete and the loop goes on.
-          if (!health.syncing && (await source.tip()).hash === cursor.hash) {
-            await ctx.db.sql`
-              update tips set scanned_through = ${before!.now}, updated_at = clock_timestamp() where coin = ${coin} and hash = ${cursor.hash}`;
+          const complete = await lookAtMempool(cursor);
+          await lookAtLocks();
+          const chainlock = coin === 'DASH' ? (await source.finality()).chainlock : null;
+          // The tip may have moved meanwhile: then the look is not complete and the loop goes on. Beside a source that has
+          // more blocks nothing is certain, and nothing expires.
+          if (complete && !behind && !health.syncing && (await source.tip()).hash === cursor.hash) {
+            await ctx.db.begin(async (tx) => {
+              await tx`
+                update tips set scanned_through = ${before!.now}, chainlock_height = greatest(chainlock_height, ${chainlock}::bigint),
+                  updated_at = clock_timestamp() where coin = ${coin} and hash = ${cursor.hash}`;
+              if (chainlock !== null && chainlock !== lockedThrough) await queueProcessing(tx, []);
+            });
+            lockedThrough = chainlock;
           }
           return;
         }
-        cursor = await unwind(cursor);
+        await refuseBehind(cursor, tip);
+        cursor = await unwind(cursor, tip);
         const next = await source.blockAt(cursor.height + 1);
         if (!next) return;
         cursor = (await applyBlock(cursor, next.hash)) ?? cursor;

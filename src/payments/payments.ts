@@ -106,10 +106,10 @@ async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coi
   const [given] = await tx<{ address: string }[]>`
     select address from deposit_addresses where payment_id = ${record.facts.id} and coin = ${coin}`;
   if (given) return given.address;
-  if (!ctx.chains.has(coin)) {
+  if (!ctx.chains.get(coin)?.follows) {
     throw new Problem('chain_unavailable', { coin, reason: 'no node is configured' }, { param: 'currency', retryAfterSeconds: 300 });
   }
-  const next = await nextAddress(ctx, tx, { merchantId: record.merchantId, coin });
+  const next = await nextAddress(ctx, tx, { merchantId: record.merchantId, coin, createdWith: record.createdWith });
   await tx`
     insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
     values (${coin}, ${next.key}, ${next.address}, ${record.facts.id}, ${record.merchantId}, ${next.walletId}, ${next.index.toString()}, ${record.realNow})`;

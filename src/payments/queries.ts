@@ -211,7 +211,7 @@ function coinState(ctx: Context, view: PaymentView, coin: Coin): CustomerView['c
   if (view.facts.fixed) return { coin, unavailable: null, estimateUnits: view.facts.fixed.units, sample: false };
   const quotable = view.facts.mode === 'test' ? { price: ctx.prices.forTest(coin) } : ctx.prices.quotable(coin);
   if (!('price' in quotable)) return refused('no trustworthy price right now');
-  if (view.facts.mode === 'live' && !ctx.chains.has(coin)) return refused('the network cannot be reached');
+  if (view.facts.mode === 'live' && !ctx.chains.get(coin)?.follows) return refused('the network cannot be reached');
   const units = quoteUnits(coin, view.facts.targetUsdCents, quotable.price.priceE8);
   if (units < COIN[coin].dustUnits * 10n) return refused('the amount is too small');
   return { coin, unavailable: null, estimateUnits: units, sample: quotable.price.sample };

@@ -10,6 +10,7 @@ export type PaymentRequest = {
   description: string | null;
   items: readonly PaymentItem[] | null;
   taxCents: bigint | null;
+  /** A price in another currency: `rateE8` units of it made one US dollar, by whom and when. Null for US dollars. */
   fiat: { amount: string; currency: string; rateE8: bigint; source: string; at: string } | null;
   locale: string | null;
 };
@@ -24,6 +25,8 @@ export type PaymentView = {
   transfers: readonly Transfer[];
   /** The quote of the shown coin, as it stands; null before a coin is chosen. */
   quote: Quote | null;
+  /** Of the address shown, below the wallet's account key; null in test mode and before a coin is chosen. */
+  derivationPath: string | null;
   request: PaymentRequest;
   invoiceId: string | null;
   metadata: Readonly<Record<string, string>>;

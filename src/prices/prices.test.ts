@@ -6,10 +6,12 @@ import { after, before, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../../test/kit/app.ts';
 import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
+import { readConfig } from '../config.ts';
 import { COINS, type Coin } from '../core/coin.ts';
 import { createOutgoing } from '../outgoing.ts';
-import { agree, createPrices, type Prices } from './prices.ts';
-import { createSources, SOURCE_HOSTS } from './sources.ts';
+import { agree, outlierPercent } from './agreement.ts';
+import { createPrices, type Prices } from './prices.ts';
+import { createSources, SOURCE_HOSTS, SOURCES } from './sources.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const outgoing = createOutgoing({ allow: [], log: silent });
@@ -22,9 +24,12 @@ after(async () => {
   await database.drop();
 });
 
-type Name = 'coinbase' | 'kraken' | 'bitfinex';
+type Name = 'coinbase' | 'kraken' | 'bitstamp' | 'bitfinex' | 'coingecko';
+const ALL: readonly Name[] = ['coinbase', 'kraken', 'bitstamp', 'bitfinex', 'coingecko'];
+/** Those of most stories. */
 const NAMES: readonly Name[] = ['coinbase', 'kraken', 'bitfinex'];
-type Quote = { last: string; change?: string };
+/** `change` is in each exchange's own form, `volume` that of the last day, `updated` seconds after the start. */
+type Quote = { last: string; change?: string; volume?: string; updated?: number };
 type Book = Partial<Record<Coin, Quote>>;
 const json = (reply: ServerResponse, body: string, status = 200) =>
   reply.writeHead(status, { 'content-type': 'application/json' }).end(body);
@@ -36,7 +41,10 @@ const SPEAK: Readonly<Record<Name, (path: string, book: Book, reply: ServerRespo
     const quote = coin && book[coin];
     if (!quote) return void json(reply, '{"message":"NotFound"}', 404);
     const open = quote.change ?? quote.last;
-    json(reply, `{"open":"${open}","high":"${quote.last}","low":"${open}","last":"${quote.last}","volume":"8123.3","volume_30day":"31.5"}`);
+    json(
+      reply,
+      `{"open":"${open}","high":"${quote.last}","low":"${open}","last":"${quote.last}","volume":"${quote.volume ?? '8123.3'}","volume_30day":"31.5","rfq_volume_24hour":"0.1"}`,
+    );
   },
   kraken: (path, book, reply) => {
     const url = new URL(path, 'http://kraken');
@@ -48,18 +56,19 @@ const SPEAK: Readonly<Record<Name, (path: string, book: Book, reply: ServerRespo
       DASHUSD: ['DASH', 'DASHUSD'],
       XDGUSD: ['DOGE', 'XDGUSD'],
     };
-    const tickers = url.searchParams
-      .get('pair')!
-      .split(',')
-      .flatMap((asked) => {
-        const [coin, key] = pairs[asked] ?? assert.fail(`no such pair: ${asked}`);
-        const quote = book[coin];
-        return quote
-          ? [
-              `"${key}":{"a":["${quote.last}","1","1.000"],"b":["${quote.last}","2","2.000"],"c":["${quote.last}","0.00047187"],"v":["1","2"],"p":["1.0","2.0"],"t":[1,2],"l":["1.0","1.0"],"h":["2.0","2.0"],"o":"1.0"}`,
-            ]
-          : [];
-      });
+    const wanted = url.searchParams.get('pair')!.split(',');
+    // One pair that it does not know spoils the whole answer.
+    if (wanted.some((asked) => !book[(pairs[asked] ?? assert.fail(`no such pair: ${asked}`))[0]]))
+      return void json(reply, '{"error":["EQuery:Unknown asset pair"]}');
+    const tickers = wanted.flatMap((asked) => {
+      const [coin, key] = pairs[asked]!;
+      const quote = book[coin];
+      return quote
+        ? [
+            `"${key}":{"a":["${quote.last}","1","1.000"],"b":["${quote.last}","2","2.000"],"c":["${quote.last}","0.00047187"],"v":["1","${quote.volume ?? '2'}"],"p":["1.0","2.0"],"t":[1,2],"l":["1.0","1.0"],"h":["2.0","2.0"],"o":"1.0"}`,
+          ]
+        : [];
+    });
     json(reply, `{"error":[],"result":{${tickers.join(',')}}}`);
   },
   bitfinex: (path, book, reply) => {
@@ -68,16 +77,45 @@ const SPEAK: Readonly<Record<Name, (path: string, book: Book, reply: ServerRespo
     if (!asked) return void json(reply, '["error",10020,"symbol: invalid"]', 404);
     const rows = asked.flatMap((symbol) => {
       const quote = book[symbols[symbol] ?? assert.fail(`no such symbol: ${symbol}`)];
-      return quote ? [`["${symbol}",1.5,20.1,1.6,21.2,-3.1,${quote.change ?? '0'},${quote.last},800.5,2.5,0.5]`] : [];
+      return quote ? [`["${symbol}",1.5,20.1,1.6,21.2,-3.1,${quote.change ?? '0'},${quote.last},${quote.volume ?? '800.5'},2.5,0.5]`] : [];
     });
     json(reply, `[${rows.join(',')}]`);
   },
+  bitstamp: (path, book, reply) => {
+    const coin = /^\/api\/v2\/ticker\/([a-z]+)usd\/$/.exec(path)?.[1]?.toUpperCase() as Coin | undefined;
+    const quote = coin && book[coin];
+    if (!quote) return void reply.writeHead(404, { 'content-type': 'text/html' }).end('<h1>Page not found (404)</h1>');
+    json(
+      reply,
+      `{"timestamp":"1763854710","open":"1","high":"1","low":"1","last":"${quote.last}","volume":"${quote.volume ?? '2426.07836092'}","vwap":"1","bid":"1","ask":"1","side":"0","open_24":"1","percent_change_24":"${quote.change ?? '0.00'}","market_type":"SPOT","pair":"${coin}/USD","market":"${coin}/USD"}`,
+    );
+  },
+  coingecko: (path, book, reply) => {
+    const url = new URL(path, 'http://coingecko');
+    if (url.pathname !== '/api/v3/simple/price' || url.searchParams.get('vs_currencies') !== 'usd') return void json(reply, '{}', 404);
+    const ids: Record<string, Coin> = { bitcoin: 'BTC', ethereum: 'ETH', litecoin: 'LTC', dash: 'DASH', dogecoin: 'DOGE' };
+    const entries = url.searchParams
+      .get('ids')!
+      .split(',')
+      .flatMap((id) => {
+        const quote = book[ids[id] ?? assert.fail(`no such id: ${id}`)];
+        return quote
+          ? [
+              `"${id}":{"usd":${quote.last},"usd_24h_change":${quote.change ?? '0'},"last_updated_at":${START / 1000 + (quote.updated ?? 0)}}`,
+            ]
+          : [];
+      });
+    json(reply, `{${entries.join(',')}}`);
+  },
 };
+
+const START = Date.UTC(2026, 10, 21);
+const still = { now: () => new Date(START), monotonicMs: () => 0 };
 
 type Answer = (path: string, reply: ServerResponse) => void;
 /** One server that plays all exchanges; each can be given another answer. */
 async function openExchanges(t: TestContext, book: Partial<Record<Name, Book>>) {
-  const asked: Record<Name, number> = { coinbase: 0, kraken: 0, bitfinex: 0 };
+  const asked: Record<Name, number> = { coinbase: 0, kraken: 0, bitstamp: 0, bitfinex: 0, coingecko: 0 };
   const answers: Partial<Record<Name, Answer>> = {};
   const server = createServer((request, reply) => {
     const [, name, path] = /^\/(\w+)(\/.*)$/.exec(request.url!)! as unknown as [string, Name, string];
@@ -93,14 +131,14 @@ async function openExchanges(t: TestContext, book: Partial<Record<Name, Book>>) 
     server.closeAllConnections();
   });
   const { port } = server.address() as AddressInfo;
-  const hosts = Object.fromEntries(NAMES.map((name) => [name, `http://127.0.0.1:${port}/${name}`]));
+  const hosts = Object.fromEntries(ALL.map((name) => [name, `http://127.0.0.1:${port}/${name}`]));
   return { asked, answers, book, hosts };
 }
 type Exchanges = Awaited<ReturnType<typeof openExchanges>>;
 
-const START = Date.UTC(2026, 10, 21);
 /** Prices over these exchanges; `pass` moves their time. The exchanges are asked every 20 ms of real time unless `once`. */
-async function openPrices(t: TestContext, { hosts }: Exchanges, { once = false, sources = NAMES.join(',') } = {}) {
+async function openPrices(t: TestContext, { hosts }: Exchanges, { once = false, sources = NAMES.join(','), keep = false } = {}) {
+  if (!keep) await database.db.sql`delete from price_history`;
   let ms = 0;
   const clock = { now: () => new Date(START + ms), monotonicMs: () => ms };
   const prices = createPrices({ db: database.db, outgoing, clock, log: silent, sources, hosts, pollMs: once ? 3_600_000 : 20 });
@@ -136,8 +174,8 @@ test('each exchange is read to the last digit, in its own names for the coins', 
     DASH: { last: '30.000' },
     DOGE: { last: '0.19999999' },
   };
-  const exchanges = await openExchanges(t, { coinbase: exact, kraken: exact, bitfinex: exact });
-  for (const source of createSources(NAMES, exchanges.hosts)) {
+  const exchanges = await openExchanges(t, { coinbase: exact, kraken: exact, bitstamp: exact, bitfinex: exact, coingecko: exact });
+  for (const source of createSources(ALL, { hosts: exchanges.hosts, clock: still })) {
     const seen = await source.fetch(outgoing);
     assert.deepEqual(
       Object.fromEntries(seen.map((o) => [o.coin, o.priceE8])),
@@ -145,12 +183,13 @@ test('each exchange is read to the last digit, in its own names for the coins', 
       source.name,
     );
   }
-  // One request for all coins where the exchange can; Coinbase needs one a coin.
-  assert.deepEqual(exchanges.asked, { coinbase: 5, kraken: 1, bitfinex: 1 });
+  // One request for all coins where the exchange can; others need one a coin.
+  assert.deepEqual(exchanges.asked, { coinbase: 5, kraken: 1, bitstamp: 5, bitfinex: 1, coingecko: 1 });
 });
 
 test('the known exchanges are asked over https', () => {
-  assert.deepEqual(Object.keys(SOURCE_HOSTS).sort(), [...NAMES].sort());
+  assert.deepEqual(Object.keys(SOURCE_HOSTS).sort(), [...ALL].sort());
+  assert.equal(readConfig({}).priceSources, SOURCES.join(','));
   for (const host of Object.values(SOURCE_HOSTS)) assert.match(host, /^https:\/\/[a-z.-]+$/);
 });
 
@@ -158,21 +197,64 @@ test('the change of a day comes from where it is one, in hundredths of a percent
   const exchanges = await openExchanges(t, {
     coinbase: { BTC: { last: '102500', change: '100000' }, ETH: { last: '1950', change: '2000' } },
     kraken: { BTC: { last: '102500' }, ETH: { last: '1950' } },
+    bitstamp: { BTC: { last: '102500', change: '2.5' }, ETH: { last: '1950', change: '-2.50' } },
     bitfinex: { BTC: { last: '102500', change: '0.025' }, ETH: { last: '1950', change: '-0.02508' } },
+    coingecko: { BTC: { last: '102500', change: '2.50972894677354' }, ETH: { last: '1950', change: '-2.5e-05' } },
   });
   const changes = await Promise.all(
-    createSources(NAMES, exchanges.hosts).map(async (s) => (await s.fetch(outgoing)).map((o) => o.change24hBasisPoints)),
+    createSources(ALL, { hosts: exchanges.hosts, clock: still }).map(async (s) =>
+      (await s.fetch(outgoing)).map((o) => o.change24hBasisPoints),
+    ),
   );
   // Kraken tells the opening of the UTC day only, which is none of 24 hours ago.
   assert.deepEqual(changes, [
     [250n, -250n],
     [null, null],
     [250n, -250n],
+    [250n, -250n],
+    [250n, 0n],
   ]);
   const { prices } = await openPrices(t, exchanges);
   await quoted(prices, 'BTC', 10_250_000_000_000n);
   assert.equal(prices.look('BTC')!.change24hBasisPoints, 250n);
   assert.equal(prices.look('ETH')!.change24hBasisPoints, -250n);
+  assert.equal(prices.look('ETH')!.changeFrom, 'sources');
+});
+
+test('the change of a day is the middle one of those who agree on the price', async (t) => {
+  const exchanges = await openExchanges(t, {
+    coinbase: { LTC: { last: '100', change: '98' } },
+    kraken: only('LTC', '100'),
+    bitstamp: { LTC: { last: '101', change: '1.00' } },
+    bitfinex: { LTC: { last: '140', change: '0.4' } },
+  });
+  const { prices } = await openPrices(t, exchanges, { sources: ALL.join(',') });
+  await quoted(prices, 'LTC', 10_000_000_000n);
+  // 2.04 % and 1.00 %; the 40 % of the one that does not agree do not count.
+  assert.equal(prices.look('LTC')!.change24hBasisPoints, 152n);
+});
+
+test('where no source tells the change of a day, our own history does', async (t) => {
+  const exchanges = await openExchanges(t, { kraken: all('102'), bitstamp: { ...all('102') } });
+  exchanges.answers.bitstamp = (path, reply) =>
+    void json(reply, `{"last":"102","volume":"5","percent_change_24":null,"pair":"${path.slice(15, 18)}"}`);
+  await database.db.sql`delete from price_history`;
+  const hours = (h: number, minutes = 0) => new Date(START - h * 3_600_000 - minutes * 60_000);
+  const row = (coin: Coin, at: Date, priceE8: bigint) =>
+    database.db.sql`insert into price_history (coin, at, price_e8, sources) values (${coin}, ${at}, ${priceE8}, '["kraken"]')`;
+  await row('BTC', hours(24, 4), 8_000_000_000n);
+  await row('BTC', hours(24, -3), 10_000_000_000n);
+  await row('BTC', hours(23), 9_000_000_000n);
+  await row('LTC', hours(24, 29), 20_400_000_000n);
+  // Half an hour and more beside the day is none of a day ago.
+  await row('DOGE', hours(24, 31), 10_000_000_000n);
+  await row('DOGE', hours(23, 29), 10_000_000_000n);
+  const { prices } = await openPrices(t, exchanges, { sources: 'kraken,bitstamp', keep: true });
+  await quoted(prices, 'BTC', 10_200_000_000n);
+  const change = (coin: Coin) => [prices.look(coin)!.change24hBasisPoints, prices.look(coin)!.changeFrom];
+  assert.deepEqual(change('BTC'), [200n, 'history']);
+  assert.deepEqual(change('LTC'), [-5_000n, 'history']);
+  assert.deepEqual(change('DOGE'), [0n, 'none']);
 });
 
 test('the price is the middle one of three, the mean of two', async (t) => {
@@ -190,7 +272,8 @@ test('the price is the middle one of three, the mean of two', async (t) => {
 
 test('a price far from the others is dropped: 2 % for BTC and ETH, 3 % for the others', () => {
   const votes = (...prices: number[]) => prices.map((p, i) => ({ source: `s${i}`, priceE8: BigInt(p) * 100_000_000n }));
-  const sourcesOf = (coin: Coin, ...prices: number[]) => agree(coin, votes(...prices), 2)?.sources ?? null;
+  const sourcesOf = (coin: Coin, ...prices: number[]) =>
+    agree(outlierPercent(coin), votes(...prices))?.near.map(({ source }) => source) ?? null;
   for (const coin of COINS) {
     const wide = coin !== 'BTC' && coin !== 'ETH';
     assert.deepEqual(sourcesOf(coin, 1000, 1010, 1030), ['s0', 's1', 's2'], coin);
@@ -204,8 +287,10 @@ test('a price far from the others is dropped: 2 % for BTC and ETH, 3 % for the o
     assert.deepEqual(sourcesOf(coin, 900, 1000, 1100), null, coin);
     assert.deepEqual(sourcesOf(coin, 1000), null, coin);
     assert.deepEqual(sourcesOf(coin), null, coin);
+    // Two that are left after the others were dropped are held to the same bound.
+    assert.deepEqual(sourcesOf(coin, 500, 981, 1019, 2000), null, coin);
   }
-  assert.equal(agree('BTC', votes(1000, 1004, 5000), 2)!.priceE8, 100_200_000_000n, 'the dropped one does not pull the middle');
+  assert.equal(agree(2n, votes(1000, 1004, 5000))!.priceE8, 100_200_000_000n, 'the dropped one does not pull the middle');
 });
 
 test('one exchange that lies does not move the price', async (t) => {
@@ -277,6 +362,23 @@ test('what an exchange said more than 120 seconds ago no longer votes', async (t
   await refused(prices, 'LTC', /do not agree/);
 });
 
+test('an answer is as old as the question', async (t) => {
+  const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100') });
+  let answer: (() => void) | null = null;
+  exchanges.answers.kraken = (path, reply) => {
+    answer = () => SPEAK.kraken(path, all('100'), reply);
+  };
+  const { prices, pass } = await openPrices(t, exchanges, { once: true });
+  await eventually(
+    async () => answer,
+    (given) => given !== null,
+  );
+  pass(60);
+  answer!();
+  await quoted(prices, 'BTC', 10_000_000_000n);
+  assert.deepEqual(prices.look('BTC')!.asOf, new Date(START));
+});
+
 test('a jump of more than 15 % in five minutes needs three exchanges', async (t) => {
   const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100') });
   const { prices, pass } = await openPrices(t, exchanges);
@@ -329,15 +431,15 @@ const BROKEN: Readonly<Record<string, Answer>> = {
 };
 for (const [what, answer] of Object.entries(BROKEN)) {
   test(`${what} is an error of that source alone`, async (t) => {
-    const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100'), bitfinex: all('100') });
-    const sources = createSources(NAMES, exchanges.hosts);
-    for (const [index, name] of NAMES.entries()) {
+    const exchanges = await openExchanges(t, Object.fromEntries(ALL.map((name) => [name, all('100')])));
+    for (const name of ALL) {
       exchanges.answers[name] = answer;
-      const own = await sources[index]!.fetch(outgoing).catch((error: unknown) => error);
-      assert.ok(own instanceof Error || (own as unknown[]).length === 0, `${name} reads a price in it`);
-      const { prices } = await openPrices(t, exchanges, { once: true });
+      const [own] = createSources([name], { hosts: exchanges.hosts, clock: still });
+      await assert.rejects(own!.fetch(outgoing), Error, `${name} reads a price in it`);
+      const { prices } = await openPrices(t, exchanges, { once: true, sources: ALL.join(',') });
       await quoted(prices, 'BTC', 10_000_000_000n);
-      assert.deepEqual(prices.look('BTC')!.sources.toSorted(), NAMES.filter((n) => n !== name).toSorted());
+      const others = ALL.filter((n) => n !== name && n !== 'coingecko');
+      assert.deepEqual(prices.look('BTC')!.sources.toSorted(), others.toSorted());
       delete exchanges.answers[name];
     }
   });
@@ -345,15 +447,14 @@ for (const [what, answer] of Object.entries(BROKEN)) {
 
 test('a value that is no positive plain decimal is no vote, of that coin alone', async (t) => {
   for (const last of ['0', '0.0', '0.000000001', '-5', '1e5', 'NaN', '', ' 5', '1,000', '0x10', '9999999999999', 'null', '5.']) {
-    const exchanges = await openExchanges(t, {
-      coinbase: { ...only('BTC', '100'), ...only('LTC', last) },
-      kraken: { ...only('BTC', '100'), ...only('LTC', last) },
-    });
-    for (const source of createSources(['coinbase', 'kraken'], exchanges.hosts)) {
+    const book = { ...all('100'), ...only('LTC', last) };
+    // Bitfinex and CoinGecko write numbers, where some of these are no JSON.
+    const exchanges = await openExchanges(t, { coinbase: book, kraken: book, bitstamp: book });
+    for (const source of createSources(['coinbase', 'kraken', 'bitstamp'], { hosts: exchanges.hosts, clock: still })) {
       const seen = await source.fetch(outgoing);
       assert.deepEqual(
         seen.map((o) => o.coin),
-        ['BTC'],
+        COINS.filter((coin) => coin !== 'LTC'),
         `${source.name}: ${last}`,
       );
     }
@@ -389,6 +490,99 @@ test('an exchange that errs is asked less and less often, and as before once it 
   }
 });
 
+test('a coin that an exchange does not list is no fault of it, and is not asked for again for an hour', async (t) => {
+  const exchanges = await openExchanges(
+    t,
+    Object.fromEntries(ALL.map((name) => [name, { ...only('BTC', '97000'), ...only('DOGE', '0.2') }])),
+  );
+  let ms = 0;
+  const clock = { now: () => new Date(START), monotonicMs: () => ms };
+  for (const source of createSources(ALL, { hosts: exchanges.hosts, clock })) {
+    const name = source.name as Name;
+    const coins = async () => (await source.fetch(outgoing)).map((o) => o.coin);
+    const asked = async () => {
+      const before = exchanges.asked[name];
+      await coins();
+      return exchanges.asked[name] - before;
+    };
+    ms = 0;
+    assert.deepEqual(await coins(), ['BTC', 'DOGE'], name);
+    assert.deepEqual(source.unlisted(), ['ETH', 'LTC', 'DASH'], name);
+    const requests = { coinbase: 2, kraken: 1, bitstamp: 2, bitfinex: 1, coingecko: 1 }[name];
+    assert.equal(await asked(), requests, `${name} is asked for what it has`);
+    exchanges.book[name] = all('100');
+    ms = 3_599_999;
+    assert.equal(await asked(), requests, name);
+    ms = 3_600_000;
+    assert.deepEqual(await coins(), [...COINS], `${name} is asked for all again after an hour`);
+    assert.deepEqual(source.unlisted(), [], name);
+  }
+});
+
+test('one unknown pair in the request does not cost Bitfinex the others', async (t) => {
+  const exchanges = await openExchanges(t, { bitfinex: all('100') });
+  exchanges.answers.bitfinex = (path, reply) =>
+    path.includes('tDSHUSD') ? void json(reply, '["error",10020,"symbol: invalid"]', 500) : SPEAK.bitfinex(path, all('100'), reply);
+  const [source] = createSources(['bitfinex'], { hosts: exchanges.hosts, clock: still });
+  assert.deepEqual(
+    (await source!.fetch(outgoing)).map((o) => o.coin),
+    COINS.filter((coin) => coin !== 'DASH'),
+  );
+  assert.deepEqual(source!.unlisted(), ['DASH']);
+});
+
+test('a market where nobody traded for a day has no price', async (t) => {
+  const dead = { ...all('100'), DASH: { last: '30', volume: '0' }, LTC: { last: '100', volume: '0.00000000' } };
+  const exchanges = await openExchanges(t, { coinbase: dead, kraken: dead, bitstamp: dead, bitfinex: dead });
+  for (const source of createSources(['coinbase', 'kraken', 'bitstamp', 'bitfinex'], { hosts: exchanges.hosts, clock: still })) {
+    const seen = (await source.fetch(outgoing)).map((o) => o.coin);
+    assert.deepEqual(seen, ['BTC', 'ETH', 'DOGE'], source.name);
+    assert.deepEqual(source.unlisted(), [], source.name);
+  }
+});
+
+test('an aggregator votes only where fewer than two exchanges agree', async (t) => {
+  const exchanges = await openExchanges(t, {
+    coinbase: { ...only('BTC', '97000'), ...only('LTC', '100'), ...only('DASH', '30') },
+    kraken: { ...only('BTC', '97010'), ...only('LTC', '150') },
+    coingecko: { ...only('BTC', '97500'), ...only('LTC', '101'), ...only('DASH', '30.2'), ...only('DOGE', '0.2') },
+  });
+  const { prices } = await openPrices(t, exchanges, { sources: 'coinbase,kraken,coingecko' });
+  await quoted(prices, 'BTC', 9_700_500_000_000n);
+  assert.deepEqual(prices.look('BTC')!.sources.toSorted(), ['coinbase', 'kraken']);
+  // Two exchanges that contradict each other, one alone, none: its word decides, helps, and does not suffice.
+  await quoted(prices, 'LTC', 10_050_000_000n);
+  assert.deepEqual(prices.look('LTC')!.sources.toSorted(), ['coinbase', 'coingecko']);
+  await quoted(prices, 'DASH', 3_010_000_000n);
+  await refused(prices, 'DOGE', /do not agree/);
+});
+
+test('a figure that an aggregator has not renewed for five minutes is none', async (t) => {
+  const exchanges = await openExchanges(t, { coingecko: { BTC: { last: '97000', updated: -300 }, LTC: { last: '100', updated: -301 } } });
+  const [source] = createSources(['coingecko'], { hosts: exchanges.hosts, clock: still });
+  assert.deepEqual(
+    (await source!.fetch(outgoing)).map((o) => o.coin),
+    ['BTC'],
+  );
+});
+
+test('an aggregator is asked once a minute', async (t) => {
+  const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100'), coingecko: all('100') });
+  const { prices, pass } = await openPrices(t, exchanges, { sources: 'coinbase,kraken,coingecko' });
+  await quoted(prices, 'BTC', 10_000_000_000n);
+  await sleep(100);
+  assert.equal(exchanges.asked.coingecko, 1);
+  pass(59);
+  await sleep(100);
+  assert.equal(exchanges.asked.coingecko, 1);
+  pass(1);
+  await eventually(
+    async () => exchanges.asked.coingecko,
+    (asked) => asked === 2,
+  );
+  assert.ok(exchanges.asked.kraken > 5);
+});
+
 test('an exchange that hangs does not hold up the start', async (t) => {
   const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100') });
   exchanges.answers.bitfinex = () => {};
@@ -417,6 +611,91 @@ test('prices are written down once a minute with who said them', async (t) => {
   await eventually(rows, (r) => r.length === 2 * COINS.length);
 });
 
+test('a price is as old as the second of those who agree said it', async (t) => {
+  const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('101'), bitfinex: all('102') });
+  const { prices, pass } = await openPrices(t, exchanges);
+  await quoted(prices, 'LTC', 10_100_000_000n);
+  for (const name of ['kraken', 'bitfinex'] as const) exchanges.answers[name] = BROKEN['500']!;
+  pass(100);
+  await sleep(100);
+  const { asOf, priceE8, sources } = prices.look('LTC')!;
+  assert.deepEqual([asOf, priceE8, sources.length], [new Date(START), 10_100_000_000n, 3]);
+});
+
+test('a jump shows across a restart', async (t) => {
+  const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100') });
+  const first = await openPrices(t, exchanges);
+  await quoted(first.prices, 'LTC', 10_000_000_000n);
+  await eventually(
+    async () => database.db.sql`select 1 from price_history`,
+    (rows) => rows.length === COINS.length,
+  );
+  await first.prices.stop();
+  Object.assign(exchanges.book, { coinbase: all('120'), kraken: all('120') });
+  const second = await openPrices(t, exchanges, { keep: true });
+  await refused(second.prices, 'LTC', /jumped/);
+  assert.equal(second.prices.look('LTC'), null);
+});
+
+test('a jump that an aggregator confirms beside two exchanges is believed', async (t) => {
+  const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100'), coingecko: all('100') });
+  const { prices, pass } = await openPrices(t, exchanges, { sources: 'coinbase,kraken,coingecko' });
+  await quoted(prices, 'LTC', 10_000_000_000n);
+  Object.assign(exchanges.book, { coinbase: all('120'), kraken: all('120') });
+  pass(30);
+  await refused(prices, 'LTC', /jumped/);
+  exchanges.book.coingecko = all('121');
+  pass(60);
+  await quoted(prices, 'LTC', 12_000_000_000n);
+  assert.equal(prices.look('LTC')!.sources.length, 3);
+});
+
+test('of the history every minute of two days is kept, then the first of each hour for 90 days', async (t) => {
+  await database.db.sql`delete from price_history`;
+  const at = (days: number, minutes: number) => new Date(START - days * 86_400_000 + minutes * 60_000);
+  const rows = [at(1, 7), at(2, 1), at(2, 2), at(3, 0), at(3, 1), at(3, 59), at(3, 62), at(3, 63), at(89, 5), at(91, 0)];
+  for (const when of rows)
+    await database.db.sql`insert into price_history (coin, at, price_e8, sources) values ('DASH', ${when}, 3000000000, '["kraken"]')`;
+  const { prices } = await openPrices(t, await openExchanges(t, { coinbase: only('BTC', '100'), kraken: only('BTC', '100') }), {
+    keep: true,
+  });
+  await quoted(prices, 'BTC', 10_000_000_000n);
+  const kept = await eventually(
+    async () => database.db.sql<{ at: Date }[]>`select at from price_history where coin = 'DASH' order by at desc`,
+    (left) => left.length < rows.length,
+  );
+  assert.deepEqual(
+    kept.map((row) => row.at),
+    [at(1, 7), at(2, 2), at(2, 1), at(3, 62), at(3, 0), at(89, 5)],
+  );
+});
+
+test('two services write one row a coin and minute', async (t) => {
+  const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100') });
+  const one = await openPrices(t, exchanges);
+  const other = await openPrices(t, exchanges);
+  one.pass(10);
+  other.pass(50);
+  await quoted(one.prices, 'BTC', 10_000_000_000n);
+  await quoted(other.prices, 'BTC', 10_000_000_000n);
+  await sleep(100);
+  const rows = await database.db.sql<{ at: Date }[]>`select at from price_history`;
+  assert.equal(rows.length, COINS.length);
+  assert.deepEqual(rows[0]!.at, new Date(START));
+});
+
+test('the operator is told what each source answers', async (t) => {
+  const exchanges = await openExchanges(t, { coinbase: only('BTC', '100'), kraken: all('100') });
+  exchanges.answers.bitfinex = BROKEN['429']!;
+  const prices = createPrices({ db: database.db, outgoing, clock: still, log: silent, sources: NAMES.join(','), hosts: exchanges.hosts });
+  assert.deepEqual(await prices.check(), [
+    { name: 'coinbase', coins: ['BTC'], unlisted: ['ETH', 'LTC', 'DASH', 'DOGE'], failure: null },
+    { name: 'kraken', coins: [...COINS], unlisted: [], failure: null },
+    { name: 'bitfinex', coins: [], unlisted: [], failure: 'it answers status 429' },
+  ]);
+  assert.ok('price' in prices.quotable('BTC'));
+});
+
 test('static prices are exact, never stale, alone enough, and only for the coins named', async (t) => {
   const { prices, pass } = await openPrices(t, await openExchanges(t, {}), { sources: 'static:BTC=97000.00,DOGE=0.20000001, ETH=3500' });
   pass(86_400);
@@ -428,9 +707,19 @@ test('static prices are exact, never stale, alone enough, and only for the coins
     const quotable = prices.quotable(coin);
     assert.ok('price' in quotable);
     const { asOf, ...price } = quotable.price;
-    assert.deepEqual(price, { coin, priceE8, sources: ['static'], change24hBasisPoints: 0n, stale: false, sample: false });
+    assert.deepEqual(price, {
+      coin,
+      priceE8,
+      sources: ['static'],
+      change24hBasisPoints: 0n,
+      changeFrom: 'none',
+      stale: false,
+      sample: false,
+    });
     assert.deepEqual(asOf, new Date(START + 86_400_000));
   }
+  assert.deepEqual(await prices.check(), []);
+  assert.ok('price' in prices.quotable('BTC'));
   assert.deepEqual(prices.quotable('LTC'), { reason: 'PRICES sets none' });
   assert.equal(prices.look('LTC'), null);
   assert.equal(prices.forTest('LTC').sample, true);
@@ -452,5 +741,5 @@ test('a setting that cannot be meant is refused at the start', () => {
   ])
     assert.throws(() => make(sources), /PRICES must look like static:BTC/, sources);
   for (const sources of ['coinbase,mtgox', 'constructor', 'Kraken'])
-    assert.throws(() => make(sources), /PRICES names .*known are coinbase, kraken, bitfinex/, sources);
+    assert.throws(() => make(sources), /PRICES names .*known are coinbase, kraken, bitstamp, bitfinex, coingecko and static:/, sources);
 });

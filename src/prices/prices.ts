@@ -1,11 +1,13 @@
-/** Prices: the median of the fresh exchanges, in memory; quotes only on what is fresh and agreed. */
-import type { Clock } from '../core/clock.ts';
+/** Prices: what the fresh sources agree on, in memory; quotes only on what is fresh and agreed. */
+import { addMs, type Clock, DAY_MS, MINUTE_MS } from '../core/clock.ts';
 import { COINS, type Coin, isCoin } from '../core/coin.ts';
 import { parseDecimal } from '../core/money.ts';
 import type { Db } from '../db/db.ts';
 import type { Log } from '../log.ts';
 import type { Outgoing } from '../outgoing.ts';
-import { createSources, type Observed, SOURCE_HOSTS, type Source } from './sources.ts';
+import { decidePrice, type Past, STALE_MS, type Vote } from './agreement.ts';
+import { createFeed } from './feed.ts';
+import { createSources, type Hosts } from './sources.ts';
 
 export type Price = {
   coin: Coin;
@@ -13,13 +15,17 @@ export type Price = {
   priceE8: bigint;
   asOf: Date;
   sources: readonly string[];
-  /** Hundredths of a percent: 250n = +2.50 %. */
+  /** Hundredths of a percent: 250n = +2.50 %. Zero when `changeFrom` is none. */
   change24hBasisPoints: bigint;
+  /** Whose figure the change is: the sources', that of our own history, or nobody's. */
+  changeFrom: 'sources' | 'history' | 'none';
   /** Older than 120 s: never used for a quote. */
   stale: boolean;
   /** A labelled sample for test mode, used when no feed can be reached. */
   sample: boolean;
 };
+/** How a source answers: the coins it has a price of, those it does not list, or why it says nothing. */
+export type SourceReport = { name: string; coins: readonly Coin[]; unlisted: readonly Coin[]; failure: string | null };
 export type Prices = {
   /** The last good price, however old (null: none, or older than 10 min). */
   look(coin: Coin): Price | null;
@@ -27,19 +33,21 @@ export type Prices = {
   quotable(coin: Coin): { price: Price } | { reason: string };
   /** For test mode: the feed's price, else a labelled sample. Never fails. */
   forTest(coin: Coin): Price;
+  /** Asks every source now; not together with `start`. Empty with static prices. */
+  check(): Promise<SourceReport[]>;
   start(): Promise<void>;
   stop(): Promise<void>;
 };
 
 const POLL_MS = 30_000;
-const STALE_MS = 120_000;
 const UNUSABLE_MS = 600_000;
-const HISTORY_MS = 60_000;
-const JUMP_LOOKBACK_MS = 300_000;
-/** From the price of five minutes ago by more than this needs three agreeing sources. */
-const JUMP_PERCENT = 15n;
-/** A source further than this from the median does not agree, in percent. */
-const OUTLIER_PERCENT = (coin: Coin): bigint => (coin === 'BTC' || coin === 'ETH' ? 2n : 3n);
+const HISTORY_MS = MINUTE_MS;
+/** How long prices are looked back at for a jump. */
+const RECENT_MS = 300_000;
+/** The price of a day ago is one of at most this much earlier or later. */
+const DAY_AGO_SLACK_MS = 30 * MINUTE_MS;
+/** Every minute of two days is kept, then the first of every hour for 90 days. */
+const THIN_EVERY_MS = 60 * MINUTE_MS;
 
 /** Round figures for test mode without a feed; labelled as samples wherever they show. */
 const SAMPLES: Readonly<Record<Coin, bigint>> = {
@@ -50,34 +58,6 @@ const SAMPLES: Readonly<Record<Coin, bigint>> = {
   DOGE: 20_000_000n,
 };
 
-type Vote = Observed & { source: string; at: number };
-
-/**
- * The middle of the votes after those far from it are dropped, and who agreed; null below `needed`.
- * Two votes agree when they are within the outlier bound of each other.
- */
-export function agree(
-  coin: Coin,
-  votes: readonly { source: string; priceE8: bigint }[],
-  needed: number,
-): { priceE8: bigint; sources: string[] } | null {
-  const median = (values: readonly bigint[]): bigint => {
-    const sorted = values.toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0));
-    const middle = sorted.length >> 1;
-    return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2n;
-  };
-  if (votes.length === 0) return null;
-  const prices = votes.map((v) => v.priceE8);
-  // The middle of two lies between them and would allow twice the bound: they are measured from the lower one.
-  const first = median(prices.length === 2 ? [prices[0]! < prices[1]! ? prices[0]! : prices[1]!] : prices);
-  const near = votes.filter((v) => {
-    const apart = v.priceE8 > first ? v.priceE8 - first : first - v.priceE8;
-    return apart * 100n <= first * OUTLIER_PERCENT(coin);
-  });
-  if (near.length < needed) return null;
-  return { priceE8: median(near.map((v) => v.priceE8)), sources: near.map((v) => v.source) };
-}
-
 /** `sources` is the PRICES variable: names, or `static:BTC=97000.00,…`. Errors: it names what does not exist. */
 export function createPrices({
   db,
@@ -85,7 +65,7 @@ export function createPrices({
   clock,
   log,
   sources,
-  hosts = SOURCE_HOSTS,
+  hosts,
   pollMs = POLL_MS,
 }: {
   db: Db;
@@ -93,109 +73,122 @@ export function createPrices({
   clock: Clock;
   log: Log;
   sources: string;
-  hosts?: Readonly<Record<string, string>>;
+  hosts?: Hosts;
   pollMs?: number;
 }): Prices {
   const fixed = sources.startsWith('static:') ? parseStatic(sources.slice(7)) : null;
-  const feeds = fixed
-    ? []
-    : createSources(
-        sources
-          .split(',')
-          .map((name) => name.trim())
-          .filter(Boolean),
-        hosts,
-      );
-  const votes = new Map<string, Vote>();
+  const feeds = fixed ? [] : createSources(namesIn(sources), { ...(hosts && { hosts }), clock });
+  const votes = new Map<Coin, Map<string, Vote>>(COINS.map((coin) => [coin, new Map()]));
   const last = new Map<Coin, { price: Omit<Price, 'stale'>; at: number }>();
   const reasons = new Map<Coin, string>();
-  const recent = new Map<Coin, { at: number; priceE8: bigint }[]>();
-  const pauses = new Map<string, { until: number; failures: number }>();
-  let timer: NodeJS.Timeout | null = null;
-  let polling: Promise<void> = Promise.resolve();
+  const recent = new Map<Coin, Past[]>();
+  const dayAgo = new Map<Coin, bigint>();
+  let isSeeded = false;
   let storedAt = Number.NEGATIVE_INFINITY;
+  let thinnedAt = Number.NEGATIVE_INFINITY;
 
-  const decide = (now: number) => {
+  /** The change by the sources' own figures, else by our history. */
+  const changeOf = (coin: Coin, priceE8: bigint, told: bigint | null): Pick<Price, 'change24hBasisPoints' | 'changeFrom'> => {
+    if (told !== null) return { change24hBasisPoints: told, changeFrom: 'sources' };
+    const before = dayAgo.get(coin);
+    return before === undefined
+      ? { change24hBasisPoints: 0n, changeFrom: 'none' }
+      : { change24hBasisPoints: ((priceE8 - before) * 10_000n) / before, changeFrom: 'history' };
+  };
+  const decide = async (): Promise<void> => {
+    if (!isSeeded) await seed();
+    const now = clock.monotonicMs();
     for (const coin of COINS) {
-      const fresh = [...votes.values()].filter((v) => v.coin === coin && now - v.at <= STALE_MS);
-      const agreed = agree(coin, fresh, 2);
-      if (!agreed) {
-        reasons.set(coin, fresh.length === 0 ? 'no price source answers' : 'the price sources do not agree');
-        continue;
-      }
-      const past = (recent.get(coin) ?? []).filter((p) => now - p.at <= JUMP_LOOKBACK_MS);
-      const before = past[0]?.priceE8 ?? agreed.priceE8;
-      const jump = agreed.priceE8 > before ? agreed.priceE8 - before : before - agreed.priceE8;
-      if (jump * 100n > before * JUMP_PERCENT && agreed.sources.length < 3) {
-        reasons.set(coin, 'the price jumped and too few sources confirm it');
+      const past = (recent.get(coin) ?? []).filter((p) => now - p.at <= RECENT_MS);
+      const decision = decidePrice(coin, { votes: [...votes.get(coin)!.values()], past, now });
+      if ('reason' in decision) {
+        reasons.set(coin, decision.reason);
         continue;
       }
       reasons.delete(coin);
-      recent.set(coin, [...past, { at: now, priceE8: agreed.priceE8 }]);
-      const changes = fresh
-        .flatMap((v) => (v.change24hBasisPoints === null ? [] : [v.change24hBasisPoints]))
-        .toSorted((a, b) => (a < b ? -1 : 1));
+      recent.set(coin, [...past, { at: now, priceE8: decision.priceE8 }]);
       last.set(coin, {
-        at: now,
+        at: decision.at,
         price: {
           coin,
-          priceE8: agreed.priceE8,
-          asOf: clock.now(),
-          sources: agreed.sources,
+          priceE8: decision.priceE8,
+          asOf: addMs(clock.now(), decision.at - now),
+          sources: decision.sources,
           sample: false,
-          change24hBasisPoints: changes[changes.length >> 1] ?? last.get(coin)?.price.change24hBasisPoints ?? 0n,
+          ...changeOf(coin, decision.priceE8, decision.change24hBasisPoints),
         },
       });
     }
+    await remember(now);
   };
-  const poll = async (): Promise<void> => {
-    await Promise.all(feeds.map((feed) => ask(feed)));
-    decide(clock.monotonicMs());
-    await remember();
-  };
-  const ask = async (feed: Source): Promise<void> => {
-    const pause = pauses.get(feed.name);
-    if (pause && clock.monotonicMs() < pause.until) return;
+  const feed = createFeed({
+    sources: feeds,
+    outgoing,
+    clock,
+    log,
+    pollMs,
+    take: (source, seen, at) => {
+      const { aggregator } = feeds.find(({ name }) => name === source)!;
+      for (const { coin, ...observed } of seen) votes.get(coin)!.set(source, { ...observed, source, aggregator, at });
+    },
+    decide,
+  });
+
+  /** After a start the prices of the last minutes are known again, so that a jump shows across it. */
+  const seed = async (): Promise<void> => {
+    const now = clock.monotonicMs();
+    const present = clock.now();
     try {
-      const seen = await feed.fetch(outgoing);
-      // A coin that is not listed there is no fault; nothing at all is one, in whatever form it comes.
-      if (seen.length === 0) throw new Error('no price in its answer');
-      const at = clock.monotonicMs();
-      for (const observed of seen) votes.set(`${feed.name} ${observed.coin}`, { ...observed, source: feed.name, at });
-      pauses.delete(feed.name);
+      const rows = await db.sql<{ coin: Coin; at: Date; priceE8: bigint }[]>`
+        select coin, at, price_e8 as "priceE8" from price_history
+        where coin = any(${[...COINS]}) and at > ${addMs(present, -RECENT_MS)} and at <= ${present} order by at desc`;
+      for (const { coin, at, priceE8 } of rows) {
+        recent.set(coin, [{ at: now - (present.getTime() - at.getTime()), priceE8 }, ...(recent.get(coin) ?? [])]);
+      }
+      await readDayAgo();
+      isSeeded = true;
     } catch (error) {
-      // An answer that is none is no vote; ask less often while it lasts.
-      const failures = (pause?.failures ?? 0) + 1;
-      pauses.set(feed.name, { failures, until: clock.monotonicMs() + Math.min(pollMs * 2 ** failures, UNUSABLE_MS) - pollMs });
-      if (failures === 1)
-        log.warn({ source: feed.name, reason: error instanceof Error ? error.message : String(error) }, 'a price source does not answer');
+      log.warn({ err: error }, 'earlier prices could not be read');
     }
   };
-  const remember = async (): Promise<void> => {
-    const now = clock.monotonicMs();
-    const rows = [...last.values()].filter((entry) => now - entry.at <= pollMs);
+  const readDayAgo = async (): Promise<void> => {
+    const then = addMs(clock.now(), -DAY_MS);
+    const rows = await db.sql<{ coin: Coin; priceE8: bigint }[]>`
+      select distinct on (coin) coin, price_e8 as "priceE8" from price_history
+      where coin = any(${[...COINS]}) and at between ${addMs(then, -DAY_AGO_SLACK_MS)} and ${addMs(then, DAY_AGO_SLACK_MS)}
+      order by coin, abs(extract(epoch from at - ${then}::timestamptz)), at`;
+    dayAgo.clear();
+    for (const { coin, priceE8 } of rows) dayAgo.set(coin, priceE8);
+  };
+  /** One row a coin and minute, whoever of several processes writes it. */
+  const remember = async (now: number): Promise<void> => {
+    const rows = [...last.values()].filter(({ price }) => !reasons.has(price.coin));
     if (now - storedAt < HISTORY_MS || rows.length === 0) return;
     storedAt = now;
+    const minute = new Date(Math.floor(clock.now().getTime() / HISTORY_MS) * HISTORY_MS);
     try {
       await db.sql`
         insert into price_history (coin, at, price_e8, sources)
-        select r.coin, r.at, r.price_e8, r.sources
-        from jsonb_to_recordset(${db.sql.json(rows.map(({ price }) => ({ coin: price.coin, at: price.asOf, price_e8: price.priceE8.toString(), sources: price.sources })) as never)})
-          as r (coin text, at timestamptz, price_e8 numeric, sources jsonb)
+        select r.coin, ${minute}, r.price_e8, r.sources
+        from jsonb_to_recordset(${db.sql.json(rows.map(({ price }) => ({ coin: price.coin, price_e8: price.priceE8.toString(), sources: price.sources })) as never)})
+          as r (coin text, price_e8 numeric, sources jsonb)
         on conflict do nothing`;
-      await db.sql`delete from price_history where at < clock_timestamp() - interval '90 days'`;
+      await readDayAgo();
+      if (now - thinnedAt < THIN_EVERY_MS) return;
+      thinnedAt = now;
+      await db.sql`
+        delete from price_history h where coin = any(${[...COINS]}) and (at < ${addMs(minute, -90 * DAY_MS)} or (at < ${addMs(minute, -2 * DAY_MS)}
+          and exists (select 1 from price_history e where e.coin = h.coin and e.at >= date_trunc('hour', h.at) and e.at < h.at)))`;
     } catch (error) {
       log.warn({ err: error }, 'prices could not be written down');
     }
   };
-  const staticPrice = (coin: Coin): Price | null => {
-    const priceE8 = fixed?.get(coin);
-    return priceE8
-      ? { coin, priceE8, asOf: clock.now(), sources: ['static'], change24hBasisPoints: 0n, stale: false, sample: false }
-      : null;
-  };
+  const unchanged = { change24hBasisPoints: 0n, changeFrom: 'none', stale: false } as const;
   const look = (coin: Coin): Price | null => {
-    if (fixed) return staticPrice(coin);
+    if (fixed) {
+      const priceE8 = fixed.get(coin);
+      return priceE8 ? { coin, priceE8, asOf: clock.now(), sources: ['static'], ...unchanged, sample: false } : null;
+    }
     const entry = last.get(coin);
     const age = entry ? clock.monotonicMs() - entry.at : Number.POSITIVE_INFINITY;
     return entry && age <= UNUSABLE_MS ? { ...entry.price, stale: age > STALE_MS } : null;
@@ -212,24 +205,25 @@ export function createPrices({
       const found = quotable(coin);
       return 'price' in found
         ? found.price
-        : { coin, priceE8: SAMPLES[coin], asOf: clock.now(), sources: ['sample'], change24hBasisPoints: 0n, stale: false, sample: true };
+        : { coin, priceE8: SAMPLES[coin], asOf: clock.now(), sources: ['sample'], ...unchanged, sample: true };
     },
-    start: async () => {
-      if (fixed || timer) return;
-      // The first answers are not waited for: a feed that hangs must not hold up the start.
-      polling = poll();
-      timer = setInterval(() => {
-        polling = polling.then(poll).catch((error: unknown) => log.error({ err: error }, 'reading prices failed'));
-      }, pollMs);
-      timer.unref();
-    },
-    stop: async () => {
-      if (timer) clearInterval(timer);
-      timer = null;
-      await polling.catch(() => {});
-    },
+    check: async () =>
+      (await feed.askAll()).map(({ name, answer, failure }) => ({
+        name,
+        coins: answer?.map(({ coin }) => coin) ?? [],
+        unlisted: feeds.find((source) => source.name === name)!.unlisted(),
+        failure,
+      })),
+    start: async () => feed.start(),
+    stop: () => feed.stop(),
   };
 }
+
+const namesIn = (text: string): string[] =>
+  text
+    .split(',')
+    .map((name) => name.trim())
+    .filter(Boolean);
 
 function parseStatic(text: string): Map<Coin, bigint> {
   return new Map(

@@ -1,19 +1,31 @@
-/** Price sources: one request each for all coins, answers read from their source text so that no float touches a price. */
+/** Price sources: each read in its own form, from its source text so that no float touches a price. */
+import type { Clock } from '../core/clock.ts';
 import { COINS, type Coin } from '../core/coin.ts';
-import { parseDecimal } from '../core/money.ts';
+import { E8, parseDecimal } from '../core/money.ts';
 import type { Outgoing } from '../outgoing.ts';
+import type { Asked } from './feed.ts';
 
 /** One source's word on one coin. */
 export type Observed = { coin: Coin; priceE8: bigint; change24hBasisPoints: bigint | null };
-export type Source = { name: string; fetch(outgoing: Outgoing): Promise<Observed[]> };
+export type Source = Asked<readonly Observed[]> & {
+  aggregator: boolean;
+  /** Coins that it said it does not list: left alone for an hour. */
+  unlisted(): readonly Coin[];
+};
+export type Hosts = Readonly<Record<string, string>>;
 
-export const SOURCE_HOSTS: Readonly<Record<string, string>> = {
+export const SOURCE_HOSTS: Hosts = {
   coinbase: 'https://api.exchange.coinbase.com',
   kraken: 'https://api.kraken.com',
+  bitstamp: 'https://www.bitstamp.net',
   bitfinex: 'https://api-pub.bitfinex.com',
+  coingecko: 'https://api.coingecko.com',
 };
 const TIMEOUT_MS = 8_000;
 const MAX_BYTES = 262_144;
+const UNLISTED_MS = 3_600_000;
+/** An aggregator's own figure older than this is none. */
+const AGGREGATE_AGE_MS = 300_000;
 
 /** Every number stays the text it was: JSON numbers become strings. */
 const parseExact = (text: string): unknown =>
@@ -21,64 +33,150 @@ const parseExact = (text: string): unknown =>
     typeof value === 'number' ? context.source : value) as (key: string, value: unknown) => unknown);
 
 /** A positive price of at most eight decimals kept; more are cut. Null when it is none. */
-function priceOf(value: unknown): bigint | null {
+export function priceOf(value: unknown): bigint | null {
   const match = typeof value === 'string' ? /^(\d{1,12})(?:\.(\d+))?$/.exec(value) : null;
   const price = match ? parseDecimal(`${match[1]!.replace(/^0+(?=\d)/, '')}.${(match[2] ?? '0').slice(0, 8)}`, 8) : null;
   return price !== null && price > 0n ? price : null;
 }
+/** A change with a sign, times 10^`decimals`, the rest cut. Tiny ones may come with an exponent. */
+function changeText(value: unknown, decimals: number): bigint | null {
+  const match = typeof value === 'string' ? /^(-?)(\d{1,9})(?:\.(\d+))?(?:[eE](-\d{1,2}))?$/.exec(value) : null;
+  if (!match) return null;
+  const digits = match[2]! + (match[3] ?? '').padEnd(decimals, '0').slice(0, decimals);
+  const change = BigInt(digits) / 10n ** BigInt(-Number(match[4] ?? 0));
+  return match[1] ? -change : change;
+}
 /** Percent change from `before` to `now`, in hundredths of a percent. */
 const changeOf = (now: bigint, before: bigint | null): bigint | null => (before === null ? null : ((now - before) * 10_000n) / before);
+/** Nobody traded for a day: what such a market shows is the price of another day. */
+export const isDead = (volume: unknown): boolean => typeof volume === 'string' && /^0+(?:\.0+)?$/.test(volume);
 
-async function getJson(outgoing: Outgoing, url: string): Promise<unknown> {
+const observed = (coin: Coin, priceE8: bigint | null, change24hBasisPoints: bigint | null): Observed | null =>
+  priceE8 === null ? null : { coin, priceE8, change24hBasisPoints };
+
+class StatusError extends Error {
+  readonly status: number;
+  readonly body: string;
+  constructor(status: number, body: string) {
+    super(`it answers status ${status}`);
+    this.status = status;
+    this.body = body;
+  }
+}
+export async function getText(outgoing: Outgoing, url: string, accept = 'application/json'): Promise<string> {
   const reply = await outgoing.request({
     url,
-    headers: { accept: 'application/json', 'user-agent': 'florin' },
+    headers: { accept, 'user-agent': 'florin' },
     timeoutMs: TIMEOUT_MS,
     maxReplyBytes: MAX_BYTES,
     over: 'refuse',
   });
-  if (reply.status !== 200) throw new Error(`status ${reply.status}`);
-  return parseExact(Buffer.from(reply.body).toString());
+  const body = Buffer.from(reply.body).toString();
+  if (reply.status !== 200) throw new StatusError(reply.status, body);
+  return body;
 }
-const record = (value: unknown): Record<string, unknown> =>
+export async function getJson(outgoing: Outgoing, url: string): Promise<unknown> {
+  const body = await getText(outgoing, url);
+  try {
+    return parseExact(body);
+  } catch (cause) {
+    throw new Error('it answers no JSON', { cause });
+  }
+}
+export const record = (value: unknown): Record<string, unknown> =>
   typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
-const coinbase = (host: string): Source => ({
-  name: 'coinbase',
-  fetch: async (outgoing) => {
-    const found = await Promise.allSettled(
-      COINS.map(async (coin): Promise<Observed | null> => {
-        const stats = record(await getJson(outgoing, `${host}/products/${coin}-USD/stats`));
-        const priceE8 = priceOf(stats.last);
-        return priceE8 === null ? null : { coin, priceE8, change24hBasisPoints: changeOf(priceE8, priceOf(stats.open)) };
-      }),
-    );
-    return found.flatMap((f) => (f.status === 'fulfilled' && f.value ? [f.value] : []));
-  },
-});
+/** Which coins to ask for. */
+type Listing = { coins(): Coin[]; lacks(coin: Coin): void };
+/** How an exchange is asked: the prices of those coins, or a reason; coins it does not list are named to `listing`. */
+type Ask = (outgoing: Outgoing, listing: Listing, now: Date) => Promise<(Observed | null)[]>;
 
-const KRAKEN_PAIRS: Readonly<Record<Coin, [asked: string, ...answered: string[]]>> = {
+/** One request a coin. An exchange that fails for every coin has failed. */
+const each =
+  (one: (outgoing: Outgoing, coin: Coin) => Promise<Observed | null>): Ask =>
+  async (outgoing, listing) => {
+    const coins = listing.coins();
+    const found = await Promise.allSettled(coins.map((coin) => one(outgoing, coin)));
+    let failure: unknown = null;
+    const seen = found.flatMap((f, i) => {
+      if (f.status === 'fulfilled') return [f.value];
+      if (f.reason instanceof StatusError && f.reason.status === 404) listing.lacks(coins[i]!);
+      else failure ??= f.reason;
+      return [];
+    });
+    if (failure !== null && seen.every((o) => o === null)) throw failure;
+    return seen;
+  };
+
+const coinbase = (host: string): Ask =>
+  each(async (outgoing, coin) => {
+    const stats = record(await getJson(outgoing, `${host}/products/${coin}-USD/stats`));
+    const priceE8 = isDead(stats.volume) ? null : priceOf(stats.last);
+    return observed(coin, priceE8, priceE8 && changeOf(priceE8, priceOf(stats.open)));
+  });
+
+const bitstamp = (host: string): Ask =>
+  each(async (outgoing, coin) => {
+    const ticker = record(await getJson(outgoing, `${host}/api/v2/ticker/${coin.toLowerCase()}usd/`));
+    const priceE8 = isDead(ticker.volume) ? null : priceOf(ticker.last);
+    return observed(coin, priceE8, changeText(ticker.percent_change_24, 2));
+  });
+
+type KrakenPair = readonly [asked: string, ...answered: string[]];
+/** The last prices of pairs by the name they were asked by; `unknown` when Kraken says that some pair is none. */
+async function krakenTicker(outgoing: Outgoing, host: string, pairs: readonly KrakenPair[]) {
+  const reply = record(await getJson(outgoing, `${host}/0/public/Ticker?pair=${pairs.map(([asked]) => asked).join(',')}`));
+  const errors = list(reply.error).map(String);
+  const result = record(reply.result);
+  const unknown = errors.some((error) => /unknown asset pair/i.test(error));
+  if (errors.length > 0 && !unknown && Object.keys(result).length === 0) throw new Error(`it answers ${errors.join(', ')}`);
+  const prices = new Map<string, bigint | null>();
+  for (const pair of pairs) {
+    const ticker = pair.map((key) => result[key]).find((value) => value !== undefined);
+    if (ticker === undefined) continue;
+    const { c, v } = record(ticker);
+    prices.set(pair[0], isDead(list(v)[1]) ? null : priceOf(list(c)[0]));
+  }
+  return { prices, unknown };
+}
+/** As `krakenTicker`, also where one unknown pair takes the others down with it: then each missing one is asked alone. */
+export async function readKraken(
+  outgoing: Outgoing,
+  host: string,
+  pairs: readonly KrakenPair[],
+): Promise<{ prices: Map<string, bigint | null>; unlisted: readonly string[] }> {
+  const { prices, unknown } = await krakenTicker(outgoing, host, pairs);
+  const missing = pairs.filter(([asked]) => !prices.has(asked));
+  if (!unknown || pairs.length === 1) return { prices, unlisted: unknown ? missing.map(([asked]) => asked) : [] };
+  const alone = await Promise.all(missing.map((pair) => krakenTicker(outgoing, host, [pair])));
+  for (const found of alone) for (const [asked, price] of found.prices) prices.set(asked, price);
+  return { prices, unlisted: missing.flatMap(([asked], i) => (alone[i]!.unknown ? [asked] : [])) };
+}
+
+const KRAKEN_PAIRS: Readonly<Record<Coin, KrakenPair>> = {
   BTC: ['XBTUSD', 'XXBTZUSD'],
   ETH: ['ETHUSD', 'XETHZUSD'],
   LTC: ['LTCUSD', 'XLTCZUSD'],
   DASH: ['DASHUSD'],
   DOGE: ['XDGUSD', 'XXDGZUSD'],
 };
-const kraken = (host: string): Source => ({
-  name: 'kraken',
-  fetch: async (outgoing) => {
-    const result = record(
-      record(await getJson(outgoing, `${host}/0/public/Ticker?pair=${COINS.map((c) => KRAKEN_PAIRS[c][0]).join(',')}`)).result,
+const kraken =
+  (host: string): Ask =>
+  async (outgoing, listing) => {
+    const coins = listing.coins();
+    const { prices, unlisted } = await readKraken(
+      outgoing,
+      host,
+      coins.map((coin) => KRAKEN_PAIRS[coin]),
     );
-    return COINS.flatMap((coin): Observed[] => {
-      const ticker = KRAKEN_PAIRS[coin].map((key) => result[key]).find((value) => value !== undefined);
+    return coins.map((coin) => {
+      const [asked] = KRAKEN_PAIRS[coin];
+      if (unlisted.includes(asked)) listing.lacks(coin);
       // `o` is the opening of the UTC day, not of 24 hours ago: no change from here.
-      const priceE8 = priceOf(list(record(ticker).c)[0]);
-      return priceE8 ? [{ coin, priceE8, change24hBasisPoints: null }] : [];
+      return observed(coin, prices.get(asked) ?? null, null);
     });
-  },
-});
+  };
 
 const BITFINEX_SYMBOLS: Readonly<Record<Coin, string>> = {
   BTC: 'tBTCUSD',
@@ -87,27 +185,97 @@ const BITFINEX_SYMBOLS: Readonly<Record<Coin, string>> = {
   DASH: 'tDSHUSD',
   DOGE: 'tDOGE:USD',
 };
-const bitfinex = (host: string): Source => ({
-  name: 'bitfinex',
-  fetch: async (outgoing) => {
-    const rows = list(await getJson(outgoing, `${host}/v2/tickers?symbols=${COINS.map((c) => BITFINEX_SYMBOLS[c]).join(',')}`));
-    return COINS.flatMap((coin): Observed[] => {
-      const row = list(rows.find((r) => list(r)[0] === BITFINEX_SYMBOLS[coin]));
-      const priceE8 = priceOf(row[7]);
-      const change = typeof row[6] === 'string' ? /^(-?)(\d+)(?:\.(\d+))?$/.exec(row[6]) : null;
-      const points = change && BigInt(`${change[2]}${(change[3] ?? '').padEnd(4, '0').slice(0, 4)}`) * (change[1] ? -1n : 1n);
-      return priceE8 ? [{ coin, priceE8, change24hBasisPoints: points }] : [];
+const bitfinex =
+  (host: string): Ask =>
+  async (outgoing, listing) => {
+    const coins = listing.coins();
+    const read = async (asked: readonly Coin[]) =>
+      list(await getJson(outgoing, `${host}/v2/tickers?symbols=${asked.map((c) => BITFINEX_SYMBOLS[c]).join(',')}`));
+    const isUnknown = (error: unknown) => error instanceof StatusError && error.body.includes('symbol: invalid');
+    const rows = await read(coins).catch(async (error: unknown) => {
+      if (!isUnknown(error)) throw error;
+      return (
+        await Promise.all(
+          coins.map((coin) =>
+            read([coin]).catch((alone: unknown) => {
+              if (!isUnknown(alone)) throw alone;
+              return [];
+            }),
+          ),
+        )
+      ).flat();
     });
-  },
-});
+    return coins.map((coin) => {
+      const row = list(rows.find((r) => list(r)[0] === BITFINEX_SYMBOLS[coin]));
+      if (rows.length > 0 && row.length === 0) listing.lacks(coin);
+      const priceE8 = isDead(row[8]) ? null : priceOf(row[7]);
+      return observed(coin, priceE8, changeText(row[6], 4));
+    });
+  };
 
-const ADAPTERS: Readonly<Record<string, (host: string) => Source>> = { coinbase, kraken, bitfinex };
+const COINGECKO_IDS: Readonly<Record<Coin, string>> = {
+  BTC: 'bitcoin',
+  ETH: 'ethereum',
+  LTC: 'litecoin',
+  DASH: 'dash',
+  DOGE: 'dogecoin',
+};
+const coingecko =
+  (host: string): Ask =>
+  async (outgoing, listing, now) => {
+    const ids = COINS.map((coin) => COINGECKO_IDS[coin]).join(',');
+    const reply = record(
+      await getJson(
+        outgoing,
+        `${host}/api/v3/simple/price?ids=${ids}&vs_currencies=usd&include_24hr_change=true&include_last_updated_at=true`,
+      ),
+    );
+    return COINS.map((coin) => {
+      const entry = reply[COINGECKO_IDS[coin]];
+      if (entry === undefined) listing.lacks(coin);
+      const { usd, usd_24h_change: change, last_updated_at: updated } = record(entry);
+      const isOld = typeof updated === 'string' && now.getTime() - Number(updated) * 1000 > AGGREGATE_AGE_MS;
+      const priceE8 = isOld ? null : priceOf(usd);
+      return observed(coin, priceE8, changeText(change, 2));
+    });
+  };
 
-/** The sources named in PRICES. Errors: an unknown name. */
-export function createSources(names: readonly string[], hosts: Readonly<Record<string, string>>): Source[] {
-  return names.map((name) => {
+const ADAPTERS: Readonly<Record<string, { ask(host: string): Ask; aggregator?: true; everyMs?: number }>> = {
+  coinbase: { ask: coinbase },
+  kraken: { ask: kraken },
+  bitstamp: { ask: bitstamp },
+  bitfinex: { ask: bitfinex },
+  // Its answers change once a minute, and few requests are allowed without a key.
+  coingecko: { ask: coingecko, aggregator: true, everyMs: 60_000 },
+};
+export const SOURCES: readonly string[] = Object.keys(ADAPTERS);
+
+/** The sources named in PRICES, each once. Errors: an unknown name. */
+export function createSources(names: readonly string[], { hosts = SOURCE_HOSTS, clock }: { hosts?: Hosts; clock: Clock }): Source[] {
+  return [...new Set(names)].map((name): Source => {
     const adapter = Object.hasOwn(ADAPTERS, name) ? ADAPTERS[name] : undefined;
-    if (!adapter) throw new Error(`PRICES names ${name}; known are ${Object.keys(ADAPTERS).join(', ')} and static:`);
-    return adapter(hosts[name]!);
+    if (!adapter) throw new Error(`PRICES names ${name}; known are ${SOURCES.join(', ')} and static:`);
+    const ask = adapter.ask(hosts[name]!);
+    const until = new Map<Coin, number>();
+    const isUnlisted = (coin: Coin) => clock.monotonicMs() < (until.get(coin) ?? 0);
+    const listing: Listing = {
+      coins: () => COINS.filter((coin) => !isUnlisted(coin)),
+      lacks: (coin) => until.set(coin, clock.monotonicMs() + UNLISTED_MS),
+    };
+    return {
+      name,
+      aggregator: adapter.aggregator ?? false,
+      everyMs: adapter.everyMs ?? 0,
+      unlisted: () => COINS.filter(isUnlisted),
+      fetch: async (outgoing) => {
+        // A coin that is not listed is no fault; nothing at all is one, in whatever form it comes.
+        const seen = (await ask(outgoing, listing, clock.now())).filter((o) => o !== null);
+        if (seen.length === 0) throw new Error('no price is in its answer');
+        return seen;
+      },
+    };
   });
 }
+
+/** Units of the other currency for one, when `priceE8` is units of one for the other. */
+export const inverse = (priceE8: bigint): bigint => (E8 * E8 + priceE8 / 2n) / priceE8;

@@ -33,14 +33,18 @@ after(async () => {
   await node?.destroy();
 });
 
+/** How many answers came, from whichever process. */
+let answers = 0;
+
 /** Asks again until the service answers well: a client of a service that is being killed all the time. */
 async function insist<T>(ask: () => Promise<T>, good: (answer: T) => boolean): Promise<T> {
-  const end = performance.now() + 60_000;
+  const end = performance.now() + 180_000;
   for (;;) {
     const answer: T | Error = await ask().catch((error: Error) => error);
+    if (!(answer instanceof Error)) answers++;
     if (!(answer instanceof Error) && good(answer)) return answer;
     if (performance.now() > end)
-      throw new Error(`no good answer within a minute: ${answer instanceof Error ? answer : JSON.stringify(answer)}`);
+      throw new Error(`no good answer within three minutes: ${answer instanceof Error ? answer : JSON.stringify(answer)}`);
     await sleep(50);
   }
 }
@@ -83,7 +87,10 @@ test(`${KILLS} kills at random moments between creation and completion lose noth
   };
   const killer = async () => {
     for (; kills < KILLS; kills++) {
-      await sleep(20 + Math.random() * 600);
+      // A moment counted in answers, so that a slow machine gets as far between two kills as a fast one.
+      const until = answers + Math.random() * 40;
+      while (answers < until && !done.signal.aborted) await sleep(5);
+      await sleep(Math.random() * 100);
       await service.end('SIGKILL');
       await service.start();
     }
@@ -113,8 +120,12 @@ test(`${KILLS} kills at random moments between creation and completion lose noth
   const list = (await live.get('/api/payments?limit=1')).json;
   assert.equal(list.total_count, acknowledged.size, 'nothing is there twice, nothing is missing');
   const { sql } = service.database.db;
-  const [left] = await sql<{ count: bigint }[]>`select count(*) from deliveries where state <> 'delivered'`;
-  assert.equal(left!.count, 0n);
+  // What arrived but was not recorded any more is sent again when the lease of the dead worker ends.
+  await eventually(
+    async () => (await sql<{ count: bigint }[]>`select count(*) from deliveries where state <> 'delivered'`)[0]!.count,
+    (count) => count === 0n,
+    60_000,
+  );
   assert.equal((await service.florin('verify')).ok, true);
   assert.ok(paid >= KILLS / 5, `only ${paid} payments were made`);
   t.diagnostic(`${kills} kills, ${paid} payments paid and completed, ${service.receiver.received.length} deliveries`);

@@ -558,7 +558,8 @@ test('a fiat creation names its coin: the amount is quoted at once, and the visi
 
 test('a fiat creation refuses other currencies, coins and contradictions, by the names of its own fields', async () => {
   const fiat = (body: object) => app.test.post('/v1/transactions/create', { crypto: 'BTC', amount: 10, currency_fiat: 'USD', ...body });
-  refused(await fiat({ currency_fiat: 'EUR' }), 400, 'fiat_unsupported', 'currency_fiat');
+  for (const currency_fiat of ['XXX', 'eur', 'BTC', 'RUB'])
+    refused(await fiat({ currency_fiat }), 400, 'fiat_unsupported', 'currency_fiat');
   refused(await fiat({ crypto: 'XMR' }), 400, 'parameter_invalid', 'crypto');
   refused(await fiat({ amount: 0 }), 400, 'amount_invalid', 'amount');
   refused(await fiat({ amount: 10.005 }), 400, 'amount_precision', 'amount');

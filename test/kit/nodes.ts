@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { bitcoindCommand } from './tools.ts';
+import { anvilProgram, bitcoindCommand } from './tools.ts';
 
 export type TestNode = {
   /** As the service is told: http://user:pass@host:port. */
@@ -23,7 +23,8 @@ export type TestNode = {
   rebroadcast(): Promise<void>;
   /** Ends the process cleanly and starts it again on the same data and port. */
   stop(): Promise<void>;
-  start(): Promise<void>;
+  /** `emptyMempool`: it has forgotten what waited. */
+  start(options?: { emptyMempool?: boolean }): Promise<void>;
   /** Ends it and removes its data. */
   destroy(): Promise<void>;
 };
@@ -38,11 +39,26 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
+/** Calls a node as the service does: JSON-RPC with user `florin` and password `test`; what concerns a wallet goes to the one named. */
+export function rpcClient(port: number, wallet = 'florin'): TestNode['rpc'] {
+  let id = 0;
+  return async (method, ...params) => {
+    const reply = await fetch(`http://127.0.0.1:${port}/wallet/${wallet}`, {
+      method: 'POST',
+      headers: { authorization: `Basic ${Buffer.from('florin:test').toString('base64')}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ jsonrpc: '1.0', id: ++id, method, params }),
+    });
+    const { result, error } = (await reply.json()) as { result: unknown; error: { code: number; message: string } | null };
+    if (error) throw Object.assign(new Error(`${method}: ${error.message}`), { code: error.code });
+    return result;
+  };
+}
+
 /** Litecoin Core from Debian; `/usr/bin/litecoind` is a wrapper that writes to the home folder. */
-export const startLitecoind = (): Promise<TestNode> =>
+export const startLitecoind = ({ hidesMweb = true }: { hidesMweb?: boolean } = {}): Promise<TestNode> =>
   startNode({
     command: ['/usr/lib/litecoin/litecoind'],
-    flags: ['-mempoolreplacement=1', '-walletrbf=1', '-fallbackfee=0.0001', '-rpcserialversion=1'],
+    flags: ['-mempoolreplacement=1', '-walletrbf=1', '-fallbackfee=0.0001', ...(hidesMweb ? ['-rpcserialversion=1'] : [])],
     addressType: 'bech32',
   });
 /** Bitcoin Knots, unpacked by the tests' set-up. */
@@ -53,17 +69,7 @@ async function startNode({ command, flags, addressType }: { command: string[]; f
   const folder = mkdtempSync('/dev/shm/florin-node-');
   const port = await freePort();
   let child: ChildProcess | null = null;
-  let id = 0;
-  const rpc = async (method: string, ...params: unknown[]): Promise<any> => {
-    const reply = await fetch(`http://127.0.0.1:${port}/`, {
-      method: 'POST',
-      headers: { authorization: `Basic ${Buffer.from('florin:test').toString('base64')}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ jsonrpc: '1.0', id: ++id, method, params }),
-    });
-    const { result, error } = (await reply.json()) as { result: unknown; error: { code: number; message: string } | null };
-    if (error) throw Object.assign(new Error(`${method}: ${error.message}`), { code: error.code });
-    return result;
-  };
+  const rpc = rpcClient(port);
   const start = async () => {
     const [program, ...before] = command;
     child = spawn(
@@ -164,7 +170,8 @@ async function startNode({ command, flags, addressType }: { command: string[]; f
       }
     },
     stop,
-    start: async () => {
+    start: async ({ emptyMempool = false } = {}) => {
+      if (emptyMempool) rmSync(`${folder}/regtest/mempool.dat`, { force: true });
       await start();
       const loaded = (await rpc('listwallets')) as string[];
       if (!loaded.includes('florin')) await rpc('loadwallet', 'florin');
@@ -181,4 +188,108 @@ async function shares(newAddress: () => Promise<string>): Promise<[string, numbe
   const outputs: [string, number][] = [];
   for (let i = 0; i < 10; i++) outputs.push([await newAddress(), 0.5]);
   return outputs;
+}
+
+export type EthNode = {
+  url: string;
+  /** Accounts whose transactions the node signs, each with plenty of ETH. */
+  accounts: readonly string[];
+  rpc(method: string, ...params: unknown[]): Promise<any>;
+  /** Nothing is mined by itself. Returns the height after it. */
+  mine(blocks: number): Promise<number>;
+  /** Sends from the first account (or another), returns the hash at once. */
+  send(transaction: {
+    from?: string;
+    to?: string;
+    value?: bigint;
+    data?: string;
+    nonce?: number;
+    gas?: number;
+    gwei?: number;
+  }): Promise<string>;
+  /** Mines a contract with this code and returns its address. */
+  deploy(code: string): Promise<string>;
+  stop(): Promise<void>;
+  start(): Promise<void>;
+  destroy(): Promise<void>;
+};
+
+/** Foundry's anvil: a real EVM on one machine, mined on demand; a restart goes on with the same chain. */
+export async function startAnvil(...flags: string[]): Promise<EthNode> {
+  const folder = mkdtempSync('/dev/shm/florin-anvil-');
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  let child: ChildProcess | null = null;
+  let id = 0;
+  const rpc = async (method: string, ...params: unknown[]): Promise<any> => {
+    const reply = await fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ jsonrpc: '2.0', id: ++id, method, params }),
+    });
+    const { result, error } = (await reply.json()) as { result?: unknown; error?: { code: number; message: string } };
+    if (error) throw Object.assign(new Error(`${method}: ${error.message}`), { code: error.code });
+    return result;
+  };
+  const start = async () => {
+    child = spawn(
+      anvilProgram(),
+      [
+        ...['--host', '127.0.0.1', '--port', String(port), '--no-mining', '--silent', '--order', 'fifo'],
+        ...['--state', `${folder}/state.json`, '--preserve-historical-states', ...flags],
+      ],
+      { stdio: 'ignore' },
+    );
+    for (let tries = 0; ; tries++) {
+      try {
+        await rpc('eth_chainId');
+        return;
+      } catch (error) {
+        if (child.exitCode !== null || tries > 600) throw new Error(`anvil did not start: ${(error as Error).message}`);
+        await sleep(50);
+      }
+    }
+  };
+  const stop = async () => {
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    const ended = once(child, 'exit');
+    child.kill('SIGTERM');
+    await ended;
+  };
+  await start();
+  const accounts = (await rpc('eth_accounts')) as string[];
+  const mine = async (blocks: number) => {
+    await rpc('anvil_mine', `0x${blocks.toString(16)}`);
+    return Number(await rpc('eth_blockNumber'));
+  };
+  const send: EthNode['send'] = ({ from = accounts[0], to, value = 0n, data, nonce, gas, gwei }) =>
+    rpc('eth_sendTransaction', {
+      from,
+      value: `0x${value.toString(16)}`,
+      ...(to !== undefined && { to }),
+      ...(data !== undefined && { data }),
+      ...(nonce !== undefined && { nonce: `0x${nonce.toString(16)}` }),
+      ...(gas !== undefined && { gas: `0x${gas.toString(16)}` }),
+      ...(gwei !== undefined && { gasPrice: `0x${(BigInt(gwei) * 10n ** 9n).toString(16)}` }),
+    });
+  return {
+    url,
+    accounts,
+    rpc,
+    mine,
+    send,
+    deploy: async (code) => {
+      const length = (code.length / 2).toString(16).padStart(2, '0');
+      // PUSH1 length DUP1 PUSH1 0b PUSH1 00 CODECOPY PUSH1 00 RETURN: what follows these eleven bytes becomes the code.
+      const hash = await send({ data: `0x60${length}80600b6000396000f3${code}` });
+      await mine(1);
+      return (await rpc('eth_getTransactionReceipt', hash)).contractAddress;
+    },
+    stop,
+    start,
+    destroy: async () => {
+      await stop();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
 }

@@ -8,10 +8,11 @@ import { ensureTools } from './tools.ts';
 const args = process.argv.slice(2);
 const long = args.includes('--long');
 const named = args.filter((arg) => !arg.startsWith('--'));
+const inFolders = (patterns: string[]) => globSync(patterns).filter((file) => long || !file.endsWith('.long.test.ts'));
 const files =
   named.length > 0
-    ? named.flatMap((name) => (name.endsWith('.ts') ? [name] : globSync(`${name}/**/*.test.ts`)))
-    : globSync(['src/**/*.test.ts', 'test/**/*.test.ts']).filter((file) => long || !file.endsWith('.long.test.ts'));
+    ? named.flatMap((name) => (name.endsWith('.ts') ? [name] : inFolders([`${name}/**/*.test.ts`])))
+    : inFolders(['src/**/*.test.ts', 'test/**/*.test.ts']);
 if (files.length === 0) {
   process.stderr.write(`No test file matches ${named.join(' ')}.\n`);
   process.exit(1);

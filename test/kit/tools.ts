@@ -3,19 +3,32 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 
+/** The server itself under the name of a tool: its own package would start it. Run with `redis-server` as argv[0]. */
+export const REDIS = '/usr/bin/redis-check-rdb';
 const PROGRAMS: readonly { path: string; package: string }[] = [
   { path: '/usr/bin/chromium', package: 'chromium' },
   { path: '/usr/lib/litecoin/litecoind', package: 'litecoind' },
+  { path: REDIS, package: 'redis-tools' },
 ];
 /** Bitcoin Knots comes with a later Debian: it is unpacked aside, with its libraries and its own loader. */
 const KNOTS = { package: 'bitcoin-knots', suites: ['trixie-backports', 'trixie'], program: 'usr/bin/bitcoind' };
 const TOOLS = resolve('.cache/tools');
+/** Foundry's Ethereum node comes as an npm package of one platform: fetched aside, so that installs elsewhere do not miss it. */
+const ANVIL = {
+  package: `@foundry-rs/anvil-${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`,
+  version: '1.7.1',
+  program: 'package/bin/anvil',
+};
 
 /** Installs what is missing, `more` packages of one program each too; fails with the names of the packages where that is not possible. */
 export function ensureTools(more: readonly string[] = []): void {
   const wanted = [...PROGRAMS, ...more.map((name) => ({ path: `/usr/bin/${name}`, package: name }))];
   const missing = wanted.filter((program) => !existsSync(program.path)).map((program) => program.package);
   const knots = findBitcoind() === null;
+  if (findAnvil() === null) {
+    process.stdout.write('Fetching anvil for the tests\n');
+    fetchAnvil();
+  }
   if (missing.length === 0 && !knots) return;
   const debian = existsSync('/etc/debian_version') && process.getuid?.() === 0 && spawnSync('apt-get', ['--version']).status === 0;
   if (!debian) {
@@ -50,6 +63,28 @@ function findBitcoind(): string[] | null {
   const [loader] = globSync(['lib64/ld-linux*', 'usr/lib64/ld-linux*', 'usr/lib/*/ld-linux*', 'lib/*/ld-linux*'], { cwd: home });
   const libraries = globSync(['usr/lib/*-linux-gnu', 'lib/*-linux-gnu'], { cwd: home }).map((folder) => join(home, folder));
   return [join(home, loader!), '--library-path', libraries.join(':'), program];
+}
+
+/** The program anvil as fetched by the tests' set-up. */
+export function anvilProgram(): string {
+  const program = findAnvil();
+  if (!program) throw new Error('anvil is missing; npm test fetches it');
+  return program;
+}
+function findAnvil(): string | null {
+  const program = join(TOOLS, 'anvil', ANVIL.program);
+  return existsSync(program) ? program : null;
+}
+function fetchAnvil(): void {
+  const work = join(TOOLS, `anvil-${process.pid}`);
+  const home = join(TOOLS, 'anvil');
+  mkdirSync(work, { recursive: true });
+  run('npm', ['pack', '--silent', `${ANVIL.package}@${ANVIL.version}`], work);
+  const [archive] = globSync('*.tgz', { cwd: work });
+  run('tar', ['-xzf', archive!], work);
+  rmSync(join(work, archive!));
+  rmSync(home, { recursive: true, force: true });
+  renameSync(work, home);
 }
 
 function run(command: string, args: readonly string[], cwd?: string): string {

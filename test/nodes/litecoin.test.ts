@@ -4,7 +4,7 @@ import { tellStories } from './stories.ts';
 
 tellStories({
   coin: 'LTC',
-  startNode: startLitecoind,
+  startNode: () => startLitecoind(),
   price: '100.00',
   amount: 0.25,
   addresses: [

@@ -2,7 +2,7 @@
 
 import { paymentUri } from '../../core/address.ts';
 import { COIN, type Coin } from '../../core/coin.ts';
-import { formatUnits, formatUsd } from '../../core/money.ts';
+import { formatDecimal, formatUnits, formatUsd } from '../../core/money.ts';
 import { SCENARIOS } from '../../payments/payments.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { Html, html } from '../html.ts';
@@ -89,7 +89,7 @@ export function renderPage(view: CustomerView, options: PageOptions): Page {
     view.facts.status === 'pending';
   const main = html`<main id="main" data-state="${state}" data-version="${String(view.version)}" data-say="${heading[state]}">
 ${view.facts.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}
-<header class="${tone}"><h1 id="h" tabindex="-1">${mark(tone)}${heading[state]}</h1><p class="usd">$${formatUsd(view.facts.targetUsdCents)}</p></header>
+<header class="${tone}"><h1 id="h" tabindex="-1">${mark(tone)}${heading[state]}</h1><p class="usd">${priceOf(view)}</p>${fiatNote(view, words)}</header>
 ${options.notice && html`<p class="notice" role="alert">${options.notice}</p>`}
 ${view.settlement.exceptions.includes('replaced') && view.facts.status === 'pending' && html`<p class="notice">${words.replacedNote}</p>`}
 ${view.settlement.exceptions.includes('reorged') && html`<p class="notice">${words.reorgedNote}</p>`}
@@ -99,11 +99,24 @@ ${footer(state, view, options)}
   const prefix = view.facts.mode === 'test' ? `${words.test} ` : '';
   return {
     state,
-    title: `${prefix}${tone === 'good' ? '✓ ' : ''}${heading[state]} – $${formatUsd(view.facts.targetUsdCents)}`,
+    title: `${prefix}${tone === 'good' ? '✓ ' : ''}${heading[state]} – ${priceOf(view)}`,
     main,
     waits,
   };
 }
+
+/** The price in the currency it was asked in. */
+const priceOf = ({ request: { fiat }, facts }: CustomerView): string =>
+  fiat ? `${fiat.amount} ${fiat.currency}` : `$${formatUsd(facts.targetUsdCents)}`;
+const fiatNote = ({ request: { fiat }, facts }: CustomerView, words: Words): Html | null =>
+  fiat &&
+  html`<p class="hint">${say(words.fiat, {
+    usd: formatUsd(facts.targetUsdCents),
+    rate: formatDecimal(fiat.rateE8, 8, 2),
+    currency: fiat.currency,
+    source: fiat.source === 'sample' ? words.sample : fiat.source,
+    time: fiat.at.slice(0, 16).replace('T', ' '),
+  })}</p>`;
 
 const mark = (tone: string): Html | null =>
   tone === 'good'
@@ -240,7 +253,7 @@ export function renderReceipt(view: CustomerView, words: Words): { title: string
     title: `${words.receipt} – ${view.merchant.name}`,
     main: html`<main id="main">${view.facts.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}<header class="good"><h1>${words.receipt}</h1></header><table><tbody>
 ${row(words.merchant, view.merchant.name)}${view.request.items?.map((item) => row(`${item.quantity} × ${item.name}`, `$${formatUsd(item.quantity * item.unitPriceCents)}`)) ?? []}
-${view.request.taxCents !== null && row(words.tax, `$${formatUsd(view.request.taxCents)}`)}${row(words.total, `$${formatUsd(view.facts.targetUsdCents)}`)}
+${view.request.taxCents !== null && row(words.tax, `$${formatUsd(view.request.taxCents)}`)}${row(words.total, view.request.fiat ? `${priceOf(view)} ($${formatUsd(view.facts.targetUsdCents)})` : priceOf(view))}
 ${s.coin && row(words.arrived, `${formatUnits(s.coin, s.receivedUnits)} ${s.coin}`)}${row(words.transaction, s.transactionHash)}
 ${row(words.completed, s.completedAt?.toISOString().replace('T', ' ').slice(0, 16) ?? null)}${row(words.number, view.facts.id)}</tbody></table></main>`,
   };

@@ -3,6 +3,7 @@ export const en = {
   pay: 'Pay {merchant}',
   merchant: 'Merchant',
   amount: 'Amount',
+  fiat: '{usd} USD at {rate} {currency} for one US dollar ({source}, {time} UTC)',
   items: 'Items',
   tax: 'Tax',
   total: 'Total',

@@ -1,0 +1,197 @@
+/** JSON-RPC 2.0 to an Ethereum node or provider: batches as large as it takes, patience with its limits, exact hex. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Outgoing, OutgoingError } from '../outgoing.ts';
+import { ChainError } from './chain.ts';
+
+const TIMEOUT_MS = 30_000;
+/** Traces of a full block are tens of megabytes. */
+const MAX_REPLY_BYTES = 128 * 1024 * 1024;
+/** Calls in one batch at first; halved for a provider that refuses so many. */
+const BATCH = 50;
+/** How often a call that met a limit is sent again, and how long it waits at most for each. */
+const TRIES = 4;
+const MAX_WAIT_MS = 10_000;
+
+export type EthCall = readonly [method: string, ...params: unknown[]];
+export type EthError = { code: number; message: string };
+export type EthReply = { result: unknown; error: EthError | null };
+
+export type EthRpc = {
+  /** One call; its error as ChainError. */
+  call(method: string, ...params: unknown[]): Promise<unknown>;
+  /** Many calls, in order; errors of single calls are values, those of the connection are thrown as ChainError. */
+  batch(calls: readonly EthCall[]): Promise<EthReply[]>;
+  close(): void;
+};
+
+type Fields = Record<string, unknown>;
+export const fields = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {});
+export const rows = (value: unknown): unknown[] => {
+  if (!Array.isArray(value)) throw malformed('a list');
+  return value;
+};
+const malformed = (what: string) => new ChainError('outage', `the ETH node answered something that is not ${what}`);
+
+/** A QUANTITY: hex digits without limit. Anything else is an answer that cannot be used. */
+export function quantity(value: unknown): bigint {
+  if (typeof value !== 'string' || !/^0x[0-9a-fA-F]{1,64}$/.test(value)) throw malformed('a number');
+  return BigInt(value);
+}
+export function smallNumber(value: unknown): number {
+  const number = Number(quantity(value));
+  if (!Number.isSafeInteger(number)) throw malformed('a height, a time or an index');
+  return number;
+}
+/** 32 bytes with 0x, in lower case. */
+export function hash32(value: unknown): string {
+  if (typeof value !== 'string' || !/^0x[0-9a-fA-F]{64}$/.test(value)) throw malformed('a hash');
+  return value.toLowerCase();
+}
+/** The 20 bytes of an address as 40 lower-case hex digits; null where there is none. */
+export function account(value: unknown): string | null {
+  if (value === null || value === undefined) return null;
+  if (typeof value !== 'string' || !/^0x[0-9a-fA-F]{40}$/.test(value)) throw malformed('an address');
+  return value.slice(2).toLowerCase();
+}
+export const toHex = (number: number | bigint): string => `0x${number.toString(16)}`;
+
+/** Whether the node does not know or does not allow the method: asking again soon is of no use. */
+export const isMissing = ({ code, message }: EthError): boolean =>
+  code === -32601 ||
+  code === -32004 ||
+  /method.*(not (found|supported|available|allowed|enabled|whitelisted)|disabled|does not exist)|unsupported method/i.test(message);
+const isLimited = ({ code, message }: EthError): boolean =>
+  code === 429 || code === -32005 || code === -32029 || /rate.?limit|too many requests|request limit|capacity|throttl/i.test(message);
+/** EIP-1474 and the execution APIs: history or state that the node has dropped. */
+export const isPruned = ({ code, message }: EthError): boolean =>
+  code === 4444 || /pruned|missing trie node|historical state|state .*not available|required historical/i.test(message);
+
+/** Makes the connection; it sends when asked. `retryMs`: the first pause after a limit that says no other. */
+export function createEthRpc({ url, outgoing, retryMs = 1_000 }: { url: string; outgoing: Outgoing; retryMs?: number }): EthRpc {
+  const closing = new AbortController();
+  let batchSize = BATCH;
+  let nextId = 1;
+
+  const exchange = async (
+    calls: readonly EthCall[],
+  ): Promise<{ status: number; retryAfter: string | undefined; parsed: unknown; first: number }> => {
+    const first = nextId;
+    nextId += calls.length;
+    const body = calls.map(([method, ...params], i) => ({ jsonrpc: '2.0', id: first + i, method, params }));
+    let reply: Awaited<ReturnType<Outgoing['request']>>;
+    try {
+      reply = await outgoing.request({
+        url,
+        method: 'POST',
+        headers: { 'content-type': 'application/json', accept: 'application/json' },
+        body: Buffer.from(JSON.stringify(calls.length === 1 ? body[0] : body)),
+        timeoutMs: TIMEOUT_MS,
+        maxReplyBytes: MAX_REPLY_BYTES,
+        over: 'refuse',
+      });
+    } catch (cause) {
+      throw new ChainError(
+        'outage',
+        cause instanceof OutgoingError ? `the ETH node does not answer (${cause.class})` : 'the ETH node does not answer',
+        { cause },
+      );
+    }
+    let parsed: unknown = null;
+    try {
+      parsed = JSON.parse(Buffer.from(reply.body).toString());
+    } catch (cause) {
+      // A limit or a refused batch may come as a page of words: the status alone tells.
+      if (reply.status === 200) throw new ChainError('outage', 'the ETH node answered no JSON', { cause });
+    }
+    return { status: reply.status, retryAfter: reply.headers['retry-after'], parsed, first };
+  };
+
+  /** One round for these calls; null where a limit was met and the call is to be sent again. */
+  const send = async (calls: readonly EthCall[]): Promise<{ replies: (EthReply | null)[]; waitMs: number | null }> => {
+    const { status, retryAfter, parsed, first } = await exchange(calls);
+    if (status === 429 || (status === 503 && retryAfter !== undefined))
+      return { replies: calls.map(() => null), waitMs: waitOf(retryAfter) };
+    const whole = Array.isArray(parsed) ? null : errorOf(parsed);
+    if (calls.length > 1 && !Array.isArray(parsed)) {
+      if (whole && isLimited(whole)) return { replies: calls.map(() => null), waitMs: waitOf(retryAfter) };
+      if (status >= 500) throw new ChainError('outage', `the ETH node answered status ${status}`);
+      // It takes no batch of this size: smaller ones from now on.
+      batchSize = Math.max(1, Math.floor(calls.length / 2));
+      const replies: EthReply[] = [];
+      for (let i = 0; i < calls.length; i += batchSize) replies.push(...(await batch(calls.slice(i, i + batchSize))));
+      return { replies, waitMs: null };
+    }
+    const answers = new Map((Array.isArray(parsed) ? parsed : [parsed]).map((answer) => [String(fields(answer).id), fields(answer)]));
+    const replies = calls.map((_, i): EthReply | null => {
+      // A refusal before the call was read carries no id.
+      const answer = answers.get(String(first + i)) ?? (calls.length === 1 && whole ? fields(parsed) : undefined);
+      const error = answer && errorOf(answer);
+      if (error && isLimited(error)) return null;
+      if (error) return { result: null, error };
+      if (status === 401 || status === 403) throw new ChainError('outage', 'the ETH node refuses the key, user or password in its URL');
+      if (!answer || !('result' in answer)) throw new ChainError('outage', `the ETH node answered status ${status} and another request`);
+      return { result: answer.result, error: null };
+    });
+    return { replies, waitMs: replies.includes(null) ? waitOf(retryAfter) : null };
+  };
+
+  const batch = async (calls: readonly EthCall[]): Promise<EthReply[]> => {
+    const done: EthReply[] = new Array(calls.length);
+    let open = calls.map((_, i) => i);
+    for (let tries = 1; open.length > 0; tries++) {
+      const limited: number[] = [];
+      let pauseMs = 0;
+      for (let i = 0; i < open.length; ) {
+        const part = open.slice(i, i + batchSize);
+        i += part.length;
+        const { replies, waitMs } = await send(part.map((n) => calls[n]!));
+        for (const [j, reply] of replies.entries()) {
+          if (reply) done[part[j]!] = reply;
+          else limited.push(part[j]!);
+        }
+        if (waitMs !== null) {
+          pauseMs = waitMs || retryMs * 2 ** (tries - 1);
+          limited.push(...open.slice(i));
+          break;
+        }
+      }
+      if (limited.length > 0) {
+        if (tries >= TRIES || pauseMs > MAX_WAIT_MS)
+          throw new ChainError('outage', 'the ETH node limits requests; it is asked again later');
+        await sleep(pauseMs, undefined, { signal: closing.signal }).catch((cause) => {
+          throw new ChainError('outage', 'the connection to the ETH node was closed', { cause });
+        });
+      }
+      open = limited;
+    }
+    return done;
+  };
+
+  return {
+    batch,
+    call: async (method, ...params) => {
+      const [reply] = await batch([[method, ...params]]);
+      if (reply!.error) throw failure(reply!.error, method);
+      return reply!.result;
+    },
+    close: () => closing.abort(),
+  };
+}
+
+/** What an error of a single call means to whoever asked. */
+export const failure = (error: EthError, method: string): ChainError =>
+  isPruned(error)
+    ? new ChainError('pruned', `the ETH node has dropped that part of the history: ${error.message}`)
+    : isMissing(error)
+      ? new ChainError('unsupported', `this ETH node has no ${method}`)
+      : new ChainError('outage', `${method}: ${error.message}`);
+
+function errorOf(answer: unknown): EthError | null {
+  const { error } = fields(answer);
+  if (error === null || error === undefined) return null;
+  const { code, message } = fields(error);
+  return { code: typeof code === 'number' ? code : 0, message: typeof message === 'string' ? message : String(error) };
+}
+
+/** Retry-After as seconds; anything else is left to our own pauses. */
+const waitOf = (retryAfter: string | undefined): number => (/^\d{1,6}$/.test(retryAfter ?? '') ? Number(retryAfter) * 1_000 : 0);

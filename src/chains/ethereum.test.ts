@@ -1,0 +1,848 @@
+/** The Ethereum reader against answers of nodes, recorded or made by the specifications, over real HTTP. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, describe, test } from 'node:test';
+import { createLog } from '../log.ts';
+import { createOutgoing } from '../outgoing.ts';
+import { ChainError, type ChainSource, type Matcher, type Sighting } from './chain.ts';
+import { createEthereumSource } from './ethereum.ts';
+
+type Call = { id: number; method: string; params: any[] };
+/** What a node answers to a method: a result, an error, or nothing at all (it does not know the method). */
+type Answers = Record<string, (...params: any[]) => unknown>;
+class NodeError extends Error {
+  readonly code: number;
+  constructor(code: number, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+const log = createLog('silent');
+const outgoing = createOutgoing({ allow: [], log });
+const servers: Server[] = [];
+after(async () => {
+  await outgoing.close();
+  for (const server of servers) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
+/** A node of these answers, and what it was asked. `raw` may answer a whole request by itself. */
+async function nodeOf(
+  answers: Answers,
+  raw?: (calls: Call[], n: number) => { status: number; body: string; headers?: Record<string, string> } | undefined,
+) {
+  const asked: string[] = [];
+  const batches: number[] = [];
+  const server = createServer(async (request, reply) => {
+    const parts: Buffer[] = [];
+    for await (const part of request) parts.push(part as Buffer);
+    const body = JSON.parse(Buffer.concat(parts).toString()) as Call | Call[];
+    const calls = Array.isArray(body) ? body : [body];
+    batches.push(calls.length);
+    asked.push(...calls.map((call) => call.method));
+    const whole = raw?.(calls, batches.length);
+    if (whole) {
+      reply.writeHead(whole.status, { 'content-type': 'application/json', ...whole.headers }).end(whole.body);
+      return;
+    }
+    const replies = calls.map(({ id, method, params }) => {
+      try {
+        const answer = answers[method];
+        if (!answer) throw new NodeError(-32601, `the method ${method} does not exist/is not available`);
+        return { jsonrpc: '2.0', id, result: answer(...params) };
+      } catch (error) {
+        const { code, message } = error as NodeError;
+        return { jsonrpc: '2.0', id, error: { code, message } };
+      }
+    });
+    // The order of a batch is the node's own business.
+    reply
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end(JSON.stringify(Array.isArray(body) ? replies.toReversed() : replies[0]));
+  });
+  servers.push(server);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://user:key@127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const source = createEthereumSource({ network: 'regtest', chainId: 31337, url, outgoing, log, retryMs: 10 });
+  return { source, asked, batches };
+}
+
+// A small chain ------------------------------------------------------------------------------------------------
+const hex = (value: number | bigint) => `0x${value.toString(16)}`;
+const pad = (text: string) => text.padStart(64, '0');
+const hash = (n: number | string) => `0x${pad(String(n))}`;
+/** Accounts: 40 hex digits that say who they are. */
+const US = 'aa'.repeat(20);
+const US_TOO = 'bb'.repeat(20);
+const PAYER = 'c1'.repeat(20);
+const CONTRACT = 'c0'.repeat(20);
+const TOKEN = 'de'.repeat(20);
+const SYSTEM = `${'f'.repeat(39)}e`;
+const TRANSFER = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef';
+const FEE = 21_000n * 10n;
+
+type Tx = { n: number; from?: string; to?: string | null; value?: bigint; input?: string; ok?: boolean; logs?: object[] };
+const transfer = (from: string, to: string, units: bigint, emitter = SYSTEM) => ({
+  address: `0x${emitter}`,
+  topics: [TRANSFER, `0x${pad(from)}`, `0x${pad(to)}`],
+  data: `0x${pad(units.toString(16))}`,
+});
+/** Block 100 on block 99 with these transactions. */
+function block(transactions: Tx[], height = 100): Answers {
+  const head = { number: hex(height), hash: hash(height), parentHash: hash(height - 1), timestamp: hex(1_700_000_000 + height) };
+  const full = transactions.map(({ n, from = PAYER, to = CONTRACT, value = 0n, input = '0x' }) => ({
+    hash: hash(`f${n}`),
+    from: `0x${from}`,
+    to: to === null ? null : `0x${to}`,
+    value: hex(value),
+    nonce: hex(n),
+    input,
+    blockHash: hash(height),
+  }));
+  const receipts = transactions.map(({ n, ok = true, logs = [] }) => ({
+    transactionHash: hash(`f${n}`),
+    blockHash: hash(height),
+    status: ok ? '0x1' : '0x0',
+    gasUsed: hex(21_000),
+    effectiveGasPrice: '0xa',
+    logs,
+  }));
+  return {
+    eth_getBlockByHash: (wanted: string, whole: boolean) =>
+      wanted === hash(height) ? { ...head, transactions: whole ? full : full.map((tx) => tx.hash) } : null,
+    eth_getBlockReceipts: (wanted: string) => (wanted === hash(height) ? receipts : null),
+  };
+}
+/** Balances of accounts before and after block 100, told one by one or, as real nodes also do, to a simulated creation. */
+const balances = (change: Record<string, [before: bigint, after: bigint]>, { simulates = true } = {}): Answers => {
+  const at = (key: string, blockHash: string) => (change[key] ?? [0n, 0n])[blockHash === hash(99) ? 0 : 1];
+  return {
+    eth_getBalance: (address: string, { blockHash }: { blockHash: string }) => hex(at(address.slice(2), blockHash)),
+    ...(simulates && {
+      eth_call: ({ data }: { data: string }, { blockHash }: { blockHash: string }) =>
+        `0x${(data.slice(2 + 62).match(/.{64}/g) ?? []).map((word) => pad(at(word.slice(24), blockHash).toString(16))).join('')}`,
+    }),
+  };
+};
+const frame = (from: string, to: string, value: bigint, more: object = {}) => ({
+  type: 'CALL',
+  from: `0x${from}`,
+  to: `0x${to}`,
+  value: hex(value),
+  ...more,
+});
+const matcher = (more: Partial<Matcher> = {}): Matcher => ({
+  has: (key) => key === US || key === US_TOO,
+  watchesSpends: false,
+  spends: () => false,
+  recent: () => [US, US_TOO],
+  waiting: [],
+  ...more,
+});
+const scan = async ({ source }: { source: ChainSource }, over: Partial<Matcher> = {}, height = 100) => {
+  const found = await (await source.fetchBlock(hash(height))).scan(matcher(over));
+  assert.equal(new Set(found.sightings.map((s) => s.ref)).size, found.sightings.length, 'two transfers have one name');
+  return found;
+};
+const told = (sightings: readonly Sighting[]) =>
+  sightings.map((s) => `${s.kind} ${s.ref.replace(/^0x0+/, '').replace(`:${s.key}`, '')} ${s.key.slice(0, 2)} ${s.units}`).sort();
+
+describe('a block is read by the first account of value moves that the node gives', () => {
+  const isAsked = (asked: string[], ...methods: string[]) => methods.filter((method) => asked.includes(method));
+  const OTHER_RUNGS = ['eth_getBlockAccessList', 'debug_traceBlockByHash', 'trace_block', 'eth_call', 'eth_getBalance'];
+
+  // One story in four languages: a direct payment, one by a contract, a sweep of ours, a call undone, a failed transaction.
+  const story: Tx[] = [
+    { n: 1, to: US, value: 500n },
+    { n: 2, value: 70n, input: `0x${pad(US)}` },
+    { n: 3, from: US, to: PAYER, value: 300n },
+    { n: 4, value: 40n },
+    { n: 5, to: US_TOO, value: 900n, ok: false },
+  ];
+  const expected = ['direct f1:tx aa 500', 'internal f2:to aa 70'];
+  const inner = [
+    { txHash: hash('f1'), result: frame(PAYER, US, 500n) },
+    { txHash: hash('f2'), result: frame(PAYER, CONTRACT, 70n, { calls: [frame(CONTRACT, US, 70n)] }) },
+    { txHash: hash('f3'), result: frame(US, PAYER, 300n) },
+    // The caller lives on; the frame below the error has none of its own.
+    {
+      txHash: hash('f4'),
+      result: frame(PAYER, CONTRACT, 40n, {
+        calls: [frame(CONTRACT, TOKEN, 40n, { error: 'execution reverted', calls: [frame(TOKEN, US, 40n)] })],
+      }),
+    },
+    { txHash: hash('f5'), result: frame(PAYER, US_TOO, 900n, { error: 'out of gas', calls: [frame(US_TOO, US, 30n)] }) },
+  ];
+  const before = 1_000_000n;
+  const moved = balances({ [US]: [before, before + 570n - 300n - FEE], [US_TOO]: [7n, 7n] });
+  const flat = (n: number, traceAddress: number[], [from, to, value]: [string, string, bigint], more: object = {}) => ({
+    type: 'call',
+    action: { callType: 'call', from: `0x${from}`, to: `0x${to}`, value: hex(value) },
+    traceAddress,
+    transactionHash: hash(`f${n}`),
+    blockHash: hash(100),
+    ...more,
+  });
+  const RUNGS: readonly [name: string, answers: Answers, notAsked: readonly string[]][] = [
+    [
+      'value logs (EIP-7708)',
+      block(
+        story.map((tx) => ({
+          ...tx,
+          logs:
+            {
+              1: [transfer(PAYER, US, 500n)],
+              2: [transfer(PAYER, CONTRACT, 70n), transfer(CONTRACT, US, 70n)],
+              3: [transfer(US, PAYER, 300n)],
+              4: [transfer(PAYER, CONTRACT, 40n)],
+            }[tx.n] ?? [],
+        })),
+      ),
+      OTHER_RUNGS,
+    ],
+    [
+      'access lists (EIP-7928)',
+      {
+        ...block(story),
+        ...moved,
+        eth_getBlockAccessList: () => [
+          {
+            address: `0x${US}`,
+            storageChanges: [],
+            storageReads: [],
+            balanceChanges: [
+              { index: '0x1', value: hex(before + 500n) },
+              { index: '0x2', value: hex(before + 570n) },
+              { index: '0x3', value: hex(before + 270n - FEE) },
+            ],
+            nonceChanges: [{ index: '0x3', value: '0x1' }],
+            codeChanges: [],
+          },
+          { address: `0x${US_TOO}`, storageChanges: [], storageReads: [], balanceChanges: [], nonceChanges: [], codeChanges: [] },
+        ],
+      },
+      ['debug_traceBlockByHash', 'trace_block'],
+    ],
+    ['traces of the callTracer', { ...block(story), ...moved, debug_traceBlockByHash: () => inner }, ['trace_block']],
+    [
+      'flat traces',
+      {
+        ...block(story),
+        ...moved,
+        trace_block: () => [
+          flat(1, [], [PAYER, US, 500n]),
+          flat(2, [], [PAYER, CONTRACT, 70n]),
+          flat(2, [0], [CONTRACT, US, 70n]),
+          flat(3, [], [US, PAYER, 300n]),
+          flat(4, [], [PAYER, CONTRACT, 40n]),
+          flat(4, [0], [CONTRACT, TOKEN, 40n], { error: 'Reverted' }),
+          flat(4, [0, 0], [TOKEN, US, 40n]),
+          flat(5, [], [PAYER, US_TOO, 900n], { error: 'out of gas' }),
+          flat(5, [0], [US_TOO, US, 30n]),
+          { type: 'reward', action: { author: `0x${US}`, value: '0x5' }, traceAddress: [], blockHash: hash(100) },
+        ],
+      },
+      [],
+    ],
+    ['balances', { ...block(story), ...moved }, []],
+    [
+      'balances told one by one',
+      { ...block(story), ...balances({ [US]: [before, before + 270n - FEE], [US_TOO]: [7n, 7n] }, { simulates: false }) },
+      [],
+    ],
+  ];
+  for (const [name, answers, notAsked] of RUNGS) {
+    test(`${name}: the same transfers under the same names, and nothing else`, async () => {
+      const node = await nodeOf(answers);
+      const { sightings } = await scan(node);
+      assert.deepEqual(told(sightings), expected);
+      assert.deepEqual(
+        sightings.flatMap((s) => s.spends),
+        [`${PAYER}:1`, `${PAYER}:2`],
+      );
+      assert.deepEqual(isAsked(node.asked, ...notAsked), []);
+      // Read again, it is the same again.
+      assert.deepEqual((await scan(node)).sightings, sightings);
+    });
+  }
+
+  test('logs of tokens and of other emitters are no value logs', async () => {
+    const fakes = [
+      transfer(PAYER, US, 500n, TOKEN),
+      { ...transfer(PAYER, US, 500n), topics: [hash('1'), `0x${pad(PAYER)}`, `0x${pad(US)}`] },
+    ];
+    const quiet = balances({});
+    const node = await nodeOf({ ...block([{ n: 1, logs: fakes }]), ...quiet });
+    assert.deepEqual((await scan(node)).sightings, []);
+    assert.ok(node.asked.includes('eth_call'), 'a block with such logs alone is read by another rung');
+    const among = await nodeOf({ ...block([{ n: 1, value: 9n, logs: [transfer(PAYER, CONTRACT, 9n), ...fakes] }]), ...quiet });
+    assert.deepEqual((await scan(among)).sightings, []);
+  });
+
+  test('a failed transaction leaves no value, whatever logs come with it', async () => {
+    const node = await nodeOf(
+      block([
+        { n: 1, to: US, value: 5n, ok: false, logs: [transfer(PAYER, US, 5n)] },
+        { n: 2, value: 1n, logs: [transfer(PAYER, CONTRACT, 1n)] },
+      ]),
+    );
+    assert.deepEqual((await scan(node)).sightings, []);
+  });
+
+  test('value logs in force: a block that moves nothing directly is read by logs as well; before them and after, by what there is', async () => {
+    const heights: Answers[] = [
+      block([{ n: 1, to: US, value: 5n }], 100),
+      block([{ n: 2, to: US, value: 6n, logs: [transfer(PAYER, US, 6n)] }], 101),
+      block([{ n: 3, input: '0x1234' }], 102),
+      block([{ n: 4, logs: [transfer(CONTRACT, US_TOO, 8n)] }], 103),
+      block([{ n: 5, value: 9n }], 104),
+    ];
+    const one =
+      (method: string) =>
+      (wanted: string, ...rest: unknown[]) =>
+        heights.map((answers) => answers[method]!(wanted, ...rest)).find((found) => found !== null) ?? null;
+    const node = await nodeOf({
+      eth_getBlockByHash: one('eth_getBlockByHash'),
+      eth_getBlockReceipts: one('eth_getBlockReceipts'),
+      eth_call: ({ data }: { data: string }) => `0x${'0'.repeat(data.length - 64)}`,
+    });
+    const asked = () => node.asked.filter((method) => method === 'eth_call').length;
+    const seen: [string[], boolean][] = [];
+    for (const height of [100, 101, 102, 103, 104]) {
+      const earlier = asked();
+      seen.push([told((await scan(node, {}, height)).sightings), asked() > earlier]);
+    }
+    assert.deepEqual(seen, [
+      [['direct f1:tx aa 5'], true],
+      [['direct f2:tx aa 6'], false],
+      [[], false],
+      [['internal f4:to bb 8'], false],
+      [[], true],
+    ]);
+  });
+
+  test('logs that leave out a payment are not taken for all', async () => {
+    const node = await nodeOf({
+      ...block([
+        { n: 1, to: US, value: 5n },
+        { n: 2, value: 1n, logs: [transfer(PAYER, CONTRACT, 1n)] },
+      ]),
+      ...balances({ [US]: [0n, 5n] }),
+    });
+    assert.deepEqual(told((await scan(node)).sightings), ['direct f1:tx aa 5']);
+  });
+
+  test('an access list tells payments of one address apart, what came back to it when it sent, and income without a transaction', async () => {
+    const start = 1_000_000n;
+    const after = [start + 10n, start + 42n, start + 42n - 30n - FEE + 5n, start + 17n - FEE + 70n];
+    const node = await nodeOf({
+      ...block([{ n: 1 }, { n: 2 }, { n: 3, from: US, value: 30n }]),
+      ...balances({ [US]: [start, after[3]!] }),
+      eth_getBlockAccessList: () => [
+        { address: `0x${US}`, balanceChanges: [3, 0, 1, 2].map((i) => ({ index: hex(i + 1), value: hex(after[i]!) })) },
+        { address: `0x${CONTRACT}`, balanceChanges: [{ index: '0x1', value: '0xffff' }] },
+      ],
+    });
+    const { sightings } = await scan(node);
+    assert.deepEqual(told(sightings), ['delta delta:100 aa 70', 'internal f1:to aa 10', 'internal f2:to aa 32', 'internal f3:to aa 5']);
+  });
+
+  test('before its fork a node that knows access lists has none for a block: the next rung reads it', async () => {
+    const node = await nodeOf({
+      ...block([{ n: 1, input: `0x${US}` }]),
+      ...balances({ [US]: [0n, 4n] }),
+      eth_getBlockAccessList: () => null,
+    });
+    assert.deepEqual(told((await scan(node)).sightings), ['internal f1:to aa 4']);
+  });
+
+  for (const [what, list] of [
+    ['that is none', { accounts: [] }],
+    ['with a balance in another form', [{ address: `0x${US}`, balanceChanges: [['0x1', '0x4']] }]],
+    ['without an account that was paid', [{ address: `0x${PAYER}`, balanceChanges: [{ index: '0x1', value: '0x4' }] }]],
+  ] as const) {
+    test(`an access list ${what} is left for the next rung`, async () => {
+      const node = await nodeOf({
+        ...block([
+          { n: 1, input: `0x${US}` },
+          { n: 2, to: US_TOO, value: 6n },
+        ]),
+        ...balances({ [US]: [0n, 4n], [US_TOO]: [0n, 6n] }),
+        eth_getBlockAccessList: () => list,
+      });
+      assert.deepEqual(told((await scan(node)).sightings), ['direct f2:tx bb 6', 'internal f1:to aa 4']);
+    });
+  }
+
+  test('traces: what contracts leave when they end counts; delegated and static calls, and calls to oneself, move nothing', async () => {
+    const calls = [
+      frame(CONTRACT, US, 5n, { type: 'SELFDESTRUCT' }),
+      frame(CONTRACT, US_TOO, 9n),
+      frame(CONTRACT, US_TOO, 9n, { type: 'DELEGATECALL' }),
+      frame(CONTRACT, US_TOO, 9n, { type: 'STATICCALL' }),
+      frame(CONTRACT, US_TOO, 9n, { type: 'CALLCODE' }),
+      frame(US_TOO, US_TOO, 9n),
+      frame(CONTRACT, TOKEN, 0n, { type: 'DELEGATECALL', calls: [frame(CONTRACT, US, 6n)] }),
+    ];
+    const node = await nodeOf({
+      ...block([{ n: 1, value: 50n }]),
+      ...balances({ [US]: [0n, 11n], [US_TOO]: [0n, 9n] }),
+      debug_traceBlockByHash: () => [{ result: frame(PAYER, CONTRACT, 50n, { calls }) }],
+    });
+    assert.deepEqual(told((await scan(node)).sightings), ['internal f1:to aa 11', 'internal f1:to bb 9']);
+  });
+
+  test('traces that claim more than the balance shows are not believed', async () => {
+    const traces = [{ result: frame(PAYER, CONTRACT, 50n, { calls: [frame(CONTRACT, US, 50n), frame(CONTRACT, US_TOO, 7n)] }) }];
+    const answers = { ...block([{ n: 1, value: 50n }]), debug_traceBlockByHash: () => traces };
+    const nothing = await nodeOf({ ...answers, ...balances({ [US]: [5n, 5n], [US_TOO]: [0n, 7n] }) });
+    assert.deepEqual(told((await scan(nothing)).sightings), ['internal f1:to bb 7']);
+    const less = await nodeOf({ ...answers, ...balances({ [US]: [5n, 9n], [US_TOO]: [0n, 7n] }) });
+    assert.deepEqual(told((await scan(less)).sightings), ['delta delta:100 aa 4', 'internal f1:to bb 7']);
+  });
+
+  const UNUSABLE: readonly [what: string, traces: () => unknown][] = [
+    ['of another number of transactions', () => []],
+    ['with a transaction that could not be traced', () => [{ error: 'tracing failed' }]],
+    ['of another transaction', () => [{ txHash: hash('f9'), result: frame(PAYER, CONTRACT, 0n) }]],
+    ['that are no list', () => ({ structLogs: [] })],
+    [
+      'with a value that is no number',
+      () => [{ result: frame(PAYER, CONTRACT, 0n, { calls: [{ ...frame(CONTRACT, US, 1n), value: 'many' }] }) }],
+    ],
+    [
+      'that timed out',
+      () => {
+        throw new NodeError(-32000, 'execution timeout');
+      },
+    ],
+  ];
+  for (const [what, traces] of UNUSABLE) {
+    test(`traces ${what} are left for the balances`, async () => {
+      const node = await nodeOf({
+        ...block([{ n: 1, input: `0x${US}` }]),
+        ...balances({ [US]: [0n, 4n] }),
+        debug_traceBlockByHash: traces,
+      });
+      assert.deepEqual(told((await scan(node)).sightings), ['internal f1:to aa 4']);
+    });
+  }
+
+  test('balances: a gain that no transaction or several name has none', async () => {
+    const name = { input: `0x${US}` };
+    const gain = balances({ [US]: [1n, 5n] });
+    const none = await scan(await nodeOf({ ...block([{ n: 1 }]), ...gain }));
+    assert.deepEqual(told(none.sightings), ['delta delta:100 aa 4']);
+    assert.equal(none.sightings[0]!.txid, null);
+    assert.deepEqual(none.sightings[0]!.spends, []);
+    assert.deepEqual(
+      told(
+        (
+          await scan(
+            await nodeOf({
+              ...block([
+                { n: 1, ...name },
+                { n: 2, ...name },
+              ]),
+              ...gain,
+            }),
+          )
+        ).sightings,
+      ),
+      ['delta delta:100 aa 4'],
+    );
+    const failed = { ...name, ok: false };
+    assert.deepEqual(
+      told(
+        (
+          await scan(
+            await nodeOf({
+              ...block([
+                { n: 1, ...name },
+                { n: 2, ...failed },
+              ]),
+              ...gain,
+            }),
+          )
+        ).sightings,
+      ),
+      ['internal f1:to aa 4'],
+    );
+  });
+
+  test('balances of many addresses are read some hundred at a time', async () => {
+    const many = Array.from({ length: 450 }, (_, i) => i.toString(16).padStart(40, '1'));
+    const node = await nodeOf({ ...block([{ n: 1 }]), ...balances({ [many[449]!]: [0n, 4n] }) });
+    const { sightings } = await scan(node, { has: (key) => many.includes(key), recent: () => many });
+    assert.deepEqual(
+      sightings.map((s) => [s.key, s.units]),
+      [[many[449], 4n]],
+    );
+    assert.equal(node.asked.filter((method) => method === 'eth_call').length, 6);
+  });
+
+  test('what one block ended with the next begins with, and a new address is asked for', async () => {
+    const heights = [block([{ n: 1 }], 100), block([{ n: 2 }], 101)];
+    const one =
+      (method: string) =>
+      (wanted: string, ...rest: unknown[]) =>
+        heights.map((answers) => answers[method]!(wanted, ...rest)).find((found) => found !== null) ?? null;
+    const reads: string[] = [];
+    const node = await nodeOf({
+      eth_getBlockByHash: one('eth_getBlockByHash'),
+      eth_getBlockReceipts: one('eth_getBlockReceipts'),
+      eth_getBalance: (address: string, { blockHash }: { blockHash: string }) => {
+        reads.push(`${address.slice(2, 4)} at ${blockHash.replace(/^0x0+/, '')}`);
+        const at = [hash(99), hash(100), hash(101)].indexOf(blockHash);
+        return hex(address === `0x${US}` ? [1, 5, 12][at]! : [3, 3, 4][at]!);
+      },
+    });
+    assert.deepEqual(told((await scan(node, { recent: () => [US] })).sightings), ['delta delta:100 aa 4']);
+    assert.deepEqual(told((await scan(node, {}, 101)).sightings), ['delta delta:101 aa 7', 'delta delta:101 bb 1']);
+    assert.deepEqual(reads.sort(), ['aa at 100', 'aa at 101', 'aa at 99', 'bb at 100', 'bb at 101']);
+  });
+
+  test('where the node has dropped the balances, direct payments count still', async () => {
+    const gone = () => {
+      throw new NodeError(-32000, 'missing trie node 1234 (path ) state 0x12 is not available');
+    };
+    const node = await nodeOf({ ...block([{ n: 1, to: US, value: 4n }]), eth_call: gone, eth_getBalance: gone });
+    assert.deepEqual(told((await scan(node)).sightings), ['direct f1:tx aa 4']);
+  });
+
+  test('without receipts of blocks those of transactions do', async () => {
+    const { eth_getBlockReceipts, ...rest } = block([
+      { n: 1, to: US, value: 4n },
+      { n: 2, to: US, value: 5n, ok: false },
+    ]);
+    const receipts = eth_getBlockReceipts!(hash(100)) as { transactionHash: string }[];
+    const node = await nodeOf({
+      ...rest,
+      ...balances({ [US]: [0n, 4n] }),
+      eth_getTransactionReceipt: (txid: string) => receipts.find((receipt) => receipt.transactionHash === txid) ?? null,
+    });
+    assert.deepEqual(told((await scan(node)).sightings), ['direct f1:tx aa 4']);
+  });
+
+  test('who takes the nonce of a waiting payment is named: another transaction, or the same when it failed', async () => {
+    const node = await nodeOf({
+      ...block([
+        { n: 1, to: US, value: 4n, ok: false },
+        { n: 2, to: PAYER },
+        { n: 3, to: US, value: 4n },
+      ]),
+      ...balances({ [US]: [0n, 4n] }),
+    });
+    const watched = [`${PAYER}:1`, `${PAYER}:2`, `${PAYER}:3`];
+    const { conflicts } = await scan(node, { watchesSpends: true, spends: (outpoint) => watched.includes(outpoint) });
+    assert.deepEqual(conflicts, [
+      { outpoint: `${PAYER}:1`, txid: hash('f1'), failed: true },
+      { outpoint: `${PAYER}:2`, txid: hash('f2'), failed: true },
+      { outpoint: `${PAYER}:3`, txid: hash('f3') },
+    ]);
+  });
+});
+
+describe('answers that cannot be used are an outage, never a payment and never the end', () => {
+  const good = { ...block([{ n: 1, to: US, value: 4n }]), ...balances({ [US]: [0n, 4n] }) };
+  const change = (method: string, what: (value: any) => unknown): Answers => ({
+    ...good,
+    [method]: (...params) => what(structuredClone(good[method]!(...params))),
+  });
+  const BAD: readonly [what: string, answers: Answers][] = [
+    ['an unknown block', { ...good, eth_getBlockByHash: () => null }],
+    ['another block', change('eth_getBlockByHash', (b) => ({ ...b, hash: hash(7) }))],
+    ['a block without transactions', change('eth_getBlockByHash', ({ transactions: _, ...b }) => b)],
+    ['a block with hashes in place of transactions', change('eth_getBlockByHash', (b) => ({ ...b, transactions: [hash('f1')] }))],
+    ['a decimal value', change('eth_getBlockByHash', (b) => ({ ...b, transactions: [{ ...b.transactions[0], value: '4' }] }))],
+    ['a value as a number', change('eth_getBlockByHash', (b) => ({ ...b, transactions: [{ ...b.transactions[0], value: 4 }] }))],
+    ['a short address', change('eth_getBlockByHash', (b) => ({ ...b, transactions: [{ ...b.transactions[0], to: '0xaa' }] }))],
+    ['a height beyond all numbers', change('eth_getBlockByHash', (b) => ({ ...b, number: `0x${'f'.repeat(30)}` }))],
+    ['no receipts', change('eth_getBlockReceipts', () => null)],
+    ['receipts of fewer transactions', change('eth_getBlockReceipts', () => [])],
+    ['receipts of another block', change('eth_getBlockReceipts', ([r]) => [{ ...r, blockHash: hash(7) }])],
+    ['receipts of another transaction', change('eth_getBlockReceipts', ([r]) => [{ ...r, transactionHash: hash(7) }])],
+    ['a receipt without status', change('eth_getBlockReceipts', ([{ status: _, ...r }]) => [r])],
+    ['a balance that is none', { ...good, eth_call: () => '0x', eth_getBalance: () => null }],
+  ];
+  for (const [what, answers] of BAD) {
+    test(what, async () => {
+      const node = await nodeOf(answers);
+      await assert.rejects(scan(node), (error) => error instanceof ChainError && error.kind === 'outage');
+    });
+  }
+
+  const HTTP: readonly [what: string, status: number, body: string][] = [
+    ['a page of words', 200, '<html>welcome</html>'],
+    ['half an answer', 200, '{"jsonrpc":"2.0","id":1,'],
+    ['an empty answer', 200, ''],
+    ['a list of nothing', 200, '[]'],
+    ['null', 200, 'null'],
+    ['an answer to another request', 200, '{"jsonrpc":"2.0","id":99999,"result":"0x1"}'],
+    ['an answer without a result', 200, '{"jsonrpc":"2.0","id":1}'],
+    ['a broken gateway', 502, '<html>bad gateway</html>'],
+    ['a key refused', 401, 'invalid project id'],
+  ];
+  for (const [what, status, body] of HTTP) {
+    test(`${what} (${status})`, async () => {
+      const { source } = await nodeOf({}, () => ({ status, body }));
+      await assert.rejects(source.tip(), (error) => error instanceof ChainError && error.kind === 'outage');
+      await assert.rejects(source.health(), (error) => error instanceof ChainError && error.kind === 'outage');
+    });
+  }
+
+  test('a node that is away', async () => {
+    const source = createEthereumSource({ network: 'regtest', chainId: 31337, url: 'http://user:key@127.0.0.1:9', outgoing, log });
+    await assert.rejects(source.tip(), (error) => error instanceof ChainError && error.kind === 'outage' && !error.message.includes('key'));
+  });
+  test('another chain is named as such', async () => {
+    const { source } = await nodeOf({ eth_chainId: () => '0x1' });
+    await assert.rejects(source.genesis(), (error) => error instanceof ChainError && error.kind === 'wrong_network');
+  });
+});
+
+describe('limits of providers', () => {
+  const LATEST = { number: '0x64', hash: hash(100), parentHash: hash(99), timestamp: '0x1' };
+  const answers: Answers = { eth_getBlockByNumber: () => LATEST, eth_getTransactionByHash: (txid: string) => ({ hash: txid }) };
+  const ids = (n: number) => Array.from({ length: n }, (_, i) => hash(i + 1));
+
+  test('a batch that is too large is sent in halves, and smaller ones from then on', async () => {
+    const node = await nodeOf(answers, (calls) =>
+      calls.length > 10
+        ? { status: 413, body: '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batch too large"}}' }
+        : undefined,
+    );
+    const mempool = await node.source.fetchMempool();
+    const { present } = await mempool.scan(matcher({ waiting: ids(45) }));
+    assert.equal(present.size, 45);
+    const later = node.batches.length;
+    await mempool.scan(matcher({ waiting: ids(90) }));
+    assert.ok(node.batches.slice(later).every((size) => size <= 10));
+    assert.ok(node.batches.slice(later).some((size) => size > 1));
+  });
+
+  test('calls of a batch that met a limit are sent again, the others are not', async () => {
+    let refused = 0;
+    const seen: string[] = [];
+    const node = await nodeOf({
+      ...answers,
+      eth_getTransactionByHash: (txid: string) => {
+        if (txid === hash(3) && refused++ < 2) throw new NodeError(-32005, 'daily request count exceeded, request rate limited');
+        seen.push(txid);
+        return { hash: txid };
+      },
+    });
+    const { present } = await (await node.source.fetchMempool()).scan(matcher({ waiting: ids(5) }));
+    assert.equal(present.size, 5);
+    assert.equal(seen.length, 5);
+  });
+
+  test('429 is waited for as long as it says, and in the end given up', async () => {
+    const started = performance.now();
+    const patient = await nodeOf(answers, (_, n) =>
+      n === 1 ? { status: 429, body: 'slow down', headers: { 'retry-after': '1' } } : undefined,
+    );
+    assert.equal((await patient.source.tip()).height, 100);
+    assert.ok(performance.now() - started >= 1_000);
+    const endless = await nodeOf(answers, () => ({ status: 429, body: '' }));
+    await assert.rejects(endless.source.tip(), (error) => error instanceof ChainError && error.kind === 'outage');
+    assert.equal(endless.batches.length, 4);
+    const tooLong = await nodeOf(answers, () => ({ status: 429, body: '', headers: { 'retry-after': '3600' } }));
+    await assert.rejects(tooLong.source.tip(), (error) => error instanceof ChainError && error.kind === 'outage');
+    assert.equal(tooLong.batches.length, 1);
+  });
+});
+
+describe('transactions that wait', () => {
+  const tx = (n: number, to = US, value = '0x4') => ({
+    hash: hash(`f${n}`),
+    from: `0x${PAYER}`,
+    to: `0x${to}`,
+    value,
+    nonce: hex(n),
+    input: '0x',
+    blockHash: null,
+  });
+  const head = { number: '0x64', hash: hash(100), parentHash: hash(99), timestamp: '0x1' };
+  const pool = (pending: object, queued: object): Answers => ({
+    txpool_status: () => ({ pending: '0x2', queued: '0x1' }),
+    txpool_content: () => ({ pending: { [`0x${PAYER}`]: pending }, queued: { [`0x${PAYER}`]: queued } }),
+  });
+
+  test('those that could be mined next are seen; queued ones, empty ones and unreadable ones are not', async () => {
+    const { source } = await nodeOf(pool({ 1: tx(1), 2: tx(2, US, '0x0'), 3: tx(3, CONTRACT), 4: { hash: 'none' } }, { 9: tx(9) }));
+    const { sightings, present } = await (await source.fetchMempool()).scan(matcher());
+    assert.deepEqual(told(sightings), ['direct f1:tx aa 4']);
+    assert.ok(present.has(hash('f9')), 'the node knows it all the same');
+  });
+
+  test('one that takes the nonce of another is a conflict', async () => {
+    const { source } = await nodeOf(pool({ 1: tx(1, CONTRACT) }, {}));
+    const { conflicts } = await (await source.fetchMempool()).scan(
+      matcher({ watchesSpends: true, spends: (outpoint) => outpoint === `${PAYER}:1` }),
+    );
+    assert.deepEqual(conflicts, [{ outpoint: `${PAYER}:1`, txid: hash('f1') }]);
+  });
+
+  test('without a list, or with one too long, the block that the node would build next does', async () => {
+    const blocks = (pending: object) => ({ eth_getBlockByNumber: (tag: string) => (tag === 'pending' ? pending : head) });
+    const next = { ...head, number: '0x65', hash: null, parentHash: hash(100), transactions: [tx(1)] };
+    const long = { txpool_status: () => ({ pending: '0xffff', queued: '0x0' }), txpool_content: () => assert.fail('too long to read') };
+    for (const more of [{}, long]) {
+      const { source } = await nodeOf({ ...blocks(next), ...more });
+      assert.deepEqual(told((await (await source.fetchMempool()).scan(matcher())).sightings), ['direct f1:tx aa 4']);
+    }
+    const same = await nodeOf(blocks({ ...head, transactions: [tx(1)] }));
+    assert.deepEqual((await (await same.source.fetchMempool()).scan(matcher())).sightings, [], 'the latest block under another name');
+    const none = await nodeOf({ eth_getBlockByNumber: (tag: string) => (tag === 'pending' ? null : head) });
+    assert.deepEqual((await (await none.source.fetchMempool()).scan(matcher())).sightings, []);
+  });
+
+  test('a payment of ours that is not listed is asked for by name', async () => {
+    const { source } = await nodeOf({ ...pool({}, {}), eth_getTransactionByHash: (txid: string) => (txid === hash('f1') ? tx(1) : null) });
+    const { present } = await (await source.fetchMempool()).scan(matcher({ waiting: [hash('f1'), hash('f2')] }));
+    assert.deepEqual([...present], [hash('f1')]);
+  });
+});
+
+describe('as anvil 1.7.1 answered', () => {
+  const recorded = JSON.parse(readFileSync(new URL('../../test/fixtures/rpc/anvil-1.7.1.json', import.meta.url), 'utf8')) as {
+    label: string;
+    body: string;
+  }[];
+  const answer = (label: string) => JSON.parse(recorded.find((one) => one.label === label)!.body).result;
+  const AA = '00000000000000000000000000000000000000aa';
+
+  test('a block with a payment', async () => {
+    const mined = answer('block-full');
+    const { source } = await nodeOf({
+      eth_getBlockByHash: () => mined,
+      eth_getBlockReceipts: () => answer('blockReceipts'),
+      debug_traceBlockByHash: () => [{ result: frame(PAYER, AA, 1n) }],
+    });
+    const { block: ref, sightings } = await (await source.fetchBlock(mined.hash)).scan(matcher({ has: (key) => key === AA }));
+    assert.deepEqual([ref.height, ref.parent], [0x48, mined.parentHash]);
+    assert.deepEqual(
+      sightings.map((s) => [s.kind, s.units, s.ref]),
+      [['direct', 0x1b69b4ba630f34en, `${mined.transactions[0].hash}:tx`]],
+    );
+  });
+
+  for (const [label, method] of [
+    ['internal-traceBlock', 'debug_traceBlockByHash'],
+    ['internal-trace_block', 'trace_block'],
+  ] as const) {
+    test(`what a contract passed on, by ${method}`, async () => {
+      const receipt = answer('internal-receipt');
+      const transaction = { hash: receipt.transactionHash, from: receipt.from, to: receipt.to, value: '0x3039', nonce: '0x4', input: '0x' };
+      const { source } = await nodeOf({
+        eth_getBlockByHash: () => ({
+          number: receipt.blockNumber,
+          hash: receipt.blockHash,
+          parentHash: hash(1),
+          timestamp: '0x1',
+          transactions: [transaction],
+        }),
+        eth_getBlockReceipts: () => [receipt],
+        [method]: () => answer(label),
+        eth_getBalance: (_: string, at: { blockHash: string }) => (at.blockHash === hash(1) ? '0x5' : '0x303e'),
+      });
+      const { sightings } = await (await source.fetchBlock(receipt.blockHash)).scan(matcher({ has: (key) => key === AA }));
+      assert.deepEqual(
+        sightings.map((s) => [s.kind, s.key, s.units, s.txid]),
+        [['internal', AA, 0x3039n, receipt.transactionHash]],
+      );
+    });
+  }
+
+  test('a transaction mined, one that failed, one that waits, one unknown', async () => {
+    const transactions = [answer('tx-mined'), answer('reverted-tx'), answer('tx-pending')];
+    const receipts = [answer('receipt-mined'), answer('reverted-receipt')];
+    const { source } = await nodeOf({
+      eth_getTransactionByHash: (txid: string) => transactions.find((tx) => tx.hash === txid) ?? null,
+      eth_getTransactionReceipt: (txid: string) => receipts.find((receipt) => receipt.transactionHash === txid) ?? null,
+      eth_getBlockByNumber: () => ({ ...answer('block-full'), number: '0x50' }),
+      eth_getBlockByHash: () => answer('block-full'),
+    });
+    const mined = await source.transaction(transactions[0].hash);
+    assert.deepEqual(
+      [mined.status, mined.confirmations, mined.blockHeight, mined.amountUnits, mined.feeUnits],
+      ['confirmed', 9, 0x48, 0x1b69b4ba630f34en, 21_000n * 0x3b9bf427n],
+    );
+    assert.deepEqual(mined.outputs, [{ address: '0x00000000000000000000000000000000000000AA', units: 0x1b69b4ba630f34en }]);
+    const failed = await source.transaction(transactions[1].hash);
+    assert.deepEqual([failed.status, failed.amountUnits, failed.feeUnits], ['failed', 0n, 0x520cn * 0x3b9b5019n]);
+    const waits = await source.transaction(transactions[2].hash);
+    assert.deepEqual([waits.status, waits.confirmations, waits.blockHeight, waits.feeUnits], ['pending', 0, null, null]);
+    await assert.rejects(source.transaction(hash(1)), (error) => error instanceof ChainError && error.kind === 'not_found');
+  });
+
+  test('a transaction whose index was dropped is found by its receipt; history that was dropped is said to be', async () => {
+    const { source } = await nodeOf({
+      eth_getTransactionByHash: () => null,
+      eth_getTransactionReceipt: () => answer('receipt-mined'),
+      eth_getTransactionByBlockHashAndIndex: () => answer('tx-mined'),
+      eth_getBlockByNumber: () => answer('block-full'),
+      eth_getBlockByHash: () => answer('block-full'),
+    });
+    assert.equal((await source.transaction(hash(1))).status, 'confirmed');
+    const pruned = await nodeOf({
+      eth_getTransactionByHash: () => {
+        throw new NodeError(4444, 'Pruned history unavailable');
+      },
+      eth_getTransactionReceipt: () => null,
+      eth_getBlockByNumber: () => answer('block-full'),
+    });
+    await assert.rejects(pruned.source.transaction(hash(1)), (error) => error instanceof ChainError && error.kind === 'pruned');
+  });
+
+  test('fees in gwei per gas, slow to fast; the middle of the tips paid', async () => {
+    const { source } = await nodeOf({ eth_feeHistory: () => answer('feeHistory') });
+    const [fast, normal, slow] = await source.fees();
+    assert.deepEqual([fast!.speed, normal!.speed, slow!.speed], ['fast', 'normal', 'slow']);
+    assert.equal(slow!.units, (0x755cn + 0x3b9aca00n) * 21_000n);
+    assert.equal(slow!.rateE8, (0x755cn + 0x3b9aca00n) / 10n);
+    assert.ok(fast!.units > normal!.units && normal!.units > slow!.units);
+    const quiet = await nodeOf({ eth_feeHistory: () => ({ baseFeePerGas: ['0x7'] }) });
+    assert.equal((await quiet.source.fees())[0]!.source, 'fallback');
+  });
+
+  test('tags, and the depths that stand for tags that a provider does not know', async () => {
+    const head = { ...answer('block-full'), number: '0x3e8' };
+    const known = await nodeOf({ eth_getBlockByNumber: (tag: string) => (tag === 'latest' ? head : answer(`block-${tag}`)) });
+    const heights = ['safe', 'finalized'].map((tag) => Number(answer(`block-${tag}`).number));
+    assert.deepEqual(await known.source.finality(), { safe: heights[0], finalized: heights[1], chainlock: null });
+    const unknown = await nodeOf({
+      eth_getBlockByNumber: (tag: string) => {
+        if (tag === 'finalized') throw new NodeError(-39001, 'Unknown block');
+        return tag === 'latest' ? head : null;
+      },
+    });
+    assert.deepEqual(await unknown.source.finality(), { safe: 936, finalized: 872, chainlock: null });
+    const young = await nodeOf({ eth_getBlockByNumber: (tag: string) => (tag === 'latest' ? { ...head, number: '0x46' } : null) });
+    assert.deepEqual(await young.source.finality(), { safe: 6, finalized: null, chainlock: null });
+  });
+
+  test('health of a node and of a provider that keeps its peers to itself', async () => {
+    const base: Answers = {
+      eth_chainId: () => '0x7a69',
+      eth_getBlockByNumber: () => answer('block-full'),
+      web3_clientVersion: () => 'anvil/v1.7.1',
+    };
+    const well = await nodeOf({ ...base, eth_syncing: () => false, net_peerCount: () => '0x5' });
+    const health = await well.source.health();
+    assert.deepEqual([health.syncing, health.peers, health.network, health.software], [false, 5, 'regtest', 'anvil/v1.7.1']);
+    const catching = await nodeOf({
+      ...base,
+      eth_syncing: () => ({ currentBlock: '0x48', highestBlock: '0x99' }),
+      eth_chainId: () => '0x1',
+    });
+    const behind = await catching.source.health();
+    assert.deepEqual([behind.syncing, behind.headers, behind.peers, behind.network], [true, 0x99, -1, 'chain 1']);
+  });
+});

@@ -1,0 +1,165 @@
+/** Which ETH moved to whom in a block, as each kind of answer tells it: pure readers of logs, access lists and traces. */
+import { account, fields, hash32, quantity, rows, smallNumber } from './eth-rpc.ts';
+
+export type EthTransaction = {
+  txid: string;
+  from: string;
+  /** Null when it creates a contract. */
+  to: string | null;
+  units: bigint;
+  nonce: bigint;
+  /** Hex of the call data, in lower case. */
+  input: string;
+};
+export type EthReceipt = {
+  ok: boolean;
+  /** Gas and blobs, paid by the sender whether it went well or not. */
+  feeUnits: bigint;
+  logs: readonly unknown[];
+};
+/** One value move of the transaction at `index` of the block. Accounts are 40 hex digits. */
+export type Move = { index: number; from: string; to: string; units: bigint };
+
+/** EIP-7708: the emitter of value logs. Anybody can emit the same topics; nobody else can from this address. */
+const SYSTEM = 'fffffffffffffffffffffffffffffffffffffffe';
+/** keccak256('Transfer(address,address,uint256)'): ERC-20 tokens use the same. */
+const TRANSFER = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef';
+
+export function readTransaction(value: unknown): EthTransaction {
+  const tx = fields(value);
+  const from = account(tx.from);
+  return {
+    txid: hash32(tx.hash),
+    from: from ?? '',
+    to: account(tx.to),
+    units: quantity(tx.value),
+    nonce: quantity(tx.nonce),
+    input: typeof tx.input === 'string' ? tx.input.toLowerCase() : '',
+  };
+}
+
+export function readReceipt(value: unknown): EthReceipt {
+  const receipt = fields(value);
+  const price = receipt.effectiveGasPrice === undefined ? 0n : quantity(receipt.effectiveGasPrice);
+  const blobs = typeof receipt.blobGasUsed === 'string' && typeof receipt.blobGasPrice === 'string';
+  return {
+    ok: quantity(receipt.status) === 1n,
+    feeUnits: quantity(receipt.gasUsed) * price + (blobs ? quantity(receipt.blobGasUsed) * quantity(receipt.blobGasPrice) : 0n),
+    logs: rows(receipt.logs),
+  };
+}
+
+/** What the transactions themselves moved: their value, where the receipt says they went well, whatever their call data. */
+export const directMoves = (transactions: readonly EthTransaction[], receipts: readonly EthReceipt[]): Move[] =>
+  transactions.flatMap(({ from, to, units }, index) =>
+    receipts[index]!.ok && to !== null && units > 0n && to !== from ? [{ index, from, to, units }] : [],
+  );
+
+/** EIP-7708: every value move is a log of the system address. It stands by itself: reverted frames leave no logs. */
+export const movesOfLogs = (receipts: readonly EthReceipt[]): Move[] =>
+  receipts.flatMap(({ ok, logs }, index) =>
+    !ok
+      ? []
+      : logs.flatMap((value): Move[] => {
+          const log = fields(value);
+          if (account(log.address) !== SYSTEM) return [];
+          const topics = rows(log.topics);
+          if (topics.length !== 3 || topics[0] !== TRANSFER) return [];
+          const [from, to] = [hash32(topics[1]).slice(26), hash32(topics[2]).slice(26)];
+          return [{ index, from, to, units: quantity(log.data) }];
+        }),
+  );
+
+/** Post-transaction balances of one account by place in the block (EIP-7928: 0 before, 1..n the transactions, n + 1 after). */
+export type BalanceChange = { place: number; units: bigint };
+
+/** EIP-7928, in the JSON of the execution APIs. Only accounts with `wanted` are read. */
+export function readAccessList(value: unknown, wanted: (key: string) => boolean): Map<string, BalanceChange[]> {
+  const found = new Map<string, BalanceChange[]>();
+  for (const entry of rows(value)) {
+    const { address, balanceChanges } = fields(entry);
+    const key = account(address);
+    if (key === null || !wanted(key) || balanceChanges === undefined) continue;
+    const changes = rows(balanceChanges).map((change) => {
+      const { index, value: balance } = fields(change);
+      return { place: smallNumber(index), units: quantity(balance) };
+    });
+    if (changes.length > 0)
+      found.set(
+        key,
+        changes.toSorted((a, b) => a.place - b.place),
+      );
+  }
+  return found;
+}
+
+const isMove = ({ from, to, units }: Omit<Move, 'index'>): boolean => units > 0n && from !== to;
+
+/**
+ * `debug_traceBlockByHash` with the callTracer: moves inside the transactions, without what the transactions themselves moved.
+ * A frame with an error undid everything below it, although the frames below carry no error of their own. Throws when a
+ * transaction could not be traced.
+ */
+export function movesOfCallTraces(value: unknown, transactions: readonly EthTransaction[]): Move[] {
+  const traces = rows(value);
+  if (traces.length !== transactions.length) throw new Error('the traces are not those of the block');
+  return traces.flatMap((entry, index) => {
+    const { result, txHash } = fields(entry);
+    if (result === undefined || result === null) throw new Error('a transaction was not traced');
+    if (txHash !== undefined && hash32(txHash) !== transactions[index]!.txid) throw new Error('the traces are in another order');
+    const moves: Move[] = [];
+    const open: { frame: Record<string, unknown>; root: boolean }[] = [{ frame: fields(result), root: true }];
+    for (let next = open.pop(); next; next = open.pop()) {
+      const { frame, root } = next;
+      if (frame.error !== undefined && frame.error !== null) continue;
+      // A DELEGATECALL or STATICCALL shows a value it does not move; a CALLCODE moves from an account to itself.
+      if (!root && ['CALL', 'CREATE', 'CREATE2', 'SELFDESTRUCT'].includes(String(frame.type))) {
+        const move = { index, from: account(frame.from) ?? '', to: account(frame.to) ?? '', units: quantity(frame.value ?? '0x0') };
+        if (move.to !== '' && isMove(move)) moves.push(move);
+      }
+      if (frame.calls !== undefined) for (const inner of rows(frame.calls)) open.push({ frame: fields(inner), root: false });
+    }
+    return moves;
+  });
+}
+
+/** `trace_block`: the same from a flat list, where a trace's address names the frames above it. */
+export function movesOfFlatTraces(value: unknown, transactions: readonly EthTransaction[], blockHash: string): Move[] {
+  const traces = rows(value).map((entry) => {
+    const trace = fields(entry);
+    if (trace.blockHash !== undefined && hash32(trace.blockHash) !== blockHash) throw new Error('the traces are of another block');
+    const path = rows(trace.traceAddress ?? []).join('.');
+    return {
+      ...trace,
+      action: fields(trace.action),
+      type: String(trace.type),
+      path,
+      txid: typeof trace.transactionHash === 'string' ? hash32(trace.transactionHash) : null,
+    };
+  });
+  const byTx = Map.groupBy(traces, (trace) => trace.txid);
+  return transactions.flatMap(({ txid }, index) => {
+    const own = byTx.get(txid);
+    if (!own) throw new Error('a transaction was not traced');
+    const failed = own.filter((trace) => 'error' in trace && trace.error !== undefined && trace.error !== null).map((trace) => trace.path);
+    const isUndone = (path: string) => failed.some((above) => above === '' || path === above || path.startsWith(`${above}.`));
+    return own.flatMap(({ action, type, path }): Move[] => {
+      if (path === '' || isUndone(path)) return [];
+      const move =
+        type === 'suicide' || type === 'selfdestruct'
+          ? { from: account(action.address) ?? '', to: account(action.refundAddress) ?? '', units: quantity(action.balance ?? '0x0') }
+          : type === 'call' && action.callType === 'call'
+            ? { from: account(action.from) ?? '', to: account(action.to) ?? '', units: quantity(action.value ?? '0x0') }
+            : null;
+      return move && move.to !== '' && isMove(move) ? [{ index, ...move }] : [];
+    });
+  });
+}
+
+/** What left an account by its own transactions of the block: fees always, values where they went well. */
+export const sentBy = (key: string, transactions: readonly EthTransaction[], receipts: readonly EthReceipt[], index?: number): bigint =>
+  transactions.reduce((sum, tx, i) => {
+    if (tx.from !== key || (index !== undefined && i !== index)) return sum;
+    const { ok, feeUnits } = receipts[i]!;
+    return sum + feeUnits + (ok && tx.to !== key ? tx.units : 0n);
+  }, 0n);

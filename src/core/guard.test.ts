@@ -1,0 +1,85 @@
+/** When completion is held: each rule of the chain-health guard at its edge. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { COIN, COINS, type Coin } from './coin.ts';
+import { calmAt, type GuardCode, isBinding, judgeChain, type Observed, type Vote } from './guard.ts';
+
+const NOW = new Date('2026-05-01T12:00:00Z');
+/** Newest first, each `seconds` apart, the newest `age` seconds old. */
+const times = (seconds: number, age = 0, count = 13): Date[] =>
+  Array.from({ length: count }, (_, i) => new Date(NOW.getTime() - (age + i * seconds) * 1000));
+const vote = (coin: Coin, more: Partial<Vote> = {}): Vote => ({
+  version: COIN[coin].safeVersion ?? 0,
+  agrees: true,
+  ...more,
+});
+const codes = (coin: Coin, more: Partial<Observed> = {}): GuardCode[] =>
+  judgeChain({
+    coin,
+    votes: [vote(coin)],
+    height: 1000,
+    blockTimes: times(COIN[coin].blockSeconds),
+    now: NOW,
+    reorg: null,
+    ...more,
+  }).map((reason) => reason.code);
+
+for (const coin of COINS) {
+  const usual = COIN[coin].blockSeconds;
+
+  test(`${coin}: a healthy chain holds nothing`, () => assert.deepEqual(codes(coin), []));
+
+  test(`${coin}: a tip older than six intervals is stalled, one just under is not`, () => {
+    assert.deepEqual(codes(coin, { blockTimes: times(usual, 6 * usual) }), []);
+    assert.deepEqual(codes(coin, { blockTimes: times(usual, 6 * usual + 1) }), ['stalled']);
+  });
+
+  test(`${coin}: twelve intervals of more than four times the usual are slow, eleven are too few to tell`, () => {
+    assert.deepEqual(codes(coin, { blockTimes: times(4 * usual) }), []);
+    assert.deepEqual(codes(coin, { blockTimes: times(4 * usual + 1) }), ['slow']);
+    assert.deepEqual(codes(coin, { blockTimes: times(4 * usual + 1, 0, 12) }), []);
+  });
+
+  test(`${coin}: one source that differs holds, whatever the others say`, () => {
+    assert.deepEqual(codes(coin, { votes: [vote(coin), vote(coin, { agrees: false }), vote(coin)] }), ['disagreement']);
+  });
+
+  test(`${coin}: a deep reorganisation holds until the chain has grown calm`, () => {
+    const depth = COIN[coin].deepReorg;
+    const reorg = { depth, height: 1000 };
+    assert.deepEqual(codes(coin, { reorg, height: calmAt(coin, reorg) - 1 }), ['deep_reorg']);
+    assert.deepEqual(codes(coin, { reorg, height: calmAt(coin, reorg) }), []);
+  });
+}
+
+test('a node older than the known-safe version holds, by its own number', () => {
+  const rows: readonly (readonly [Coin, number, boolean])[] = [
+    ['BTC', 249_900, true],
+    ['BTC', 250_000, false],
+    ['LTC', 210_504, true],
+    ['LTC', 210_505, false],
+    ['DASH', 210_102, true],
+    ['DASH', 230_102, false],
+    ['DOGE', 1_140_800, true],
+    ['DOGE', 1_140_900, false],
+    ['ETH', 1, false],
+    // Blockbook before an upgrade of its own may not tell the version of its node.
+    ['BTC', 0, false],
+  ];
+  for (const [coin, version, old] of rows)
+    assert.deepEqual(codes(coin, { votes: [vote(coin, { version })] }), old ? ['old_version'] : [], `${coin} ${version}`);
+});
+
+test('the April 2026 history of Litecoin: 13 blocks taken back and blocks five times slower hold for both reasons', () => {
+  assert.ok(COIN.LTC.deepReorg <= 13);
+  const held = { reorg: { depth: 13, height: 3_095_943 }, height: 3_095_950, blockTimes: times(13.5 * 60) };
+  assert.deepEqual(codes('LTC', held), ['deep_reorg', 'slow']);
+});
+
+test('without blocks and without votes nothing is claimed', () => {
+  assert.deepEqual(codes('BTC', { votes: [], blockTimes: [] }), []);
+});
+
+test('only mainnet is held', () => {
+  assert.deepEqual([isBinding('mainnet'), isBinding('testnet'), isBinding('regtest')], [true, false, false]);
+});

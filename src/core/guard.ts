@@ -1,0 +1,66 @@
+/** Whether a chain is healthy enough to complete payments on it. Pure: what was observed is handed in, reasons come out. */
+import { COIN, type Coin, type Network } from './coin.ts';
+
+/** What was seen of one source that has a vote. */
+export type Vote = {
+  /** As the node numbers itself. */
+  version: number;
+  /** Whether its chain and the followed one are the same but for the last few blocks. */
+  agrees: boolean;
+};
+
+export type Observed = {
+  coin: Coin;
+  votes: readonly Vote[];
+  /** Height read so far, and the times of its last blocks, newest first. */
+  height: number;
+  blockTimes: readonly Date[];
+  now: Date;
+  /** The last deep reorganisation: how many blocks it took back, and from which height. */
+  reorg: Reorg | null;
+};
+
+export const GUARD_CODES = ['deep_reorg', 'disagreement', 'stalled', 'slow', 'old_version'] as const;
+export type GuardCode = (typeof GUARD_CODES)[number];
+export type GuardReason = { code: GuardCode; text: string };
+
+/** The tip is stalled when it is older than this many usual intervals. */
+const STALLED_INTERVALS = 6;
+/** The chain is slow when the mean of this many intervals is this many times the usual one. */
+const SLOW_INTERVALS = 12;
+const SLOW_FACTOR = 4;
+
+/** Only real money is held: elsewhere blocks come when somebody makes them. */
+export const isBinding = (network: Network): boolean => network === 'mainnet';
+
+type Reorg = { depth: number; height: number };
+/** The height from which the chain counts as calm again: as many blocks on as the largest payment waits for, or twice the depth. */
+export const calmAt = (coin: Coin, { depth, height }: Reorg): number =>
+  height + Math.max(2 * depth, ...COIN[coin].confirmations.map((tier) => tier.confirmations));
+export const reorgText = (coin: Coin, reorg: Reorg): string =>
+  `a reorganisation of ${reorg.depth} blocks was seen; completion waits for block ${calmAt(coin, reorg)}`;
+
+const minutes = (ms: number): string => `${Math.round(ms / 60_000)} min`;
+
+/** Why completion must wait on this chain; empty when it is healthy. Gravest first. */
+export function judgeChain({ coin, votes, height, blockTimes, now, reorg }: Observed): readonly GuardReason[] {
+  const { blockSeconds, safeVersion, agreeWithin } = COIN[coin];
+  const reasons: GuardReason[] = [];
+  const add = (code: GuardCode, text: string) => reasons.push({ code, text });
+  if (reorg && height < calmAt(coin, reorg)) add('deep_reorg', reorgText(coin, reorg));
+  // Readers are told what is wrong, not which machines the operator runs: those stand in the metrics and the log.
+  if (votes.some((vote) => !vote.agrees)) add('disagreement', `the sources of this chain differ by more than ${agreeWithin} blocks`);
+  const [newest] = blockTimes;
+  const age = newest ? now.getTime() - newest.getTime() : 0;
+  if (age > STALLED_INTERVALS * blockSeconds * 1000) add('stalled', `the last block is ${minutes(age)} old`);
+  const first = blockTimes[SLOW_INTERVALS];
+  if (newest && first) {
+    const mean = (newest.getTime() - first.getTime()) / SLOW_INTERVALS;
+    if (mean > SLOW_FACTOR * blockSeconds * 1000)
+      add('slow', `the last ${SLOW_INTERVALS} blocks took ${minutes(mean)} each, ${minutes(blockSeconds * 1000)} are usual`);
+  }
+  // A source that does not tell its version (0) is not called old.
+  if (safeVersion !== null && votes.some(({ version }) => version > 0 && version < safeVersion))
+    add('old_version', `a node of this chain is older than version ${safeVersion}, the oldest known to be safe; it must be upgraded`);
+  return reasons;
+}

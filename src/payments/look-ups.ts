@@ -1,0 +1,57 @@
+/** Look-ups that the ledger answers by itself: what came to an address that was given out here. */
+import type { AddressSummary, Chain } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import type { Coin, Mode } from '../core/coin.ts';
+
+type Received = { ref: string; txid: string | null; units: bigint; isMined: boolean; isStanding: boolean };
+
+const readReceived = (ctx: Context, { merchantId, mode, coin, address }: { merchantId: string; mode: Mode; coin: Coin; address: string }) =>
+  ctx.db.sql<Received[]>`
+    select t.ref, t.txid, t.units, t.block_height is not null as "isMined",
+      t.absent_since is null and t.conflict_txid is null as "isStanding"
+    from transfers t join payments p on p.id = t.payment_id
+    where t.merchant_id = ${merchantId} and t.coin = ${coin} and t.address = ${address} and p.mode = ${mode}`;
+
+const sum = (rows: readonly Received[]): bigint => rows.reduce((total, row) => total + row.units, 0n);
+
+/** A test address as its payments' simulated chains show it: nothing is ever sent on from there. */
+export async function getTestBalance(ctx: Context, wanted: { merchantId: string; coin: Coin; address: string }): Promise<AddressSummary> {
+  const rows = await readReceived(ctx, { ...wanted, mode: 'test' });
+  const mined = rows.filter((row) => row.isMined);
+  return {
+    balanceUnits: sum(mined),
+    unconfirmedUnits: sum(rows.filter((row) => !row.isMined && row.isStanding)),
+    receivedUnits: sum(mined),
+    sentUnits: 0n,
+    transactions: new Set(mined.map((row) => row.txid ?? row.ref)).size,
+  };
+}
+
+/**
+ * A deposit address of this merchant, without an index: what came in is recorded, and the node tells what of it is unspent.
+ * Null: it is no such address. `unknown`: money was sent on from it, and in how many transactions only an index knows.
+ * Errors: ChainError.
+ */
+export async function getDepositBalance(
+  ctx: Context,
+  chain: Chain,
+  { merchantId, coin, key }: { merchantId: string; coin: Coin; key: string },
+): Promise<AddressSummary | 'unknown' | null> {
+  const [own] = await ctx.db.sql<{ address: string }[]>`
+    select address from deposit_addresses where coin = ${coin} and key = ${key} and merchant_id = ${merchantId}`;
+  if (!own) return null;
+  const rows = await readReceived(ctx, { merchantId, mode: 'live', coin, address: own.address });
+  const mined = rows.filter((row) => row.isMined);
+  const receivedUnits = sum(mined);
+  // LTC: a peg-out keeps the name it had in the mempool, which is not the output that the chain has.
+  if (coin !== 'ETH' && mined.some((row) => !/^[0-9a-f]{64}:\d+$/.test(row.ref) || !row.ref.startsWith(row.txid ?? ''))) return 'unknown';
+  const unspent = mined.length === 0 ? { units: 0n, leavingUnits: 0n } : await chain.readUnspent({ address: own.address, outputs: mined });
+  if (unspent.units !== receivedUnits) return 'unknown';
+  return {
+    balanceUnits: receivedUnits,
+    unconfirmedUnits: sum(rows.filter((row) => !row.isMined && row.isStanding)) - unspent.leavingUnits,
+    receivedUnits,
+    sentUnits: 0n,
+    transactions: new Set(mined.map((row) => row.txid ?? row.ref)).size,
+  };
+}

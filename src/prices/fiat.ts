@@ -1,0 +1,313 @@
+/** Rates of other currencies against the US dollar: what exchanges and reference rates agree on, in memory. */
+import { addMs, type Clock, DAY_MS, earliest, HOUR_MS, MINUTE_MS } from '../core/clock.ts';
+import { FIATS, type Fiat, isFiat } from '../core/fiat.ts';
+import { E8, parseDecimal } from '../core/money.ts';
+import type { Log } from '../log.ts';
+import type { Outgoing } from '../outgoing.ts';
+import { agree } from './agreement.ts';
+import { type Asked, createFeed } from './feed.ts';
+import { getJson, getText, type Hosts, inverse, isDead, priceOf, readKraken, record } from './sources.ts';
+
+export type FiatRate = {
+  currency: Fiat;
+  /** Units of the currency for one US dollar, with eight decimals. */
+  rateE8: bigint;
+  asOf: Date;
+  sources: readonly string[];
+  /** A labelled sample for test mode, used when no source can be reached. */
+  sample: boolean;
+};
+export type FiatReport = { name: string; currencies: readonly Fiat[]; failure: string | null };
+export type FiatRates = {
+  /** A rate good enough to price a live payment, or why there is none. Synchronous, from memory. */
+  quotable(currency: Fiat): { rate: FiatRate } | { reason: string };
+  /** For test mode: the rate, else a labelled sample. Never fails. */
+  forTest(currency: Fiat): FiatRate;
+  /** Asks every source now; not together with `start`. Empty with static rates. */
+  check(): Promise<FiatReport[]>;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+};
+
+export const FIAT_HOSTS: Hosts = {
+  coinbase: 'https://api.coinbase.com',
+  kraken: 'https://api.kraken.com',
+  bitstamp: 'https://www.bitstamp.net',
+  coingecko: 'https://api.coingecko.com',
+  ecb: 'https://www.ecb.europa.eu',
+};
+const POLL_MS = 5 * MINUTE_MS;
+/** A rate of an exchange is good for this long. */
+const STALE_MS = 15 * MINUTE_MS;
+/** A central bank's rates stand over weekends and holidays: those of Maundy Thursday until the Tuesday after Easter. */
+const REFERENCE_STALE_MS = 6 * DAY_MS;
+/** Sources further than this from the middle do not agree, in percent. */
+const OUTLIER_PERCENT = 2n;
+/** Currencies are fixed at about 14:15 in Frankfurt and published by 16:00, 15:00 UTC in winter. */
+const ECB_HOUR = 15;
+
+/** Rough figures for test mode without a source; labelled as samples wherever they show. */
+const SAMPLES: Readonly<Record<Fiat, string>> = {
+  USD: '1',
+  EUR: '0.92',
+  GBP: '0.79',
+  CAD: '1.37',
+  AUD: '1.52',
+  CHF: '0.88',
+  JPY: '150',
+  AED: '3.67',
+  BDT: '120',
+  BHD: '0.377',
+  BMD: '1',
+  BRL: '5.4',
+  CLP: '940',
+  CNY: '7.2',
+  CZK: '23',
+  DKK: '6.9',
+  GEL: '2.7',
+  HKD: '7.8',
+  HUF: '360',
+  IDR: '16000',
+  ILS: '3.6',
+  INR: '84',
+  ISK: '138',
+  KRW: '1370',
+  KWD: '0.307',
+  LKR: '300',
+  MXN: '19',
+  MYR: '4.4',
+  NOK: '10.7',
+  NZD: '1.65',
+  PHP: '57',
+  PKR: '280',
+  PLN: '3.9',
+  RON: '4.6',
+  SAR: '3.75',
+  SEK: '10.5',
+  SGD: '1.34',
+  THB: '35',
+  TRY: '40',
+  TWD: '32',
+  UAH: '41',
+  VND: '25000',
+  ZAR: '18',
+};
+
+type Rates = ReadonlyMap<Fiat, bigint>;
+/** What one source says; `asOf` where it says of when. */
+type Told = { rates: Rates; asOf: Date | null };
+type Ask = (outgoing: Outgoing) => Promise<{ rates: Iterable<readonly [string, bigint | null]>; asOf?: Date }>;
+
+const coinbase =
+  (host: string): Ask =>
+  async (outgoing) => {
+    const data = record(record(await getJson(outgoing, `${host}/v2/exchange-rates?currency=USD`)).data);
+    if (data.currency !== 'USD') throw new Error('it answers the rates of another currency');
+    return { rates: Object.entries(record(data.rates)).map(([currency, rate]) => [currency, priceOf(rate)]) };
+  };
+
+/** Pairs as Kraken names them; those against the dollar are turned over. */
+const KRAKEN_PAIRS: readonly { currency: Fiat; pair: readonly [string, ...string[]]; turned: boolean }[] = [
+  { currency: 'EUR', pair: ['EURUSD', 'ZEURZUSD'], turned: true },
+  { currency: 'GBP', pair: ['GBPUSD', 'ZGBPZUSD'], turned: true },
+  { currency: 'AUD', pair: ['AUDUSD', 'ZAUDZUSD'], turned: true },
+  { currency: 'CAD', pair: ['USDCAD', 'ZUSDZCAD'], turned: false },
+  { currency: 'CHF', pair: ['USDCHF', 'ZUSDZCHF'], turned: false },
+  { currency: 'JPY', pair: ['USDJPY', 'ZUSDZJPY'], turned: false },
+];
+const kraken =
+  (host: string): Ask =>
+  async (outgoing) => {
+    const { prices } = await readKraken(
+      outgoing,
+      host,
+      KRAKEN_PAIRS.map(({ pair }) => pair),
+    );
+    return {
+      rates: KRAKEN_PAIRS.map(({ currency, pair, turned }) => {
+        const price = prices.get(pair[0]) ?? null;
+        return [currency, price && turned ? inverse(price) : price];
+      }),
+    };
+  };
+
+const bitstamp =
+  (host: string): Ask =>
+  async (outgoing) => ({
+    rates: await Promise.all(
+      (['EUR', 'GBP'] as const).map(async (currency) => {
+        const ticker = record(await getJson(outgoing, `${host}/api/v2/ticker/${currency.toLowerCase()}usd/`));
+        const price = isDead(ticker.volume) ? null : priceOf(ticker.last);
+        return [currency, price && inverse(price)] as const;
+      }),
+    ),
+  });
+
+/** What one Bitcoin costs in each currency, against what it costs in dollars. */
+const coingecko =
+  (host: string): Ask =>
+  async (outgoing) => {
+    const wanted = FIATS.map((currency) => currency.toLowerCase()).join(',');
+    const bitcoin = record(record(await getJson(outgoing, `${host}/api/v3/simple/price?ids=bitcoin&vs_currencies=${wanted}`)).bitcoin);
+    const usd = priceOf(bitcoin.usd);
+    if (usd === null) throw new Error('no rate is in its answer');
+    return {
+      rates: FIATS.map((currency) => {
+        const price = priceOf(bitcoin[currency.toLowerCase()]);
+        return [currency, price && (price * E8) / usd];
+      }),
+    };
+  };
+
+/** The daily reference rates of the European Central Bank: units for one euro. */
+const ecb =
+  (host: string): Ask =>
+  async (outgoing) => {
+    const xml = await getText(outgoing, `${host}/stats/eurofxref/eurofxref-daily.xml`, 'application/xml');
+    const day = /<Cube time=['"](\d{4}-\d\d-\d\d)['"]/.exec(xml)?.[1];
+    const perEuro = new Map<string, bigint | null>([['EUR', E8]]);
+    for (const [, currency, rate] of xml.matchAll(/<Cube currency=['"]([A-Z]{3})['"] rate=['"]([\d.]+)['"]/g))
+      perEuro.set(currency!, priceOf(rate));
+    const usd = perEuro.get('USD');
+    if (day === undefined || !usd) throw new Error('no rate is in its answer');
+    return {
+      rates: [...perEuro].map(([currency, rate]) => [currency, rate && (rate * E8) / usd]),
+      asOf: addMs(new Date(`${day}T00:00:00Z`), ECB_HOUR * HOUR_MS),
+    };
+  };
+
+const ADAPTERS: Readonly<Record<string, { ask(host: string): Ask; everyMs?: number; reference?: true }>> = {
+  coinbase: { ask: coinbase },
+  kraken: { ask: kraken },
+  bitstamp: { ask: bitstamp },
+  coingecko: { ask: coingecko },
+  ecb: { ask: ecb, everyMs: HOUR_MS, reference: true },
+};
+export const FIAT_SOURCES: readonly string[] = Object.keys(ADAPTERS);
+
+function createFiatSources(names: readonly string[], hosts: Hosts): (Asked<Told> & { reference: boolean })[] {
+  return [...new Set(names)].map((name) => {
+    const adapter = Object.hasOwn(ADAPTERS, name) ? ADAPTERS[name] : undefined;
+    if (!adapter) throw new Error(`FIAT_RATES names ${name}; known are ${FIAT_SOURCES.join(', ')} and static:`);
+    const ask = adapter.ask(hosts[name]!);
+    return {
+      name,
+      everyMs: adapter.everyMs ?? 0,
+      reference: adapter.reference ?? false,
+      fetch: async (outgoing) => {
+        const { rates, asOf } = await ask(outgoing);
+        const known = new Map<Fiat, bigint>();
+        for (const [currency, rate] of rates) if (isFiat(currency) && currency !== 'USD' && rate) known.set(currency, rate);
+        if (known.size === 0) throw new Error('no rate is in its answer');
+        return { rates: known, asOf: asOf ?? null };
+      },
+    };
+  });
+}
+
+/** `sources` is the FIAT_RATES variable: names, `static:EUR=0.92,…`, or nothing. Errors: it names what does not exist. */
+export function createFiatRates({
+  outgoing,
+  clock,
+  log,
+  sources,
+  hosts = FIAT_HOSTS,
+  pollMs = POLL_MS,
+}: {
+  outgoing: Outgoing;
+  clock: Clock;
+  log: Log;
+  sources: string;
+  hosts?: Hosts;
+  pollMs?: number;
+}): FiatRates {
+  const fixed = sources.startsWith('static:') ? parseStatic(sources.slice(7)) : null;
+  const names = sources
+    .split(',')
+    .map((name) => name.trim())
+    .filter(Boolean);
+  const feeds = fixed ? [] : createFiatSources(names, hosts);
+  /** What each source said last: `until` when it counts, in monotonic time, and as of when. */
+  const votes = new Map<string, { rates: Rates; until: number; asOf: Date }>();
+  const feed = createFeed({
+    sources: feeds,
+    outgoing,
+    clock,
+    log,
+    pollMs,
+    take: (source, { rates, asOf }, askedAtMs) => {
+      const now = clock.now();
+      const asked = addMs(now, askedAtMs - clock.monotonicMs());
+      const { reference } = feeds.find(({ name }) => name === source)!;
+      const from = asOf ? earliest(asOf, asked) : asked;
+      const age = now.getTime() - from.getTime();
+      votes.set(source, { rates, until: clock.monotonicMs() + (reference ? REFERENCE_STALE_MS : STALE_MS) - age, asOf: from });
+    },
+    decide: async () => {},
+  });
+
+  const quotable: FiatRates['quotable'] = (currency) => {
+    if (currency === 'USD') return { rate: { currency, rateE8: E8, asOf: clock.now(), sources: [], sample: false } };
+    if (fixed) {
+      const rateE8 = fixed.get(currency);
+      return rateE8
+        ? { rate: { currency, rateE8, asOf: clock.now(), sources: ['static'], sample: false } }
+        : { reason: 'FIAT_RATES sets none' };
+    }
+    if (feeds.length === 0) return { reason: 'FIAT_RATES names no source' };
+    const now = clock.monotonicMs();
+    const known = feeds.flatMap(({ name: source, reference }) => {
+      const vote = votes.get(source);
+      const priceE8 = vote?.rates.get(currency);
+      return vote && priceE8 !== undefined ? [{ source, priceE8, reference, until: vote.until, asOf: vote.asOf }] : [];
+    });
+    const fresh = known.filter(({ until }) => now <= until);
+    // Rates of the day count where those of the moment do not suffice.
+    const live = fresh.filter(({ reference }) => !reference);
+    const agreed = agree(OUTLIER_PERCENT, live) ?? agree(OUTLIER_PERCENT, fresh);
+    if (!agreed) {
+      return {
+        reason:
+          known.length === 0 ? 'no source has it' : fresh.length === 0 ? 'the last rates are too old' : 'too few sources agree on its rate',
+      };
+    }
+    // A moment's rate beats a day's: the reference only says that it is right.
+    const near = agreed.near.filter(({ reference }) => !reference);
+    return {
+      rate: {
+        currency,
+        rateE8: near.length === 1 ? near[0]!.priceE8 : agreed.priceE8,
+        asOf: agreed.near.map(({ asOf }) => asOf).toSorted((a, b) => b.getTime() - a.getTime())[near.length === 1 ? 0 : 1]!,
+        sources: agreed.near.map(({ source }) => source),
+        sample: false,
+      },
+    };
+  };
+  return {
+    quotable,
+    forTest: (currency) => {
+      const found = quotable(currency);
+      if ('rate' in found) return found.rate;
+      return { currency, rateE8: parseDecimal(SAMPLES[currency], 8)!, asOf: clock.now(), sources: ['sample'], sample: true };
+    },
+    check: async () =>
+      (await feed.askAll()).map(({ name, answer, failure }) => ({ name, currencies: [...(answer?.rates.keys() ?? [])], failure })),
+    start: async () => feed.start(),
+    stop: () => feed.stop(),
+  };
+}
+
+function parseStatic(text: string): Map<Fiat, bigint> {
+  return new Map(
+    text
+      .split(',')
+      .filter(Boolean)
+      .map((part): [Fiat, bigint] => {
+        const [currency = '', amount = ''] = part.trim().split('=');
+        const rateE8 = parseDecimal(amount, 8);
+        if (!isFiat(currency) || currency === 'USD' || rateE8 === null || rateE8 === 0n)
+          throw new Error(`FIAT_RATES must look like static:EUR=0.92,JPY=150 (units for one US dollar); ${part} does not`);
+        return [currency, rateE8];
+      }),
+  );
+}

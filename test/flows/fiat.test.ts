@@ -1,0 +1,158 @@
+/** Payments priced in other currencies, over HTTP: amount, rate, source and time, on the reply, the payment, its events and its page. */
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, test } from 'node:test';
+import { createFiatRates } from '../../src/prices/fiat.ts';
+import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
+
+let app: TestApp;
+let offline: TestApp;
+before(async () => {
+  app = await startTestApp({ FIAT_RATES: 'static:EUR=0.92165,JPY=155,KWD=0.307,IDR=16000' });
+  offline = await startTestApp();
+});
+after(async () => {
+  await app.stop();
+  await offline.stop();
+});
+
+const ask = (client: Client, amount: unknown, currency_fiat: string, more: object = {}) =>
+  client.post('/v1/transactions/create', { crypto: 'LTC', amount, currency_fiat, ...more });
+const ok = (reply: Reply) => {
+  assert.equal(reply.status, 201, reply.text);
+  return reply.json;
+};
+const refused = (reply: Reply, status: number, code: string, param: string) => {
+  assert.deepEqual([reply.status, reply.json.error.code, reply.json.error.param], [status, code, param], reply.text);
+  return reply;
+};
+const pageOf = async (id: string) => (await app.anonymous.get(`/pay?id=${id}`)).text;
+
+test('a price in euros is turned into dollars at the rate of the moment, which stays with the payment', async () => {
+  const reply = ok(await ask(app.test, '20.00', 'EUR'));
+  // 20.00 / 0.92165 = 21.70021…: rounded up to a cent; at 100.00 USD for an LTC.
+  const { amount_fiat, currency_fiat, fiat_rate, fiat_rate_source, amount_usd, amount } = reply;
+  assert.deepEqual(
+    { amount_fiat, currency_fiat, fiat_rate, fiat_rate_source, amount_usd, amount },
+    {
+      amount_fiat: '20.00',
+      currency_fiat: 'EUR',
+      fiat_rate: '0.92165000',
+      fiat_rate_source: 'static',
+      amount_usd: '21.71',
+      amount: '0.21710000',
+    },
+  );
+  assert.ok(Math.abs(Date.parse(reply.fiat_rate_at) - Date.parse(reply.created_at)) < 5_000);
+  const detail = (await app.test.get(`/api/payment/${reply.id}`)).json;
+  // The feed shows an event once nothing older can still be committed.
+  const { data: events } = await eventually(
+    async () => (await app.test.get(`/v1/events?payment_id=${reply.id}&type=payment.created`)).json,
+    ({ data }) => data.length === 1,
+  );
+  const event = events[0].data;
+  for (const shown of [detail, event])
+    for (const field of ['amount_fiat', 'currency_fiat', 'fiat_rate', 'fiat_rate_source', 'fiat_rate_at', 'amount_usd'])
+      assert.equal(shown[field], reply[field], field);
+  const page = await pageOf(reply.id);
+  assert.match(page, /<p class="usd">20\.00 EUR<\/p>/);
+  assert.match(page, /21\.71 USD at 0\.92165 EUR for one US dollar \(static, 20\d\d-\d\d-\d\d \d\d:\d\d UTC\)/);
+  assert.match(page, /<title>TEST .* – 20\.00 EUR<\/title>/);
+});
+
+test('amounts have the decimals of their currency: none in yen, three in dinars', async () => {
+  const yen = ok(await ask(app.test, 1500, 'JPY'));
+  assert.deepEqual([yen.amount_fiat, yen.amount_usd, yen.fiat_rate], ['1500', '9.68', '155.00000000']);
+  const dinars = ok(await ask(app.test, '1.5', 'KWD'));
+  assert.deepEqual([dinars.amount_fiat, dinars.amount_usd], ['1.500', '4.89']);
+  assert.equal(ok(await ask(app.test, 15.305, 'KWD')).amount_fiat, '15.305');
+  refused(await ask(app.test, '1500.5', 'JPY'), 400, 'amount_precision', 'amount');
+  refused(await ask(app.test, 1500.0001, 'JPY'), 400, 'amount_precision', 'amount');
+  refused(await ask(app.test, '1.5005', 'KWD'), 400, 'amount_precision', 'amount');
+  refused(await ask(app.test, 20.005, 'EUR'), 400, 'amount_precision', 'amount');
+  for (const amount of [0, '0', '-1', -1]) refused(await ask(app.test, amount, 'JPY'), 400, 'amount_invalid', 'amount');
+  for (const amount of ['1e3', '1,000', '٣', ' 1', '']) refused(await ask(app.test, amount, 'JPY'), 400, 'parameter_invalid', 'amount');
+});
+
+test('the largest amount is what a million dollars are worth, to the unit', async () => {
+  assert.equal(ok(await ask(app.test, '155000000', 'JPY')).amount_usd, '1000000.00');
+  const over = refused(await ask(app.test, '155000001', 'JPY'), 400, 'amount_too_large', 'amount');
+  assert.equal(over.json.error.message, 'amount must be at most the worth of 1000000.00 USD.');
+  assert.equal(ok(await ask(app.test, '16000000000.00', 'IDR')).amount_usd, '1000000.00');
+  refused(await ask(app.test, '99999999999999999999999999', 'IDR'), 400, 'amount_too_large', 'amount');
+});
+
+test('a price in dollars has no rate', async () => {
+  const reply = ok(await ask(app.test, 25, 'USD'));
+  assert.deepEqual(
+    [reply.amount_fiat, reply.currency_fiat, reply.amount_usd, reply.fiat_rate, reply.fiat_rate_source, reply.fiat_rate_at],
+    ['25.00', 'USD', '25.00', null, null, null],
+  );
+  const detail = (await app.test.get(`/api/payment/${reply.id}`)).json;
+  assert.equal('currency_fiat' in detail, false);
+  assert.match(await pageOf(reply.id), /<p class="usd">\$25\.00<\/p>/);
+});
+
+test('a currency that is not known is refused with those that are', async () => {
+  for (const currency of ['XXX', 'BTC', 'RUB', 'eur', 'EU ']) {
+    const { json } = refused(await ask(app.test, 20, currency), 400, 'fiat_unsupported', 'currency_fiat');
+    assert.match(json.error.message, /^currency_fiat is not supported; use one of USD, EUR, GBP, CAD, AUD, CHF, JPY, /);
+  }
+});
+
+test('without a rate live payments wait and test payments take a labelled sample', async () => {
+  const reply = refused(await ask(offline.live, 20, 'EUR'), 503, 'price_unavailable', 'currency_fiat');
+  assert.ok(Number(reply.headers.get('retry-after')) > 0);
+  assert.equal(reply.json.error.type, 'service_unavailable');
+  assert.match(reply.json.error.message, /EUR/);
+  const sample = ok(await ask(offline.test, 20, 'EUR'));
+  assert.deepEqual([sample.fiat_rate, sample.fiat_rate_source, sample.amount_usd], ['0.92000000', 'sample', '21.74']);
+  const page = (await offline.anonymous.get(`/pay?id=${sample.id}`)).text;
+  assert.match(page, /for one US dollar \(sample price, /);
+});
+
+test('a repeated request with one Idempotency-Key keeps the first rate', async () => {
+  const key = { 'idempotency-key': 'euro-1' };
+  const body = { crypto: 'LTC', amount: '20.00', currency_fiat: 'EUR' };
+  const first = ok(await app.test.post('/v1/transactions/create', body, key));
+  const { ctx } = app.app;
+  const before = ctx.fiat;
+  ctx.fiat = createFiatRates({ ...ctx, sources: 'static:EUR=0.5' });
+  const again = ok(await app.test.post('/v1/transactions/create', body, key));
+  const other = ok(await app.test.post('/v1/transactions/create', body));
+  ctx.fiat = before;
+  assert.deepEqual(again, first);
+  assert.deepEqual([other.fiat_rate, other.amount_usd], ['0.50000000', '40.00']);
+  assert.equal((await app.test.get(`/api/payment/${first.id}`)).json.fiat_rate, '0.92165000');
+});
+
+test('rates that have become too old price no live payment', async () => {
+  const server = createServer((request, reply) => {
+    const answer = request.url!.startsWith('/v2/exchange-rates')
+      ? '{"data":{"currency":"USD","rates":{"EUR":"0.92","SEK":"10.5"}}}'
+      : '{"bitcoin":{"usd":97000,"eur":89434,"sek":1018500}}';
+    reply.writeHead(200, { 'content-type': 'application/json' }).end(answer);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const host = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { ctx } = app.app;
+  const before = ctx.fiat;
+  let ms = 0;
+  const clock = { now: () => ctx.clock.now(), monotonicMs: () => ms };
+  ctx.fiat = createFiatRates({ ...ctx, clock, sources: 'coinbase,coingecko', hosts: { coinbase: host, coingecko: host } });
+  try {
+    await ctx.fiat.check();
+    // A live payment gets as far as its wallet; the sources are named on a test payment.
+    refused(await ask(app.live, 20, 'EUR'), 400, 'coin_not_configured', 'crypto');
+    const { fiat_rate, fiat_rate_source } = ok(await ask(app.test, 20, 'EUR'));
+    assert.deepEqual([fiat_rate, fiat_rate_source], ['0.92100000', 'coinbase, coingecko']);
+    ms = 900_001;
+    const late = refused(await ask(app.live, 20, 'EUR'), 503, 'price_unavailable', 'currency_fiat');
+    assert.match(late.json.error.message, /the last rates are too old/);
+  } finally {
+    ctx.fiat = before;
+    server.close();
+    server.closeAllConnections();
+  }
+});

@@ -1,0 +1,75 @@
+/** Stands between the service and an Ethereum node and answers as other providers do: methods refused, tags unknown, limits reached. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+type Call = { id: unknown; method: string; params: any[] };
+export type EthProxy = {
+  url: string;
+  /** Methods that this provider does not have. */
+  refused: Set<string>;
+  /** Changes the answer to one call; undefined passes it on. */
+  answer: (call: Call) => unknown;
+  /** Requests still to be answered with 429 and a Retry-After of one second. */
+  limited: number;
+  /** Largest batch that is taken. */
+  maxBatch: number;
+  requests: number;
+  stop(): Promise<void>;
+};
+
+export async function startEthProxy(target: string): Promise<EthProxy> {
+  const server = createServer(async (request, reply) => {
+    const parts: Buffer[] = [];
+    for await (const part of request) parts.push(part as Buffer);
+    const body = JSON.parse(Buffer.concat(parts).toString()) as Call | Call[];
+    proxy.requests++;
+    const say = (status: number, value: unknown, headers: Record<string, string> = {}) =>
+      reply.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(value));
+    if (proxy.limited > 0) {
+      proxy.limited--;
+      say(429, { jsonrpc: '2.0', id: null, error: { code: -32005, message: 'too many requests' } }, { 'retry-after': '1' });
+      return;
+    }
+    const calls = Array.isArray(body) ? body : [body];
+    if (calls.length > proxy.maxBatch) {
+      say(400, { jsonrpc: '2.0', id: null, error: { code: -32600, message: 'batch too large' } });
+      return;
+    }
+    const answers = new Map<unknown, object>();
+    for (const call of calls) {
+      if (proxy.refused.has(call.method)) {
+        const error = { code: -32601, message: `the method ${call.method} does not exist/is not available` };
+        answers.set(call.id, { jsonrpc: '2.0', id: call.id, error });
+        continue;
+      }
+      const result = proxy.answer(call);
+      if (result !== undefined) answers.set(call.id, { jsonrpc: '2.0', id: call.id, result });
+    }
+    const rest = calls.filter((call) => !answers.has(call.id));
+    try {
+      if (rest.length > 0) {
+        const passed = await fetch(target, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(rest) });
+        for (const answer of (await passed.json()) as { id: unknown }[]) answers.set(answer.id, answer);
+      }
+      const all = calls.map((call) => answers.get(call.id));
+      say(200, Array.isArray(body) ? all : all[0]);
+    } catch {
+      // The node is away: so is its provider.
+      request.socket.destroy();
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const proxy: EthProxy = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    refused: new Set(),
+    answer: () => undefined,
+    limited: 0,
+    maxBatch: 1_000,
+    requests: 0,
+    stop: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  return proxy;
+}

@@ -1,0 +1,37 @@
+/** A node that only repeats what was recorded of a real one, byte for byte but for the request's id. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type Recording, recordings } from './scripted-node.ts';
+
+/** `more` comes first: replies that a test makes up, by label. */
+export async function startRecordedNode(name: string, more: readonly Recording[] = []) {
+  const known = [...more, ...recordings(name).values()];
+  const plain = (params: readonly unknown[]) => JSON.stringify(params.map((param) => (typeof param === 'boolean' ? Number(param) : param)));
+  const find = ({ method, params }: { method: string; params: unknown[] }): Recording => {
+    const same = known.filter((row) => row.request.method === method);
+    const exact = same.find((row) => plain(row.request.params) === plain(params));
+    // A target that was not recorded is estimated like the one that was; what else is unknown gets the recorded refusal.
+    const refusal = method === 'getrawtransaction' ? 'err-unknown-txid' : 'err-method';
+    return exact ?? (method === 'estimatesmartfee' ? same[0] : undefined) ?? known.find((row) => row.label === refusal)!;
+  };
+  const server = createServer((request, reply) => {
+    const parts: Buffer[] = [];
+    request.on('data', (part: Buffer) => parts.push(part));
+    request.on('end', () => {
+      const asked = JSON.parse(Buffer.concat(parts).toString());
+      const textOf = (one: { id: number; method: string; params: unknown[] }) =>
+        find(one).body.replace(/"id":\d+\}\s*$/, `"id":${one.id}}`);
+      if (Array.isArray(asked)) reply.writeHead(200).end(`[${asked.map(textOf).join(',')}]\n`);
+      else reply.writeHead(find(asked).status).end(`${textOf(asked)}\n`);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://florin:test@127.0.0.1:${(server.address() as AddressInfo).port}`,
+    stop: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}

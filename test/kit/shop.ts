@@ -1,0 +1,51 @@
+/** A merchant with wallets and payments, driven as a shop does it. */
+import { HDKey } from '@scure/bip32';
+import type { Coin } from '../../src/core/coin.ts';
+import { setWallet } from '../../src/merchants/wallets.ts';
+import { eventually, type TestApp } from './app.ts';
+import { base58check } from './base58.ts';
+
+const PATHS: Readonly<Record<Coin, string>> = {
+  BTC: "m/84'/0'/0'",
+  LTC: "m/84'/2'/0'",
+  DASH: "m/44'/5'/0'",
+  DOGE: "m/44'/3'/0'",
+  ETH: "m/44'/60'/0'",
+};
+/** The account that all test wallets belong to; its private keys exist in tests alone. */
+export const account = (coin: Coin, seed = 7): HDKey => HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)).derive(PATHS[coin]);
+
+/** Gives the merchant a wallet in the coin. */
+export async function giveWallet(app: TestApp, coin: Coin, { merchantId = app.merchant.merchantId, seed = 7 } = {}): Promise<void> {
+  const { publicExtendedKey } = account(coin, seed);
+  const mainnet = app.config.networks[coin] === 'mainnet';
+  await setWallet(app.app.ctx, {
+    merchantId,
+    coin,
+    accountKey: mainnet ? publicExtendedKey : base58check.respell(publicExtendedKey, 0x043587cf),
+    ...(coin !== 'ETH' && { script: coin === 'BTC' || coin === 'LTC' ? 'p2wpkh' : 'p2pkh' }),
+  });
+}
+
+/** A live payment in a coin, with its address given out. */
+export async function openPayment(
+  app: TestApp,
+  coin: Coin,
+  amountUsd: number,
+  by = app.live,
+): Promise<{ id: string; address: string; amount: string }> {
+  const created = await by.post('/v1/transactions/create', { crypto: coin, amount: amountUsd, currency_fiat: 'USD' });
+  if (created.status !== 201) throw new Error(`creating answered ${created.status}: ${created.text}`);
+  const { transaction_id: id, payment_address: address, amount } = created.json;
+  return { id, address, amount };
+}
+
+/** Waits until the payment stands as wanted; its detail. */
+export const reach = (app: TestApp, id: string, wanted: (detail: any) => boolean, timeoutMs = 20_000): Promise<any> =>
+  eventually(async () => (await app.live.get(`/api/payment/${id}`)).json, wanted, timeoutMs);
+
+/** A decimal amount of eight places in base units. */
+export const units = (amount: string): bigint => {
+  const [whole, part = ''] = amount.split('.');
+  return BigInt(whole! + part.slice(0, 8).padEnd(8, '0'));
+};

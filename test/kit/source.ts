@@ -1,0 +1,28 @@
+/** A reader of one node by itself, without a service around it. */
+import type { Matcher } from '../../src/chains/chain.ts';
+import { createCoreSource } from '../../src/chains/core-rpc.ts';
+import { createLog } from '../../src/log.ts';
+import { createOutgoing } from '../../src/outgoing.ts';
+
+export function openSource(coin: 'BTC' | 'LTC' | 'DASH' | 'DOGE', url: string) {
+  const log = createLog('error');
+  const outgoing = createOutgoing({ allow: [], log });
+  const clock = { now: () => new Date(), monotonicMs: () => performance.now() };
+  const source = createCoreSource({ coin, network: 'regtest', url, outgoing, log, clock });
+  return {
+    ...source,
+    close: async () => {
+      source.close();
+      await outgoing.close();
+    },
+  };
+}
+
+/** Looks for one output script. */
+export const lookFor = (script: string): Matcher => ({
+  has: (key) => key === script,
+  watchesSpends: false,
+  spends: () => false,
+  recent: () => [],
+  waiting: [],
+});

@@ -1,0 +1,341 @@
+/** The doctor before a real Bitcoin node: what it says when all is well, and what to fix when something is not. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, type TestContext, test } from 'node:test';
+import { HDKey } from '@scure/bip32';
+import { diagnose, type Finding } from '../../src/payments/doctor.ts';
+import { createFiatRates } from '../../src/prices/fiat.ts';
+import { createPrices } from '../../src/prices/prices.ts';
+import { startTestApp, testEnvironment } from '../kit/app.ts';
+import { base58check } from '../kit/base58.ts';
+import { type TestDatabase, testDatabase } from '../kit/database.ts';
+import { freePort, startAnvil, startBitcoind, type TestNode } from '../kit/nodes.ts';
+
+let node: TestNode;
+let database: TestDatabase;
+let merchantId: string;
+let firstAddress: string;
+before(async () => {
+  node = await startBitcoind();
+  database = await testDatabase();
+  merchantId = JSON.parse((await florin({}, 'merchant', 'create', '--name', 'Test shop', '--json')).out).merchant_id;
+});
+after(async () => {
+  await node?.destroy();
+  await database?.drop();
+});
+
+/** An operator command as a process of its own. */
+function florin(environment: Record<string, string>, ...args: string[]): Promise<{ code: number; out: string; error: string }> {
+  const env = {
+    PATH: process.env.PATH ?? '',
+    ...testEnvironment(database.url, database.folder, {
+      LOG_LEVEL: 'fatal',
+      BTC_NODE_URL: node.url,
+      BTC_NETWORK: 'regtest',
+      ...environment,
+    }),
+  };
+  return new Promise((resolve) => {
+    execFile(process.execPath, ['--disable-warning=ExperimentalWarning', 'src/main.ts', ...args], { env }, (failure, out, error) =>
+      resolve({ code: failure ? Number(failure.code) : 0, out, error }),
+    );
+  });
+}
+async function examine(environment: Record<string, string> = {}): Promise<{ code: number; findings: Finding[] }> {
+  const { code, out, error } = await florin(environment, 'doctor', '--json');
+  assert.notEqual(out, '', error);
+  const { ok, findings } = JSON.parse(out) as { ok: boolean; findings: Finding[] };
+  assert.equal(
+    ok,
+    findings.every((finding) => finding.ok),
+  );
+  assert.equal(code, ok ? 0 : 1, 'the exit status says whether something must be fixed');
+  for (const { check, ok: isOk, fix } of findings) assert.ok(isOk || fix, `${check} does not say what to fix`);
+  return { code, findings };
+}
+const wrong = ({ findings }: { findings: Finding[] }) => findings.filter(({ ok }) => !ok);
+const only = (found: { findings: Finding[] }): Finding => {
+  assert.equal(wrong(found).length, 1, JSON.stringify(wrong(found)));
+  return wrong(found)[0]!;
+};
+
+/** The real node behind a proxy that changes answers, forbids methods, or shows another time. */
+async function behind(
+  t: TestContext,
+  {
+    change = {},
+    forbid = [],
+    fail = null,
+    aheadSeconds = 0,
+  }: { change?: Record<string, object>; forbid?: string[]; fail?: { code: number; message: string } | null; aheadSeconds?: number },
+): Promise<string> {
+  const target = new URL(node.url);
+  const server = createServer(async (request, reply) => {
+    const parts: Buffer[] = [];
+    for await (const part of request) parts.push(part as Buffer);
+    const body = Buffer.concat(parts).toString();
+    const asked = [JSON.parse(body)].flat() as { id: number; method: string }[];
+    if (asked.some(({ method }) => forbid.includes(method))) return void reply.writeHead(403).end();
+    const given = await fetch(target.origin, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        authorization: `Basic ${Buffer.from(`${target.username}:${target.password}`).toString('base64')}`,
+      },
+      body,
+    });
+    const answers = [await given.json()].flat() as { id: number; result: object | null; error: object | null }[];
+    for (const answer of answers) {
+      const { method } = asked.find(({ id }) => id === answer.id)!;
+      if (fail) Object.assign(answer, { result: null, error: fail });
+      else if (change[method]) answer.result = { ...answer.result, ...change[method] };
+    }
+    reply
+      .writeHead(given.status, {
+        'content-type': 'application/json',
+        date: new Date(Date.parse(given.headers.get('date')!) + aheadSeconds * 1000).toUTCString(),
+      })
+      .end(JSON.stringify(answers.length === 1 ? answers[0] : answers));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return `http://florin:test@127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+test('a node without a wallet of any merchant is to be fixed; with one all is well, and its first address is shown', async () => {
+  const without = only(await examine());
+  assert.deepEqual([without.check, /florin wallet set/.test(without.fix!)], ['BTC wallet', true]);
+  const key = base58check.respell(HDKey.fromMasterSeed(new Uint8Array(32).fill(7)).derive("m/84'/1'/0'").publicExtendedKey, 0x043587cf);
+  const set = await florin(
+    {},
+    ...['wallet', 'set', '--merchant', merchantId, '--coin', 'BTC', '--key', key, '--script', 'p2wpkh', '--json'],
+  );
+  firstAddress = JSON.parse(set.out).first_addresses[0];
+  const { code, findings } = await examine();
+  assert.equal(code, 0);
+  const details = (check: string) => findings.filter((finding) => finding.check === check).map(({ detail }) => detail);
+  const height = await node.rpc('getblockcount');
+  assert.match(details('BTC node')[0]!, new RegExp(`^Satoshi:.* on regtest at block ${height}$`));
+  assert.ok(details('BTC node').includes('it gives raw blocks, mempool, transactions and fee estimates'));
+  assert.deepEqual(details('BTC wallet'), [`of ${merchantId}: its first p2wpkh address is ${firstAddress}, the next index 0`]);
+  assert.match(details('database')[0]!, /^PostgreSQL 1\d.*schema \d{4}_.*, every commit is on disk$/);
+  assert.deepEqual(details('BTC price'), ['static']);
+  assert.deepEqual(details('endpoints'), ['none fails']);
+  assert.match(details('address')[0]!, /for development/);
+});
+
+test('for people there is a line a finding, and what to do under it', async () => {
+  const { code, out } = await florin({ PUBLIC_URL: 'http://pay.example.com' }, 'doctor');
+  assert.equal(code, 1);
+  assert.match(out, /^ok {4}BTC node: Satoshi:/m);
+  assert.match(out, /^FIX {3}address: http:\/\/pay\.example\.com sends keys in the clear\n {6}-> use TLS/m);
+  assert.match(out, /1 of \d+ need to be fixed\.\n$/);
+  assert.match((await florin({}, 'doctor')).out, /Nothing needs to be fixed\.\n$/);
+});
+
+test('the wrong network', async () => {
+  const found = wrong(await examine({ BTC_NETWORK: 'testnet' }));
+  assert.deepEqual(
+    found.map(({ check, detail, fix }) => [check, detail, fix]),
+    [
+      ['BTC node', 'it is on regtest, BTC_NETWORK says testnet', 'set BTC_NODE_URL to a testnet node, or BTC_NETWORK=regtest'],
+      [
+        'BTC wallet',
+        `of ${merchantId}: it was set for regtest, BTC_NETWORK says testnet`,
+        'set a wallet of testnet, or BTC_NETWORK=regtest',
+      ],
+    ],
+  );
+});
+
+test('the wrong password', async () => {
+  const { detail, fix } = only(await examine({ BTC_NODE_URL: node.url.replace(':test@', ':guess@') }));
+  assert.match(detail, /refuses user and password/);
+  assert.match(fix!, /set user and password of the node in BTC_NODE_URL/);
+  assert.doesNotMatch(detail + fix, /guess/);
+});
+
+test('the node is down', async () => {
+  const { detail, fix } = only(await examine({ BTC_NODE_URL: `http://florin:test@127.0.0.1:${await freePort()}` }));
+  assert.match(detail, /does not answer \(connect\)/);
+  assert.match(fix!, /start the node/);
+});
+
+test('a wallet is set and no node', async () => {
+  const { check, fix } = only(await examine({ BTC_NODE_URL: '' }));
+  assert.deepEqual([check, fix], ['BTC node', 'set BTC_NODE_URL']);
+});
+
+test('the node is still starting', async (t) => {
+  const { detail, fix } = only(await examine({ BTC_NODE_URL: await behind(t, { fail: { code: -28, message: 'Loading block index…' } }) }));
+  assert.match(detail, /is starting: Loading block index/);
+  assert.match(fix!, /wait/);
+});
+
+test('calls that the node does not allow are named', async (t) => {
+  const all = only(await examine({ BTC_NODE_URL: await behind(t, { forbid: ['getblockchaininfo'] }) }));
+  assert.match(all.fix!, /rpcallowip.*rpcwhitelist/);
+  const found = wrong(await examine({ BTC_NODE_URL: await behind(t, { forbid: ['getblock', 'getrawmempool', 'estimatesmartfee'] }) }));
+  assert.deepEqual(
+    found.map(({ detail }) => /^it does not give ([a-z ]+):/.exec(detail)?.[1]),
+    ['raw blocks', 'its mempool', 'fee estimates'],
+  );
+});
+
+test('a node that is syncing, alone, or old', async (t) => {
+  const syncing = only(
+    await examine({ BTC_NODE_URL: await behind(t, { change: { getblockchaininfo: { initialblockdownload: true, headers: 900_000 } } }) }),
+  );
+  assert.match(syncing.detail, /still syncing \(900000 known\)/);
+  const main = { getblockchaininfo: { chain: 'main' }, getnetworkinfo: { connections: 0, version: 240_001, warnings: ['new rules'] } };
+  const found = await examine({ BTC_NODE_URL: await behind(t, { change: main }), BTC_NETWORK: 'mainnet' });
+  assert.deepEqual(
+    wrong(found).map(({ check, detail }) => [check, detail.replace(/of mer_\w+/, '')]),
+    [
+      ['BTC node', 'version 240001 is older than 250000, the oldest known to be safe'],
+      ['BTC node', 'it has no peers'],
+      ['BTC wallet', ': it was set for regtest, BTC_NETWORK says mainnet'],
+    ],
+  );
+  assert.ok(found.findings.some(({ detail, ok }) => ok && detail === 'it warns: new rules'));
+  // Elsewhere an old version is reported and no fault.
+  const regtest = await examine({ BTC_NODE_URL: await behind(t, { change: { getnetworkinfo: { version: 240_001 } } }) });
+  assert.ok(regtest.findings.some(({ detail, ok, fix }) => ok && fix === 'upgrade the node' && /240001/.test(detail)));
+});
+
+test('a pruned node: how much it keeps, and whether what was not read yet is gone', async (t) => {
+  const tip: number = await node.rpc('getblockcount');
+  const pruned = () => behind(t, { change: { getblockchaininfo: { pruned: true, pruneheight: tip - 99 } } });
+  const little = only(await examine({ BTC_NODE_URL: await pruned() }));
+  assert.match(little.detail, /keeps the last 100 blocks, about 17 hours/);
+  assert.match(little.fix!, /prune=/);
+  const { sql } = database.db;
+  await sql`insert into chains (coin, genesis) values ('BTC', ${await node.rpc('getblockhash', 0)})`;
+  await sql`insert into tips (coin, height, hash, scanned_through) values ('BTC', ${tip - 101}, 'x', clock_timestamp() - interval '20 minutes')`;
+  const found = await examine({ BTC_NODE_URL: await pruned() });
+  assert.match(only(found).detail, new RegExp(`those after ${tip - 101} have not been read and are gone`));
+  assert.ok(found.findings.some(({ detail, ok, fix }) => ok && /last 20 minutes ago/.test(detail) && /start the service/.test(fix ?? '')));
+  await sql`update tips set height = ${tip - 100}`;
+  assert.match(only(await examine({ BTC_NODE_URL: await pruned() })).fix!, /prune=/);
+  await sql`delete from tips`;
+});
+
+test('another chain than the one that payments are on', async () => {
+  const { sql } = database.db;
+  await sql`update chains set genesis = 'another' where coin = 'BTC'`;
+  const { detail, fix } = only(await examine());
+  assert.match(detail, /its chain begins with 0f9188f1.*, the payments here are on another/);
+  assert.match(fix!, /connect BTC_NODE_URL to that chain/);
+  await sql`delete from chains`;
+});
+
+test('clocks that differ', async (t) => {
+  const { detail, fix } = only(await examine({ BTC_NODE_URL: await behind(t, { aheadSeconds: 90 }) }));
+  assert.match(detail, /^its clock is (89|90|91) s ahead of the database's$/);
+  assert.match(fix!, /NTP/);
+  const late = only(await examine({ BTC_NODE_URL: await behind(t, { aheadSeconds: -90 }) }));
+  assert.match(late.detail, /behind the database's$/);
+  assert.deepEqual(wrong(await examine({ BTC_NODE_URL: await behind(t, { aheadSeconds: 40 }) })), []);
+});
+
+test('price sources: each with what it answers, and coins offered without a price are to be fixed', async (t) => {
+  const server = createServer((request, reply) => {
+    const coin = /^\/(coinbase|bitstamp)\/.*?(BTC|btc)/.exec(request.url!);
+    if (request.url!.startsWith('/v2') || !coin) return void reply.writeHead(404).end();
+    reply.end('{"last":"97000","open":"97000","volume":"5","percent_change_24":"0"}');
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const host = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const app = await startTestApp({ BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', LTC_NODE_URL: `http://127.0.0.1:${await freePort()}` });
+  t.after(() => app.stop());
+  const { ctx } = app.app;
+  const hosts = { coinbase: `${host}/coinbase`, bitstamp: `${host}/bitstamp`, kraken: `${host}/kraken` };
+  const prices = createPrices({ ...ctx, sources: 'coinbase,bitstamp,kraken', hosts });
+  const fiat = createFiatRates({ ...ctx, sources: 'coinbase', hosts });
+  const { ok, findings } = await diagnose({ ...ctx, prices, fiat });
+  const of = (check: string) => findings.filter((finding) => finding.check === check).map((f) => [f.ok, f.detail, f.fix !== null]);
+  assert.equal(ok, false);
+  assert.deepEqual(of('coinbase prices'), [[true, 'BTC; it does not list ETH, LTC, DASH, DOGE', false]]);
+  assert.deepEqual(of('kraken prices'), [[true, 'it answers status 404', true]]);
+  assert.deepEqual(of('BTC price'), [[true, 'coinbase, bitstamp', false]]);
+  assert.deepEqual(of('LTC price'), [[false, 'no price source answers: live payments in it wait', true]]);
+  assert.deepEqual(of('DOGE price'), []);
+  assert.deepEqual(of('coinbase rates'), [[true, 'it answers status 404', true]]);
+});
+
+test('endpoints that fail and deliveries that nobody sends', async (t) => {
+  const app = await startTestApp();
+  t.after(() => app.stop());
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  const add = (id: string, state: string, since: string | null) => sql`
+    insert into endpoints (id, merchant_id, mode, url, events, secret, state, failing_since)
+    values (${id}, ${app.merchant.merchantId}, 'live', ${`https://shop.example/${id}`}, '{*}', '\\x00', ${state}, ${since}::timestamptz)`;
+  await add('we_fine', 'enabled', null);
+  await add('we_off', 'disabled', null);
+  await add('we_fails', 'enabled', '2026-11-20T10:00:00Z');
+  await add('we_gone', 'gone', '2026-11-19T10:00:00Z');
+  await add('we_tired', 'disabled', '2026-11-18T10:00:00Z');
+  await add('we_removed', 'deleted', '2026-11-18T10:00:00Z');
+  const { findings } = await diagnose(ctx);
+  assert.deepEqual(
+    findings.filter(({ ok }) => !ok).map(({ check, detail }) => [check, detail]),
+    [
+      ['endpoint we_tired', 'https://shop.example/we_tired has failed since 2026-11-18T10:00:00.000Z and is switched off (disabled)'],
+      ['endpoint we_gone', 'https://shop.example/we_gone has failed since 2026-11-19T10:00:00.000Z and is switched off (gone)'],
+      ['endpoint we_fails', 'https://shop.example/we_fails has failed since 2026-11-20T10:00:00.000Z'],
+    ],
+  );
+  assert.match(findings.find(({ check }) => check === 'disk')!.detail, /^\d+ MiB are free in /);
+  assert.ok(findings.find(({ check }) => check === 'disk')!.detail.endsWith(app.config.dataFolder));
+  assert.match(findings.find(({ check }) => check === 'live mode')!.detail, /test mode only/);
+});
+
+test('deposits that no payment was given the address of, until the operator has dealt with them', async () => {
+  await database.db.sql`
+    insert into stray_deposits (coin, ref, merchant_id, wallet_id, index, address, units, first_seen_at)
+    values ('BTC', 'abc:0', ${merchantId}, 'wal_x', 57, 'bcrt1qstray', 150000, '2026-11-20T10:00:00Z')`;
+  const { check, detail, fix } = only(await examine());
+  assert.equal(check, 'BTC deposit');
+  assert.match(detail, /^0\.00150000 came to bcrt1qstray in abc:0 \(index 57 of wal_x, mer_\w+\) on 2026-11-20T10:00:00\.000Z/);
+  const command = /florin (deposit claim --coin BTC --ref abc:0)$/.exec(fix!)![1]!;
+  assert.equal((await florin({}, ...command.split(' '))).code, 0);
+  assert.deepEqual(wrong(await examine()), []);
+});
+
+test('an Ethereum node: on the chain that was meant, or another, or down', async (t) => {
+  const anvil = await startAnvil();
+  t.after(() => anvil.destroy());
+  const ask = async (environment: Record<string, string>) => {
+    const { findings } = await examine({
+      BTC_NODE_URL: '',
+      ETH_NODE_URL: anvil.url,
+      ETH_NETWORK: 'regtest',
+      ETH_CHAIN_ID: '31337',
+      ...environment,
+    });
+    return findings.filter(({ check }) => check === 'ETH node').map(({ ok, detail, fix }) => [ok, detail, fix]);
+  };
+  const [[ok, detail] = []] = await ask({});
+  assert.equal(ok, true);
+  assert.match(String(detail), /^anvil.* on regtest at block \d+$/);
+  assert.deepEqual(await ask({ ETH_CHAIN_ID: '5' }), [
+    [false, 'it is on chain 31337, ETH_CHAIN_ID says 5', 'set ETH_NODE_URL to a node of that chain, or ETH_CHAIN_ID to the one it is on'],
+  ]);
+  const [[down, , fix] = []] = await ask({ ETH_NODE_URL: `http://127.0.0.1:${await freePort()}` });
+  assert.equal(down, false);
+  assert.match(String(fix), /start the node, or see address and key/);
+});
