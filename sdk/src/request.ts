@@ -124,7 +124,7 @@ export function createSend(client: ClientOptions): Send {
       });
       const text = await reply.text();
       const requestId = reply.headers.get('x-request-id');
-      client.onResponse?.({
+      const response: ResponseInfo = {
         method: asked.method,
         path: asked.path,
         status: reply.status,
@@ -132,17 +132,17 @@ export function createSend(client: ClientOptions): Send {
         attempt: number,
         durationMs: performance.now() - started,
         limitPerMinute: Number(reply.headers.get('x-ratelimit-limit')) || null,
-      });
-      if (reply.ok) return { text, error: null };
+      };
+      if (reply.ok) return { text, error: null, response };
       if (reply.type === 'opaqueredirect' || (reply.status >= 300 && reply.status < 400)) {
         throw new FlorinError(`${base} redirects ${asked.path}. Set url to where the service itself answers.`);
       }
-      return { text, error: errorOf(reply.status, text, { requestId, retryAfterSeconds: retryAfterOf(reply.headers) }) };
+      return { text, error: errorOf(reply.status, text, { requestId, retryAfterSeconds: retryAfterOf(reply.headers) }), response };
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
       if (error instanceof FlorinError && !(error instanceof TimeoutError)) throw error;
-      if (limit.signal.aborted) return { text: '', error: limit.signal.reason as TimeoutError };
-      return { text: '', error: new ConnectionError(`${base} cannot be reached: ${reasonOf(error)}`, { cause: error }) };
+      if (limit.signal.aborted) return { text: '', error: limit.signal.reason as TimeoutError, response: null };
+      return { text: '', error: new ConnectionError(`${base} cannot be reached: ${reasonOf(error)}`, { cause: error }), response: null };
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener('abort', stop);
@@ -158,7 +158,9 @@ export function createSend(client: ClientOptions): Send {
     };
     const retries = options.maxRetries ?? client.maxRetries ?? 2;
     for (let number = 1; ; number++) {
-      const { text, error } = await attempt(asked, headers, options, number);
+      const { text, error, response } = await attempt(asked, headers, options, number);
+      // Here, where an error of the listener is the caller's own and no reason for another attempt.
+      if (response) client.onResponse?.(response);
       if (!error) return text;
       const answered = error instanceof ApiError ? error : null;
       const passing = answered === null || isPassing(answered.status, answered.code);

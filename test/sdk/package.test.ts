@@ -180,7 +180,8 @@ test('a page of another origin creates a payment with a public key, and is kept 
     const seen = await page.evaluate(
       async ({ url, key, secret, origin }) => {
         const { createClient } = await import('florin' as string);
-        const florin = createClient({ url, key });
+        const ids: (string | null)[] = [];
+        const florin = createClient({ url, key, onResponse: ({ requestId }: { requestId: string | null }) => ids.push(requestId) });
         const made = await florin.payments.createSimple({ amount_usd: '25.00', return_url: `${origin}/thanks` });
         const elsewhere = await florin.payments
           .createSimple({ amount_usd: 1, return_url: 'https://elsewhere.example/' }, { maxRetries: 0 })
@@ -191,13 +192,14 @@ test('a page of another origin creates a payment with a public key, and is kept 
         } catch (error) {
           refused = String(error);
         }
-        return { made, elsewhere, refused };
+        return { made, elsewhere, refused, ids };
       },
       { url: app.url, key, secret: app.merchant.keys.testSecret, origin },
     );
     assert.equal((await app.test.get(`/api/payment/${seen.made.id}`)).json.created_with, 'public');
     assert.deepEqual(seen.elsewhere.slice(0, 2), ['InvalidRequestError', 'url_invalid']);
     assert.match(seen.elsewhere[2], /^req_/);
+    for (const id of seen.ids) assert.match(String(id), /^req_/, 'the header is exposed to the page');
     assert.match(seen.refused, /everybody who opens it can read the secret key/);
     assert.deepEqual(
       faults.filter((fault) => !/400/.test(fault)),
