@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
+import { createContext, runInContext } from 'node:vm';
 import { createKey } from '../../src/merchants/keys.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { openTab, startBrowser } from '../kit/browser.ts';
@@ -85,6 +86,36 @@ for (const major of [20, 24]) {
     });
   }
 }
+
+/** What the web platform has and edge runtimes share; no process, no Buffer, no modules of Node. */
+const WEB = [
+  ...['AbortController', 'AbortSignal', 'Headers', 'TextDecoder', 'TextEncoder', 'URL', 'URLSearchParams', 'Uint8Array', 'ArrayBuffer'],
+  ...['atob', 'btoa', 'clearTimeout', 'crypto', 'fetch', 'performance', 'setTimeout'],
+] as const;
+
+test('nothing but the web platform is needed to take a payment and believe its webhook', async () => {
+  const folder = join(home, 'node_modules/florin/dist/cjs');
+  const context = createContext(Object.fromEntries(WEB.map((name) => [name, globalThis[name]])));
+  const loaded = new Map<string, object>();
+  const load = (name: string): object => {
+    assert.match(name, /^\.\/[\w-]+\.js$/, 'a module of the package');
+    const known = loaded.get(name);
+    if (known) return known;
+    const exports = {};
+    loaded.set(name, exports);
+    runInContext(`(function (exports, require) {${readFileSync(join(folder, name), 'utf8')}\n})`, context)(exports, load);
+    return exports;
+  };
+  const { createClient, webhooks } = load('./index.js') as typeof import('../../sdk/src/index.ts');
+  const florin = createClient({ url: app.url, key: app.merchant.keys.testSecret });
+  const { id } = await florin.payments.createSimple({ amount_usd: 25, return_url: 'https://shop.example/' });
+  await florin.test.simulate(id, { scenario: 'success' });
+  assert.equal((await florin.payments.waitFor(id, { timeoutMs: 20_000, intervalMs: 100 })).status, 'completed');
+  const secret = webhooks.newSecret();
+  const { body, headers } = await webhooks.signTestEvent({ type: 'payment.completed', data: { id } }, secret);
+  assert.equal((await webhooks.verify(body, headers, secret)).type, 'payment.completed');
+  await assert.rejects(webhooks.verify(`${body} `, headers, secret), { reason: 'signature_mismatch' });
+});
 
 test('the command line is installed and runs in every Node there is', async () => {
   for (const node of nodes.values()) {
