@@ -115,6 +115,8 @@ async function startNode({ command, flags, addressType }: { command: string[]; f
   const mine = async (blocks: number, address?: string) =>
     rpc('generatetoaddress', blocks, address ?? (await newAddress())) as Promise<string[]>;
   await mine(101);
+  // The wallet hears of blocks a moment after the node: until then the first reward is not to spend.
+  await rpc('syncwithvalidationinterfacequeue');
   // More than one coin to spend, so that a replacement of one payment leaves the others alone.
   const own = await newAddress();
   for (let i = 0; i < 4; i++) await rpc('sendmany', '', Object.fromEntries(await shares(newAddress)));

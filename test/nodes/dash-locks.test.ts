@@ -170,6 +170,8 @@ test('an InstantSend lock outlives the block that a reorganisation took', async 
   await reach(id, 'processing');
   await stays(id, 1);
   await node.rpc('invalidateblock', block);
+  // Another block takes its place, without the payment.
+  await node.mineWith([]);
   await stays(id, 0);
   assert.deepEqual(await locksOf(id), ['instantsend']);
   await node.mine(1);
