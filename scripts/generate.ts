@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { CONFIG, namesOf } from '../src/config.ts';
-import { EVENT_TYPES, UPDATED_EVENT } from '../src/core/event.ts';
+import { EVENT_TYPES, TEST_EVENT, UPDATED_EVENT } from '../src/core/event.ts';
 import { PROBLEMS } from '../src/core/problem.ts';
 import { openapiDocument } from '../src/http/openapi.ts';
 import { writeSchema } from './schema.ts';
@@ -51,6 +51,8 @@ ${Object.entries(PROBLEMS)
 Sent to every endpoint that names them; \`*\` means the first six. Deliveries may repeat: use the event's \`id\`.
 
 ${[...EVENT_TYPES, UPDATED_EVENT].map((type) => `- \`${type}\``).join('\n')}
+
+On demand only, to try an endpoint: \`${TEST_EVENT}\`.
 `,
 };
 

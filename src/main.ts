@@ -4,14 +4,17 @@ import { backup, openCore, ROLES, type Role, restore, startApp } from './app.ts'
 import { type Config, ConfigError, readConfig } from './config.ts';
 import type { Context } from './context.ts';
 import { COINS, type Coin, MODES } from './core/coin.ts';
+import { idOfNumber } from './core/id.ts';
 import { PLANS } from './core/plan.ts';
 import { Problem } from './core/problem.ts';
+import { deliveryBody, endpointBody, recoveryBody } from './http/webhooks.ts';
 import { createLog, type Log } from './log.ts';
 import { createKey, revokeKey } from './merchants/keys.ts';
 import { createFirstMerchant, createMerchant, setPlan } from './merchants/merchants.ts';
 import { setWallet } from './merchants/wallets.ts';
 import { claimDeposit, diagnose, type Finding, verifyAddresses } from './payments/doctor.ts';
-import { createEndpoint } from './webhooks/endpoints.ts';
+import { getDelivery, getRecovery, resendDelivery, startRecovery } from './webhooks/deliveries.ts';
+import { createEndpoint, deleteEndpoint, listEndpoints, planUpdate, rotateSecret, sendTestEvent } from './webhooks/endpoints.ts';
 
 const OPTIONS = {
   json: { type: 'boolean' },
@@ -29,6 +32,13 @@ const OPTIONS = {
   origins: { type: 'string' },
   url: { type: 'string' },
   events: { type: 'string' },
+  description: { type: 'string' },
+  enabled: { type: 'string' },
+  endpoint: { type: 'string' },
+  delivery: { type: 'string' },
+  recovery: { type: 'string' },
+  since: { type: 'string' },
+  overlap: { type: 'string' },
   file: { type: 'string' },
   ref: { type: 'string' },
 } as const;
@@ -44,6 +54,12 @@ const USAGE = `florin: a self-hosted cryptocurrency payment service
   key revoke --key KEY_ID
   plan set --merchant M --plan ${PLANS.join('|')}
   endpoint create --merchant M --mode live|test --url U [--events a,b]
+  endpoint list | update | delete | rotate | test | recover | recovery
+                                        the same as /v1/webhook_endpoints, each with --merchant M --mode live|test
+      update --endpoint E [--url U] [--events a,b] [--description TEXT] [--enabled true|false]
+      rotate --endpoint E [--overlap SECONDS]      delete, test --endpoint E
+      recover --endpoint E --since 2026-11-21T08:00:00Z      recovery --recovery R
+  delivery show | resend --merchant M --mode live|test --delivery D
   doctor                                check database, nodes, prices, wallets and endpoints, and say what to fix
   verify                                derive the deposit addresses anew and compare
   deposit claim --coin C --ref REF      a deposit that doctor names is dealt with
@@ -87,6 +103,7 @@ const STORE_COMMANDS: Readonly<Record<string, (config: Config, flags: Flags, log
     };
   },
 };
+const ownerOf = (flags: Flags) => ({ merchantId: need(flags, 'merchant'), mode: oneOf(need(flags, 'mode'), MODES, 'mode') });
 
 type Command = (ctx: Context, flags: Flags) => Promise<object>;
 const COMMANDS: Readonly<Record<string, Command>> = {
@@ -155,6 +172,48 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     await claimDeposit(ctx, deposit);
     return { ...deposit, claimed: true };
   },
+  'endpoint list': async (ctx, flags) => ({ endpoints: (await listEndpoints(ctx, ownerOf(flags))).map(endpointBody) }),
+  'endpoint update': async (ctx, flags) =>
+    endpointBody(
+      await ctx.db.begin(
+        await planUpdate(ctx, {
+          ...ownerOf(flags),
+          endpointId: need(flags, 'endpoint'),
+          url: flags.url,
+          events: flags.events === undefined ? undefined : commaList(flags.events),
+          description: flags.description === '' ? null : flags.description,
+          enabled: flags.enabled === undefined ? undefined : oneOf(flags.enabled, ['true', 'false'], 'enabled') === 'true',
+        }),
+      ),
+    ),
+  'endpoint delete': async (ctx, flags) => {
+    await ctx.db.begin((tx) => deleteEndpoint(ctx, tx, { ...ownerOf(flags), endpointId: need(flags, 'endpoint') }));
+    return { endpoint_id: flags.endpoint, deleted: true };
+  },
+  'endpoint rotate': async (ctx, flags) => {
+    if (flags.overlap !== undefined && !/^\d{1,9}$/.test(flags.overlap))
+      throw new UsageError('--overlap must be a whole number of seconds');
+    const overlapSeconds = flags.overlap === undefined ? undefined : Number(flags.overlap);
+    return endpointBody(
+      await ctx.db.begin((tx) => rotateSecret(ctx, tx, { ...ownerOf(flags), endpointId: need(flags, 'endpoint'), overlapSeconds })),
+    );
+  },
+  'endpoint test': async (ctx, flags) => {
+    const number = await ctx.db.begin((tx) => sendTestEvent(ctx, tx, { ...ownerOf(flags), endpointId: need(flags, 'endpoint') }));
+    return { delivery_id: idOfNumber('del', ctx.installKey, number) };
+  },
+  'endpoint recover': async (ctx, flags) => {
+    const since = new Date(need(flags, 'since'));
+    if (Number.isNaN(since.getTime())) throw new UsageError('--since must be a time such as 2026-11-21T08:00:00Z');
+    return recoveryBody(
+      await ctx.db.begin((tx) => startRecovery(ctx, tx, { ...ownerOf(flags), endpointId: need(flags, 'endpoint'), since })),
+    );
+  },
+  'endpoint recovery': async (ctx, flags) =>
+    recoveryBody(await getRecovery(ctx, { ...ownerOf(flags), recoveryId: need(flags, 'recovery') })),
+  'delivery show': async (ctx, flags) => deliveryBody(await getDelivery(ctx, { ...ownerOf(flags), deliveryId: need(flags, 'delivery') })),
+  'delivery resend': async (ctx, flags) =>
+    deliveryBody(await ctx.db.begin((tx) => resendDelivery(ctx, tx, { ...ownerOf(flags), deliveryId: need(flags, 'delivery') }))),
   doctor: (ctx) => diagnose(ctx),
   verify: (ctx) => verifyAddresses(ctx),
 };

@@ -73,7 +73,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'chain_guard',
     'stray_deposits',
   ],
-  webhooks: ['events', 'endpoints', 'deliveries', 'attempts'],
+  webhooks: ['events', 'endpoints', 'deliveries', 'attempts', 'attempt_counts', 'recoveries', 'endpoint_notices'],
   db: ['install', 'migrations', 'due_work', 'idempotency'],
   prices: ['price_history'],
 };

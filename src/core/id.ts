@@ -1,8 +1,8 @@
 /** Identifiers: a prefix and 24 base62 characters (about 143 bits). Randomness is handed in, so that the core stays pure. */
-import { createHmac, type KeyObject } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHmac, type KeyObject } from 'node:crypto';
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-export type IdPrefix = 'pay' | 'we' | 'mer' | 'key' | 'del' | 'req' | 'wal';
+export type IdPrefix = 'pay' | 'we' | 'mer' | 'key' | 'del' | 'rec' | 'req' | 'wal';
 
 /** Base62 text of `length` characters from random bytes, by rejection sampling (no modulo bias). `random(n)` yields n fresh bytes. */
 export function base62(length: number, random: (bytes: number) => Uint8Array): string {
@@ -30,6 +30,35 @@ export function eventId(installKey: KeyObject, parts: readonly string[]): string
     value /= 62n;
   }
   return `evt_${text}`;
+}
+
+/** 128 bits under the install's key: a number as a name that tells neither how many there are nor which comes next. */
+const blockKey = (installKey: KeyObject) => createHmac('sha256', installKey).update('numbers as ids').digest().subarray(0, 16);
+
+/** The public id of a row that is numbered inside. */
+export function idOfNumber(prefix: IdPrefix, installKey: KeyObject, number: bigint): string {
+  const block = Buffer.alloc(16);
+  block.writeBigUInt64BE(number, 8);
+  const cipher = createCipheriv('aes-128-ecb', blockKey(installKey), null).setAutoPadding(false);
+  let value = BigInt(`0x${cipher.update(block).toString('hex')}`);
+  let text = '';
+  for (let i = 0; i < 24; i++) {
+    text = ALPHABET[Number(value % 62n)] + text;
+    value /= 62n;
+  }
+  return `${prefix}_${text}`;
+}
+
+/** The number behind a public id; null when it was not made by `idOfNumber` with these. */
+export function numberOfId(prefix: IdPrefix, installKey: KeyObject, id: string): bigint | null {
+  const text = id.slice(prefix.length + 1);
+  if (!id.startsWith(`${prefix}_`) || !/^[0-9A-Za-z]{24}$/.test(text)) return null;
+  let value = 0n;
+  for (const char of text) value = value * 62n + BigInt(ALPHABET.indexOf(char));
+  if (value >> 128n !== 0n) return null;
+  const decipher = createDecipheriv('aes-128-ecb', blockKey(installKey), null).setAutoPadding(false);
+  const block = decipher.update(Buffer.from(value.toString(16).padStart(32, '0'), 'hex'));
+  return block.readBigUInt64BE(0) === 0n ? block.readBigUInt64BE(8) : null;
 }
 
 export const ID_PATTERN = /^[a-z]{2,3}_[0-9A-Za-z]{24}$/;

@@ -2,7 +2,9 @@
 import { Problem } from '../core/problem.ts';
 import { type Db, OID, type Tx } from './db.ts';
 
-export type StoredReply = { status: number; body: Uint8Array };
+export type StoredReply = { status: number; body: Uint8Array; sealed?: boolean };
+/** Keeps a stored reply from being read in the table; for replies that hold a secret. */
+export type Sealing = { seal(bytes: Uint8Array): Uint8Array; open(bytes: Uint8Array): Uint8Array };
 export type Claim = { claim: Uint8Array; fingerprint: Uint8Array };
 
 /**
@@ -81,8 +83,8 @@ export async function claimKeys(tx: Tx, claims: readonly Claim[]): Promise<('bus
       OID.int8,
     )}::bigint[]) with ordinality as k (lock, n) order by k.n`;
   // A second statement: it sees what the previous holder of the key committed.
-  const rows = await tx<{ n: bigint; fingerprint: Uint8Array; status: number; body: Uint8Array }[]>`
-    select k.n, i.fingerprint, i.status, i.body
+  const rows = await tx<{ n: bigint; fingerprint: Uint8Array; status: number; body: Uint8Array; sealed: boolean }[]>`
+    select k.n, i.fingerprint, i.status, i.body, i.sealed
     from unnest(${tx.array(
       claims.map((c) => Buffer.from(c.claim)),
       OID.bytea,
@@ -93,7 +95,9 @@ export async function claimKeys(tx: Tx, claims: readonly Claim[]): Promise<('bus
     if (!locked[index]!.taken) return 'busy';
     const row = found.get(index + 1);
     if (!row) return 'free';
-    return Buffer.compare(row.fingerprint, claim.fingerprint) === 0 ? { status: row.status, body: row.body } : 'mismatch';
+    return Buffer.compare(row.fingerprint, claim.fingerprint) === 0
+      ? { status: row.status, body: row.body, sealed: row.sealed }
+      : 'mismatch';
   });
 }
 
@@ -101,7 +105,7 @@ export async function claimKeys(tx: Tx, claims: readonly Claim[]): Promise<('bus
 export async function storeReplies(tx: Tx, rows: readonly (Claim & StoredReply)[]): Promise<void> {
   if (rows.length === 0) return;
   await tx`
-    insert into idempotency (claim, fingerprint, status, body)
+    insert into idempotency (claim, fingerprint, status, body, sealed)
     select * from unnest(${tx.array(
       rows.map((r) => Buffer.from(r.claim)),
       OID.bytea,
@@ -112,7 +116,10 @@ export async function storeReplies(tx: Tx, rows: readonly (Claim & StoredReply)[
       ${rows.map((r) => r.status)}::int[], ${tx.array(
         rows.map((r) => Buffer.from(r.body)),
         OID.bytea,
-      )}::bytea[])`;
+      )}::bytea[], ${tx.array(
+        rows.map((r) => r.sealed === true),
+        OID.bool,
+      )}::bool[])`;
 }
 
 /**
@@ -123,16 +130,19 @@ export async function runOnce(
   db: Db,
   claim: Claim | null,
   work: (tx: Tx) => Promise<StoredReply>,
+  sealing: Sealing | null = null,
 ): Promise<StoredReply & { replayed: boolean }> {
   return db.begin(async (tx) => {
     if (claim) {
       const [state] = await claimKeys(tx, [claim]);
-      if (typeof state === 'object') return { ...state, replayed: true };
+      if (typeof state === 'object') {
+        return { ...state, body: state.sealed && sealing ? sealing.open(state.body) : state.body, replayed: true };
+      }
       const refused = claimProblem(state!);
       if (refused) throw refused;
     }
     const reply = await work(tx);
-    if (claim) await storeReplies(tx, [{ ...claim, ...reply }]);
+    if (claim) await storeReplies(tx, [{ ...claim, ...reply, ...(sealing && { body: sealing.seal(reply.body), sealed: true }) }]);
     return { ...reply, replayed: false };
   });
 }

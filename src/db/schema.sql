@@ -292,17 +292,17 @@ create table events (
   id text collate "C" not null,
   merchant_id text collate "C" not null,
   mode text not null,
-  payment_id text collate "C" not null,
+  payment_id text collate "C",
   type text not null,
   sequence bigint not null,
-  body bytea not null,
+  body bytea,
   created_at timestamp with time zone not null,
   xid xid8 not null default pg_current_xact_id(),
   feed bigint not null generated always as identity,
   PRIMARY KEY (id),
   UNIQUE (payment_id, sequence)
 );
-CREATE INDEX events_feed ON events USING btree (merchant_id, mode, xid DESC, feed DESC);
+CREATE INDEX events_feed ON events USING btree (merchant_id, mode, xid DESC, feed DESC) WHERE (body IS NOT NULL);
 
 create table endpoints (
   id text collate "C" not null,
@@ -317,12 +317,17 @@ create table endpoints (
   previous_until timestamp with time zone,
   failing_since timestamp with time zone,
   created_at timestamp with time zone not null default clock_timestamp(),
+  failures integer not null default 0,
+  rests_until timestamp with time zone,
+  disabled_reason text,
   PRIMARY KEY (id),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  CHECK ((disabled_reason = ANY (ARRAY['merchant'::text, 'failures'::text, 'gone'::text]))),
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text]))),
   CHECK ((state = ANY (ARRAY['enabled'::text, 'disabled'::text, 'failing'::text, 'gone'::text, 'deleted'::text])))
 );
 CREATE INDEX endpoints_of ON endpoints USING btree (merchant_id, mode) WHERE (state = 'enabled'::text);
+CREATE INDEX endpoints_shown ON endpoints USING btree (merchant_id, mode) WHERE (state <> 'deleted'::text);
 
 create table deliveries (
   id bigint not null generated always as identity,
@@ -330,7 +335,7 @@ create table deliveries (
   endpoint_id text collate "C" not null,
   merchant_id text collate "C" not null,
   mode text not null,
-  payment_id text collate "C" not null,
+  payment_id text collate "C",
   sequence bigint not null,
   state text not null default 'pending'::text,
   attempts integer not null default 0,
@@ -338,13 +343,18 @@ create table deliveries (
   leased_until timestamp with time zone,
   created_at timestamp with time zone not null default clock_timestamp(),
   delivered_at timestamp with time zone,
+  step integer not null default 0,
+  retry_at timestamp with time zone,
+  waits boolean not null default false,
+  recovery_id text collate "C",
   PRIMARY KEY (id),
   UNIQUE (event_id, endpoint_id),
   FOREIGN KEY (endpoint_id) REFERENCES endpoints(id),
   FOREIGN KEY (event_id) REFERENCES events(id),
   CHECK ((state = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])))
 );
-CREATE INDEX deliveries_due ON deliveries USING btree (due_at) WHERE (state = 'pending'::text);
+CREATE INDEX deliveries_lanes ON deliveries USING btree (endpoint_id, due_at, id) WHERE (state = 'pending'::text);
+CREATE INDEX deliveries_of ON deliveries USING btree (endpoint_id, state, id);
 CREATE INDEX deliveries_order ON deliveries USING btree (endpoint_id, payment_id, sequence) WHERE (state = 'pending'::text);
 
 create table attempts (
@@ -356,6 +366,7 @@ create table attempts (
   failure text,
   request_headers jsonb not null,
   reply bytea,
+  url text,
   PRIMARY KEY (delivery_id, number),
   FOREIGN KEY (delivery_id) REFERENCES deliveries(id)
 );
@@ -431,3 +442,42 @@ create table chain_guard (
   checked_at timestamp with time zone not null default clock_timestamp(),
   PRIMARY KEY (coin)
 );
+
+create table recoveries (
+  id text collate "C" not null,
+  endpoint_id text collate "C" not null,
+  automatic boolean not null,
+  since timestamp with time zone not null,
+  last_delivery_id bigint not null,
+  delivery_cursor bigint not null default 0,
+  total bigint not null,
+  queued bigint not null default 0,
+  delivered bigint not null default 0,
+  failed bigint not null default 0,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  stepped_at timestamp with time zone not null default clock_timestamp(),
+  queued_at timestamp with time zone,
+  PRIMARY KEY (id),
+  FOREIGN KEY (endpoint_id) REFERENCES endpoints(id)
+);
+CREATE INDEX recoveries_of ON recoveries USING btree (endpoint_id);
+CREATE UNIQUE INDEX recoveries_running ON recoveries USING btree (endpoint_id, automatic) WHERE (queued_at IS NULL);
+
+create table attempt_counts (
+  outcome text not null,
+  attempts bigint not null,
+  PRIMARY KEY (outcome)
+);
+
+create table endpoint_notices (
+  id bigint not null generated always as identity,
+  endpoint_id text collate "C" not null,
+  merchant_id text collate "C" not null,
+  mode text not null,
+  reason text not null,
+  at timestamp with time zone not null default clock_timestamp(),
+  closed_at timestamp with time zone,
+  PRIMARY KEY (id),
+  FOREIGN KEY (endpoint_id) REFERENCES endpoints(id)
+);
+CREATE INDEX endpoint_notices_open ON endpoint_notices USING btree (endpoint_id) WHERE (closed_at IS NULL);

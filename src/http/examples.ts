@@ -1,9 +1,12 @@
 /** What the API document shows: for each operation the requests that work and one reply. The ids are the same throughout. */
-import { API_VERSION, type EventType } from '../core/event.ts';
+import { API_VERSION, type EventType, TEST_EVENT } from '../core/event.ts';
 import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts';
 
 export const PAYMENT_ID = 'pay_4fTq0ZcJb8sWn2LxR7vKd1Ye';
 export const EVENT_ID = 'evt_8sWn2LxR7vKd1Ye4fTq0ZcJb';
+export const ENDPOINT_ID = 'we_2LxR7vKd1Ye4fTq0ZcJb8sWn';
+export const DELIVERY_ID = 'del_0ZcJb8sWn2LxR7vKd1Ye4fTq';
+export const RECOVERY_ID = 'rec_1Ye4fTq0ZcJb8sWn2LxR7vKd';
 export const TXID = '5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060';
 const URL_OF_PAGE = `https://pay.example/pay?id=${PAYMENT_ID}`;
 const at = (minute: number): string => `2026-11-21T10:${String(minute).padStart(2, '0')}:00.000Z`;
@@ -109,7 +112,7 @@ const event = (type: EventType, minute: number, sequence: number, payment: objec
   data: { ...payment, sequence },
 });
 /** One body for each event type. */
-export const EVENTS: Readonly<Record<EventType, object>> = {
+export const EVENTS: Readonly<Record<EventType | typeof TEST_EVENT, object>> = {
   'payment.created': event('payment.created', 0, 1, pending),
   'payment.processing': event('payment.processing', 2, 2, processing),
   'payment.completed': event('payment.completed', 12, 3, completed),
@@ -117,6 +120,14 @@ export const EVENTS: Readonly<Record<EventType, object>> = {
   'payment.expired': event('payment.expired', 59, 2, expired),
   'payment.cancelled': event('payment.cancelled', 5, 2, { ...pending, status: 'cancelled' }),
   'payment.updated': event('payment.updated', 2, 2, underpaid),
+  'webhook.test': {
+    id: EVENT_ID,
+    type: TEST_EVENT,
+    created_at: at(0),
+    mode: 'test',
+    api_version: API_VERSION,
+    data: { endpoint_id: ENDPOINT_ID },
+  },
 };
 
 const created = {
@@ -144,6 +155,70 @@ const price = (usd: number, change: number) => ({
   as_of: at(0),
   sources: ['coinbase', 'kraken', 'bitfinex'],
 });
+
+const endpoint = {
+  success: true,
+  id: ENDPOINT_ID,
+  url: 'https://shop.example/hook',
+  events: ['*'],
+  description: null,
+  enabled: true,
+  disabled_reason: null,
+  failing_since: null,
+  previous_secret_expires_at: null,
+  mode: 'test',
+  created_at: at(0),
+};
+const delivery = {
+  id: DELIVERY_ID,
+  event_id: EVENT_ID,
+  event_type: 'payment.completed',
+  endpoint_id: ENDPOINT_ID,
+  payment_id: PAYMENT_ID,
+  mode: 'test',
+  state: 'pending',
+  attempt_count: 1,
+  created_at: at(12),
+  delivered_at: null,
+  next_attempt_at: at(13),
+};
+const deliveryDetail = {
+  success: true,
+  ...delivery,
+  request_body: JSON.stringify(EVENTS['payment.completed']),
+  attempts: [
+    {
+      number: 1,
+      at: at(12),
+      duration_ms: 84,
+      url: endpoint.url,
+      status: 503,
+      failure: 'status_503',
+      request_headers: {
+        'content-type': 'application/json',
+        'user-agent': 'Florin-Webhooks/1',
+        'x-service-signature': '3f1c4bb0c1f7c9b0a2f0f4b5d8c6a7e9d2b1c0f3e4a5968778695a4b3c2d1e0f',
+        'webhook-id': EVENT_ID,
+        'webhook-timestamp': '1795255920',
+        'webhook-signature': 'v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=',
+      },
+      response_body: 'down for maintenance',
+    },
+  ],
+};
+const recovery = {
+  success: true,
+  id: RECOVERY_ID,
+  endpoint_id: ENDPOINT_ID,
+  status: 'queueing',
+  since: '2026-11-21T08:00:00.000Z',
+  created_at: at(30),
+  total: 120,
+  queued: 0,
+  delivered: 0,
+  failed: 0,
+};
+const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=';
 
 export type Example = { requests?: Readonly<Record<string, object>>; reply: object };
 /** By operation. */
@@ -280,6 +355,40 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
   },
   readEvents: { reply: { success: true, data: [EVENTS['payment.created']], has_more: false } },
   readEvent: { reply: EVENTS['payment.completed'] },
+  createWebhookEndpoint: {
+    requests: {
+      default: { url: 'https://shop.example/hook', events: ['*'], description: 'Orders', enabled: true },
+      some: { url: 'https://shop.example/hook', events: ['payment.completed', 'payment.updated'] },
+    },
+    reply: { ...endpoint, description: 'Orders', secret: SECRET },
+  },
+  readWebhookEndpoints: { reply: { success: true, data: [endpoint], has_more: false } },
+  readWebhookEndpoint: { reply: endpoint },
+  updateWebhookEndpoint: {
+    requests: { default: { events: ['payment.completed'], description: null }, disable: { enabled: false }, enable: { enabled: true } },
+    reply: { ...endpoint, events: ['payment.completed'] },
+  },
+  deleteWebhookEndpoint: { reply: { success: true, id: ENDPOINT_ID, deleted: true } },
+  rotateWebhookSecret: {
+    requests: { default: {}, week: { expires_in: 604_800 }, at_once: { expires_in: 0 } },
+    reply: { ...endpoint, previous_secret_expires_at: '2026-11-22T10:00:00.000Z', secret: SECRET },
+  },
+  testWebhookEndpoint: {
+    requests: { default: {} },
+    reply: {
+      ...deliveryDetail,
+      event_type: TEST_EVENT,
+      payment_id: null,
+      attempt_count: 0,
+      request_body: JSON.stringify(EVENTS['webhook.test']),
+      attempts: [],
+    },
+  },
+  recoverWebhookEndpoint: { requests: { default: { since: recovery.since } }, reply: recovery },
+  readWebhookRecovery: { reply: { ...recovery, status: 'delivering', queued: 120, delivered: 87 } },
+  readWebhookDeliveries: { reply: { success: true, data: [delivery], has_more: false } },
+  readWebhookDelivery: { reply: deliveryDetail },
+  resendWebhookDelivery: { requests: { default: {} }, reply: deliveryDetail },
   simulate: { requests: { default: { scenario: 'success' }, coin: { scenario: 'overpaid', currency: 'LTC' } }, reply: chosen },
   advance: {
     requests: { default: { seconds: 600 }, payment: { seconds: 600, payment_id: PAYMENT_ID } },
@@ -293,8 +402,6 @@ const OFF_API: ReadonlySet<string> = new Set([
   'private_key_refused',
   'merchant_not_found',
   'key_not_found',
-  'endpoint_not_found',
-  'plan_required',
 ] satisfies ProblemCode[]);
 const DETAILS: Readonly<Record<string, string | number>> = {
   limit: 100,
@@ -310,6 +417,7 @@ const DETAILS: Readonly<Record<string, string | number>> = {
   schemes: 'https',
   coin: 'BTC',
   id: PAYMENT_ID,
+  mode: 'test',
   status: 'completed',
   action: 'cancelling',
   missing: 'no BTC node is configured (BTC_NODE_URL)',

@@ -4,7 +4,7 @@ import type { Context } from '../context.ts';
 import { COINS } from '../core/coin.ts';
 import { GUARD_CODES } from '../core/guard.ts';
 import { readGuards } from '../payments/guard.ts';
-import { readDeliveryQueue } from '../webhooks/deliver.ts';
+import { readDeliveryQueue } from '../webhooks/queue.ts';
 
 export const isAlive = (): object => ({ status: 'ok' });
 
@@ -57,7 +57,15 @@ export async function readMetrics(ctx: Context): Promise<string> {
   const memory = process.memoryUsage();
   const lines = [
     ['florin_deliveries_due', 'gauge', 'Webhook deliveries due now', [['', queue.due]]],
+    ['florin_deliveries_in_flight', 'gauge', 'Webhook deliveries leased by a worker', [['', queue.inFlight]]],
     ['florin_deliveries_oldest_seconds', 'gauge', 'Age of the oldest due delivery', [['', queue.oldestSeconds]]],
+    [
+      'florin_delivery_attempts_total',
+      'counter',
+      'Attempts of webhook deliveries by outcome',
+      queue.attempts.map((a) => [`{outcome="${a.outcome}"}`, a.attempts]),
+    ],
+    ['florin_webhook_endpoints_off', 'gauge', 'Webhook endpoints that were switched off because they failed', [['', queue.endpointsOff]]],
     ['florin_payments_due', 'gauge', 'Payments due to be settled', [['', Number(due!.payments)]]],
     ['florin_settle_queue', 'gauge', 'Payments queued by followers', [['', Number(due!.blocks)]]],
     ['florin_chain_height', 'gauge', 'Height scanned', tips.map((t) => [`{coin="${t.coin}"}`, Number(t.height)])],

@@ -1,10 +1,10 @@
 /** The OpenAPI 3.1 document, made from the routes and schemas that validate. */
 import type { TSchema } from 'typebox';
-import { EVENT_TYPES, UPDATED_EVENT } from '../core/event.ts';
+import { EVENT_TYPES, TEST_EVENT, UPDATED_EVENT } from '../core/event.ts';
 import { PROBLEMS } from '../core/problem.ts';
-import { EVENT_ID, EVENTS, EXAMPLES, errorExamples, PAYMENT_ID, TXID } from './examples.ts';
+import { DELIVERY_ID, ENDPOINT_ID, EVENT_ID, EVENTS, EXAMPLES, errorExamples, PAYMENT_ID, RECOVERY_ID, TXID } from './examples.ts';
 import { ROUTES, type Route } from './routes.ts';
-import { ErrorReply, EventReply } from './schema.ts';
+import { ErrorReply, EventReply, TestEventReply } from './schema.ts';
 
 const STATUSES = [...new Set(Object.values(PROBLEMS).map((problem) => problem.status))].sort((a, b) => a - b);
 const MEANING: Readonly<Record<number, string>> = {
@@ -26,7 +26,7 @@ const MEANING: Readonly<Record<number, string>> = {
 const errorsOf = (route: Route): number[] =>
   STATUSES.filter((status) => {
     if (status === 405) return false;
-    if (route.method === 'GET' && [409, 413, 415, 422].includes(status)) return false;
+    if (route.method !== 'POST' && [409, 413, 415, 422].includes(status)) return false;
     return status !== 501 || route.path.startsWith('/api/crypto/');
   });
 
@@ -39,8 +39,15 @@ const LIMIT_HEADERS = {
 };
 const integer = (description: string) => ({ description, schema: { type: 'integer' } });
 
+const IDS = [
+  ['/v1/events', EVENT_ID],
+  ['/v1/webhook_endpoints', ENDPOINT_ID],
+  ['/v1/webhook_deliveries', DELIVERY_ID],
+  ['/v1/webhook_recoveries', RECOVERY_ID],
+] as const;
 function parametersOf(route: Route): object[] {
-  const examples: Readonly<Record<string, string>> = { id: route.path.startsWith('/v1/events') ? EVENT_ID : PAYMENT_ID, txid: TXID };
+  const id = IDS.find(([start]) => route.path.startsWith(start))?.[1] ?? PAYMENT_ID;
+  const examples: Readonly<Record<string, string>> = { id, txid: TXID };
   const inPath = [...route.path.matchAll(/:([a-z]+)/g)].map(([, name]) => ({
     name,
     in: 'path',
@@ -121,7 +128,7 @@ export function openapiDocument(url: string): object {
           example: 'order-A-1001',
         },
       },
-      schemas: { Error: ErrorReply, Event: EventReply },
+      schemas: { Error: ErrorReply, Event: EventReply, TestEvent: TestEventReply },
       responses: Object.fromEntries(
         STATUSES.map((status) => [
           status,
@@ -135,7 +142,7 @@ export function openapiDocument(url: string): object {
     },
     paths,
     webhooks: Object.fromEntries(
-      [...EVENT_TYPES, UPDATED_EVENT as typeof UPDATED_EVENT].map((type) => [
+      [...EVENT_TYPES, UPDATED_EVENT as typeof UPDATED_EVENT, TEST_EVENT as typeof TEST_EVENT].map((type) => [
         type,
         {
           post: {
@@ -149,7 +156,12 @@ export function openapiDocument(url: string): object {
               },
             ],
             requestBody: {
-              content: { 'application/json': { schema: ref('schemas', 'Event'), examples: { default: { value: EVENTS[type] } } } },
+              content: {
+                'application/json': {
+                  schema: ref('schemas', type === TEST_EVENT ? 'TestEvent' : 'Event'),
+                  examples: { default: { value: EVENTS[type] } },
+                },
+              },
             },
             responses: { 200: { description: 'Received, within 10 seconds' } },
           },

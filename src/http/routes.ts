@@ -10,6 +10,20 @@ import { createAdvanced, createLegacy, createSimple, readPayment, readPayments }
 import type { Query } from './read.ts';
 import * as schema from './schema.ts';
 import { advance, cancel, createTransaction, readEvent, readEvents, resolve, simulate, updatePayment } from './v1.ts';
+import {
+  createWebhookEndpoint,
+  deleteWebhookEndpoint,
+  readWebhookDeliveries,
+  readWebhookDelivery,
+  readWebhookEndpoint,
+  readWebhookEndpoints,
+  readWebhookRecovery,
+  recoverWebhookEndpoint,
+  resendWebhookDelivery,
+  rotateWebhookSecret,
+  testWebhookEndpoint,
+  updateWebhookEndpoint,
+} from './webhooks.ts';
 
 export type Call = {
   ctx: Context;
@@ -21,7 +35,7 @@ export type Call = {
 };
 export type Answer = { status: number; body: Uint8Array; replayed?: boolean };
 export type Route = {
-  method: 'GET' | 'POST';
+  method: 'GET' | 'POST' | 'DELETE';
   path: string;
   access: Access;
   handle: (call: Call) => Promise<Answer>;
@@ -158,6 +172,112 @@ export const ROUTES: readonly Route[] = [
     reply: C.EventList,
   },
   { method: 'GET', path: '/v1/events/:id', access: 'secret', handle: readEvent, summary: 'Retrieve an event', reply: C.EventReply },
+  {
+    method: 'POST',
+    path: '/v1/webhook_endpoints',
+    access: 'secret',
+    handle: createWebhookEndpoint,
+    summary: 'Create a webhook endpoint',
+    body: C.CreateEndpoint,
+    reply: C.EndpointWithSecret,
+    created: true,
+  },
+  {
+    method: 'GET',
+    path: '/v1/webhook_endpoints',
+    access: 'secret',
+    handle: readWebhookEndpoints,
+    summary: 'List all webhook endpoints, newest first',
+    reply: C.EndpointList,
+  },
+  {
+    method: 'GET',
+    path: '/v1/webhook_endpoints/:id',
+    access: 'secret',
+    handle: readWebhookEndpoint,
+    summary: 'Retrieve a webhook endpoint',
+    reply: C.EndpointReply,
+  },
+  {
+    method: 'POST',
+    path: '/v1/webhook_endpoints/:id',
+    access: 'secret',
+    handle: updateWebhookEndpoint,
+    summary: 'Change a webhook endpoint',
+    body: C.UpdateEndpoint,
+    reply: C.EndpointReply,
+  },
+  {
+    method: 'DELETE',
+    path: '/v1/webhook_endpoints/:id',
+    access: 'secret',
+    handle: deleteWebhookEndpoint,
+    summary: 'Delete a webhook endpoint',
+    reply: C.EndpointDeleted,
+  },
+  {
+    method: 'POST',
+    path: '/v1/webhook_endpoints/:id/rotate_secret',
+    access: 'secret',
+    handle: rotateWebhookSecret,
+    summary: 'Give a webhook endpoint a new signing secret',
+    body: C.RotateSecret,
+    reply: C.EndpointWithSecret,
+  },
+  {
+    method: 'POST',
+    path: '/v1/webhook_endpoints/:id/test',
+    access: 'secret',
+    handle: testWebhookEndpoint,
+    summary: 'Send a test event',
+    body: C.Empty,
+    reply: C.DeliveryReply,
+    created: true,
+  },
+  {
+    method: 'POST',
+    path: '/v1/webhook_endpoints/:id/recover',
+    access: 'secret',
+    handle: recoverWebhookEndpoint,
+    summary: 'Send again all that failed since a time',
+    body: C.Recover,
+    reply: C.RecoveryReply,
+    created: true,
+  },
+  {
+    method: 'GET',
+    path: '/v1/webhook_recoveries/:id',
+    access: 'secret',
+    handle: readWebhookRecovery,
+    summary: 'Progress of a recovery',
+    reply: C.RecoveryReply,
+  },
+  {
+    method: 'GET',
+    path: '/v1/webhook_deliveries',
+    access: 'secret',
+    handle: readWebhookDeliveries,
+    summary: 'List webhook deliveries, newest first',
+    query: C.DeliveriesQuery,
+    reply: C.DeliveryList,
+  },
+  {
+    method: 'GET',
+    path: '/v1/webhook_deliveries/:id',
+    access: 'secret',
+    handle: readWebhookDelivery,
+    summary: 'Retrieve a webhook delivery with its attempts',
+    reply: C.DeliveryReply,
+  },
+  {
+    method: 'POST',
+    path: '/v1/webhook_deliveries/:id/resend',
+    access: 'secret',
+    handle: resendWebhookDelivery,
+    summary: 'Send a delivery again',
+    body: C.Empty,
+    reply: C.DeliveryReply,
+  },
   {
     method: 'POST',
     path: '/v1/test/payments/:id/simulate',

@@ -2,10 +2,12 @@
 import Type, { type Static, type TSchema, type TSchemaOptions } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { COINS, MODES } from '../core/coin.ts';
-import { EVENT_TYPES, UPDATED_EVENT } from '../core/event.ts';
+import { EVENT_TYPES, TEST_EVENT, UPDATED_EVENT } from '../core/event.ts';
 import { FIATS } from '../core/fiat.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES } from '../core/payment.ts';
 import { PROBLEM_TYPES, Problem } from '../core/problem.ts';
+import { DELIVERY_STATES } from '../webhooks/deliveries.ts';
+import { DISABLED_REASONS, LONGEST_OVERLAP_SECONDS } from '../webhooks/endpoints.ts';
 import type { ParsedBody } from './json.ts';
 
 const literals = <T extends readonly string[]>(values: T, options: TSchemaOptions = {}) =>
@@ -96,6 +98,45 @@ export const AdvanceClock = Type.Object({
 });
 export const Empty = Type.Object({});
 
+const EndpointUrl = Type.String({
+  minLength: 1,
+  maxLength: 2048,
+  description: 'Public https URL. It must resolve when it is saved.',
+  examples: ['https://shop.example/hook'],
+});
+const EndpointEvents = Type.Array(Type.String({ maxLength: 40 }), {
+  minItems: 1,
+  maxItems: 20,
+  description: `Event types; * means the documented six, ${UPDATED_EVENT} comes only when named.`,
+  examples: [['*']],
+});
+const EndpointDescription = Type.Union([Type.String({ maxLength: 500 }), Type.Null()]);
+const Enabled = Type.Boolean({ description: 'False: nothing is queued or sent.' });
+export const CreateEndpoint = Type.Object({
+  url: EndpointUrl,
+  events: Type.Optional(EndpointEvents),
+  description: Type.Optional(EndpointDescription),
+  enabled: Type.Optional(Enabled),
+});
+export const UpdateEndpoint = Type.Object({
+  url: Type.Optional(EndpointUrl),
+  events: Type.Optional(EndpointEvents),
+  description: Type.Optional(EndpointDescription),
+  enabled: Type.Optional(Enabled),
+});
+export const RotateSecret = Type.Object({
+  expires_in: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: LONGEST_OVERLAP_SECONDS,
+      description: 'Seconds for which the old secret keeps signing too; default 86400, 0: it ends at once.',
+    }),
+  ),
+});
+export const Recover = Type.Object({
+  since: Type.String({ maxLength: 40, description: 'Deliveries made at or after this time.', examples: ['2026-11-21T08:00:00.000Z'] }),
+});
+
 const Decimal = (example: string, description = 'Decimal text.') => Type.String({ description, examples: [example] });
 const Timestamp = Type.String({ format: 'date-time', examples: ['2026-11-21T10:00:00.000Z'] });
 const Status = literals(PAYMENT_STATUSES, { examples: ['pending'] });
@@ -123,6 +164,17 @@ export const EventsQuery = Type.Object({
   starting_after: Cursor(['evt_8sWn2LxR7vKd1Ye4fTq0ZcJb']),
   type: Type.Optional(literals([...EVENT_TYPES, UPDATED_EVENT] as const, { examples: ['payment.created'] })),
   payment_id: Type.Optional(PaymentId),
+});
+const EndpointId = Type.String({ examples: ['we_2LxR7vKd1Ye4fTq0ZcJb8sWn'] });
+const EventId = Type.String({ examples: ['evt_8sWn2LxR7vKd1Ye4fTq0ZcJb'] });
+const DeliveryId = Type.String({ examples: ['del_0ZcJb8sWn2LxR7vKd1Ye4fTq'] });
+const DeliveryState = literals(DELIVERY_STATES, { examples: ['failed'] });
+export const DeliveriesQuery = Type.Object({
+  limit: Limit,
+  starting_after: Cursor(['del_0ZcJb8sWn2LxR7vKd1Ye4fTq']),
+  endpoint_id: Type.Optional(EndpointId),
+  event_id: Type.Optional(EventId),
+  state: Type.Optional(DeliveryState),
 });
 export const PricesQuery = Type.Object({
   currencies: Type.Optional(Type.String({ description: 'Comma-separated coin codes; all five when left out.', examples: ['BTC,LTC'] })),
@@ -321,6 +373,87 @@ export const EventReply = Type.Object({
   data: Type.Object({ ...Detail.properties, sequence: Type.Integer({ description: 'Counts the events of the payment from 1.' }) }),
 });
 export const EventList = Type.Object({ success: Type.Boolean(), data: Type.Array(EventReply), has_more: Type.Boolean() });
+export const TestEventReply = Type.Object({
+  id: EventId,
+  type: Type.Literal(TEST_EVENT),
+  created_at: Timestamp,
+  mode: Mode,
+  api_version: Type.String(),
+  data: Type.Object({ endpoint_id: EndpointId }),
+});
+const endpointFields = {
+  success: Type.Boolean({ examples: [true] }),
+  id: EndpointId,
+  url: Type.String(),
+  events: Type.Array(Type.String()),
+  description: Nullable(Type.String()),
+  enabled: Type.Boolean(),
+  disabled_reason: Nullable(literals(DISABLED_REASONS), {
+    description: 'merchant: by you; failures: five days of nothing but failures; gone: it answered 410.',
+  }),
+  failing_since: Nullable(Timestamp, { description: 'Nothing was taken since.' }),
+  previous_secret_expires_at: Nullable(Timestamp, { description: 'Until then the old secret keeps signing too.' }),
+  mode: Mode,
+  created_at: Timestamp,
+};
+export const EndpointReply = Type.Object(endpointFields);
+export const EndpointWithSecret = Type.Object({
+  ...endpointFields,
+  secret: Type.String({ description: 'The signing secret, shown this once.', examples: ['whsec_…'] }),
+});
+export const EndpointList = Type.Object({ success: Type.Boolean(), data: Type.Array(EndpointReply), has_more: Type.Boolean() });
+export const EndpointDeleted = Type.Object({ success: Type.Boolean(), id: EndpointId, deleted: Type.Boolean() });
+const deliveryFields = {
+  id: DeliveryId,
+  event_id: EventId,
+  event_type: Type.String(),
+  endpoint_id: EndpointId,
+  payment_id: Nullable(PaymentId, { description: 'Null for a test event.' }),
+  mode: Mode,
+  state: DeliveryState,
+  attempt_count: Type.Integer(),
+  created_at: Timestamp,
+  delivered_at: Nullable(Timestamp),
+  next_attempt_at: Nullable(Timestamp),
+};
+export const DeliveryList = Type.Object({
+  success: Type.Boolean(),
+  data: Type.Array(Type.Object(deliveryFields)),
+  has_more: Type.Boolean(),
+});
+export const DeliveryReply = Type.Object({
+  success: Type.Boolean(),
+  ...deliveryFields,
+  request_body: Nullable(Type.String({ description: 'The exact text that every attempt carries.' })),
+  attempts: Type.Array(
+    Type.Object({
+      number: Type.Integer(),
+      at: Timestamp,
+      duration_ms: Type.Integer(),
+      url: Nullable(Type.String()),
+      status: Nullable(Type.Integer(), { description: 'Null when no answer came.' }),
+      failure: Nullable(Type.String(), {
+        description:
+          'Null: it was delivered. status_..., timeout, dns, connect, tls, reset, refused_address, invalid_url, internal, forgotten.',
+      }),
+      request_headers: Type.Record(Type.String(), Type.String()),
+      response_body: Nullable(Type.String({ description: 'The first 4 kB.' })),
+    }),
+    { description: 'The last hundred, oldest first.' },
+  ),
+});
+export const RecoveryReply = Type.Object({
+  success: Type.Boolean(),
+  id: Type.String({ examples: ['rec_1Ye4fTq0ZcJb8sWn2LxR7vKd'] }),
+  endpoint_id: EndpointId,
+  status: literals(['queueing', 'delivering', 'done'] as const, { examples: ['delivering'] }),
+  since: Timestamp,
+  created_at: Timestamp,
+  total: Type.Integer({ description: 'Deliveries that had failed or waited for another attempt when it began.' }),
+  queued: Type.Integer({ description: 'Of these, sent again so far.' }),
+  delivered: Type.Integer({ description: 'Of these, delivered.' }),
+  failed: Type.Integer({ description: 'Of these, failed again for good.' }),
+});
 export const ClockReply = Type.Object({ success: Type.Boolean(), now: Timestamp, offset_seconds: Type.Integer() });
 const Fault = {
   type: literals(PROBLEM_TYPES, { examples: ['invalid_request'] }),

@@ -82,7 +82,7 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
   app.setNotFoundHandler(async (request, reply) => {
     await gate.anonymous(request, reply);
     const path = request.url.split('?')[0]!;
-    const allowed = ['GET', 'POST'].filter(
+    const allowed = ['GET', 'POST', 'DELETE'].filter(
       (method) => method !== request.method && app.findRoute({ url: path, method: method as 'GET' }) !== null,
     );
     const known = allowed.length > 0 ? allowed : methodsOf(path).filter((method) => method !== request.method);

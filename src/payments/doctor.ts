@@ -7,6 +7,8 @@ import { deriveAddress, type Script } from '../core/address.ts';
 import { COIN, COINS, type Coin, type Network } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
+import { listNotices } from '../webhooks/endpoints.ts';
+import { readDeliveryQueue } from '../webhooks/queue.ts';
 
 /** `ok` is false when the operator must do something; with `ok`, a `fix` is advice. */
 export type Finding = { check: string; ok: boolean; detail: string; fix: string | null };
@@ -245,31 +247,34 @@ async function checkPrices(ctx: Context, wallets: readonly WalletRow[]): Promise
 }
 
 async function checkEndpoints(ctx: Context): Promise<Finding[]> {
-  const failing = await ctx.db.sql<{ id: string; url: string; state: string; since: Date; failure: string | null; total: bigint }[]>`
-    select e.id, e.url, e.state, e.failing_since as since, count(*) over () as total,
+  const failing = await ctx.db.sql<{ id: string; url: string; since: Date; failure: string | null; total: bigint }[]>`
+    select e.id, e.url, e.failing_since as since, count(*) over () as total,
       (select a.failure from deliveries d join attempts a on a.delivery_id = d.id
         where d.endpoint_id = e.id and a.failure is not null order by a.at desc limit 1) as failure
-    from endpoints e where e.failing_since is not null and e.state <> 'deleted' order by e.failing_since, e.id limit ${MOST_NAMED}`;
-  const findings = failing.map(({ id, url, state, since, failure }) => {
-    const detail = `${url} has failed since ${since.toISOString()}${failure === null ? '' : ` (${failure})`}`;
-    return state === 'enabled'
-      ? bad(`endpoint ${id}`, detail, 'it is tried again for three days; see that it answers 2xx within ten seconds')
-      : bad(`endpoint ${id}`, `${detail} and is switched off (${state})`, 'florin endpoint create, once it answers again');
-  });
+    from endpoints e where e.failing_since is not null and e.state = 'enabled' order by e.failing_since, e.id limit ${MOST_NAMED}`;
+  const findings = failing.map(({ id, url, since, failure }) =>
+    bad(
+      `endpoint ${id}`,
+      `${url} has failed since ${since.toISOString()}${failure === null ? '' : ` (${failure})`}`,
+      'it is tried again for five days; see that it answers 2xx within ten seconds',
+    ),
+  );
   const more = Number(failing[0]?.total ?? 0) - failing.length;
   if (more > 0) findings.push(bad('endpoints', `${more} more fail`, 'see the ones above'));
-  const [waiting] = await ctx.db.sql<{ due: bigint; seconds: number | null }[]>`
-    select count(*) as due, extract(epoch from clock_timestamp() - min(due_at))::float8 as seconds
-    from deliveries where state = 'pending' and due_at <= clock_timestamp()`;
-  if ((waiting!.seconds ?? 0) > WAITING_SECONDS)
+  for (const { endpointId, mode, merchantId, url, reason, at } of await listNotices(ctx, { limit: MOST_NAMED })) {
+    const why = reason === 'gone' ? 'it answered 410' : 'nothing succeeded for five days';
+    const detail = `${url} (${mode}, ${merchantId}) was switched off at ${at.toISOString()}: ${why}`;
     findings.push(
-      bad(
-        'deliveries',
-        `${waiting!.due} wait, for ${Math.round(waiting!.seconds! / 60)} minutes`,
-        'start the service with the worker role',
-      ),
+      good(`endpoint ${endpointId}`, detail, 'florin endpoint update --enabled true, once it answers again, or endpoint delete'),
     );
-  if (findings.length === 0) findings.push(good('endpoints', 'none fails'));
+  }
+  const queue = await readDeliveryQueue(ctx);
+  const detail = `${queue.due} due, ${queue.inFlight} in flight, the oldest due for ${Math.round(queue.oldestSeconds / 60)} minutes`;
+  // Due for longer than any endpoint rests, and nothing under way.
+  if (queue.inFlight === 0 && queue.oldestSeconds > WAITING_SECONDS)
+    findings.push(bad('deliveries', detail, 'start the service with the worker role'));
+  else findings.push(good('deliveries', [detail, ...queue.attempts.map((a) => `${a.outcome} ${a.attempts}`)].join(', ')));
+  if (failing.length === 0) findings.push(good('endpoints', 'none fails'));
   return findings;
 }
 

@@ -12,7 +12,7 @@ import { isGone, mayChangeCoin, settle } from '../core/settle.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
 import { nextAddress } from '../merchants/wallets.ts';
-import { advanceDeliveries } from '../webhooks/deliver.ts';
+import { advanceDeliveries } from '../webhooks/queue.ts';
 import { createOne, createTogether, type PaymentDraft, prepareCreate } from './create-payments.ts';
 import { type PaymentRecord, readRecords, tipsOf } from './facts.ts';
 import { getPaymentForCustomer } from './queries.ts';

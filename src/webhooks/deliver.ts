@@ -1,119 +1,183 @@
-/** The worker that sends: leases due deliveries, signs, records every attempt, and retries durably. */
+/** The worker that sends: takes what is due, signs it, posts it, and has every attempt recorded. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context } from '../context.ts';
-import type { Tx } from '../db/db.ts';
 import { OutgoingError } from '../outgoing.ts';
+import { forgetEvents, RECOVERY_NOTE, stepRecovery } from './deliveries.ts';
 import { SECRET_PURPOSE } from './endpoints.ts';
+import { type Due, FIRST_ROOM, leaseDue, type Outcome, recordOutcomes } from './queue.ts';
 import { signDelivery } from './sign.ts';
 
-/** Seconds from one attempt to the next: 0, 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h; about 75 h in all. */
-const SCHEDULE_SECONDS = [0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
-/** Jitter only ever lengthens a step: shortened ones could end before 72 h. */
-const JITTER = 0.2;
 const ATTEMPT_MS = 10_000;
-const LEASE_SECONDS = 30;
 const REPLY_BYTES = 16_384;
 const REPLY_KEPT_BYTES = 4_096;
-const PER_ENDPOINT = 5;
+/** Requests under way to one endpoint that answers well and at once; twice as many with each answer, half with each failure. */
+const MOST_ROOM = 16;
+/** An answer that took longer is no reason to send more at a time. */
+const SLOW_MS = 2_000;
+/** What a worker remembers of endpoints is forgotten beyond this many. */
+const REMEMBERED = 10_000;
+/** While half of the requests are under way, rounds are this far apart: fewer statements for as many deliveries. */
+const CALM_MS = 10;
 const POLL_MS = 1_000;
-/** A successor waits for an earlier event of its payment through this many attempts at most. */
-const ORDERED_ATTEMPTS = 3;
-const DISABLE_AFTER_DAYS = 5;
+const HOUSEKEEPING_MS = 60_000;
+const RECOVERY_MS = 1_000;
 
-type Due = {
-  id: bigint;
-  eventId: string;
-  endpointId: string;
-  attempts: number;
-  /** The end of the lease as text, which is exact: it tells this lease from a later one. */
-  lease: string;
-  url: string;
-  secret: Uint8Array;
-  previousSecret: Uint8Array | null;
-  body: Uint8Array;
-};
-type Outcome = {
-  due: Due;
-  number: number;
-  durationMs: number;
-  status: number | null;
-  failure: string | null;
-  headers: Record<string, string>;
-  reply: Uint8Array | null;
-  retryAfterSeconds: number | null;
-};
+type Pace = { underWay: number; allowed: number; suspect: boolean };
 export type DeliveryStats = { inFlight: number; delivered: number; failed: number };
 
 /**
  * Starts the worker. Rows are leased with SKIP LOCKED, so several may run; a killed one's leases end by themselves and its
- * deliveries are sent again. Nothing is decided from memory but how many requests each endpoint has under way here.
+ * deliveries are sent again. Memory holds nothing but the pace of each endpoint. Endpoints that fail or are slow share half
+ * of the requests that may be under way, so that the other half is always there for those that answer.
  */
 export function startDeliveries(
   ctx: Context,
-  { pollMs = POLL_MS, concurrency = 64 }: { pollMs?: number; concurrency?: number } = {},
+  { pollMs = POLL_MS, concurrency = 128 }: { pollMs?: number; concurrency?: number } = {},
 ): {
   stop(): Promise<void>;
   stats(): DeliveryStats;
 } {
-  const underWay = new Map<string, number>();
+  const paces = new Map<string, Pace>();
   const running = new Set<Promise<void>>();
   const counts = { delivered: 0, failed: 0 };
   let finished: Outcome[] = [];
+  let ring = '';
+  let recoveryAt = 0;
+  let housekeepingAt = 0;
   let stopping = false;
-  let woken = false;
-  let wake: () => void = () => {};
-  const nudge = () => {
-    woken = true;
-    wake();
+  const told = (note: string) => {
+    if (note === RECOVERY_NOTE) {
+      recoveryAt = 0;
+      tending.nudge();
+    }
+    taking.nudge();
   };
-  const listening = ctx.db.sql.listen('deliveries', nudge).catch((error: unknown) => {
+  const attempt = async (due: Due): Promise<void> => {
+    const outcome = await send(ctx, due);
+    const pace = paces.get(due.endpointId)!;
+    // A failure is under way until it is written: what rests because of it must not be asked once more before that.
+    if (outcome.failure === null) pace.underWay--;
+    pace.suspect = outcome.failure !== null || outcome.durationMs > SLOW_MS;
+    pace.allowed = pace.suspect ? Math.max(1, pace.allowed >> 1) : Math.min(MOST_ROOM, pace.allowed * 2);
+    if (outcome.failure === null) counts.delivered++;
+    else counts.failed++;
+    finished.push(outcome);
+    recording.nudge();
+    taking.nudge();
+  };
+  const calm = async () => {
+    if (running.size >= concurrency >> 1 && !stopping) await sleep(CALM_MS);
+  };
+  const record = async (): Promise<boolean> => {
+    await calm();
+    if (finished.length === 0) return false;
+    const batch = finished;
+    finished = [];
+    try {
+      await recordOutcomes(ctx, batch);
+    } catch (error) {
+      finished = [...batch, ...finished];
+      throw error;
+    }
+    const failed = batch.filter((outcome) => outcome.failure !== null);
+    for (const { due } of failed) paces.get(due.endpointId)!.underWay--;
+    if (failed.length > 0) taking.nudge();
+    return finished.length > 0;
+  };
+  /** Takes what the ring shows next. True: look again at once. */
+  const take = async (): Promise<boolean> => {
+    await calm();
+    const room = concurrency - running.size;
+    if (stopping || room <= 0) return false;
+    if (paces.size > REMEMBERED) for (const [id, pace] of paces) if (pace.underWay === 0) paces.delete(id);
+    const suspects = [...paces.values()].reduce((sum, pace) => sum + (pace.suspect ? pace.underWay : 0), 0);
+    const { due, next, moved } = await leaseDue(ctx, {
+      limit: room,
+      suspectLimit: Math.max(0, Math.min(room, (concurrency >> 1) - suspects)),
+      lanes: Math.max(32, room * 2),
+      after: ring,
+      rooms: [...paces].map(([endpointId, pace]) => ({ endpointId, ...pace })),
+    });
+    ring = next;
+    for (const row of due) {
+      const pace = paces.get(row.endpointId) ?? { underWay: 0, allowed: FIRST_ROOM, suspect: row.failing };
+      paces.set(row.endpointId, pace);
+      pace.underWay++;
+      const work: Promise<void> = attempt(row).finally(() => running.delete(work));
+      running.add(work);
+    }
+    return due.length > 0 || moved > 0 || next !== '';
+  };
+  /** What has its own time: a step of a recovery, forgetting. True: there is more of it. */
+  const tend = async (): Promise<boolean> => {
+    const now = ctx.clock.monotonicMs();
+    if (stopping || now < recoveryAt) return false;
+    const more = await stepRecovery(ctx);
+    if (!more) recoveryAt = now + RECOVERY_MS;
+    if (now >= housekeepingAt) {
+      await forgetEvents(ctx);
+      housekeepingAt = now + HOUSEKEEPING_MS;
+    }
+    return more;
+  };
+  // Side by side: what was answered is written while the next ones are found.
+  const isStopping = () => stopping;
+  const recording = startLoop(ctx, {
+    pollMs,
+    step: record,
+    ended: () => stopping && running.size === 0 && finished.length === 0,
+    stopping: isStopping,
+  });
+  const taking = startLoop(ctx, { pollMs, step: take, ended: isStopping, stopping: isStopping });
+  const tending = startLoop(ctx, { pollMs, step: tend, ended: isStopping, stopping: isStopping });
+  const listening = ctx.db.sql.listen('deliveries', told).catch((error: unknown) => {
     ctx.log.warn({ err: error }, 'deliveries are found by polling alone');
     return null;
   });
 
-  const attempt = async (due: Due): Promise<void> => {
-    const outcome = await send(ctx, due);
-    if (outcome.failure === null) counts.delivered++;
-    else counts.failed++;
-    finished.push(outcome);
-    underWay.set(due.endpointId, underWay.get(due.endpointId)! - 1);
-    nudge();
+  return {
+    stop: async () => {
+      stopping = true;
+      taking.nudge();
+      tending.nudge();
+      await (await listening)?.unlisten().catch(() => {});
+      await Promise.all([taking.done, tending.done]);
+      await Promise.allSettled(running);
+      recording.nudge();
+      await recording.done;
+    },
+    stats: () => ({ inFlight: running.size, ...counts }),
   };
-  const round = async (): Promise<number> => {
-    if (finished.length > 0) {
-      const batch = finished;
-      finished = [];
-      try {
-        await recordOutcomes(ctx, batch);
-      } catch (error) {
-        finished = [...batch, ...finished];
-        throw error;
-      }
-    }
-    const room = concurrency - running.size;
-    if (stopping || room <= 0) return 0;
-    const busy = [...underWay].filter(([, count]) => count >= PER_ENDPOINT).map(([id]) => id);
-    const due = await leaseDue(ctx, { limit: room, busy });
-    for (const row of due) {
-      underWay.set(row.endpointId, (underWay.get(row.endpointId) ?? 0) + 1);
-      const work: Promise<void> = attempt(row).finally(() => running.delete(work));
-      running.add(work);
-    }
-    return due.length;
+}
+
+/** Steps again and again, at once while there is more or it was nudged, else after a pause; failures lengthen the pause. */
+function startLoop(
+  ctx: Context,
+  { pollMs, step, ended, stopping }: { pollMs: number; step(): Promise<boolean>; ended(): boolean; stopping(): boolean },
+): { nudge(): void; done: Promise<void> } {
+  let woken = false;
+  let failures = 0;
+  let wake: () => void = () => {};
+  const nudge = () => {
+    woken = true;
+    if (failures === 0 || stopping()) wake();
   };
   const run = async () => {
-    let failures = 0;
-    while (!stopping || running.size > 0 || finished.length > 0) {
+    // The caller still assembles what a step uses.
+    await null;
+    while (!ended()) {
       woken = false;
-      let leased = 0;
+      let more = false;
       try {
-        leased = await round();
+        more = await step();
         failures = 0;
       } catch (error) {
         failures++;
         ctx.log.error({ err: error, failures }, 'the delivery worker failed; leases end by themselves');
-        if (stopping && failures > 3) return;
+        // Who stops does not wait for a database that is gone.
+        if (stopping() && failures > 3) return;
       }
-      if (leased > 0 || woken || finished.length > 0) continue;
+      if (failures === 0 && (more || woken)) continue;
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, failures > 0 ? Math.min(pollMs * 2 ** failures, 10_000) : pollMs);
         wake = () => {
@@ -123,53 +187,14 @@ export function startDeliveries(
       });
     }
   };
-  const done = run();
-  return {
-    stop: async () => {
-      stopping = true;
-      nudge();
-      await (await listening)?.unlisten().catch(() => {});
-      await done;
-    },
-    stats: () => ({ inFlight: running.size, ...counts }),
-  };
-}
-
-/** Leases deliveries that are due, oldest first; of each endpoint and payment only the first undelivered event. */
-async function leaseDue(ctx: Context, { limit, busy }: { limit: number; busy: string[] }): Promise<Due[]> {
-  return ctx.db.sql<Due[]>`
-    with candidates as (
-      select d.id, row_number() over (partition by d.endpoint_id order by d.due_at, d.id) as place
-      from deliveries d
-      where d.state = 'pending' and d.due_at <= clock_timestamp() and (d.leased_until is null or d.leased_until < clock_timestamp())
-        and d.endpoint_id <> all(${busy}::text[])
-        and not exists (
-          select 1 from deliveries o where o.endpoint_id = d.endpoint_id and o.payment_id = d.payment_id and o.sequence < d.sequence
-            and o.state = 'pending' and o.attempts < ${ORDERED_ATTEMPTS})
-      order by d.due_at limit ${limit * 4}
-    ), chosen as (
-      select d.id from deliveries d join candidates c on c.id = d.id
-      -- All of it again: another worker may have been done with the row since the candidates were read.
-      where c.place <= ${PER_ENDPOINT} and d.state = 'pending' and d.due_at <= clock_timestamp()
-        and (d.leased_until is null or d.leased_until < clock_timestamp())
-      order by c.place, d.due_at limit ${limit} for update of d skip locked
-    ), leased as (
-      update deliveries d set leased_until = clock_timestamp() + make_interval(secs => ${LEASE_SECONDS})
-      from chosen c where d.id = c.id returning d.id, d.event_id, d.endpoint_id, d.attempts, d.leased_until::text as lease
-    )
-    select l.id, l.event_id as "eventId", l.endpoint_id as "endpointId", l.attempts, l.lease, e.url, e.secret,
-      case when e.previous_until > clock_timestamp() then e.previous_secret end as "previousSecret", v.body
-    from leased l join endpoints e on e.id = l.endpoint_id join events v on v.id = l.event_id
-    order by l.id`;
+  return { nudge, done: run() };
 }
 
 async function send(ctx: Context, due: Due): Promise<Outcome> {
-  const number = due.attempts + 1;
   const started = performance.now();
   let headers: Record<string, string> = {};
   const outcome = (more: Partial<Outcome>): Outcome => ({
     due,
-    number,
     durationMs: Math.round(performance.now() - started),
     status: null,
     failure: null,
@@ -178,6 +203,7 @@ async function send(ctx: Context, due: Due): Promise<Outcome> {
     retryAfterSeconds: null,
     ...more,
   });
+  if (due.body === null) return outcome({ failure: 'forgotten' });
   try {
     const open = (sealed: Uint8Array) => Buffer.from(ctx.open(SECRET_PURPOSE, sealed)).toString();
     headers = {
@@ -218,94 +244,4 @@ function readRetryAfter(text: string | undefined, now: Date): number | null {
   if (/^\d{1,6}$/.test(text)) return Number(text);
   const at = /^[A-Z][a-z]{2}, .* GMT$/.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(at) ? null : (at - now.getTime()) / 1000;
-}
-
-/** When the next attempt is due, in seconds from now; null: it was the last. Retry-After is honoured up to twice the step. */
-export function nextStepSeconds(attempts: number, retryAfterSeconds: number | null, random: number): number | null {
-  const step = SCHEDULE_SECONDS[attempts];
-  if (step === undefined) return null;
-  const jittered = step * (1 + JITTER * random);
-  return retryAfterSeconds === null ? jittered : Math.max(jittered, Math.min(retryAfterSeconds, 2 * step));
-}
-
-/** Writes what came of a batch of attempts. Only a lease that is still ours decides; a 2xx is recorded in any case. */
-async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[]): Promise<void> {
-  const fraction = () => Buffer.from(ctx.random(4)).readUInt32BE() / 2 ** 32;
-  const rows = outcomes.map((o) => {
-    const next = o.failure === null ? null : nextStepSeconds(o.number, o.retryAfterSeconds, fraction());
-    return {
-      id: o.due.id.toString(),
-      endpoint_id: o.due.endpointId,
-      lease: o.due.lease,
-      number: o.number,
-      duration_ms: o.durationMs,
-      status: o.status,
-      failure: o.failure,
-      request_headers: o.headers,
-      reply: o.reply ? Buffer.from(o.reply).toString('base64') : null,
-      next_seconds: next,
-      gone: o.status === 410,
-    };
-  });
-  await ctx.db.begin(async (tx) => {
-    await tx`
-      with input as (
-        select * from jsonb_to_recordset(${tx.json(rows as never)}) as r (id bigint, endpoint_id text, lease text, number int, duration_ms int, status int,
-          failure text, request_headers jsonb, reply text, next_seconds double precision, gone boolean)
-      ), logged as (
-        insert into attempts (delivery_id, number, duration_ms, status, failure, request_headers, reply)
-        select id, number, duration_ms, status, failure, request_headers, decode(reply, 'base64') from input
-        on conflict (delivery_id, number) do nothing
-      )
-      update deliveries d set
-        attempts = greatest(d.attempts, i.number), leased_until = null,
-        state = case when i.failure is null then 'delivered' when i.next_seconds is null or i.gone then 'failed' else 'pending' end,
-        delivered_at = case when i.failure is null then clock_timestamp() else d.delivered_at end,
-        due_at = case when i.failure is null or i.gone then null else clock_timestamp() + make_interval(secs => i.next_seconds) end
-      from input i where d.id = i.id and d.state <> 'delivered'
-        and (i.failure is null or (d.state = 'pending' and d.leased_until::text = i.lease))`;
-    const failing = [...new Set(rows.filter((r) => r.failure !== null).map((r) => r.endpoint_id))].sort();
-    const working = [...new Set(rows.filter((r) => r.failure === null).map((r) => r.endpoint_id))].sort();
-    const gone = [...new Set(rows.filter((r) => r.gone).map((r) => r.endpoint_id))].sort();
-    if (working.length > 0) {
-      await tx`update endpoints set failing_since = null where id = any(${working}::text[]) and failing_since is not null`;
-    }
-    if (failing.length > 0) {
-      const ended = await tx<{ id: string; state: string; url: string }[]>`
-        update endpoints set
-          failing_since = coalesce(failing_since, clock_timestamp()),
-          state = case when id = any(${gone}::text[]) then 'gone'
-            when failing_since < clock_timestamp() - make_interval(days => ${DISABLE_AFTER_DAYS}) then 'disabled' else state end
-        where id = any(${failing}::text[]) and id <> all(${working}::text[]) and state = 'enabled'
-        returning id, state, url`;
-      const off = ended.filter((row) => row.state !== 'enabled');
-      for (const row of off) ctx.log.warn({ endpoint: row.id, state: row.state }, 'a webhook endpoint was switched off');
-      if (off.length > 0) {
-        // What waits for it would be sent for days to where nobody wants it.
-        await tx`
-          update deliveries set state = 'failed', due_at = null, leased_until = null
-          where endpoint_id = any(${off.map((row) => row.id)}::text[]) and state = 'pending'`;
-      }
-    }
-  });
-}
-
-/** Moves the waiting deliveries of a test clock forward, in the transaction of its advance. */
-export async function advanceDeliveries(
-  tx: Tx,
-  { merchantId, paymentId, seconds }: { merchantId: string; paymentId: string | null; seconds: number },
-): Promise<void> {
-  await tx`
-    update deliveries set due_at = due_at - make_interval(secs => ${seconds}::double precision)
-    where merchant_id = ${merchantId} and mode = 'test' and state = 'pending' and due_at is not null
-      ${paymentId ? tx`and payment_id = ${paymentId}` : tx``}`;
-  await tx`select pg_notify('deliveries', '')`;
-}
-
-/** Figures for the metrics: what is due now and how old the oldest is. */
-export async function readDeliveryQueue(ctx: Context): Promise<{ due: number; oldestSeconds: number }> {
-  const [row] = await ctx.db.sql<{ due: bigint; oldest: number | null }[]>`
-    select count(*) as due, extract(epoch from clock_timestamp() - min(due_at))::float8 as oldest
-    from deliveries where state = 'pending' and due_at <= clock_timestamp()`;
-  return { due: Number(row!.due), oldestSeconds: row!.oldest ?? 0 };
 }

@@ -1,29 +1,52 @@
-/** Merchant URLs that receive events. Secrets are sealed at rest and shown once. */
+/** Merchant URLs that receive events: made, changed, tried, and given new secrets. Secrets are sealed at rest and shown once. */
 
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
-import { EVENT_TYPES, UPDATED_EVENT } from '../core/event.ts';
-import { newId } from '../core/id.ts';
+import { API_VERSION, EVENT_TYPES, TEST_EVENT, UPDATED_EVENT } from '../core/event.ts';
+import { base62, newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
+import type { Sql, Tx } from '../db/db.ts';
 import { getMerchant } from '../merchants/merchants.ts';
 import { OutgoingError } from '../outgoing.ts';
+import { STEPS } from './queue.ts';
 
 /** What binds a sealed signing secret. */
 export const SECRET_PURPOSE = 'endpoint secret';
+/** Endpoints of a merchant in one mode. Every event makes a delivery for each of them. */
+export const MOST_ENDPOINTS = 16;
+export const LONGEST_OVERLAP_SECONDS = 7 * 86_400;
+const OVERLAP_SECONDS = 86_400;
 
-/** Makes an endpoint and its signing secret. Errors: merchant_not_found, plan_required, url_invalid, parameter_invalid (events). */
-export async function createEndpoint(
-  ctx: Context,
-  {
-    merchantId,
-    mode,
-    url,
-    events,
-    description,
-  }: { merchantId: string; mode: Mode; url: string; events: readonly string[]; description: string | null },
-): Promise<{ endpointId: string; secret: string }> {
+export const DISABLED_REASONS = ['merchant', 'failures', 'gone'] as const;
+export type Endpoint = {
+  id: string;
+  mode: Mode;
+  url: string;
+  events: string[];
+  description: string | null;
+  enabled: boolean;
+  disabledReason: (typeof DISABLED_REASONS)[number] | null;
+  /** Nothing was taken since. */
+  failingSince: Date | null;
+  previousSecretUntil: Date | null;
+  createdAt: Date;
+};
+export type WithSecret = Endpoint & { secret: string };
+type Owner = { merchantId: string; mode: Mode };
+/** A change that was checked and only waits to be written. */
+export type Write<T> = (tx: Tx) => Promise<T>;
+
+const shown = (sql: Sql | Tx) => sql`
+  id, mode, url, events, description, state = 'enabled' as enabled, disabled_reason as "disabledReason", failing_since as "failingSince",
+  case when previous_until > clock_timestamp() then previous_until end as "previousSecretUntil", created_at as "createdAt"`;
+
+/** Refuses merchants whose plan is without webhooks. Errors: merchant_not_found, plan_required. */
+export async function requireWebhooks(ctx: Context, { merchantId }: { merchantId: string }): Promise<void> {
   const merchant = await getMerchant(ctx, { merchantId });
   if (!ctx.settings.plans[merchant.plan].webhooks) throw new Problem('plan_required');
+}
+
+function checkEvents(events: readonly string[]): string[] {
   const known: readonly string[] = [...EVENT_TYPES, UPDATED_EVENT, '*'];
   const wrong = events.findIndex((type) => !known.includes(type));
   if (wrong >= 0 || events.length === 0) {
@@ -33,6 +56,9 @@ export async function createEndpoint(
       { param: wrong >= 0 ? `events[${wrong}]` : 'events' },
     );
   }
+  return [...new Set(events)];
+}
+async function checkUrl(ctx: Context, url: string): Promise<void> {
   try {
     await ctx.outgoing.vetMerchantUrl(url);
   } catch (error) {
@@ -40,11 +66,203 @@ export async function createEndpoint(
       throw new Problem('url_invalid', { schemes: 'https', reason: error.message }, { param: 'url', cause: error });
     throw error;
   }
-  const endpointId = newId('we', ctx.random);
-  const secret = `whsec_${Buffer.from(ctx.random(32)).toString('base64')}`;
-  await ctx.db.sql`
-    insert into endpoints (id, merchant_id, mode, url, events, description, secret)
-    values (${endpointId}, ${merchantId}, ${mode}, ${url}, ${events as string[]}, ${description},
-      ${Buffer.from(ctx.seal(SECRET_PURPOSE, Buffer.from(secret)))})`;
-  return { endpointId, secret };
+}
+function checkDescription(description: string | null): void {
+  if (description !== null && (description.length > 500 || description.includes('\u0000') || !description.isWellFormed()))
+    throw new Problem('parameter_invalid', { reason: 'up to 500 characters of text are expected' }, { param: 'description' });
+}
+const newSecret = (ctx: Context): string => `whsec_${Buffer.from(ctx.random(32)).toString('base64')}`;
+const sealed = (ctx: Context, secret: string): Buffer => Buffer.from(ctx.seal(SECRET_PURPOSE, Buffer.from(secret)));
+
+/**
+ * Checks a new endpoint, its URL by asking the name service, and returns what writes it.
+ * Errors: merchant_not_found, plan_required, url_invalid, parameter_invalid (events, description); when written: endpoint_limit_reached.
+ */
+export async function planEndpoint(
+  ctx: Context,
+  {
+    merchantId,
+    mode,
+    url,
+    events,
+    description,
+    enabled = true,
+  }: Owner & { url: string; events: readonly string[]; description: string | null; enabled?: boolean },
+): Promise<Write<WithSecret>> {
+  await requireWebhooks(ctx, { merchantId });
+  const types = checkEvents(events);
+  checkDescription(description);
+  await checkUrl(ctx, url);
+  return async (tx) => {
+    // Two at once must not both become the last.
+    await tx`select pg_advisory_xact_lock(hashtextextended(${`endpoints ${merchantId} ${mode}`}, 0))`;
+    const [{ count } = { count: 0n }] = await tx<{ count: bigint }[]>`
+      select count(*) from endpoints where merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted'`;
+    if (count >= MOST_ENDPOINTS) throw new Problem('endpoint_limit_reached', { limit: MOST_ENDPOINTS, mode });
+    const secret = newSecret(ctx);
+    const [row] = await tx<Endpoint[]>`
+      insert into endpoints (id, merchant_id, mode, url, events, description, state, disabled_reason, secret)
+      values (${newId('we', ctx.random)}, ${merchantId}, ${mode}, ${url}, ${types}, ${description}, ${enabled ? 'enabled' : 'disabled'},
+        ${enabled ? null : 'merchant'}, ${sealed(ctx, secret)})
+      returning ${shown(tx)}`;
+    return { ...row!, secret };
+  };
+}
+
+/** Makes an endpoint and its signing secret; enabled. Errors: those of `planEndpoint`. */
+export async function createEndpoint(
+  ctx: Context,
+  endpoint: Owner & { url: string; events: readonly string[]; description: string | null },
+): Promise<{ endpointId: string; secret: string }> {
+  const { id, secret } = await ctx.db.begin(await planEndpoint(ctx, endpoint));
+  return { endpointId: id, secret };
+}
+
+/** All endpoints of a merchant in a mode, newest first. */
+export async function listEndpoints(ctx: Context, { merchantId, mode }: Owner): Promise<Endpoint[]> {
+  const { sql } = ctx.db;
+  return sql<Endpoint[]>`
+    select ${shown(sql)} from endpoints where merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted'
+    order by endpoints.created_at desc, id desc`;
+}
+
+/** One endpoint. Errors: endpoint_not_found. */
+export async function getEndpoint(
+  ctx: Context,
+  { merchantId, mode, endpointId, tx }: Owner & { endpointId: string; tx?: Tx },
+): Promise<Endpoint> {
+  const sql = tx ?? ctx.db.sql;
+  const [row] = await sql<Endpoint[]>`
+    select ${shown(sql)} from endpoints
+    where id = ${endpointId} and merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted' ${tx ? tx`for update` : sql``}`;
+  if (!row) throw new Problem('endpoint_not_found', { id: endpointId });
+  return row;
+}
+
+/**
+ * Checks a change and returns what writes it. Enabling forgets the failures so far; what was missed is sent by a recovery.
+ * Errors: endpoint_not_found, plan_required, url_invalid, parameter_invalid (events, description).
+ */
+export async function planUpdate(
+  ctx: Context,
+  {
+    merchantId,
+    mode,
+    endpointId,
+    url,
+    events,
+    description,
+    enabled,
+  }: Owner & {
+    endpointId: string;
+    url?: string | undefined;
+    events?: readonly string[] | undefined;
+    description?: string | null | undefined;
+    enabled?: boolean | undefined;
+  },
+): Promise<Write<Endpoint>> {
+  await getEndpoint(ctx, { merchantId, mode, endpointId });
+  if (enabled !== false) await requireWebhooks(ctx, { merchantId });
+  const types = events === undefined ? null : checkEvents(events);
+  if (description !== undefined) checkDescription(description);
+  if (url !== undefined) await checkUrl(ctx, url);
+  return async (tx) => {
+    const was = await getEndpoint(ctx, { merchantId, mode, endpointId, tx });
+    await tx`
+      update endpoints set url = coalesce(${url ?? null}, url), events = coalesce(${types}::text[], events),
+        description = ${description === undefined ? was.description : description}
+      where id = ${endpointId}`;
+    if (enabled === true && !was.enabled) {
+      await tx`
+        update endpoints set state = 'enabled', disabled_reason = null, failing_since = null, failures = 0, rests_until = null
+        where id = ${endpointId}`;
+      await closeNotices(tx, endpointId);
+    }
+    if (enabled === false && was.enabled) {
+      await tx`update endpoints set state = 'disabled', disabled_reason = 'merchant' where id = ${endpointId}`;
+      await tx`select pg_notify('deliveries', '')`;
+    }
+    return getEndpoint(ctx, { merchantId, mode, endpointId, tx });
+  };
+}
+const closeNotices = (tx: Tx, endpointId: string) => tx`
+  update endpoint_notices set closed_at = clock_timestamp() where endpoint_id = ${endpointId} and closed_at is null`;
+
+/** Takes an endpoint away; its secrets are forgotten, what waits for it ends. Errors: endpoint_not_found. */
+export async function deleteEndpoint(
+  ctx: Context,
+  tx: Tx,
+  { merchantId, mode, endpointId }: Owner & { endpointId: string },
+): Promise<void> {
+  await getEndpoint(ctx, { merchantId, mode, endpointId, tx });
+  await tx`
+    update endpoints set state = 'deleted', secret = ''::bytea, previous_secret = null, previous_until = null where id = ${endpointId}`;
+  await closeNotices(tx, endpointId);
+  await tx`select pg_notify('deliveries', '')`;
+}
+
+/**
+ * Gives an endpoint a new secret. For the overlap (0 to 7 days, default 24 h) the old one keeps signing too; one that was
+ * still signing from an earlier rotation stops. Errors: endpoint_not_found, plan_required, parameter_invalid (expires_in).
+ */
+export async function rotateSecret(
+  ctx: Context,
+  tx: Tx,
+  { merchantId, mode, endpointId, overlapSeconds = OVERLAP_SECONDS }: Owner & { endpointId: string; overlapSeconds?: number | undefined },
+): Promise<WithSecret> {
+  await requireWebhooks(ctx, { merchantId });
+  if (!Number.isInteger(overlapSeconds) || overlapSeconds < 0 || overlapSeconds > LONGEST_OVERLAP_SECONDS) {
+    throw new Problem(
+      'parameter_invalid',
+      { reason: `a whole number from 0 to ${LONGEST_OVERLAP_SECONDS} is expected` },
+      { param: 'expires_in' },
+    );
+  }
+  await getEndpoint(ctx, { merchantId, mode, endpointId, tx });
+  const secret = newSecret(ctx);
+  await tx`
+    update endpoints set previous_secret = case when ${overlapSeconds} > 0 then secret end, secret = ${sealed(ctx, secret)},
+      previous_until = case when ${overlapSeconds} > 0 then clock_timestamp() + make_interval(secs => ${overlapSeconds}) end
+    where id = ${endpointId}`;
+  return { ...(await getEndpoint(ctx, { merchantId, mode, endpointId, tx })), secret };
+}
+
+/**
+ * Sends `webhook.test` to an endpoint, through the queue like any event but once; the number of its delivery.
+ * Errors: endpoint_not_found, endpoint_disabled, plan_required.
+ */
+export async function sendTestEvent(
+  ctx: Context,
+  tx: Tx,
+  { merchantId, mode, endpointId }: Owner & { endpointId: string },
+): Promise<bigint> {
+  await requireWebhooks(ctx, { merchantId });
+  const endpoint = await getEndpoint(ctx, { merchantId, mode, endpointId, tx });
+  if (!endpoint.enabled) throw new Problem('endpoint_disabled', { id: endpointId });
+  const [{ now } = { now: ctx.clock.now() }] = await tx<{ now: Date }[]>`select clock_timestamp() as now`;
+  const eventId = `evt_${base62(24, ctx.random)}`;
+  const body = JSON.stringify({
+    id: eventId,
+    type: TEST_EVENT,
+    created_at: now.toISOString(),
+    mode,
+    api_version: API_VERSION,
+    data: { endpoint_id: endpointId },
+  });
+  await tx`
+    insert into events (id, merchant_id, mode, payment_id, type, sequence, body, created_at)
+    values (${eventId}, ${merchantId}, ${mode}, null, ${TEST_EVENT}, 1, ${Buffer.from(body)}, ${now})`;
+  const [row] = await tx<{ id: bigint }[]>`
+    insert into deliveries (event_id, endpoint_id, merchant_id, mode, payment_id, sequence, due_at, step)
+    values (${eventId}, ${endpointId}, ${merchantId}, ${mode}, null, 1, clock_timestamp(), ${STEPS - 1}) returning id`;
+  await tx`select pg_notify('deliveries', '')`;
+  return row!.id;
+}
+
+export type EndpointNotice = { endpointId: string; merchantId: string; mode: Mode; url: string; reason: string; at: Date };
+/** What the operator should know: endpoints that were switched off and still are, newest first. */
+export async function listNotices(ctx: Context, { limit }: { limit: number }): Promise<EndpointNotice[]> {
+  return ctx.db.sql<EndpointNotice[]>`
+    select n.endpoint_id as "endpointId", n.merchant_id as "merchantId", n.mode, e.url, n.reason, n.at
+    from endpoint_notices n join endpoints e on e.id = n.endpoint_id where n.closed_at is null order by n.id desc limit ${limit}`;
 }

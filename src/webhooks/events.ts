@@ -2,7 +2,7 @@
 
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
-import { EVENT_TYPES, type EventType } from '../core/event.ts';
+import { EVENT_TYPES, type EventType, TEST_EVENT } from '../core/event.ts';
 import { Problem } from '../core/problem.ts';
 import { OID, type Sql, type Tx } from '../db/db.ts';
 
@@ -92,12 +92,13 @@ export async function listEvents(
 ): Promise<{ items: EventItem[]; hasMore: boolean }> {
   const { sql } = ctx.db;
   if (startingAfter !== null) {
-    const [known] = await sql`select 1 from events where id = ${startingAfter} and merchant_id = ${merchantId} and mode = ${mode}`;
+    const [known] =
+      await sql`select 1 from events where id = ${startingAfter} and merchant_id = ${merchantId} and mode = ${mode} and body is not null`;
     if (!known) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
   }
   const rows = await sql<EventItem[]>`
     select id, type, body, created_at as "createdAt" from events
-    where merchant_id = ${merchantId} and mode = ${mode} and xid < pg_snapshot_xmin(pg_current_snapshot())
+    where merchant_id = ${merchantId} and mode = ${mode} and body is not null and type <> ${TEST_EVENT} and xid < pg_snapshot_xmin(pg_current_snapshot())
       ${type ? sql`and type = ${type}` : sql``} ${paymentId ? sql`and payment_id = ${paymentId}` : sql``}
       ${startingAfter ? sql`and (xid, feed) < (select xid, feed from events where id = ${startingAfter})` : sql``}
     order by xid desc, feed desc limit ${limit + 1}`;
@@ -110,7 +111,8 @@ export async function getEvent(
   { merchantId, mode, eventId }: { merchantId: string; mode: Mode; eventId: string },
 ): Promise<EventItem> {
   const [row] = await ctx.db.sql<EventItem[]>`
-    select id, type, body, created_at as "createdAt" from events where id = ${eventId} and merchant_id = ${merchantId} and mode = ${mode}`;
+    select id, type, body, created_at as "createdAt" from events
+    where id = ${eventId} and merchant_id = ${merchantId} and mode = ${mode} and body is not null`;
   if (!row) throw new Problem('event_not_found', { id: eventId });
   return row;
 }

@@ -89,6 +89,7 @@ const https = (key: string | null): Client => {
   return {
     get: (path, headers) => plain.get(path, { ...forwarded, ...headers }),
     post: (path, body, headers) => plain.post(path, body, { ...forwarded, ...headers }),
+    delete: (path, headers) => plain.delete(path, { ...forwarded, ...headers }),
   };
 };
 const endpoint = (merchant: NewMerchant, url: string, events: string[] = ['*']) =>

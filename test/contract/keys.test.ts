@@ -44,6 +44,18 @@ const createdEvent = async (own: Client, paymentId: string): Promise<any> =>
 const paymentsOf = async (merchantId: string): Promise<number> =>
   (await app.app.ctx.db.sql`select count(*)::int as n from payments where merchant_id = ${merchantId}`)[0]!.n;
 
+/** An endpoint where nobody listens, with one delivery and a recovery that is done. */
+async function makeHook(own: Client): Promise<{ endpoint: string; delivery: string; recovery: string }> {
+  const endpoint = made(await own.post('/v1/webhook_endpoints', { url: 'http://127.0.0.1:9/hook' })).id;
+  const delivery = made(await own.post(`/v1/webhook_endpoints/${endpoint}/test`)).id;
+  const recovery = made(await own.post(`/v1/webhook_endpoints/${endpoint}/recover`, { since: '2026-11-21T08:00:00Z' })).id;
+  await eventually(
+    async () => (await own.get(`/v1/webhook_recoveries/${recovery}`)).json,
+    ({ status }) => status === 'done',
+  );
+  return { endpoint, delivery, recovery };
+}
+
 /** Statuses by key; a public key never gets past a secret endpoint, a live key never into test mode. */
 const TABLE = `
 method | path                             | body                                              | test secret | live secret | test public | live public
@@ -64,6 +76,18 @@ POST   | /v1/test/payments/TEST/simulate  | {"scenario":"underpaid"}            
 POST   | /v1/payments/TEST/cancel         | {}                                                | 200 | 404 | 403 | 403
 GET    | /v1/events                       |                                                   | 200 | 200 | 403 | 403
 GET    | /v1/events/EVENT                 |                                                   | 200 | 404 | 403 | 403
+POST   | /v1/webhook_endpoints            | {"url":"http://127.0.0.1:9/hook"}                 | 201 | 201 | 403 | 403
+GET    | /v1/webhook_endpoints            |                                                   | 200 | 200 | 403 | 403
+GET    | /v1/webhook_endpoints/HOOK       |                                                   | 200 | 404 | 403 | 403
+POST   | /v1/webhook_endpoints/HOOK       | {"description":"Orders"}                          | 200 | 404 | 403 | 403
+POST   | /v1/webhook_endpoints/HOOK/rotate_secret | {}                                        | 200 | 404 | 403 | 403
+POST   | /v1/webhook_endpoints/HOOK/test  | {}                                                | 201 | 404 | 403 | 403
+POST   | /v1/webhook_endpoints/HOOK/recover | {"since":"2026-11-21T08:00:00Z"}                | 201 | 404 | 403 | 403
+GET    | /v1/webhook_recoveries/RECOVERY  |                                                   | 200 | 404 | 403 | 403
+GET    | /v1/webhook_deliveries           |                                                   | 200 | 200 | 403 | 403
+GET    | /v1/webhook_deliveries/SENT  |                                                   | 200 | 404 | 403 | 403
+POST   | /v1/webhook_deliveries/SENT/resend | {}                                          | 200 | 404 | 403 | 403
+DELETE | /v1/webhook_endpoints/HOOK       |                                                   | 200 | 404 | 403 | 403
 POST   | /v1/test/clock/advance           | {"seconds":1}                                     | 200 | 403 | 403 | 403
 `;
 
@@ -103,15 +127,25 @@ test('every endpoint with every key, in both spellings', async () => {
     const ask = async (authorization: string | null): Promise<Reply> => {
       const payment = { TEST: made(await app.test.post(CREATE, simple)).id, LIVE: '' };
       if (template.includes('LIVE')) payment.LIVE = made(await app.live.post(CREATE, simple)).id;
+      const hook = /HOOK|SENT|RECOVERY/.test(template) ? await makeHook(app.test) : { endpoint: '', delivery: '', recovery: '' };
       const event = template.includes('EVENT') ? (await createdEvent(app.test, payment.TEST)).id : '';
       const path = template
         .replace('TEST', payment.TEST)
         .replace('LIVE', payment.LIVE)
         .replace('EVENT', event)
+        .replace('HOOK', hook.endpoint)
+        .replace('SENT', hook.delivery)
+        .replace('RECOVERY', hook.recovery)
         .replace('TXID', '0'.repeat(64));
       const headers: Record<string, string> = authorization === null ? {} : { authorization };
       asked++;
-      return method === 'GET' ? app.anonymous.get(path, headers) : app.anonymous.post(path, body, headers);
+      const reply =
+        method === 'POST'
+          ? await app.anonymous.post(path, body, headers)
+          : await app.anonymous[method === 'GET' ? 'get' : 'delete'](path, headers);
+      // There is room for few.
+      if (hook.endpoint) await app.test.delete(`/v1/webhook_endpoints/${hook.endpoint}`);
+      return reply;
     };
     for (const [i, key] of [testSecret, liveSecret, testPublic, livePublic].entries()) {
       // A public key creates ten a minute from one address: a fresh one each time.
@@ -158,6 +192,7 @@ test('a merchant and a mode see nothing of another', async () => {
   assert.equal((await app.test.get(lookUp)).status, 200);
   assert.equal((await app.as(other.keys.testSecret).get(lookUp)).status, 404);
   assert.equal((await app.live.get(lookUp)).status, 501, 'a live key asks the live chain alone');
+  const hooks = { test: await makeHook(app.test), live: await makeHook(app.live) };
   const strangers: [key: string, mode: 'test' | 'live'][] = [
     [other.keys.testSecret, 'test'],
     [other.keys.liveSecret, 'live'],
@@ -186,11 +221,27 @@ test('a merchant and a mode see nothing of another', async () => {
     assert.ok(list.data.every((row: any) => row.id !== id));
     const events = await stranger.get('/v1/events?limit=100');
     assert.ok(!events.text.includes(id));
+    const { endpoint, delivery, recovery } = hooks[mode];
+    const hook = `/v1/webhook_endpoints/${endpoint}`;
+    refused(await stranger.get(hook), 404, 'endpoint_not_found');
+    refused(await stranger.post(hook, { enabled: false }), 404, 'endpoint_not_found');
+    refused(await stranger.delete(hook), 404, 'endpoint_not_found');
+    refused(await stranger.post(`${hook}/rotate_secret`), 404, 'endpoint_not_found');
+    refused(await stranger.post(`${hook}/test`), 404, 'endpoint_not_found');
+    refused(await stranger.post(`${hook}/recover`, { since: '2026-11-21T08:00:00Z' }), 404, 'endpoint_not_found');
+    refused(await stranger.get(`/v1/webhook_recoveries/${recovery}`), 404, 'recovery_not_found');
+    refused(await stranger.get(`/v1/webhook_deliveries/${delivery}`), 404, 'delivery_not_found');
+    refused(await stranger.post(`/v1/webhook_deliveries/${delivery}/resend`), 404, 'delivery_not_found');
+    assert.equal((await stranger.get(`/v1/webhook_deliveries?starting_after=${delivery}`)).status, 400);
+    assert.deepEqual((await stranger.get(`/v1/webhook_deliveries?endpoint_id=${endpoint}`)).json.data, []);
+    for (const list of ['/v1/webhook_endpoints', '/v1/webhook_deliveries?limit=100'])
+      assert.ok(!(await stranger.get(list)).text.includes(endpoint), list);
   }
   for (const mode of ['test', 'live'] as const) {
     const own = mode === 'test' ? app.test : app.live;
     const detail = (await own.get(`/api/payment/${ours[mode].id}`)).json;
     assert.deepEqual([detail.status, detail.mode, detail.metadata], ['pending', mode, { secret: 'of the shop' }]);
+    assert.equal((await own.get(`/v1/webhook_endpoints/${hooks[mode].endpoint}`)).json.enabled, true);
     const list = (await own.get('/api/payments?limit=100')).json;
     assert.ok(list.data.length > 0 && list.data.every((row: any) => row.mode === mode));
   }

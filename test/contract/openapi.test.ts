@@ -4,15 +4,18 @@ import { after, before, test } from 'node:test';
 import { Check, Errors } from 'typebox/schema';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { startLitecoind, type TestNode } from '../kit/nodes.ts';
+import { type Receiver, startReceiver } from '../kit/receiver.ts';
 
-type Operation = { path: string; method: 'get' | 'post'; operation: any };
+type Operation = { path: string; method: 'get' | 'post' | 'delete'; operation: any };
 let node: TestNode;
 let app: TestApp;
+let receiver: Receiver;
 let document: any;
 let operations: Operation[];
 
 before(async () => {
   node = await startLitecoind();
+  receiver = await startReceiver();
   app = await startTestApp({ LTC_NODE_URL: node.url, LTC_NETWORK: 'regtest' });
   const reply = await app.anonymous.get('/openapi.json');
   assert.equal(reply.status, 200);
@@ -23,6 +26,7 @@ before(async () => {
 });
 after(async () => {
   await app?.stop();
+  await receiver?.stop();
   await node?.destroy();
 });
 
@@ -71,6 +75,7 @@ test('the document is OpenAPI 3.1 with webhooks', async () => {
     'payment.expired',
     'payment.cancelled',
     'payment.updated',
+    'webhook.test',
   ]);
   const ids = operations.map(({ operation }) => operation.operationId);
   assert.equal(new Set(ids).size, ids.length);
@@ -115,7 +120,17 @@ test('every example is of its own documented form', () => {
 });
 
 /** What the example ids stand for in a replay. */
-async function stage(operationId: string): Promise<{ payment: string; event: string; txid: string }> {
+type Stage = { payment: string; event: string; txid: string; endpoint: string; delivery: string; recovery: string };
+async function stage(operationId: string): Promise<Stage> {
+  let endpoint = '';
+  let recovery = '';
+  if (/Webhook/.test(operationId) && operationId !== 'createWebhookEndpoint') {
+    const made = await app.test.post('/v1/webhook_endpoints', { url: receiver.url });
+    assert.equal(made.status, 201, made.text);
+    endpoint = made.json.id;
+    if (operationId === 'readWebhookRecovery')
+      recovery = (await app.test.post(`/v1/webhook_endpoints/${endpoint}/recover`, { since: '2026-11-21T08:00:00Z' })).json.id;
+  }
   const created = await app.test.post('/api/payment/create/simple', { amount_usd: 25.5, return_url: 'https://shop.example/' });
   const payment = created.json.transaction_id as string;
   const scenario = { readPayment: 'success', readPayments: 'success', readTransaction: 'success', resolve: 'late' }[operationId];
@@ -132,7 +147,15 @@ async function stage(operationId: string): Promise<{ payment: string; event: str
     () => app.test.get(`/v1/events?payment_id=${payment}`),
     ({ json }) => json.data.length > 0,
   );
-  return { payment, event: events.json.data[0].id, txid: detail.transfers[0]?.transaction_hash ?? '' };
+  const deliveries = endpoint ? await app.test.get(`/v1/webhook_deliveries?endpoint_id=${endpoint}`) : null;
+  return {
+    payment,
+    endpoint,
+    recovery,
+    event: events.json.data[0].id,
+    delivery: deliveries?.json.data[0]?.id ?? '',
+    txid: detail.transfers[0]?.transaction_hash ?? '',
+  };
 }
 
 /** Sends an operation with its example parameters but one, the ids replaced by real ones. */
@@ -140,7 +163,7 @@ async function replay(
   { path, method, operation }: Operation,
   { body, live, without }: { body: unknown; live: boolean; without: string },
 ): Promise<Reply> {
-  const { payment, event, txid } = await stage(operation.operationId);
+  const { payment, event, txid, endpoint, delivery, recovery } = await stage(operation.operationId);
   const onChain = live && operation.operationId === 'readTransaction';
   let mined = '';
   if (onChain) {
@@ -151,6 +174,11 @@ async function replay(
     text
       .replaceAll(/pay_[0-9A-Za-z]{24}/g, payment)
       .replaceAll(/evt_[0-9A-Za-z]{24}/g, event)
+      .replaceAll(/we_[0-9A-Za-z]{24}/g, endpoint)
+      .replaceAll(/del_[0-9A-Za-z]{24}/g, delivery)
+      .replaceAll(/rec_[0-9A-Za-z]{24}/g, recovery)
+      // The one name that resolves here.
+      .replaceAll('https://shop.example/hook', receiver.url)
       .replaceAll(/\b5c504ed4[0-9a-f]{56}\b/g, onChain ? mined : txid);
   const query = new URLSearchParams();
   const headers: Record<string, string> = {};
@@ -164,6 +192,7 @@ async function replay(
   }
   const client = live ? app.live : app.test;
   if (query.size > 0) url += `?${query}`;
+  if (method === 'delete') return client.delete(url);
   return method === 'get' ? client.get(url) : client.post(url, real(JSON.stringify(body ?? {})), headers);
 }
 
@@ -175,7 +204,7 @@ test('every request example answers as documented', async (t) => {
       ? Object.entries<any>(contentOf(operation.requestBody).examples)
       : [['default', { value: undefined }]];
     // A page begins behind a payment or ends before one, not both.
-    const twoWays = operation.parameters.some((parameter: any) => parameter.name === 'ending_before');
+    const twoWays: boolean = operation.parameters.some((parameter: any) => parameter.name === 'ending_before');
     for (const [name, { value }] of bodies as [string, { value: unknown }][]) {
       for (const without of twoWays ? ['starting_after', 'ending_before'] : ['']) {
         // All is told in test mode; the look-up of a transaction by the live node too.
@@ -183,6 +212,8 @@ test('every request example answers as documented', async (t) => {
           const reply = await replay(one, { body: value, live, without });
           const [status, content] = successOf(operation);
           const what = `${method} ${path} (${name})`;
+          if (operation.operationId.endsWith('WebhookEndpoint') && method === 'post' && reply.status === 201)
+            await app.test.delete(`/v1/webhook_endpoints/${reply.json.endpoint_id ?? reply.json.id}`);
           assert.equal(reply.status, status, `${what}: ${reply.text}`);
           assertForm(content.schema, reply.json, what);
           assert.deepEqual(undocumented(content.schema, reply.json), [], what);
@@ -203,9 +234,11 @@ test('a request without parameters or with wrong ones answers a documented error
     const replies: Reply[] = [];
     for (const key of [null, app.merchant.keys.testPublic, app.merchant.keys.testSecret, app.merchant.keys.liveSecret]) {
       const client = key === null ? app.anonymous : app.as(key);
-      replies.push(
-        method === 'get' ? await client.get(`${url}?limit=0`) : await client.post(url, { metadata: { order: 7 }, items: 'none' }),
-      );
+      if (method === 'delete') replies.push(await client.delete(url));
+      else
+        replies.push(
+          method === 'get' ? await client.get(`${url}?limit=0`) : await client.post(url, { metadata: { order: 7 }, items: 'none' }),
+        );
     }
     const refused = replies.filter((reply) => reply.status >= 400);
     assert.ok(refused.length > 0, `${method} ${path}`);

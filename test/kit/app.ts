@@ -9,6 +9,7 @@ export type Reply = { status: number; headers: Headers; text: string; json: any 
 export type Client = {
   get(path: string, headers?: Record<string, string>): Promise<Reply>;
   post(path: string, body?: unknown, headers?: Record<string, string>): Promise<Reply>;
+  delete(path: string, headers?: Record<string, string>): Promise<Reply>;
 };
 
 /** A client with one key. Bodies that are text are sent as they are. */
@@ -34,6 +35,7 @@ export function client(url: string, key: string | null): Client {
   return {
     get: (path, headers) => send('GET', path, undefined, headers),
     post: (path, body = {}, headers) => send('POST', path, body, headers),
+    delete: (path, headers) => send('DELETE', path, undefined, headers),
   };
 }
 

@@ -289,16 +289,20 @@ test('endpoints that fail and deliveries that nobody sends', async (t) => {
   await add('we_fails', 'enabled', '2026-11-20T10:00:00Z');
   await add('we_gone', 'gone', '2026-11-19T10:00:00Z');
   await add('we_tired', 'disabled', '2026-11-18T10:00:00Z');
+  await sql`
+    insert into endpoint_notices (endpoint_id, merchant_id, mode, reason, at)
+    values ('we_gone', ${app.merchant.merchantId}, 'live', 'gone', '2026-11-19T10:00:00Z'),
+      ('we_tired', ${app.merchant.merchantId}, 'live', 'failures', '2026-11-18T10:00:00Z')`;
   await add('we_removed', 'deleted', '2026-11-18T10:00:00Z');
   const { findings } = await diagnose(ctx);
   assert.deepEqual(
     findings.filter(({ ok }) => !ok).map(({ check, detail }) => [check, detail]),
-    [
-      ['endpoint we_tired', 'https://shop.example/we_tired has failed since 2026-11-18T10:00:00.000Z and is switched off (disabled)'],
-      ['endpoint we_gone', 'https://shop.example/we_gone has failed since 2026-11-19T10:00:00.000Z and is switched off (gone)'],
-      ['endpoint we_fails', 'https://shop.example/we_fails has failed since 2026-11-20T10:00:00.000Z'],
-    ],
+    [['endpoint we_fails', 'https://shop.example/we_fails has failed since 2026-11-20T10:00:00.000Z']],
   );
+  // Switched off is settled: it is told, and does not need the operator.
+  const told = (id: string) => findings.find(({ check }) => check === `endpoint ${id}`)!.detail;
+  assert.match(told('we_tired'), /switched off at 2026-11-18T10:00:00\.000Z: nothing succeeded for five days$/);
+  assert.match(told('we_gone'), /switched off at 2026-11-19T10:00:00\.000Z: it answered 410$/);
   assert.match(findings.find(({ check }) => check === 'disk')!.detail, /^\d+ MiB are free in /);
   assert.ok(findings.find(({ check }) => check === 'disk')!.detail.endsWith(app.config.dataFolder));
   assert.match(findings.find(({ check }) => check === 'live mode')!.detail, /test mode only/);

@@ -1,0 +1,174 @@
+/** The endpoints that manage webhooks: merchants' URLs, the log of deliveries, sending again. */
+
+import { idOfNumber } from '../core/id.ts';
+import { Problem } from '../core/problem.ts';
+import type { StoredReply } from '../db/batch.ts';
+import { runOnce } from '../db/batch.ts';
+import type { Tx } from '../db/db.ts';
+import {
+  DELIVERY_STATES,
+  type Delivery,
+  type DeliveryItem,
+  getDelivery,
+  getRecovery,
+  listDeliveries,
+  type Recovery,
+  resendDelivery,
+  startRecovery,
+} from '../webhooks/deliveries.ts';
+import {
+  deleteEndpoint,
+  type Endpoint,
+  getEndpoint,
+  listEndpoints,
+  planEndpoint,
+  planUpdate,
+  rotateSecret,
+  sendTestEvent,
+} from '../webhooks/endpoints.ts';
+import { mine, render } from './payments.ts';
+import { readLimit, readQuery } from './read.ts';
+import type { Answer, Call } from './routes.ts';
+import { CreateEndpoint, checkBody, Recover, RotateSecret, UpdateEndpoint } from './schema.ts';
+
+const at = (instant: Date | null): string | null => instant?.toISOString() ?? null;
+/** Wire shape of an endpoint; the secret only in the reply that made it. */
+export const endpointBody = (endpoint: Endpoint & { secret?: string }): object => ({
+  success: true,
+  id: endpoint.id,
+  url: endpoint.url,
+  events: endpoint.events,
+  description: endpoint.description,
+  enabled: endpoint.enabled,
+  disabled_reason: endpoint.disabledReason,
+  failing_since: at(endpoint.failingSince),
+  previous_secret_expires_at: at(endpoint.previousSecretUntil),
+  mode: endpoint.mode,
+  created_at: at(endpoint.createdAt),
+  ...(endpoint.secret !== undefined && { secret: endpoint.secret }),
+});
+const itemBody = (item: DeliveryItem): object => ({
+  id: item.id,
+  event_id: item.eventId,
+  event_type: item.eventType,
+  endpoint_id: item.endpointId,
+  payment_id: item.paymentId,
+  mode: item.mode,
+  state: item.state,
+  attempt_count: item.attemptCount,
+  created_at: at(item.createdAt),
+  delivered_at: at(item.deliveredAt),
+  next_attempt_at: at(item.nextAttemptAt),
+});
+/** Replies of receivers are shown as text, whatever they are. */
+export const deliveryBody = (delivery: Delivery): object => ({
+  success: true,
+  ...itemBody(delivery),
+  request_body: delivery.body && Buffer.from(delivery.body).toString(),
+  attempts: delivery.attempts.map((attempt) => ({
+    number: attempt.number,
+    at: at(attempt.at),
+    duration_ms: attempt.durationMs,
+    url: attempt.url,
+    status: attempt.status,
+    failure: attempt.failure,
+    request_headers: attempt.requestHeaders,
+    response_body: attempt.reply && Buffer.from(attempt.reply).toString(),
+  })),
+});
+export const recoveryBody = (recovery: Recovery): object => ({
+  success: true,
+  id: recovery.id,
+  endpoint_id: recovery.endpointId,
+  status: recovery.status,
+  since: at(recovery.since),
+  created_at: at(recovery.createdAt),
+  total: recovery.total,
+  queued: recovery.queued,
+  delivered: recovery.delivered,
+  failed: recovery.failed,
+});
+
+/** Runs a change at most once per Idempotency-Key. A reply that holds a secret is stored sealed. */
+const once = ({ ctx, claim }: Call, work: (tx: Tx) => Promise<StoredReply>, { secret = false } = {}): Promise<Answer> =>
+  runOnce(ctx.db, claim, work, secret ? { seal: (bytes) => ctx.seal('reply', bytes), open: (bytes) => ctx.open('reply', bytes) } : null);
+
+export async function createWebhookEndpoint(call: Call): Promise<Answer> {
+  const given = checkBody(CreateEndpoint, call.body);
+  const write = await planEndpoint(call.ctx, {
+    ...mine(call.owner),
+    url: given.url,
+    events: given.events ?? ['*'],
+    description: given.description ?? null,
+    enabled: given.enabled ?? true,
+  });
+  return once(call, async (tx) => render(201, endpointBody(await write(tx))), { secret: true });
+}
+export async function readWebhookEndpoints({ ctx, owner }: Call): Promise<Answer> {
+  const endpoints = await listEndpoints(ctx, mine(owner));
+  return render(200, { success: true, data: endpoints.map(endpointBody), has_more: false });
+}
+export async function readWebhookEndpoint({ ctx, owner, params }: Call): Promise<Answer> {
+  return render(200, endpointBody(await getEndpoint(ctx, { ...mine(owner), endpointId: params.id! })));
+}
+export async function updateWebhookEndpoint(call: Call): Promise<Answer> {
+  const given = checkBody(UpdateEndpoint, call.body);
+  const write = await planUpdate(call.ctx, { ...mine(call.owner), endpointId: call.params.id!, ...given });
+  return once(call, async (tx) => render(200, endpointBody(await write(tx))));
+}
+export async function deleteWebhookEndpoint({ ctx, owner, params }: Call): Promise<Answer> {
+  await ctx.db.begin((tx) => deleteEndpoint(ctx, tx, { ...mine(owner), endpointId: params.id! }));
+  return render(200, { success: true, id: params.id!, deleted: true });
+}
+export async function rotateWebhookSecret(call: Call): Promise<Answer> {
+  const given = checkBody(RotateSecret, call.body);
+  const target = { ...mine(call.owner), endpointId: call.params.id!, overlapSeconds: given.expires_in };
+  return once(call, async (tx) => render(200, endpointBody(await rotateSecret(call.ctx, tx, target))), { secret: true });
+}
+export async function testWebhookEndpoint(call: Call): Promise<Answer> {
+  const { ctx, owner, params } = call;
+  return once(call, async (tx) => {
+    const number = await sendTestEvent(ctx, tx, { ...mine(owner), endpointId: params.id! });
+    return render(201, deliveryBody(await getDelivery(ctx, { ...mine(owner), deliveryId: idOfNumber('del', ctx.installKey, number), tx })));
+  });
+}
+export async function recoverWebhookEndpoint(call: Call): Promise<Answer> {
+  const given = checkBody(Recover, call.body);
+  const since = readInstant(given.since);
+  return once(call, async (tx) =>
+    render(201, recoveryBody(await startRecovery(call.ctx, tx, { ...mine(call.owner), endpointId: call.params.id!, since }))),
+  );
+}
+/** ISO 8601 with a zone, as all timestamps here. */
+function readInstant(text: string): Date {
+  const instant = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/.test(text) ? new Date(text) : null;
+  if (!instant || Number.isNaN(instant.getTime()))
+    throw new Problem('parameter_invalid', { reason: 'a time such as 2026-11-21T10:00:00Z is expected' }, { param: 'since' });
+  return instant;
+}
+export async function readWebhookRecovery({ ctx, owner, params }: Call): Promise<Answer> {
+  return render(200, recoveryBody(await getRecovery(ctx, { ...mine(owner), recoveryId: params.id! })));
+}
+
+export async function readWebhookDeliveries({ ctx, owner, query }: Call): Promise<Answer> {
+  const given = readQuery(query, 'state');
+  const state = DELIVERY_STATES.find((known) => known === given) ?? null;
+  if (given !== null && state === null)
+    throw new Problem('parameter_invalid', { reason: `one of ${DELIVERY_STATES.join(', ')} is expected` }, { param: 'state' });
+  const page = await listDeliveries(ctx, {
+    ...mine(owner),
+    limit: readLimit(query),
+    startingAfter: readQuery(query, 'starting_after'),
+    endpointId: readQuery(query, 'endpoint_id'),
+    eventId: readQuery(query, 'event_id'),
+    state,
+  });
+  return render(200, { success: true, data: page.items.map(itemBody), has_more: page.hasMore });
+}
+export async function readWebhookDelivery({ ctx, owner, params }: Call): Promise<Answer> {
+  return render(200, deliveryBody(await getDelivery(ctx, { ...mine(owner), deliveryId: params.id! })));
+}
+export async function resendWebhookDelivery(call: Call): Promise<Answer> {
+  const { ctx, owner, params } = call;
+  return once(call, async (tx) => render(200, deliveryBody(await resendDelivery(ctx, tx, { ...mine(owner), deliveryId: params.id! }))));
+}

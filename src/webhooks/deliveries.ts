@@ -1,0 +1,299 @@
+/** The log of deliveries: listed, read with every attempt, sent again one by one or all that failed, and forgotten after 30 days. */
+
+import type { Context } from '../context.ts';
+import type { Mode } from '../core/coin.ts';
+import { idOfNumber, newId, numberOfId } from '../core/id.ts';
+import { Problem } from '../core/problem.ts';
+import type { Sql, Tx } from '../db/db.ts';
+import { getEndpoint, requireWebhooks } from './endpoints.ts';
+import { STEPS } from './queue.ts';
+
+export const DELIVERY_STATES = ['pending', 'delivered', 'failed'] as const;
+export type DeliveryState = (typeof DELIVERY_STATES)[number];
+const KEPT_DAYS = 30;
+/** Rows that one step of a recovery or of forgetting touches. */
+const STEP_ROWS = 500;
+/** Merchants and modes that one round of forgetting looks at. */
+const FORGET_LANES = 50;
+
+type Owner = { merchantId: string; mode: Mode };
+export type DeliveryItem = {
+  id: string;
+  eventId: string;
+  eventType: string;
+  endpointId: string;
+  paymentId: string | null;
+  mode: Mode;
+  state: DeliveryState;
+  attemptCount: number;
+  createdAt: Date;
+  deliveredAt: Date | null;
+  nextAttemptAt: Date | null;
+};
+export type Attempt = {
+  number: number;
+  at: Date;
+  durationMs: number;
+  url: string | null;
+  status: number | null;
+  failure: string | null;
+  requestHeaders: Record<string, string>;
+  reply: Uint8Array | null;
+};
+export type Delivery = DeliveryItem & { body: Uint8Array | null; attempts: Attempt[] };
+
+type Row = Omit<DeliveryItem, 'id'> & { number: bigint };
+const columns = (sql: Sql | Tx) => sql`
+  d.id as number, d.event_id as "eventId", v.type as "eventType", d.endpoint_id as "endpointId", d.payment_id as "paymentId", d.mode, d.state,
+  d.attempts as "attemptCount", d.created_at as "createdAt", d.delivered_at as "deliveredAt",
+  case when d.state = 'pending' then d.due_at end as "nextAttemptAt"`;
+const itemOf = (ctx: Context, { number, ...row }: Row): DeliveryItem => ({ id: idOfNumber('del', ctx.installKey, number), ...row });
+const numberOf = (ctx: Context, deliveryId: string): bigint => {
+  const number = numberOfId('del', ctx.installKey, deliveryId);
+  if (number === null || number >= 2n ** 63n) throw new Problem('delivery_not_found', { id: deliveryId });
+  return number;
+};
+
+/**
+ * Deliveries of a merchant, newest first, of one endpoint or all that are not deleted. Each endpoint and state has its own
+ * stretch of the index deliveries_of, of which a page reads at most as many rows as it shows. Errors: cursor_invalid.
+ */
+export async function listDeliveries(
+  ctx: Context,
+  {
+    merchantId,
+    mode,
+    limit,
+    startingAfter,
+    endpointId,
+    eventId,
+    state,
+  }: Owner & {
+    limit: number;
+    startingAfter: string | null;
+    endpointId: string | null;
+    eventId: string | null;
+    state: DeliveryState | null;
+  },
+): Promise<{ items: DeliveryItem[]; hasMore: boolean }> {
+  const { sql } = ctx.db;
+  let before: string | null = null;
+  if (startingAfter !== null) {
+    const number = numberOfId('del', ctx.installKey, startingAfter);
+    const [known] =
+      number === null || number >= 2n ** 63n
+        ? []
+        : await sql`select 1 from deliveries where id = ${number.toString()} and merchant_id = ${merchantId} and mode = ${mode}`;
+    if (!known) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
+    before = number!.toString();
+  }
+  const older = before === null ? sql`` : sql`and id < ${before}::bigint`;
+  const states = state === null ? [...DELIVERY_STATES] : [state];
+  const found =
+    eventId === null
+      ? sql`
+        select p.id from endpoints e cross join unnest(${states}::text[]) as s (state) cross join lateral (
+          select id from deliveries where endpoint_id = e.id and state = s.state ${older} order by id desc limit ${limit + 1}
+        ) p
+        where e.merchant_id = ${merchantId} and e.mode = ${mode} and ${endpointId === null ? sql`e.state <> 'deleted'` : sql`e.id = ${endpointId}`}
+        order by p.id desc limit ${limit + 1}`
+      : sql`
+        select id from deliveries where event_id = ${eventId} and merchant_id = ${merchantId} and mode = ${mode} and state = any(${states}::text[])
+          ${endpointId === null ? sql`` : sql`and endpoint_id = ${endpointId}`} ${older}
+        order by id desc limit ${limit + 1}`;
+  const rows = await sql<Row[]>`
+    select ${columns(sql)} from (${found}) f join deliveries d on d.id = f.id join events v on v.id = d.event_id order by d.id desc`;
+  return { items: rows.slice(0, limit).map((row) => itemOf(ctx, row)), hasMore: rows.length > limit };
+}
+
+/** One delivery with all its attempts and the bytes that each carried. Errors: delivery_not_found. */
+export async function getDelivery(
+  ctx: Context,
+  { merchantId, mode, deliveryId, tx }: Owner & { deliveryId: string; tx?: Tx },
+): Promise<Delivery> {
+  const sql = tx ?? ctx.db.sql;
+  const number = numberOf(ctx, deliveryId).toString();
+  const [row] = await sql<(Row & { body: Uint8Array | null })[]>`
+    select ${columns(sql)}, v.body from deliveries d join events v on v.id = d.event_id
+    where d.id = ${number} and d.merchant_id = ${merchantId} and d.mode = ${mode}`;
+  if (!row) throw new Problem('delivery_not_found', { id: deliveryId });
+  const attempts = await sql<Attempt[]>`
+    select number, at, duration_ms as "durationMs", url, status, failure, request_headers as "requestHeaders", reply
+    from attempts where delivery_id = ${number} order by number desc limit 100`;
+  const { body, ...item } = row;
+  return { ...itemOf(ctx, item), body, attempts: attempts.toReversed() };
+}
+
+/**
+ * Sends one delivery again, now. One that waits for its next attempt gets one out of turn; one that ended begins its
+ * schedule anew. Errors: delivery_not_found, endpoint_disabled, plan_required.
+ */
+export async function resendDelivery(
+  ctx: Context,
+  tx: Tx,
+  { merchantId, mode, deliveryId }: Owner & { deliveryId: string },
+): Promise<Delivery> {
+  await requireWebhooks(ctx, { merchantId });
+  const number = numberOf(ctx, deliveryId).toString();
+  const [row] = await tx<{ id: bigint; enabled: boolean; endpointId: string }[]>`
+    select d.id, e.state = 'enabled' as enabled, e.id as "endpointId" from deliveries d join endpoints e on e.id = d.endpoint_id
+    where d.id = ${number} and d.merchant_id = ${merchantId} and d.mode = ${mode} for update of d`;
+  if (!row) throw new Problem('delivery_not_found', { id: deliveryId });
+  if (!row.enabled) throw new Problem('endpoint_disabled', { id: row.endpointId });
+  await tx`update deliveries d set ${againNow(tx)} where d.id = ${number} and (d.leased_until is null or d.leased_until < clock_timestamp())`;
+  await tx`select pg_notify('deliveries', '')`;
+  return getDelivery(ctx, { merchantId, mode, deliveryId, tx });
+}
+/** Due now: out of turn when an attempt is ahead, else from the first step; a test event is tried once. */
+const againNow = (sql: Sql | Tx) => sql`
+  state = 'pending', due_at = now(), waits = false, leased_until = null,
+  step = case when d.state = 'pending' then d.step when d.payment_id is null then ${STEPS - 1} else 0 end,
+  retry_at = case when d.state = 'pending' and d.step > 0 then coalesce(d.retry_at, d.due_at) end`;
+
+/** Told to the worker with a notification when there is a recovery to step. */
+export const RECOVERY_NOTE = 'recovery';
+
+export type Recovery = {
+  id: string;
+  endpointId: string;
+  since: Date;
+  createdAt: Date;
+  /** Deliveries that had failed when it began, those sent again so far, and what became of them. */
+  total: number;
+  queued: number;
+  delivered: number;
+  failed: number;
+  status: 'queueing' | 'delivering' | 'done';
+};
+
+/**
+ * Begins to send again what an endpoint missed since an instant: deliveries that failed, and at once those that wait for
+ * their next attempt. The worker does it in steps that survive its end. Errors: endpoint_not_found, endpoint_disabled,
+ * plan_required, recovery_running.
+ */
+export async function startRecovery(
+  ctx: Context,
+  tx: Tx,
+  { merchantId, mode, endpointId, since }: Owner & { endpointId: string; since: Date },
+): Promise<Recovery> {
+  await requireWebhooks(ctx, { merchantId });
+  const endpoint = await getEndpoint(ctx, { merchantId, mode, endpointId, tx });
+  if (!endpoint.enabled) throw new Problem('endpoint_disabled', { id: endpointId });
+  const recoveryId = newId('rec', ctx.random);
+  const [made] = await tx`
+    insert into recoveries (id, endpoint_id, automatic, since, last_delivery_id, total)
+    select ${recoveryId}, ${endpointId}, false, ${since}, coalesce((select max(id) from deliveries where endpoint_id = ${endpointId}), 0),
+      (select count(*) from deliveries where endpoint_id = ${endpointId} and created_at >= ${since} and payment_id is not null
+        and (state = 'failed' or (state = 'pending' and attempts > 0)))
+    on conflict do nothing returning 1`;
+  if (!made) throw new Problem('recovery_running', { id: endpointId });
+  await tx`select pg_notify('deliveries', ${RECOVERY_NOTE})`;
+  return getRecovery(ctx, { merchantId, mode, recoveryId, tx });
+}
+
+/** A recovery and how far it is. Errors: recovery_not_found. */
+export async function getRecovery(
+  ctx: Context,
+  { merchantId, mode, recoveryId, tx }: Owner & { recoveryId: string; tx?: Tx },
+): Promise<Recovery> {
+  const sql = tx ?? ctx.db.sql;
+  const [row] = await sql<
+    (Omit<Recovery, 'status' | 'total' | 'queued' | 'delivered' | 'failed'> & {
+      total: bigint;
+      queued: bigint;
+      delivered: bigint;
+      failed: bigint;
+      queueing: boolean;
+    })[]
+  >`
+    select r.id, r.endpoint_id as "endpointId", r.since, r.created_at as "createdAt", r.total, r.queued, r.delivered, r.failed,
+      r.queued_at is null as queueing
+    from recoveries r join endpoints e on e.id = r.endpoint_id
+    where r.id = ${recoveryId} and not r.automatic and e.merchant_id = ${merchantId} and e.mode = ${mode}`;
+  if (!row) throw new Problem('recovery_not_found', { id: recoveryId });
+  const { queueing, total, queued, delivered, failed, ...recovery } = row;
+  const status = queueing ? 'queueing' : delivered + failed < queued ? 'delivering' : 'done';
+  return { ...recovery, total: Number(total), queued: Number(queued), delivered: Number(delivered), failed: Number(failed), status };
+}
+
+/** One step of the recovery that waited longest: its cursor moves in the transaction that queues the rows. False: none is running. */
+export async function stepRecovery(ctx: Context): Promise<boolean> {
+  return ctx.db.begin(async (tx) => {
+    const [job] = await tx<{ id: string; endpointId: string; automatic: boolean; last: bigint; cursor: bigint }[]>`
+      select id, endpoint_id as "endpointId", automatic, last_delivery_id as last, delivery_cursor as cursor
+      from recoveries where queued_at is null order by stepped_at limit 1 for update skip locked`;
+    if (!job) return false;
+    const range = (state: DeliveryState) => tx`
+      (select id from deliveries where endpoint_id = ${job.endpointId} and state = ${state} and id > ${job.cursor.toString()}::bigint
+        and id <= ${job.last.toString()}::bigint order by id limit ${STEP_ROWS})`;
+    const rows = await tx<{ id: bigint }[]>`
+      select id from (${range('pending')} ${job.automatic ? tx`` : tx`union all ${range('failed')}`}) as r order by id limit ${STEP_ROWS}`;
+    const end = rows.at(-1)?.id;
+    if (end === undefined) {
+      await tx`update recoveries set queued_at = clock_timestamp() where id = ${job.id}`;
+      return true;
+    }
+    const moved = await tx<{ own: boolean }[]>`
+      with chosen as (
+        select id, state from deliveries where id = any(${rows.map((row) => row.id.toString())}::bigint[]) and created_at >= (select since from recoveries where id = ${job.id})
+          and payment_id is not null and (leased_until is null or leased_until < clock_timestamp())
+          and (state = 'failed' or (state = 'pending' and attempts > 0 and due_at > clock_timestamp()))
+        order by id for update
+      )
+      update deliveries d set ${againNow(tx)}, recovery_id = case when ${job.automatic} then d.recovery_id
+          when c.state = 'pending' then coalesce(d.recovery_id, ${job.id}) else ${job.id} end
+      from chosen c where d.id = c.id returning d.recovery_id = ${job.id} as own`;
+    await tx`
+      update recoveries set delivery_cursor = ${end.toString()}, stepped_at = clock_timestamp(), queued = queued + ${moved.filter((row) => row.own).length}
+      where id = ${job.id}`;
+    return true;
+  });
+}
+
+/** Where the next round of forgetting begins, in each process. */
+const lanes = new WeakMap<Context, [merchantId: string, mode: string]>();
+
+/**
+ * Forgets what is older than 30 days: bodies of events, deliveries, attempts; and endpoints that were deleted and have no
+ * delivery left. A round visits some merchants and of each the oldest rows, so that its cost has a bound.
+ */
+export async function forgetEvents(ctx: Context): Promise<number> {
+  let [merchantId, mode] = lanes.get(ctx) ?? ['', ''];
+  let forgotten = 0;
+  for (let lane = 0; lane < FORGET_LANES; lane++) {
+    const [next] = await ctx.db.sql<{ merchantId: string; mode: string }[]>`
+      select merchant_id as "merchantId", mode from events where body is not null and (merchant_id, mode) > (${merchantId}, ${mode})
+      order by merchant_id, mode limit 1`;
+    if (!next) {
+      [merchantId, mode] = ['', ''];
+      break;
+    }
+    ({ merchantId, mode } = next);
+    forgotten += await forgetOldest(ctx, merchantId, mode);
+  }
+  lanes.set(ctx, [merchantId, mode]);
+  await ctx.db.sql`
+    delete from endpoints where id in (
+      select e.id from endpoints e where e.state = 'deleted' and not exists (select 1 from deliveries d where d.endpoint_id = e.id)
+        and not exists (select 1 from endpoint_notices n where n.endpoint_id = e.id) and not exists (select 1 from recoveries r where r.endpoint_id = e.id)
+      limit ${STEP_ROWS})`;
+  return forgotten;
+}
+
+function forgetOldest(ctx: Context, merchantId: string, mode: string): Promise<number> {
+  return ctx.db.begin(async (tx) => {
+    const rows = await tx<{ id: string }[]>`
+      select o.id from (
+        select id, created_at from events where merchant_id = ${merchantId} and mode = ${mode} and body is not null
+        order by xid, feed limit ${STEP_ROWS}
+      ) o
+      where o.created_at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})
+        and not exists (select 1 from deliveries d where d.event_id = o.id and d.state = 'pending')`;
+    if (rows.length === 0) return 0;
+    const ids = rows.map((row) => row.id);
+    await tx`delete from attempts where delivery_id in (select id from deliveries where event_id = any(${ids}::text[]))`;
+    await tx`delete from deliveries where event_id = any(${ids}::text[])`;
+    await tx`update events set body = null where id = any(${ids}::text[])`;
+    return rows.length;
+  });
+}

@@ -1,0 +1,341 @@
+/** Who is next: what picking costs however much waits, how endpoints that fail rest, and that bad receivers cost the good ones nothing. */
+import assert from 'node:assert/strict';
+import { createSecretKey } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createServer, type ServerResponse } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
+import type { AddressInfo, Server } from 'node:net';
+import { join } from 'node:path';
+import { after, before, type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Client, client, eventually, testEnvironment } from '../../test/kit/app.ts';
+import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
+import { type App, startApp } from '../app.ts';
+import { readConfig } from '../config.ts';
+import type { Context } from '../context.ts';
+import { idOfNumber, numberOfId } from '../core/id.ts';
+import { createLog } from '../log.ts';
+import { createMerchant } from '../merchants/merchants.ts';
+import { startSweep } from '../payments/sweep.ts';
+import { startDeliveries } from './deliver.ts';
+import { createEndpoint } from './endpoints.ts';
+import { leaseDue, leaseStatement } from './queue.ts';
+
+let database: TestDatabase;
+let app: App;
+let ctx: Context;
+before(async () => {
+  database = await testDatabase();
+  app = await startApp(readConfig(testEnvironment(database.url, database.folder, { PLANS: '{"enterprise":{"per_minute":0}}' })), {
+    roles: ['api'],
+    log: createLog('error'),
+  });
+  ctx = app.ctx;
+});
+after(async () => {
+  await app.stop();
+  await database.drop();
+});
+
+type Hit = { at: number; payment: string; type: string };
+type Answer = (reply: ServerResponse, hit: Hit) => unknown;
+const status =
+  (code: number, headers: Record<string, string> = {}): Answer =>
+  (reply) =>
+    reply.writeHead(code, headers).end();
+type Shop = { api: Client; merchantId: string; endpointId: string; hits: Hit[]; most(): number; answer(next: Answer): void };
+
+async function listen(t: TestContext, server: Server & { closeAllConnections?(): void }): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    server.close();
+    server.closeAllConnections?.();
+  });
+  return (server.address() as AddressInfo).port;
+}
+async function openShop(t: TestContext, first: Answer = status(200), events = ['payment.created'], at?: string): Promise<Shop> {
+  const hits: Hit[] = [];
+  let respond = first;
+  let open = 0;
+  let most = 0;
+  const server = createServer(async (request, reply) => {
+    most = Math.max(most, ++open);
+    reply.on('close', () => open--);
+    const parts: Buffer[] = [];
+    for await (const part of request) parts.push(part as Buffer);
+    const event = JSON.parse(Buffer.concat(parts).toString());
+    const hit = { at: performance.now(), payment: event.data.id, type: event.type };
+    hits.push(hit);
+    respond(reply, hit);
+  });
+  const url = at ?? `http://127.0.0.1:${await listen(t, server)}/hook`;
+  const { merchantId, keys } = await createMerchant(ctx, { name: 'Shop', plan: 'enterprise' });
+  const { endpointId } = await createEndpoint(ctx, { merchantId, mode: 'test', url, events, description: null });
+  return {
+    api: client(app.url!, keys.testSecret),
+    merchantId,
+    endpointId,
+    hits,
+    most: () => most,
+    answer: (next) => {
+      respond = next;
+    },
+  };
+}
+const create = async ({ api }: Shop, count = 1): Promise<string[]> => {
+  const made = await Promise.all(
+    Array.from({ length: count }, () => api.post('/api/payment/create/simple', { amount_usd: 25, return_url: 'https://shop.example/' })),
+  );
+  for (const reply of made) assert.equal(reply.status, 201, reply.text);
+  return made.map((reply) => reply.json.id);
+};
+const advance = async ({ api }: Shop, seconds: number) => assert.equal((await api.post('/v1/test/clock/advance', { seconds })).status, 200);
+const startWorker = (t: TestContext) => {
+  const worker = startDeliveries(ctx, { pollMs: 100 });
+  t.after(() => worker.stop());
+  return worker;
+};
+/** Ends what waits, so that the next test does not meet it. */
+const clear = () =>
+  ctx.db.sql`update deliveries set state = 'failed', due_at = null, leased_until = null, waits = false where state = 'pending'`;
+
+let made = 0;
+/** Deliveries as a burst leaves them: `each` events a payment. */
+async function fill(endpointIds: readonly string[], merchantId: string, count: number, { each = 1, dueIn = 0 } = {}): Promise<void> {
+  const first = made;
+  made += count;
+  await ctx.db.sql`
+    insert into events (id, merchant_id, mode, payment_id, type, sequence, body, created_at)
+    select 'evt_f' || n, ${merchantId}, 'live', 'pay_f' || ${first}::int || '_' || n / ${each}::int, 'payment.created', 1 + n % ${each}::int, convert_to('{}', 'UTF8'),
+      clock_timestamp() from generate_series(${first}::int, ${first + count - 1}::int) as n`;
+  await ctx.db.sql`
+    insert into deliveries (event_id, endpoint_id, merchant_id, mode, payment_id, sequence, due_at)
+    select 'evt_f' || n, (${endpointIds as string[]}::text[])[1 + (n / ${each}::int) % ${endpointIds.length}::int], ${merchantId}, 'live',
+      'pay_f' || ${first}::int || '_' || n / ${each}::int, 1 + n % ${each}::int, clock_timestamp() + make_interval(secs => ${dueIn})
+    from generate_series(${first}::int, ${first + count - 1}::int) as n`;
+}
+const OPTIONS = { limit: 128, suspectLimit: 64, lanes: 64, after: '', rooms: [] };
+/** Pages that picking touches now. */
+async function pagesTouched(): Promise<number> {
+  let pages = 0;
+  await ctx.db
+    .begin(async (tx) => {
+      const [row] = await tx`
+        explain (analyze, buffers, format json) ${leaseStatement(tx, { ...OPTIONS, plans: ['starter', 'professional', 'enterprise'] })}`;
+      const plan = (row as { 'QUERY PLAN': { Plan: Record<string, number> }[] })['QUERY PLAN'][0]!.Plan;
+      pages = plan['Shared Hit Blocks']! + plan['Shared Read Blocks']!;
+      throw new Error('nothing is kept');
+    })
+    .catch((error: Error) => assert.equal(error.message, 'nothing is kept', error.message));
+  return pages;
+}
+
+for (const [what, options] of [
+  ['payments of one event', {}],
+  ['successors that wait for an earlier event', { each: 100 }],
+  ['retries that are due in hours', { dueIn: 7_200 }],
+] as const) {
+  test(`picking touches no more pages with 100,000 deliveries waiting than with 1,000: ${what}`, async (t) => {
+    const shop = await openShop(t);
+    await fill([shop.endpointId], shop.merchantId, 1_000, options);
+    await ctx.db.sql`vacuum analyze deliveries`;
+    const few = await pagesTouched();
+    await fill([shop.endpointId], shop.merchantId, 99_000, options);
+    const fresh = await pagesTouched();
+    await ctx.db.sql`vacuum analyze deliveries`;
+    const many = await pagesTouched();
+    t.diagnostic(`${few} pages at 1,000; at 100,000 ${fresh}, analyzed ${many}`);
+    for (const pages of [fresh, many]) assert.ok(pages < few * 2 + 200, `${pages} pages against ${few}`);
+    await clear();
+    await ctx.db.sql`vacuum deliveries`;
+  });
+}
+
+test('a burst of one endpoint leaves the others their turn in each round, and a ring comes to all of them', async (t) => {
+  const burst = await openShop(t);
+  const others = await Promise.all(Array.from({ length: 40 }, () => openShop(t)));
+  await fill([burst.endpointId], burst.merchantId, 10_000);
+  for (const shop of others) await fill([shop.endpointId], shop.merchantId, 1);
+  const round = await leaseDue(ctx, { ...OPTIONS, limit: 60 });
+  const endpoints = new Set(round.due.map((due) => due.endpointId));
+  assert.equal(endpoints.size, 41, 'each had its turn');
+  assert.equal(round.due.filter((due) => due.endpointId === burst.endpointId).length, 4);
+  await clear();
+  for (const shop of [burst, ...others]) await fill([shop.endpointId], shop.merchantId, 1);
+  const seen = new Set<string>();
+  let after = '';
+  let rounds = 0;
+  do {
+    const part = await leaseDue(ctx, { ...OPTIONS, lanes: 10, after });
+    assert.ok(part.due.length <= 10);
+    for (const due of part.due) seen.add(due.endpointId);
+    after = part.next;
+    rounds++;
+  } while (after !== '');
+  assert.deepEqual([seen.size, rounds], [41, 5]);
+  await clear();
+});
+
+test('an endpoint that only fails rests between single probes and takes everything in order when it answers again', async (t) => {
+  const sweep = startSweep(ctx);
+  t.after(() => sweep.stop());
+  const shop = await openShop(t, status(500), ['*']);
+  const payments = await create(shop, 20);
+  for (const id of payments) {
+    const reply = await shop.api.post(`/v1/test/payments/${id}/simulate`, { scenario: 'success', currency: 'LTC' });
+    assert.equal(reply.status, 200, reply.text);
+  }
+  startWorker(t);
+  const health = async () =>
+    (
+      await ctx.db.sql<{ failures: number; rest: number | null }[]>`
+        select failures, extract(epoch from rests_until - clock_timestamp())::float8 as rest from endpoints where id = ${shop.endpointId}`
+    )[0]!;
+  const broken = await eventually(health, ({ failures }) => failures >= 5);
+  assert.ok(broken.rest! > 3 && broken.rest! <= 60, `rests for ${broken.rest} s`);
+  const tried = shop.hits.length;
+  assert.ok(tried <= 8, `${tried} attempts of 60 before it rests`);
+  await sleep(500);
+  assert.equal(shop.hits.length, tried, 'it rests');
+  await advance(shop, 61);
+  await eventually(
+    async () => shop.hits.length,
+    (hits) => hits === tried + 1,
+  );
+  await sleep(300);
+  assert.equal(shop.hits.length, tried + 1, 'one probe, and it rests again');
+  shop.answer(status(200));
+  await advance(shop, 61);
+  await eventually(
+    async () => shop.hits.length,
+    (hits) => hits >= tried + 1 + 60,
+  );
+  const arrived = shop.hits.slice(tried + 1);
+  for (const id of payments) {
+    assert.deepEqual(
+      arrived.filter((hit) => hit.payment === id).map((hit) => hit.type),
+      ['payment.created', 'payment.processing', 'payment.completed'],
+    );
+  }
+  assert.ok(shop.most() <= 16, `${shop.most()} at a time`);
+  assert.deepEqual(await eventually(health, ({ failures }) => failures === 0), { failures: 0, rest: null });
+});
+
+test('an attempt out of turn after an outage that fails again leaves the schedule as it was', async (t) => {
+  const shop = await openShop(t, status(500));
+  const [first] = await create(shop);
+  startWorker(t);
+  const read = async () =>
+    (
+      await ctx.db.sql<{ step: number; attempts: number; state: string; due: Date }[]>`
+        select step, attempts, state, due_at as due from deliveries where endpoint_id = ${shop.endpointId} and payment_id = ${first!}`
+    )[0]!;
+  await eventually(read, (d) => d.attempts === 1);
+  await advance(shop, 10);
+  const { due } = await eventually(read, (d) => d.attempts === 2);
+  await ctx.db.sql`update endpoints set failures = 5 where id = ${shop.endpointId}`;
+  // One success, of another payment, and the next refusal: the delivery is tried at once, in vain.
+  let taken = 0;
+  shop.answer((reply, hit) => reply.writeHead(hit.payment !== first && taken++ === 0 ? 200 : 500).end());
+  await create(shop);
+  const again = await eventually(read, (d) => d.attempts === 3);
+  assert.deepEqual([again.step, again.state, again.due], [2, 'pending', due]);
+});
+
+test('receivers that answer badly behave as promised and cost the others nothing', async (t) => {
+  const healthy = await openShop(t);
+  const pem = readFileSync(join(import.meta.dirname, '../../test/fixtures/hooks.example.pem'), 'utf8');
+  const [key, cert] = pem.match(/-----BEGIN .*?-----END [A-Z ]+-----/gs)!;
+  const secure = await listen(
+    t,
+    createSecureServer({ key: key!, cert: cert! }, (_request, reply) => reply.end()),
+  );
+  let sent = 0;
+  const ways: [failure: string, state: string, answer: Answer, url?: string][] = [
+    ['status_500', 'pending', status(500)],
+    ['status_301', 'pending', status(301, { location: 'http://127.0.0.1:9/' })],
+    ['status_410', 'failed', status(410)],
+    ['timeout', 'pending', () => {}],
+    [
+      'timeout',
+      'pending',
+      (reply) => {
+        const timer = setInterval(() => reply.write('x'), 1_000);
+        reply.on('close', () => clearInterval(timer));
+      },
+    ],
+    [
+      'reset',
+      'pending',
+      (reply) => {
+        reply.writeHead(200, { 'content-length': '100' }).write('x');
+        setTimeout(() => reply.socket?.destroy(), 20);
+      },
+    ],
+    [
+      // Taken: the status says so, and the gigabyte behind it is not read.
+      'none',
+      'delivered',
+      (reply) => {
+        const block = Buffer.alloc(65_536);
+        const push = () => {
+          while (!reply.destroyed && sent < 2 ** 30 && reply.write(block)) sent += block.length;
+        };
+        reply.on('drain', push);
+        push();
+      },
+    ],
+    ['tls', 'pending', status(200), `https://127.0.0.1:${secure}/hook`],
+    ['connect', 'pending', status(200), 'http://127.0.0.1:9/hook'],
+  ];
+  startWorker(t);
+  const shops = await Promise.all(ways.map(([, , answer, url]) => openShop(t, answer, ['payment.created'], url)));
+  await Promise.all(shops.map((shop) => create(shop, 30)));
+  const slowest = async (): Promise<number> => {
+    let most = 0;
+    for (let i = 0; i < 20; i++) {
+      const started = performance.now();
+      const [payment] = await create(healthy);
+      const hit = await eventually(
+        async () => healthy.hits.find((h) => h.payment === payment),
+        (h) => h !== undefined,
+        5_000,
+      );
+      most = Math.max(most, hit!.at - started);
+    }
+    return most;
+  };
+  const most = await slowest();
+  assert.ok(most < 2_000, `${most} ms`);
+  for (const [i, [failure, state]] of ways.entries()) {
+    const { endpointId } = shops[i]!;
+    const [first] = await eventually(
+      () =>
+        ctx.db.sql<{ failure: string; state: string; ms: number }[]>`
+          select coalesce(a.failure, 'none') as failure, d.state, a.duration_ms as ms
+          from attempts a join deliveries d on d.id = a.delivery_id where d.endpoint_id = ${endpointId} and a.number = 1 order by a.at limit 1`,
+      (rows) => rows.length === 1,
+      20_000,
+    );
+    assert.deepEqual([first!.failure, first!.state], [failure, state], `way ${i}`);
+    if (failure === 'timeout') assert.ok(first!.ms >= 9_900 && first!.ms < 12_000, `${first!.ms} ms`);
+  }
+  assert.ok(sent < 2 ** 28, `${sent} bytes of the large reply were taken`);
+  assert.equal(healthy.hits.length, 20);
+  await clear();
+});
+
+test('the public id of a delivery tells nothing and leads back to it', () => {
+  const key = ctx.installKey;
+  const ids = [1n, 2n, 3n, 2n ** 62n].map((n) => idOfNumber('del', key, n));
+  assert.equal(new Set(ids.map((id) => id.slice(6, 14))).size, 4);
+  for (const [i, n] of [1n, 2n, 3n, 2n ** 62n].entries()) {
+    assert.match(ids[i]!, /^del_[0-9A-Za-z]{24}$/);
+    assert.equal(numberOfId('del', key, ids[i]!), n);
+    assert.equal(numberOfId('rec', key, ids[i]!), null);
+    assert.equal(numberOfId('del', createSecretKey(new Uint8Array(32)), ids[i]!), null);
+    assert.equal(numberOfId('del', key, `${ids[i]!.slice(0, -1)}${ids[i]!.endsWith('0') ? '1' : '0'}`), null);
+  }
+  for (const none of ['', 'del_', 'del_x', `del_${'z'.repeat(24)}`, `del_${'0'.repeat(24)}`, 'pay_000000000000000000000000'])
+    assert.equal(numberOfId('del', key, none), null, none);
+});

@@ -1,0 +1,331 @@
+/** The queue of deliveries in SQL: who is next, what came of it, and when it comes again. */
+import type { Context } from '../context.ts';
+import { newId } from '../core/id.ts';
+import { PLANS } from '../core/plan.ts';
+import type { Sql, Tx } from '../db/db.ts';
+
+/** Seconds from one attempt to the next: 0, 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h; about 75 h in all. */
+const SCHEDULE_SECONDS = [0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
+export const STEPS = SCHEDULE_SECONDS.length;
+/** Jitter only ever lengthens a step: shortened ones could end before 72 h. */
+const JITTER = 0.2;
+const LEASE_SECONDS = 30;
+/** A successor waits for an earlier event of its payment through this many attempts at most. */
+const ORDERED_ATTEMPTS = 3;
+const DISABLE_AFTER_DAYS = 5;
+/** After so many failures in a row an endpoint rests between single probes, from 5 s to a minute. */
+export const BREAK_AFTER = 5;
+const REST_SECONDS = 5;
+const LONGEST_REST_SECONDS = 60;
+/** Of one endpoint at most so many due rows are looked at in a round. */
+const LOOK_AT_ONCE = 40;
+/** Of an endpoint that takes nothing any more, so many waiting deliveries end in a round. */
+const END_AT_ONCE = 500;
+
+/** Requests that an endpoint may have under way before it is known how it answers. */
+export const FIRST_ROOM = 4;
+
+export type Due = {
+  id: bigint;
+  eventId: string;
+  endpointId: string;
+  paymentId: string | null;
+  attempts: number;
+  step: number;
+  /** The end of the lease as text, which is exact: it tells this lease from a later one. */
+  lease: string;
+  url: string;
+  secret: Uint8Array;
+  previousSecret: Uint8Array | null;
+  /** Null when the event was forgotten: nothing can be sent. */
+  body: Uint8Array | null;
+  /** The endpoint's last attempt failed. */
+  failing: boolean;
+};
+export type Outcome = {
+  due: Due;
+  durationMs: number;
+  status: number | null;
+  failure: string | null;
+  headers: Record<string, string>;
+  reply: Uint8Array | null;
+  retryAfterSeconds: number | null;
+};
+/** What this worker knows of an endpoint: how many requests it has under way here and may have, and whether it is slow or fails. */
+export type Room = { endpointId: string; underWay: number; allowed: number; suspect: boolean };
+
+type LeaseOptions = { limit: number; suspectLimit: number; lanes: number; after: string; rooms: readonly Room[]; plans: readonly string[] };
+
+/**
+ * The statement that leases deliveries that are due. It walks the endpoints with waiting deliveries in a ring, `lanes` at a
+ * time from behind `after`, by jumping along the index deliveries_lanes from one endpoint to the next; of each it reads at
+ * most LOOK_AT_ONCE due rows in order. So it costs the same whether an endpoint has ten deliveries waiting or a million. Rows
+ * are locked and changed by their ids, in laterals and arrays: no join may turn into a walk over all that waits.
+ *
+ * Of a payment the oldest undelivered event goes first. A row behind one that is due or under way is looked at again in a
+ * second, one behind a later retry at that time; either is pulled forward when the row before it is done. While an endpoint
+ * takes nothing at all, successors wait for as long as it does: what was missed then arrives in order.
+ */
+export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, after, rooms, plans }: LeaseOptions) => sql`
+  with recursive lanes (id) as (
+    (select endpoint_id from deliveries where state = 'pending' and endpoint_id > ${after} order by endpoint_id limit 1)
+    union all
+    select (select d.endpoint_id from deliveries d where d.state = 'pending' and d.endpoint_id > l.id order by d.endpoint_id limit 1)
+    from lanes l where l.id is not null
+  ), visited as materialized (
+    select e.id, e.failures, e.failures >= ${BREAK_AFTER} as broken, e.failures > 0 or coalesce(r.suspect, false) as suspect,
+      e.state = 'enabled' and m.plan = any(${plans as string[]}::text[]) as receives,
+      case when e.rests_until > now() then 0
+        when e.failures >= ${BREAK_AFTER} then 1 - least(1, coalesce(r.under_way, 0))
+        else coalesce(r.allowed - r.under_way, ${FIRST_ROOM}) end as room
+    from (select id from lanes where id is not null limit ${lanes}) l
+      join endpoints e on e.id = l.id join merchants m on m.id = e.merchant_id
+      left join unnest(${rooms.map((r) => r.endpointId)}::text[], ${rooms.map((r) => r.underWay)}::int[],
+        ${rooms.map((r) => r.allowed)}::int[], ${rooms.map((r) => (r.suspect ? 1 : 0))}::int[]::bool[])
+        as r (id, under_way, allowed, suspect) on r.id = e.id
+  ), looked as materialized (
+    select d.*, v.broken, v.suspect, v.room, b.active, b.holds, b.until
+    from visited v cross join lateral (
+      select d.id, d.endpoint_id, d.payment_id, d.sequence, d.due_at from deliveries d
+      where d.endpoint_id = v.id and d.state = 'pending' and d.due_at <= now() and (d.leased_until is null or d.leased_until < now())
+      order by d.due_at, d.id limit least(${LOOK_AT_ONCE}, 2 * v.room + 8)
+    ) d left join lateral (
+      select bool_or(o.due_at <= now() or o.leased_until > now()) as active,
+        bool_or(o.step < ${ORDERED_ATTEMPTS} or v.broken) as holds, max(o.due_at) as until
+      from (
+        select o.due_at, o.leased_until, o.step from deliveries o
+        where o.endpoint_id = d.endpoint_id and o.payment_id = d.payment_id and o.sequence < d.sequence and o.state = 'pending'
+        order by o.sequence limit ${LOOK_AT_ONCE}
+      ) o
+    ) b on true
+    where v.receives and v.room > 0
+  ), free as (
+    select id, suspect, room, due_at, row_number() over (partition by endpoint_id order by due_at, id) as place
+    from looked where active is not true and holds is not true
+  ), ranked as (
+    select *, row_number() over (partition by suspect order by place, due_at) as rank from free where place <= room
+  ), chosen as (
+    select d.id from (
+      select id, place, due_at from ranked where not suspect or rank <= ${suspectLimit} order by place, due_at limit ${limit}
+    ) c cross join lateral (
+      -- All of it again: another worker may have been done with the row since it was looked at.
+      select id from deliveries where id = c.id and state = 'pending' and due_at <= clock_timestamp()
+        and (leased_until is null or leased_until < clock_timestamp()) for update skip locked
+    ) d
+  ), leased as (
+    update deliveries d set leased_until = clock_timestamp() + make_interval(secs => ${LEASE_SECONDS})
+    where d.id = any(array(select id from chosen))
+    returning d.id, d.event_id, d.endpoint_id, d.payment_id, d.attempts, d.step, d.leased_until::text as lease
+  ), behind as (
+    select l.id, case when l.active then now() + interval '1 second' else l.until end as until
+    from looked l cross join lateral (
+      -- A row that was pulled forward since it was looked at has another time.
+      select id from deliveries where id = l.id and state = 'pending' and due_at = l.due_at for update skip locked
+    ) d
+    where l.active or l.holds
+  ), moved as (
+    update deliveries d set due_at = b.until, waits = true
+    from behind b where d.id = b.id and d.id = any(array(select id from behind)) returning 1
+  ), ending as (
+    select d.id from visited v cross join lateral (
+      select id from deliveries where endpoint_id = v.id and state = 'pending' order by due_at limit ${END_AT_ONCE} for update skip locked
+    ) d where not v.receives
+  ), ended as (
+    update deliveries set state = 'failed', due_at = null, leased_until = null, waits = false, retry_at = null
+    where id = any(array(select id from ending)) returning recovery_id
+  ), counted as (
+    update recoveries r set failed = r.failed + c.n
+    from (select recovery_id, count(*) as n from ended where recovery_id is not null group by 1) c where r.id = c.recovery_id
+  )
+  select (select max(id) from visited) as last, (select count(*)::int from visited) as visited,
+    (select count(*)::int from moved) + (select count(*)::int from ended) as moved,
+    l.id, l.event_id as "eventId", l.endpoint_id as "endpointId", l.payment_id as "paymentId", l.attempts, l.step, l.lease,
+    e.url, e.secret, case when e.previous_until > clock_timestamp() then e.previous_secret end as "previousSecret", v.body,
+    e.failures > 0 as failing
+  -- Nobody waits for a lease to reach the disk: one that is lost with the machine is taken again.
+  from (select set_config('synchronous_commit', 'off', true)) as one left join (leased l join endpoints e on e.id = l.endpoint_id join events v on v.id = l.event_id) on true
+  order by l.id`;
+
+type LeaseRow = { last: string | null; visited: number; moved: number } & (Due | { id: null });
+
+/** Leases deliveries. `next` is where the ring goes on; it is empty after a whole turn. `moved`: rows put in their place without a request. */
+export async function leaseDue(ctx: Context, options: Omit<LeaseOptions, 'plans'>): Promise<{ due: Due[]; next: string; moved: number }> {
+  const plans = PLANS.filter((plan) => ctx.settings.plans[plan].webhooks);
+  const rows = (await leaseStatement(ctx.db.sql, { ...options, plans }).execute()) as unknown as LeaseRow[];
+  const { last, visited, moved } = rows[0]!;
+  return {
+    due: rows.filter((row): row is LeaseRow & Due => row.id !== null),
+    next: visited < options.lanes ? '' : last!,
+    moved,
+  };
+}
+
+/** When the next attempt is due, in seconds from now; null: it was the last. Retry-After is honoured up to twice the step. */
+export function nextStepSeconds(attempts: number, retryAfterSeconds: number | null, random: number): number | null {
+  const step = SCHEDULE_SECONDS[attempts];
+  if (step === undefined) return null;
+  const jittered = step * (1 + JITTER * random);
+  return retryAfterSeconds === null ? jittered : Math.max(jittered, Math.min(retryAfterSeconds, 2 * step));
+}
+
+/** Outcomes as they are counted: replies by class, all else by its reason. */
+const countedAs = ({ failure, status }: Outcome): string =>
+  failure === null ? 'delivered' : status === null ? failure : `status_${Math.floor(status / 100)}xx`;
+
+const tally = (names: readonly string[]): [string, number][] =>
+  [...names.reduce((counts, name) => counts.set(name, (counts.get(name) ?? 0) + 1), new Map<string, number>())].sort(([a], [b]) =>
+    a < b ? -1 : 1,
+  );
+
+/** Writes what came of a batch of attempts. Only a lease that is still ours decides; a 2xx is recorded in any case. */
+export async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[]): Promise<void> {
+  const fraction = () => Buffer.from(ctx.random(4)).readUInt32BE() / 2 ** 32;
+  const rows = outcomes.map((o) => ({
+    id: o.due.id.toString(),
+    lease: o.due.lease,
+    number: o.due.attempts + 1,
+    duration_ms: o.durationMs,
+    status: o.status,
+    failure: o.failure,
+    url: o.due.url,
+    request_headers: o.headers,
+    reply: o.reply?.length ? Buffer.from(o.reply).toString('base64') : null,
+    next_seconds: o.failure === null ? null : nextStepSeconds(o.due.step + 1, o.retryAfterSeconds, fraction()),
+    gone: o.status === 410,
+  }));
+  await ctx.db.begin(async (tx) => {
+    const written = await tx<{ endpointId: string; paymentId: string | null; state: string; step: number; recoveryId: string | null }[]>`
+      with input as (
+        select * from jsonb_to_recordset(${tx.json(rows as never)}) as r (id bigint, lease text, number int, duration_ms int, status int,
+          failure text, url text, request_headers jsonb, reply text, next_seconds double precision, gone boolean)
+      ), logged as (
+        insert into attempts (delivery_id, number, at, duration_ms, status, failure, url, request_headers, reply)
+        select id, number, clock_timestamp() - make_interval(secs => duration_ms / 1000.0), duration_ms, status, failure, url, request_headers,
+          decode(reply, 'base64') from input
+        on conflict (delivery_id, number) do nothing
+      )
+      update deliveries d set
+        attempts = greatest(d.attempts, i.number), leased_until = null, waits = false, retry_at = null,
+        -- An attempt out of turn takes no step of the schedule.
+        step = case when i.failure is null or d.retry_at is not null then d.step else least(d.step + 1, ${STEPS}) end,
+        state = case when i.failure is null then 'delivered'
+          when i.gone or (d.retry_at is null and i.next_seconds is null) then 'failed' else 'pending' end,
+        delivered_at = case when i.failure is null then clock_timestamp() else d.delivered_at end,
+        due_at = case when i.failure is null or i.gone then null
+          when d.retry_at is not null then greatest(d.retry_at, clock_timestamp() + make_interval(secs => ${SCHEDULE_SECONDS[1]!}))
+          else clock_timestamp() + make_interval(secs => i.next_seconds) end
+      from input i where d.id = i.id and d.state <> 'delivered'
+        and (i.failure is null or (d.state = 'pending' and d.leased_until::text = i.lease))
+      returning d.endpoint_id as "endpointId", d.payment_id as "paymentId", d.state, d.step, d.recovery_id as "recoveryId"`;
+    const cleared = written.filter((row) => row.paymentId !== null && (row.state !== 'pending' || row.step >= ORDERED_ATTEMPTS));
+    if (cleared.length > 0) {
+      await tx`
+        update deliveries n set waits = false, due_at = clock_timestamp()
+        from unnest(${cleared.map((row) => row.endpointId)}::text[], ${cleared.map((row) => row.paymentId!)}::text[]) as i (endpoint_id, payment_id)
+        where n.endpoint_id = i.endpoint_id and n.payment_id = i.payment_id and n.state = 'pending' and n.waits`;
+    }
+    await recordHealth(ctx, tx, outcomes);
+    const finished = written.filter((row) => row.recoveryId !== null && row.state !== 'pending');
+    for (const [recoveryId] of tally(finished.map((row) => row.recoveryId!))) {
+      const of = finished.filter((row) => row.recoveryId === recoveryId);
+      const delivered = of.filter((row) => row.state === 'delivered').length;
+      await tx`update recoveries set delivered = delivered + ${delivered}, failed = failed + ${of.length - delivered} where id = ${recoveryId}`;
+    }
+    const counts = tally(outcomes.map(countedAs));
+    // Last: every worker writes these few rows.
+    await tx`
+      insert into attempt_counts (outcome, attempts)
+      select * from unnest(${counts.map(([outcome]) => outcome)}::text[], ${counts.map(([, n]) => n)}::int[])
+      on conflict (outcome) do update set attempts = attempt_counts.attempts + excluded.attempts`;
+  });
+}
+
+/** Closes and opens the breakers of the endpoints in a batch, and switches off those that are gone or only fail. */
+async function recordHealth(ctx: Context, tx: Tx, outcomes: readonly Outcome[]): Promise<void> {
+  const working = [...new Set(outcomes.filter((o) => o.failure === null).map((o) => o.due.endpointId))].sort();
+  if (working.length > 0) {
+    const mended = await tx<{ id: string; failures: number }[]>`
+      with was as (
+        select id, failures from endpoints where id = any(${working}::text[]) and (failing_since is not null or failures > 0)
+        order by id for update
+      )
+      update endpoints e set failing_since = null, failures = 0, rests_until = null from was where e.id = was.id returning was.id, was.failures`;
+    // What failed meanwhile waits for hours: it is sent again now that somebody answers.
+    for (const { id } of mended.filter((row) => row.failures >= BREAK_AFTER)) {
+      await tx`
+        insert into recoveries (id, endpoint_id, automatic, since, last_delivery_id, total)
+        select ${newId('rec', ctx.random)}, ${id}, true, '-infinity', coalesce(max(id), 0), 0 from deliveries where endpoint_id = ${id}
+        on conflict do nothing`;
+    }
+  }
+  const failed = outcomes.filter((o) => o.failure !== null && !working.includes(o.due.endpointId));
+  if (failed.length === 0) return;
+  const failures = tally(failed.map((o) => o.due.endpointId));
+  const of = (endpointId: string) => failed.filter((o) => o.due.endpointId === endpointId);
+  const asked = failures.map(([id]) => Math.min(Math.max(0, ...of(id).map((o) => o.retryAfterSeconds ?? 0)), LONGEST_REST_SECONDS));
+  const gone = failures.map(([id]) => (of(id).some((o) => o.status === 410) ? 1 : 0));
+  const off = await tx<{ id: string; merchantId: string; mode: string; reason: string; state: string }[]>`
+    with input as (
+      select i.*, e.failures + i.n as total from unnest(${failures.map(([id]) => id)}::text[], ${failures.map(([, n]) => n)}::int[],
+        ${asked}::float8[], ${gone}::int[]) as i (id, n, asked, gone)
+      join (select id, failures from endpoints where id = any(${failures.map(([id]) => id)}::text[]) and state = 'enabled' order by id for update) e
+        on e.id = i.id
+    )
+    update endpoints e set
+      failures = i.total, failing_since = coalesce(e.failing_since, clock_timestamp()),
+      rests_until = clock_timestamp() + make_interval(secs => greatest(i.asked, case when i.total < ${BREAK_AFTER} then 0
+        else least(${LONGEST_REST_SECONDS}, ${REST_SECONDS} * 2 ^ least(i.total - ${BREAK_AFTER}, 10)) end)),
+      state = case when i.gone = 1 then 'gone'
+        when e.failing_since < clock_timestamp() - make_interval(days => ${DISABLE_AFTER_DAYS}) then 'disabled' else e.state end,
+      disabled_reason = case when i.gone = 1 then 'gone'
+        when e.failing_since < clock_timestamp() - make_interval(days => ${DISABLE_AFTER_DAYS}) then 'failures' end
+    from input i where e.id = i.id
+    returning e.id, e.merchant_id as "merchantId", e.mode, e.state, e.disabled_reason as reason`;
+  for (const { id, merchantId, mode, reason } of off.filter((row) => row.state !== 'enabled')) {
+    ctx.log.warn({ endpoint: id, merchant: merchantId, mode, reason }, 'a webhook endpoint was switched off');
+    await tx`insert into endpoint_notices (endpoint_id, merchant_id, mode, reason) values (${id}, ${merchantId}, ${mode}, ${reason})`;
+  }
+}
+
+/** Moves the waiting deliveries of a test clock forward, in the transaction of its advance. */
+export async function advanceDeliveries(
+  tx: Tx,
+  { merchantId, paymentId, seconds }: { merchantId: string; paymentId: string | null; seconds: number },
+): Promise<void> {
+  await tx`
+    update deliveries set due_at = due_at - make_interval(secs => ${seconds}::double precision),
+      retry_at = retry_at - make_interval(secs => ${seconds}::double precision)
+    where merchant_id = ${merchantId} and mode = 'test' and state = 'pending' and due_at is not null
+      and endpoint_id in (select id from endpoints where merchant_id = ${merchantId} and mode = 'test')
+      ${paymentId ? tx`and payment_id = ${paymentId}` : tx``}`;
+  if (!paymentId) {
+    await tx`
+      update endpoints set rests_until = rests_until - make_interval(secs => ${seconds}::double precision)
+      where merchant_id = ${merchantId} and mode = 'test' and rests_until is not null`;
+  }
+  await tx`select pg_notify('deliveries', '')`;
+}
+
+/** Figures for the metrics: what is due now and how old the oldest is, what is under way, attempts by outcome. */
+export async function readDeliveryQueue(ctx: Context): Promise<{
+  due: number;
+  inFlight: number;
+  oldestSeconds: number;
+  attempts: { outcome: string; attempts: number }[];
+  endpointsOff: number;
+}> {
+  const [row] = await ctx.db.sql<{ due: bigint; inFlight: bigint; oldest: number | null; off: bigint }[]>`
+    select count(*) filter (where due_at <= clock_timestamp() and (leased_until is null or leased_until < clock_timestamp())) as due,
+      count(*) filter (where leased_until > clock_timestamp()) as "inFlight",
+      extract(epoch from clock_timestamp() - min(due_at) filter (where leased_until is null or leased_until < clock_timestamp()))::float8 as oldest,
+      (select count(*) from endpoint_notices where closed_at is null) as off
+    from deliveries where state = 'pending'`;
+  const attempts = await ctx.db.sql<{ outcome: string; attempts: bigint }[]>`select outcome, attempts from attempt_counts order by outcome`;
+  return {
+    due: Number(row!.due),
+    inFlight: Number(row!.inFlight),
+    oldestSeconds: Math.max(0, row!.oldest ?? 0),
+    attempts: attempts.map((a) => ({ outcome: a.outcome, attempts: Number(a.attempts) })),
+    endpointsOff: Number(row!.off),
+  };
+}
