@@ -14,8 +14,11 @@ import type {
   CreateLegacyParams,
   CreateSimpleParams,
   CreateTransactionParams,
+  CreateWebhookEndpointParams,
+  DeletedWebhookEndpoint,
   EventList,
   Fees,
+  ListDeliveriesParams,
   ListEventsParams,
   ListPaymentsParams,
   OnChainTransaction,
@@ -24,9 +27,18 @@ import type {
   PaymentList,
   PaymentStatus,
   Prices,
+  RecoverParams,
   ResolveParams,
+  RotateSecretParams,
   SimulateParams,
   TestClock,
+  UpdateWebhookEndpointParams,
+  WebhookDelivery,
+  WebhookDeliveryList,
+  WebhookEndpoint,
+  WebhookEndpointList,
+  WebhookEndpointWithSecret,
+  WebhookRecovery,
 } from './types.ts';
 
 export type WaitOptions = {
@@ -65,6 +77,8 @@ export function createClient(options: ClientOptions) {
   const send = createSend(options);
   const get = async <T>(path: string, query: object, more?: RequestOptions) => parse<T>(await send({ method: 'GET', path, query }, more));
   const post = async <T>(path: string, body: object, more?: RequestOptions) => parse<T>(await send({ method: 'POST', path, body }, more));
+
+  const remove = async <T>(path: string, more?: RequestOptions) => parse<T>(await send({ method: 'DELETE', path }, more));
 
   const readPayment = (id: string, more?: RequestOptions) => get<Payment>(`/v1/api/payment/${part(id)}`, {}, more);
 
@@ -121,6 +135,35 @@ export function createClient(options: ClientOptions) {
       retrieve: (id: string, more?: RequestOptions) => get<PaymentEvent>(`/v1/events/${part(id)}`, {}, more),
       /** The exact text that every delivery of the event carries. */
       retrieveRaw: (id: string, more?: RequestOptions) => send({ method: 'GET', path: `/v1/events/${part(id)}` }, more),
+    },
+    /** Where webhooks are sent. */
+    webhookEndpoints: {
+      /** The reply shows the signing secret, this once. */
+      create: (params: CreateWebhookEndpointParams, more?: RequestOptions) =>
+        post<WebhookEndpointWithSecret>('/v1/webhook_endpoints', params, more),
+      /** All of them, newest first. */
+      list: (more?: RequestOptions) => get<WebhookEndpointList>('/v1/webhook_endpoints', {}, more),
+      retrieve: (id: string, more?: RequestOptions) => get<WebhookEndpoint>(`/v1/webhook_endpoints/${part(id)}`, {}, more),
+      update: (id: string, params: UpdateWebhookEndpointParams, more?: RequestOptions) =>
+        post<WebhookEndpoint>(`/v1/webhook_endpoints/${part(id)}`, params, more),
+      delete: (id: string, more?: RequestOptions) => remove<DeletedWebhookEndpoint>(`/v1/webhook_endpoints/${part(id)}`, more),
+      /** A new secret, shown this once; the old one keeps signing beside it for `expires_in` seconds. */
+      rotateSecret: (id: string, params: RotateSecretParams = {}, more?: RequestOptions) =>
+        post<WebhookEndpointWithSecret>(`/v1/webhook_endpoints/${part(id)}/rotate_secret`, params, more),
+      /** Sends a `webhook.test` event. */
+      sendTest: (id: string, more?: RequestOptions) => post<WebhookDelivery>(`/v1/webhook_endpoints/${part(id)}/test`, {}, more),
+      /** Sends again all that failed since a time. */
+      recover: (id: string, params: RecoverParams, more?: RequestOptions) =>
+        post<WebhookRecovery>(`/v1/webhook_endpoints/${part(id)}/recover`, params, more),
+      retrieveRecovery: (id: string, more?: RequestOptions) => get<WebhookRecovery>(`/v1/webhook_recoveries/${part(id)}`, {}, more),
+    },
+    /** The log of what was sent where, with every attempt. */
+    webhookDeliveries: {
+      /** Newest first. */
+      list: (params: ListDeliveriesParams = {}, more?: RequestOptions): Listing<WebhookDeliveryList> =>
+        listing(params, (page) => get<WebhookDeliveryList>('/v1/webhook_deliveries', page, more)),
+      retrieve: (id: string, more?: RequestOptions) => get<WebhookDelivery>(`/v1/webhook_deliveries/${part(id)}`, {}, more),
+      resend: (id: string, more?: RequestOptions) => post<WebhookDelivery>(`/v1/webhook_deliveries/${part(id)}/resend`, {}, more),
     },
     /** Test mode only. */
     test: {

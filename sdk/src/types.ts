@@ -46,12 +46,17 @@ export type ErrorCode =
   | 'transaction_not_found'
   | 'event_not_found'
   | 'endpoint_not_found'
+  | 'delivery_not_found'
+  | 'recovery_not_found'
   | 'merchant_not_found'
   | 'key_not_found'
   | 'payment_status_conflict'
   | 'nothing_received'
   | 'scenario_started'
   | 'coin_fixed'
+  | 'endpoint_limit_reached'
+  | 'endpoint_disabled'
+  | 'recovery_running'
   | 'not_supported'
   | 'history_pruned'
   | 'chain_unavailable'
@@ -63,8 +68,6 @@ export type ErrorCode =
 
 /** What a parsed webhook body or a listed event may be: discriminated by `type`. */
 export type PaymentEvent = { [T in PaymentEventType]: EventOf<T> }[PaymentEventType];
-/** Sent on demand to try an endpoint. */
-export type WebhookTestEvent = { id: string; type: 'webhook.test'; created_at: string; mode: Mode; api_version: string; data: { endpoint_id: string } };
 export type PaymentListItem = PaymentList['data'][number];
 export type Transfer = Payment['transfers'][number];
 /** The version of the shapes here. */
@@ -122,6 +125,16 @@ export type CreateAdvancedParams = {
   payment_address?: string | undefined;
   invoice_id?: string | undefined;
   locale?: string | undefined;
+};
+
+export type CreateWebhookEndpointParams = {
+  /** Public https URL. It must resolve when it is saved. */
+  url: string;
+  /** Event types; * means the documented six, payment.updated comes only when named. */
+  events?: string[] | undefined;
+  description?: string | null | undefined;
+  /** False: nothing is queued or sent. */
+  enabled?: boolean | undefined;
 };
 
 export type CreateLegacyParams = {
@@ -191,6 +204,65 @@ export type CreatedPayment = {
   mode: Mode;
 };
 
+export type ListDeliveriesParams = {
+  /** Rows of a page. */
+  limit?: number | undefined;
+  /** The id of the last row of the page before; the page begins behind it. */
+  starting_after?: string | undefined;
+  endpoint_id?: string | undefined;
+  event_id?: string | undefined;
+  state?: 'pending' | 'delivered' | 'failed' | undefined;
+};
+
+export type WebhookDeliveryList = {
+  success: boolean;
+  data: {
+    id: string;
+    event_id: string;
+    event_type: string;
+    endpoint_id: string;
+    /** Null for a test event. */
+    payment_id: string | null;
+    mode: Mode;
+    state: 'pending' | 'delivered' | 'failed';
+    attempt_count: number;
+    created_at: string;
+    delivered_at: string | null;
+    next_attempt_at: string | null;
+  }[];
+  has_more: boolean;
+};
+
+export type WebhookDelivery = {
+  success: boolean;
+  id: string;
+  event_id: string;
+  event_type: string;
+  endpoint_id: string;
+  /** Null for a test event. */
+  payment_id: string | null;
+  mode: Mode;
+  state: 'pending' | 'delivered' | 'failed';
+  attempt_count: number;
+  created_at: string;
+  delivered_at: string | null;
+  next_attempt_at: string | null;
+  request_body: string | null;
+  /** The last hundred, oldest first. */
+  attempts: {
+    number: number;
+    at: string;
+    duration_ms: number;
+    url: string | null;
+    /** Null when no answer came. */
+    status: number | null;
+    /** Null: it was delivered. status_..., timeout, dns, connect, tls, reset, refused_address, invalid_url, internal, forgotten. */
+    failure: string | null;
+    request_headers: { [key: string]: string };
+    response_body: string | null;
+  }[];
+};
+
 export type Payment = {
   id: string;
   transaction_id: string;
@@ -255,6 +327,54 @@ export type Payment = {
     replaced_by: string | null;
   }[];
   metadata: { [key: string]: string };
+};
+
+export type DeletedWebhookEndpoint = {
+  success: boolean;
+  id: string;
+  deleted: boolean;
+};
+
+export type WebhookEndpointList = {
+  success: boolean;
+  data: WebhookEndpoint[];
+  has_more: boolean;
+};
+
+export type WebhookEndpoint = {
+  success: boolean;
+  id: string;
+  url: string;
+  events: string[];
+  description: string | null;
+  enabled: boolean;
+  /** merchant: by you; failures: five days of nothing but failures; gone: it answered 410. */
+  disabled_reason: 'merchant' | 'failures' | 'gone' | null;
+  /** Nothing was taken since. */
+  failing_since: string | null;
+  /** Until then the old secret keeps signing too. */
+  previous_secret_expires_at: string | null;
+  mode: Mode;
+  created_at: string;
+};
+
+export type WebhookEndpointWithSecret = {
+  success: boolean;
+  id: string;
+  url: string;
+  events: string[];
+  description: string | null;
+  enabled: boolean;
+  /** merchant: by you; failures: five days of nothing but failures; gone: it answered 410. */
+  disabled_reason: 'merchant' | 'failures' | 'gone' | null;
+  /** Nothing was taken since. */
+  failing_since: string | null;
+  /** Until then the old secret keeps signing too. */
+  previous_secret_expires_at: string | null;
+  mode: Mode;
+  created_at: string;
+  /** The signing secret, shown this once. */
+  secret: string;
 };
 
 export type ErrorBody = {
@@ -508,15 +628,53 @@ export type Prices = {
   } };
 };
 
+export type RecoverParams = {
+  /** Deliveries made at or after this time. */
+  since: string;
+};
+
+export type WebhookRecovery = {
+  success: boolean;
+  id: string;
+  endpoint_id: string;
+  status: 'queueing' | 'delivering' | 'done';
+  since: string;
+  created_at: string;
+  /** Deliveries that had failed or waited for another attempt when it began. */
+  total: number;
+  /** Of these, sent again so far. */
+  queued: number;
+  /** Of these, delivered. */
+  delivered: number;
+  /** Of these, failed again for good. */
+  failed: number;
+};
+
 export type ResolveParams = {
   action: 'accept' | 'reject' | 'refund_sent';
   transfers?: string[] | undefined;
+};
+
+export type RotateSecretParams = {
+  /** Seconds for which the old secret keeps signing too; default 86400, 0: it ends at once. */
+  expires_in?: number | undefined;
 };
 
 export type SimulateParams = {
   scenario: string;
   /** Coin code. */
   currency?: Coin | undefined;
+};
+
+export type WebhookTestEvent = {
+  id: string;
+  type: 'webhook.test';
+  created_at: string;
+  mode: Mode;
+  api_version: string;
+  data: {
+    endpoint_id: string;
+  };
 };
 
 export type CreatedTransaction = {
@@ -565,6 +723,16 @@ export type OnChainTransaction = {
   }[];
   /** Of test mode. */
   simulated?: boolean | undefined;
+};
+
+export type UpdateWebhookEndpointParams = {
+  /** Public https URL. It must resolve when it is saved. */
+  url?: string | undefined;
+  /** Event types; * means the documented six, payment.updated comes only when named. */
+  events?: string[] | undefined;
+  description?: string | null | undefined;
+  /** False: nothing is queued or sent. */
+  enabled?: boolean | undefined;
 };
 
 export type UpdateMetadataParams = {

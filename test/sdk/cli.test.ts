@@ -207,6 +207,38 @@ test('an event is carried again by its id', async () => {
   assert.equal(JSON.parse(out).failure, 'ECONNREFUSED');
 });
 
+test('an event is sent to its endpoints again, and the log shows it', async () => {
+  const made = await app.test.post('/v1/webhook_endpoints', { url: receiver.url });
+  assert.equal(made.status, 201, made.text);
+  const { payment_id: id } = await json('trigger', 'payment.created');
+  const arrived = () => receiver.received.filter(({ event }) => event.data.id === id);
+  await eventually(
+    async () => arrived().length,
+    (count) => count === 1,
+  );
+  const event = arrived()[0]!.event.id;
+  const [delivery] = await eventually(
+    async () => (await json('deliveries', 'list', '--event', event, '--state', 'delivered')).data,
+    (rows) => rows.length === 1,
+  );
+  assert.equal((await json('events', 'resend', event)).deliveries[0].id, delivery.id);
+  await eventually(
+    async () => arrived().length,
+    (count) => count === 2,
+  );
+  assert.equal(arrived()[1]!.body, arrived()[0]!.body);
+  const shown = await eventually(
+    () => json('deliveries', 'get', delivery.id),
+    (now) => now.attempts.length === 2,
+  );
+  assert.equal(shown.attempts[1].status, 200);
+  assert.equal((await app.test.post(`/v1/webhook_endpoints/${made.json.id}`, { enabled: false })).status, 200);
+  const { events } = await json('trigger', 'payment.created');
+  const none = await florin(['events', 'resend', events[0].id]);
+  assert.equal(none.code, 1);
+  assert.match(none.err, /--forward-to/);
+});
+
 test('the signature of a delivery is checked from a file and from standard input', async () => {
   const secret = webhooks.newSecret();
   const { body, headers } = await webhooks.signTestEvent({ type: 'payment.completed', data: {} }, secret);

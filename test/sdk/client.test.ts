@@ -19,10 +19,12 @@ import {
   ServerError,
   TimeoutError,
   UnavailableError,
+  webhooks,
 } from '../../sdk/src/index.ts';
 import { delayMs } from '../../sdk/src/request.ts';
 import { ROUTES } from '../../src/http/routes.ts';
-import { startTestApp, type TestApp } from '../kit/app.ts';
+import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { startReceiver } from '../kit/receiver.ts';
 
 let app: TestApp;
 let client: Client;
@@ -145,6 +147,59 @@ test('a list is a page when awaited and every row, once, when iterated in either
     events.map((event) => event.data.id),
     newestFirst,
   );
+});
+
+test('an endpoint is made, changed, given another secret, tried, recovered and deleted', async () => {
+  const receiver = await startReceiver();
+  try {
+    const made = await client.webhookEndpoints.create({ url: receiver.url, events: ['*', 'payment.updated'], description: 'Orders' });
+    assert.match(made.secret, /^whsec_/);
+    assert.equal((await client.webhookEndpoints.retrieve(made.id)).url, receiver.url);
+    assert.ok((await client.webhookEndpoints.list()).data.some(({ id }) => id === made.id));
+    assert.equal((await client.webhookEndpoints.update(made.id, { description: null })).description, null);
+    const tried = await client.webhookEndpoints.sendTest(made.id);
+    assert.equal(tried.event_type, 'webhook.test');
+    await eventually(
+      async () => receiver.received,
+      (all) => all.length === 1,
+    );
+    const [delivery] = (await client.webhookDeliveries.list({ endpoint_id: made.id })).data;
+    await eventually(
+      () => client.webhookDeliveries.retrieve(delivery!.id),
+      ({ state }) => state === 'delivered',
+    );
+    await client.webhookDeliveries.resend(delivery!.id);
+    await eventually(
+      async () => receiver.received,
+      (all) => all.length === 2,
+    );
+    const test = await webhooks.verify(receiver.received[1]!.body, receiver.received[1]!.headers, made.secret);
+    assert.equal(test.type === 'webhook.test' && test.data.endpoint_id, made.id);
+    // Both secrets are right while one replaces the other.
+    const next = await client.webhookEndpoints.rotateSecret(made.id, { expires_in: 3600 });
+    await create();
+    await eventually(
+      async () => receiver.received,
+      (all) => all.length === 3,
+    );
+    const { body, headers } = receiver.received[2]!;
+    for (const secret of [made.secret, next.secret]) assert.equal((await webhooks.verify(body, headers, secret)).type, 'payment.created');
+    await client.webhookEndpoints.rotateSecret(made.id, { expires_in: 0 });
+    await create();
+    await eventually(
+      async () => receiver.received,
+      (all) => all.length === 4,
+    );
+    await assert.rejects(webhooks.verify(receiver.received[3]!.body, receiver.received[3]!.headers, made.secret), {
+      reason: 'signature_mismatch',
+    });
+    const recovery = await client.webhookEndpoints.recover(made.id, { since: new Date(Date.now() - 3_600_000).toISOString() });
+    assert.equal((await client.webhookEndpoints.retrieveRecovery(recovery.id)).endpoint_id, made.id);
+    assert.equal((await client.webhookEndpoints.delete(made.id)).deleted, true);
+    await assert.rejects(client.webhookEndpoints.retrieve(made.id), NotFoundError);
+  } finally {
+    await receiver.stop();
+  }
 });
 
 test('errors are of the class of their status and carry code, parameter and request id', async () => {

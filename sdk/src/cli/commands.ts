@@ -3,7 +3,16 @@ import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { FlorinError } from '../errors.ts';
 import { pause } from '../request.ts';
-import type { Coin, CreateSimpleParams, ListEventsParams, ListPaymentsParams, Payment, PaymentEvent, PaymentEventType } from '../types.ts';
+import type {
+  Coin,
+  CreateSimpleParams,
+  ListDeliveriesParams,
+  ListEventsParams,
+  ListPaymentsParams,
+  Payment,
+  PaymentEvent,
+  PaymentEventType,
+} from '../types.ts';
 import { verify } from '../webhooks.ts';
 import { forward, intervalOf, listen } from './listen.ts';
 import {
@@ -148,13 +157,20 @@ async function listenCommand(words: readonly string[], flags: Flags): Promise<Re
 
 async function resend(words: readonly string[], flags: Flags): Promise<Result> {
   const id = word(words, 'an event id');
-  const url = need(flags, 'forward-to');
-  const result = await forward({
-    raw: await connect(flags).events.retrieveRaw(id),
-    url,
-    secret: forwardingSecret(serviceKey(flags)),
-  });
-  return { json: result, failed: result.failure !== null };
+  const client = connect(flags);
+  const url = flags['forward-to'];
+  if (url !== undefined) {
+    const result = await forward({ raw: await client.events.retrieveRaw(id), url, secret: forwardingSecret(serviceKey(flags)) });
+    return { json: result, failed: result.failure !== null };
+  }
+  const deliveries = await client.webhookDeliveries.list({ event_id: id, limit: 100 });
+  const sent = [];
+  for (const delivery of deliveries.data) {
+    const { id, endpoint_id, state } = await client.webhookDeliveries.resend(delivery.id);
+    sent.push({ id, endpoint_id, state });
+  }
+  if (sent.length === 0) throw new FlorinError(`${id} was not sent to any endpoint; to carry it to this machine: --forward-to URL`);
+  return { json: { event_id: id, deliveries: sent } };
 }
 
 async function verifyCommand(words: readonly string[], flags: Flags): Promise<Result> {
@@ -262,9 +278,30 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   'events resend': {
-    usage: 'events resend ID --forward-to URL',
-    about: 'carry one event to a program on this machine again',
+    usage: 'events resend ID [--forward-to URL]',
+    about: 'send one event again: to its endpoints, or to a program on this machine',
     run: resend,
+  },
+  'deliveries list': {
+    usage: 'deliveries list [--limit 10] [--state failed] [--event ID] [--endpoint ID] [--starting-after ID]',
+    about: 'list what was sent where, newest first',
+    run: async (words, flags) => {
+      none(words);
+      const page = await connect(flags).webhookDeliveries.list({
+        limit: numberOf(flags, 'limit'),
+        state: flags.state as ListDeliveriesParams['state'],
+        event_id: flags.event,
+        endpoint_id: flags.endpoint,
+        starting_after: flags['starting-after'],
+      });
+      const rows = page.data.map((row) => [row.id, row.event_type, row.event_id, row.endpoint_id, row.state, String(row.attempt_count)]);
+      return { json: page, text: table([['id', 'type', 'event', 'endpoint', 'state', 'attempts'], ...rows]) };
+    },
+  },
+  'deliveries get': {
+    usage: 'deliveries get ID',
+    about: 'show a delivery with its attempts',
+    run: async (words, flags) => ({ json: await connect(flags).webhookDeliveries.retrieve(word(words, 'the id of a delivery')) }),
   },
   'webhooks verify': {
     usage: "webhooks verify --secret whsec_... --body FILE|- --header 'webhook-id: ...' ... [--tolerance 300] [--legacy]",

@@ -36,6 +36,9 @@ export const OPTIONS = {
   currency: { type: 'string' },
   type: { type: 'string' },
   payment: { type: 'string' },
+  state: { type: 'string' },
+  event: { type: 'string' },
+  endpoint: { type: 'string' },
 } as const;
 type Options = typeof OPTIONS;
 export type Flags = {
