@@ -133,3 +133,16 @@ test('a forged event changes nothing', async () => {
   assert.equal(await page.getByRole('status').textContent(), 'Waiting for the payment.');
   await close();
 });
+
+test('on a wide screen the payment page opens over the shop, or takes its place where the shop may not embed it', async (t) => {
+  if ((await app.anonymous.get('/embed/v1.js')).status !== 200) return t.skip('this version serves no /embed/v1.js');
+  const { page, close } = await openTab(browser, url, { width: 1200 });
+  await buy(page, 'Buy mug');
+  await page.getByRole('link', { name: 'Pay 12.50 USD' }).click();
+  await eventually(
+    async () => /\/pay\?id=pay_/.test(page.url()) || page.frames().some((frame) => /\/pay\?id=pay_/.test(frame.url())),
+    (shown) => shown,
+    15_000,
+  );
+  await close();
+});
