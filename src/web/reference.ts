@@ -19,6 +19,39 @@ const OBJECTS: readonly { schema: unknown; name: string; about: string }[] = [
   },
 ];
 
+/** The function of the client for each operation. */
+export const CLIENT: Readonly<Record<string, string>> = {
+  createSimple: 'payments.createSimple(params)',
+  createAdvanced: 'payments.createAdvanced(params)',
+  createLegacy: 'payments.createLegacy(params)',
+  createTransaction: 'payments.createTransaction(params)',
+  readPayment: 'payments.retrieve(id)',
+  readPayments: 'payments.list(params)',
+  updatePayment: 'payments.updateMetadata(id, metadata)',
+  cancel: 'payments.cancel(id)',
+  resolve: 'payments.resolve(id, params)',
+  readPrices: 'crypto.prices({ currencies })',
+  readBalance: 'crypto.balance({ address, currency })',
+  readFees: 'crypto.fees(currency)',
+  readTransaction: 'crypto.transaction(txid, currency)',
+  readEvents: 'events.list(params)',
+  readEvent: 'events.retrieve(id)',
+  createWebhookEndpoint: 'webhookEndpoints.create(params)',
+  readWebhookEndpoints: 'webhookEndpoints.list()',
+  readWebhookEndpoint: 'webhookEndpoints.retrieve(id)',
+  updateWebhookEndpoint: 'webhookEndpoints.update(id, params)',
+  deleteWebhookEndpoint: 'webhookEndpoints.delete(id)',
+  rotateWebhookSecret: 'webhookEndpoints.rotateSecret(id, params)',
+  testWebhookEndpoint: 'webhookEndpoints.sendTest(id)',
+  recoverWebhookEndpoint: 'webhookEndpoints.recover(id, { since })',
+  readWebhookRecovery: 'webhookEndpoints.retrieveRecovery(id)',
+  readWebhookDeliveries: 'webhookDeliveries.list(params)',
+  readWebhookDelivery: 'webhookDeliveries.retrieve(id)',
+  resendWebhookDelivery: 'webhookDeliveries.resend(id)',
+  simulate: 'test.simulate(id, { scenario })',
+  advance: 'test.advanceClock({ seconds })',
+};
+
 type Shape = {
   type?: string;
   const?: string;
@@ -119,7 +152,7 @@ function operationText(route: Route, url: string): string {
 
 ${part('Query', route.query, 'Needed')}${part('Body', route.body, 'Needed')}${requestText(route, url)}
 
-${reply ? `Answers with [${reply.name}](#${reply.name.toLowerCase()}):` : part('Reply', route.reply, 'There').trim()}
+${CLIENT[route.handle.name] ? `\`\`\`js\nawait florin.${CLIENT[route.handle.name]};\n\`\`\`\n\n` : ''}${reply ? `Answers with [${reply.name}](#${reply.name.toLowerCase()}):` : part('Reply', route.reply, 'There').trim()}
 
 ${reply ? '' : `${json(EXAMPLES[route.handle.name]!.reply)}\n`}`;
 }
@@ -152,7 +185,14 @@ JSON over HTTPS. Every request carries \`Authorization: Bearer <API_KEY>\`. Amou
 - **Errors.** \`{"error": {"type", "message", "param", "code", "doc_url", "request_id"}}\`: [all codes](/docs/errors).
 - **Lists** are newest first. \`limit\` is 1 to 100; the last row's id as \`starting_after\` gives the next page while \`has_more\` is true.
 
-The examples assume \`KEY\` to hold a secret test key.
+The examples assume \`KEY\` to hold a secret test key, and \`florin\` to be a client as the [quick start](/docs/guides/quickstart) makes it.
+
+${groupsOf(ROUTES)
+  .map(
+    ([title, routes]) => `- **${title}:** ${routes.map((route) => `[${route.summary.toLowerCase()}](#${route.handle.name})`).join(', ')}`,
+  )
+  .join('\n')}
+- **Objects:** ${OBJECTS.map(({ name }) => `[${name}](#${name.toLowerCase()})`).join(', ')}
 
 ${groupsOf(ROUTES)
   .map(([title, routes]) => `## ${title}\n\n${routes.map((route) => operationText(route, url)).join('\n')}`)

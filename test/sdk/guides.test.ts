@@ -6,6 +6,8 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { type Client, createClient, type Payment, webhooks } from '../../sdk/src/index.ts';
+import { ROUTES } from '../../src/http/routes.ts';
+import { CLIENT } from '../../src/web/reference.ts';
 import { signDelivery } from '../../src/webhooks/sign.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { codeBlocks } from '../kit/documents.ts';
@@ -91,6 +93,17 @@ test('a receiver that was written for Coinbase Commerce goes on with the new hea
   assert.equal(verifySignature(body, headers, secret).type, 'payment.completed');
   assert.throws(() => verifySignature(`${body} `, headers, secret), /not from Florin/);
   assert.throws(() => verifySignature(body, {}, secret), /not from Florin/);
+});
+
+test('the reference names a function of the client for every route, and each of them exists', () => {
+  assert.deepEqual(
+    ROUTES.map(({ handle }) => handle.name).filter((name) => !CLIENT[name]),
+    [],
+  );
+  for (const call of Object.values(CLIENT)) {
+    const [, group, name] = /^(\w+)\.(\w+)\(/.exec(call)!;
+    assert.equal(typeof (client as any)[group!]?.[name!], 'function', call);
+  }
 });
 
 test('every event type that a guide names exists', async () => {
