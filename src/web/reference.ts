@@ -93,6 +93,7 @@ function boundsOf(shape: Shape): string {
     .filter(Boolean)
     .join(', ');
 }
+const sentence = (text: string): string => (text === '' ? '' : `${text[0]!.toUpperCase()}${text.slice(1)}.`);
 const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
 
 /** Fields by their path, those of nested objects below their parent. */
@@ -100,7 +101,9 @@ function fieldsOf(schema: Shape, prefix = ''): string[][] {
   const inside = schema.anyOf?.find((option) => option.properties) ?? schema;
   return Object.entries(inside.properties ?? {}).flatMap(([name, field]) => {
     const required = inside.required?.includes(name) ?? false;
-    const about = [field.description === 'Decimal text.' ? '' : (field.description ?? ''), boundsOf(field)].filter(Boolean).join(' ');
+    const about = [field.description === 'Decimal text.' ? '' : (field.description ?? ''), sentence(boundsOf(field))]
+      .filter(Boolean)
+      .join(' ');
     const path = `${prefix}${name}`;
     const below =
       objectOf(field) || objectOf(field.items)
