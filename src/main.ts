@@ -1,4 +1,5 @@
 /** argv -> commands. Commands work beside a running service and without it; with --json standard output is the JSON alone. */
+import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { backup, openCore, ROLES, type Role, restore, startApp } from './app.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
@@ -9,8 +10,9 @@ import { PLANS } from './core/plan.ts';
 import { Problem } from './core/problem.ts';
 import { deliveryBody, endpointBody, recoveryBody } from './http/webhooks.ts';
 import { createLog, type Log } from './log.ts';
+import { setBranding } from './merchants/branding.ts';
 import { createKey, revokeKey } from './merchants/keys.ts';
-import { createFirstMerchant, createMerchant, setPlan } from './merchants/merchants.ts';
+import { createFirstMerchant, createMerchant, getMerchant, setPlan, THEMES } from './merchants/merchants.ts';
 import { setWallet } from './merchants/wallets.ts';
 import { claimDeposit, diagnose, type Finding, verifyAddresses } from './payments/doctor.ts';
 import { getDelivery, getRecovery, resendDelivery, startRecovery } from './webhooks/deliveries.ts';
@@ -40,6 +42,12 @@ const OPTIONS = {
   since: { type: 'string' },
   overlap: { type: 'string' },
   file: { type: 'string' },
+  accent: { type: 'string' },
+  logo: { type: 'string' },
+  theme: { type: 'string' },
+  locale: { type: 'string' },
+  support: { type: 'string' },
+  'auto-return': { type: 'string' },
   ref: { type: 'string' },
 } as const;
 type Flags = { [K in keyof typeof OPTIONS]?: (typeof OPTIONS)[K]['type'] extends 'boolean' ? boolean : string };
@@ -53,6 +61,9 @@ const USAGE = `florin: a self-hosted cryptocurrency payment service
   key create --merchant M --mode live|test --type secret|public [--origins a,b]
   key revoke --key KEY_ID
   plan set --merchant M --plan ${PLANS.join('|')}
+  checkout set --merchant M [--accent #0f5bd7] [--logo FILE] [--theme ${THEMES.join('|')}] [--locale de]
+               [--support URL_OR_MAIL] [--origins a,b] [--auto-return yes|no]
+                                        how the payment page looks and who may show it; none takes a setting back
   endpoint create --merchant M --mode live|test --url U [--events a,b]
   endpoint list | update | delete | rotate | test | recover | recovery
                                         the same as /v1/webhook_endpoints, each with --merchant M --mode live|test
@@ -156,6 +167,26 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     const plan = oneOf(need(flags, 'plan'), PLANS, 'plan');
     await setPlan(ctx, { merchantId: need(flags, 'merchant'), plan });
     return { merchant_id: flags.merchant, plan };
+  },
+  'checkout set': async (ctx, flags) => {
+    const merchantId = need(flags, 'merchant');
+    const given = (name: keyof Flags): string | null => (flags[name] === 'none' ? null : (flags[name] as string));
+    const logo = flags.logo === undefined ? undefined : flags.logo === 'none' ? null : await readFile(flags.logo);
+    await setBranding(ctx, {
+      merchantId,
+      branding: {
+        ...(flags.accent !== undefined && { accent: given('accent') }),
+        ...(flags.theme !== undefined && { theme: oneOf(flags.theme, THEMES, 'theme') }),
+        ...(flags.locale !== undefined && { locale: given('locale') }),
+        ...(flags.support !== undefined && { supportContact: given('support') }),
+        ...(flags.origins !== undefined && { origins: flags.origins === 'none' ? [] : commaList(flags.origins) }),
+        ...(flags['auto-return'] !== undefined && { autoReturn: oneOf(flags['auto-return'], ['yes', 'no'], 'auto-return') === 'yes' }),
+      },
+      ...(logo !== undefined && { logo }),
+    });
+    const { settings, logo: hash } = await getMerchant(ctx, { merchantId });
+    const { accent, theme, locale, supportContact, origins, autoReturn } = settings;
+    return { merchant_id: merchantId, accent, theme, locale, support: supportContact, origins, auto_return: autoReturn, logo: hash };
   },
   'endpoint create': async (ctx, flags) => {
     const made = await createEndpoint(ctx, {

@@ -124,6 +124,7 @@ export type CreateAdvancedParams = {
   /** Test identifier test_<coin>_<scenario>; test keys only. */
   payment_address?: string | undefined;
   invoice_id?: string | undefined;
+  /** Language of the payment page, such as pt-BR. */
   locale?: string | undefined;
 };
 
@@ -152,6 +153,7 @@ export type CreateLegacyParams = {
   /** Test identifier test_<coin>_<scenario>; test keys only. */
   payment_address?: string | undefined;
   invoice_id?: string | undefined;
+  /** Language of the payment page, such as pt-BR. */
   locale?: string | undefined;
 };
 
@@ -168,6 +170,7 @@ export type CreateSimpleParams = {
   /** Test identifier test_<coin>_<scenario>; test keys only. */
   payment_address?: string | undefined;
   invoice_id?: string | undefined;
+  /** Language of the payment page, such as pt-BR. */
   locale?: string | undefined;
 };
 
@@ -188,6 +191,7 @@ export type CreateTransactionParams = {
   /** Test identifier test_<coin>_<scenario>; test keys only. */
   payment_address?: string | undefined;
   invoice_id?: string | undefined;
+  /** Language of the payment page, such as pt-BR. */
   locale?: string | undefined;
 };
 

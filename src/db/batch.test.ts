@@ -161,7 +161,7 @@ test('work under a key runs once: a failure stores nothing, a repeat gets the st
     if (reply.status === 'fulfilled') assert.equal(Buffer.from(reply.value.body).toString(), 'run 1');
     else assert.equal(reply.reason.code, 'idempotency_key_in_use');
   }
-  assert.deepEqual(await runOnce(db, claim, work), { status: 200, body: Buffer.from('run 1'), replayed: true });
+  assert.deepEqual(await runOnce(db, claim, work), { status: 200, body: Buffer.from('run 1'), sealed: false, replayed: true });
   await assert.rejects(runOnce(db, { ...claim, fingerprint: Buffer.from('b'.padEnd(32)) }, work), { code: 'idempotency_mismatch' });
   assert.equal(runs, 1);
 });

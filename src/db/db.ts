@@ -51,6 +51,7 @@ const ARRAYS = {
     (bytes) => `\\x${Buffer.from(bytes).toString('hex')}`,
     (text) => Buffer.from(text.slice(2), 'hex'),
   ),
+  float8Array: arrayType<number>(1022, String, Number),
   int4Array: arrayType<number>(1007, String, Number),
   int8Array: arrayType<bigint>(OID.int8, String, BigInt),
   numericArray: arrayType<bigint>(1231, String, BigInt),

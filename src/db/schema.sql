@@ -481,3 +481,14 @@ create table endpoint_notices (
   FOREIGN KEY (endpoint_id) REFERENCES endpoints(id)
 );
 CREATE INDEX endpoint_notices_open ON endpoint_notices USING btree (endpoint_id) WHERE (closed_at IS NULL);
+
+create table merchant_logos (
+  merchant_id text collate "C" not null,
+  hash text not null,
+  type text not null,
+  bytes bytea not null,
+  PRIMARY KEY (merchant_id),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  CHECK ((type = ANY (ARRAY['image/png'::text, 'image/svg+xml'::text])))
+);
+CREATE INDEX merchant_logos_by_hash ON merchant_logos USING btree (hash);

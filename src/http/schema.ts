@@ -43,7 +43,7 @@ const common = {
   expires_in: Type.Optional(ExpiresIn),
   payment_address: Type.Optional(TestIdentifier),
   invoice_id: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
-  locale: Type.Optional(Type.String({ maxLength: 12 })),
+  locale: Type.Optional(Type.String({ maxLength: 12, description: 'Language of the payment page, such as pt-BR.' })),
 };
 
 export const CreateSimple = Type.Object({

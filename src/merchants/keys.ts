@@ -61,9 +61,13 @@ export function findKey(ctx: Context, text: string): Promise<KeyOwner | null> {
   return owner;
 }
 
+/** A public key that names no origins has those of its merchant. */
+const ORIGINS_OF_MERCHANT = (sql: Sql) => sql`array(select jsonb_array_elements_text(coalesce(m.settings->'origins', '[]')))`;
+
 async function readKey(sql: Sql, hash: Buffer): Promise<KeyOwner | null> {
   const [row] = await sql<{ id: string; merchantId: string; mode: Mode; kind: KeyKind; origins: string[]; plan: Plan }[]>`
-    select k.id, k.merchant_id as "merchantId", k.mode, k.kind, k.origins, m.plan
+    select k.id, k.merchant_id as "merchantId", k.mode, k.kind, m.plan,
+      case when k.kind = 'public' and k.origins = '{}' then ${ORIGINS_OF_MERCHANT(sql)} else k.origins end as origins
     from keys k join merchants m on m.id = k.merchant_id
     where k.hash = ${hash} and k.revoked_at is null`;
   if (!row) return null;
@@ -71,12 +75,17 @@ async function readKey(sql: Sql, hash: Buffer): Promise<KeyOwner | null> {
   return { keyId: id, ...owner };
 }
 
-/** Whether a public key of any merchant lists the origin: a preflight carries no key. */
+/** Whether any public key may be used from the origin: a preflight carries no key. */
 export async function originAllowedByAnyKey(ctx: Context, origin: string): Promise<boolean> {
   const [row] = await ctx.db.sql<{ found: boolean }[]>`
-    select exists (select 1 from keys where kind = 'public' and revoked_at is null and ${origin} = any(origins)) as found`;
+    select exists (select 1 from keys where kind = 'public' and revoked_at is null and ${origin} = any(origins))
+      or exists (select 1 from merchants where settings->'origins' ? ${origin}) as found`;
   return row?.found ?? false;
 }
+
+/** `https://shop.example`: scheme, host and port, and nothing else. */
+export const isOrigin = (text: string): boolean =>
+  URL.canParse(text) && /^https?:\/\/[\w.:[\]-]+$/.test(text) && new URL(text).origin === text;
 
 /** Makes a key and returns its text, which is stored nowhere. */
 export async function createKey(
@@ -85,7 +94,7 @@ export async function createKey(
 ): Promise<{ keyId: string; key: string }> {
   const sql = tx ?? ctx.db.sql;
   for (const origin of origins) {
-    if (!URL.canParse(origin) || new URL(origin).origin !== origin) {
+    if (!isOrigin(origin)) {
       throw new Problem('parameter_invalid', { reason: `${origin} is not an origin such as https://shop.example` }, { param: 'origins' });
     }
   }

@@ -7,6 +7,7 @@ import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
 import { createKey } from './keys.ts';
 
+export const THEMES = ['system', 'light', 'dark'] as const;
 export type MerchantSettings = {
   windowSeconds: number;
   rateLockSeconds: number;
@@ -14,7 +15,17 @@ export type MerchantSettings = {
   toleranceCapUsdCents: number;
   lateAcceptMinutes: number | null;
   defaultCoin: Coin | null;
+  /** Where payers find help: an https URL, an e-mail address or a telephone number. */
   supportContact: string | null;
+  /** Accent colour of the payment page, as #rrggbb. */
+  accent: string | null;
+  theme: (typeof THEMES)[number];
+  /** Language of the page when neither the payment nor the payer's browser names one. */
+  locale: string | null;
+  /** Origins whose pages may show the payment page in a frame, and use public keys that name no origins of their own. */
+  origins: readonly string[];
+  /** Whether a completed payment sends the payer back after five seconds. */
+  autoReturn: boolean;
   /** Raised confirmations per coin; never below the table. */
   confirmations: Partial<Record<Coin, { belowUsdCents: string | null; confirmations: number; rule: ConfirmationTier['rule'] }[]>>;
 };
@@ -26,6 +37,11 @@ const DEFAULT_SETTINGS: MerchantSettings = {
   lateAcceptMinutes: null,
   defaultCoin: null,
   supportContact: null,
+  accent: null,
+  theme: 'system',
+  locale: null,
+  origins: [],
+  autoReturn: false,
   confirmations: {},
 };
 export type Merchant = {
@@ -35,6 +51,8 @@ export type Merchant = {
   settings: MerchantSettings;
   /** Coins with an active wallet. */
   walletCoins: readonly Coin[];
+  /** The logo of the payment page, by the hash it is served under. */
+  logo: string | null;
 };
 
 const CACHE_MS = 1_000;
@@ -54,8 +72,11 @@ export function getMerchant(ctx: Context, { merchantId }: { merchantId: string }
 }
 
 async function readMerchant(ctx: Context, merchantId: string): Promise<Merchant> {
-  const [row] = await ctx.db.sql<{ id: string; name: string; plan: Plan; settings: Partial<MerchantSettings>; coins: Coin[] | null }[]>`
+  const [row] = await ctx.db.sql<
+    { id: string; name: string; plan: Plan; settings: Partial<MerchantSettings>; coins: Coin[] | null; logo: string | null }[]
+  >`
     select m.id, m.name, m.plan, m.settings,
+      (select l.hash from merchant_logos l where l.merchant_id = m.id) as logo,
       (select array_agg(w.coin) from wallets w where w.merchant_id = m.id and w.active) as coins
     from merchants m where m.id = ${merchantId}`;
   if (!row) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
@@ -65,6 +86,7 @@ async function readMerchant(ctx: Context, merchantId: string): Promise<Merchant>
     plan: row.plan,
     settings: { ...DEFAULT_SETTINGS, ...row.settings },
     walletCoins: COINS.filter((coin) => row.coins?.includes(coin)),
+    logo: row.logo,
   };
 }
 

@@ -7,9 +7,9 @@ import { quoteUnits } from '../core/money.ts';
 import type { Exception, PaymentStatus } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import { createBatcher } from '../db/batch.ts';
-import { getMerchant } from '../merchants/merchants.ts';
+import { getMerchant, type Merchant } from '../merchants/merchants.ts';
 import { type OwnedId, readOwnedRecords, readRecords, tipsOf, toView } from './facts.ts';
-import type { CustomerView, PaymentView } from './view.ts';
+import type { CustomerView, PaymentView, Unavailable } from './view.ts';
 
 /** One payment of the merchant in the mode. Errors: payment_not_found (also for another merchant's or mode's). */
 export async function getPayment(
@@ -72,11 +72,16 @@ export async function getPaymentForCustomer(ctx: Context, { paymentId }: { payme
   const view = toView(record);
   return {
     ...view,
-    merchant: { name: merchant.name, supportContact: merchant.settings.supportContact },
+    merchant: customerMerchant(merchant),
     coins: coinsFor(ctx, view, merchant.walletCoins),
     refundAddress: refund ?? null,
   };
 }
+
+const customerMerchant = ({ name, logo, settings }: Merchant): CustomerView['merchant'] => {
+  const { supportContact, accent, theme, locale, origins, autoReturn } = settings;
+  return { name, logo, supportContact, accent, theme, locale, origins, autoReturn };
+};
 
 /** The version alone, for waiting pages. Errors: payment_not_found. */
 export async function getVersion(ctx: Context, { paymentId }: { paymentId: string }): Promise<bigint> {
@@ -85,10 +90,12 @@ export async function getVersion(ctx: Context, { paymentId }: { paymentId: strin
   return row.version;
 }
 
-/** Versions of many payments in one statement; unknown ids are left out. */
-export async function getVersions(ctx: Context, { paymentIds }: { paymentIds: readonly string[] }): Promise<Map<string, bigint>> {
+/** Those of the payments whose version is no longer the one known, in one statement. */
+export async function getNewVersions(ctx: Context, { known }: { known: ReadonlyMap<string, bigint> }): Promise<Map<string, bigint>> {
   const rows = await ctx.db.sql<{ id: string; version: bigint }[]>`
-    select id, version from payments where id = any(${paymentIds as string[]}::text[])`;
+    select p.id, p.version from payments p
+    join unnest(${[...known.keys()]}::text[], ${[...known.values()].map(String)}::bigint[]) as k (id, version) on k.id = p.id
+    where p.version <> k.version`;
   return new Map(rows.map((row) => [row.id, row.version]));
 }
 
@@ -207,12 +214,12 @@ function coinsFor(ctx: Context, view: PaymentView, walletCoins: readonly Coin[])
 }
 
 function coinState(ctx: Context, view: PaymentView, coin: Coin): CustomerView['coins'][number] {
-  const refused = (unavailable: string) => ({ coin, unavailable, estimateUnits: null, sample: false });
+  const refused = (unavailable: Unavailable) => ({ coin, unavailable, estimateUnits: null, sample: false });
   if (view.facts.fixed) return { coin, unavailable: null, estimateUnits: view.facts.fixed.units, sample: false };
   const quotable = view.facts.mode === 'test' ? { price: ctx.prices.forTest(coin) } : ctx.prices.quotable(coin);
-  if (!('price' in quotable)) return refused('no trustworthy price right now');
-  if (view.facts.mode === 'live' && !ctx.chains.get(coin)?.follows) return refused('the network cannot be reached');
+  if (!('price' in quotable)) return refused('price');
+  if (view.facts.mode === 'live' && !ctx.chains.get(coin)?.follows) return refused('network');
   const units = quoteUnits(coin, view.facts.targetUsdCents, quotable.price.priceE8);
-  if (units < COIN[coin].dustUnits * 10n) return refused('the amount is too small');
+  if (units < COIN[coin].dustUnits * 10n) return refused('small');
   return { coin, unavailable: null, estimateUnits: units, sample: quotable.price.sample };
 }

@@ -39,11 +39,25 @@ export type PaymentView = {
   now: Date;
 };
 
+/** Why a coin cannot be chosen now: no trustworthy price, no node, or the amount is below what the network carries. */
+export type Unavailable = 'price' | 'network' | 'small';
+
 /** What the hosted page may see. */
 export type CustomerView = PaymentView & {
-  merchant: { name: string; supportContact: string | null };
+  merchant: {
+    name: string;
+    supportContact: string | null;
+    accent: string | null;
+    theme: 'system' | 'light' | 'dark';
+    /** Hash the logo is served under. */
+    logo: string | null;
+    locale: string | null;
+    /** Who may show the page in a frame. */
+    origins: readonly string[];
+    autoReturn: boolean;
+  };
   /** Every coin with why it cannot be chosen, null when it can. `estimateUnits` is null without a price. */
-  coins: readonly { coin: Coin; unavailable: string | null; estimateUnits: bigint | null; sample: boolean }[];
+  coins: readonly { coin: Coin; unavailable: Unavailable | null; estimateUnits: bigint | null; sample: boolean }[];
   refundAddress: { coin: Coin; address: string } | null;
 };
 

@@ -12,7 +12,7 @@ import { groupsOf, pathOf, referenceMarkdown, WHO } from './reference.ts';
 
 const FOLDER = join(import.meta.dirname, '../../docs');
 /** In the order in which a reader meets them; guides that are not named here come after. */
-const ORDER = ['quickstart', 'test-mode', 'webhooks', 'frameworks', 'recipes/README', 'exceptions', 'going-live'].map(
+const ORDER = ['quickstart', 'test-mode', 'webhooks', 'frameworks', 'recipes/README', 'embedding', 'exceptions', 'going-live'].map(
   (name) => `guides/${name}.md`,
 );
 

@@ -1,5 +1,8 @@
 /** The payer's way through the hosted page in a real browser: live on a regtest node, and in test mode; with and without scripts. */
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import type { Browser } from 'playwright-core';
@@ -77,7 +80,7 @@ for (const scripts of [true, false]) {
     await audit(tab, scripts);
     assert.equal((await detail('live', id)).payment_address, null, 'opening the page allocates no address');
     await page.getByText('Bitcoin').click();
-    await page.locator('#continue').click();
+    await page.locator('#c-continue').click();
     await page.locator('main[data-state="awaiting"]').waitFor();
     await audit(tab, scripts);
 
@@ -88,7 +91,7 @@ for (const scripts of [true, false]) {
     assert.equal((await page.locator('#address').innerText()).replaceAll(/\s/g, ''), address);
     assert.equal(await page.locator('#amount').innerText(), amount);
     await page.getByText('Address only').click();
-    assert.equal(await readQr(page.locator('.qr details svg')), address);
+    assert.equal(await readQr(page.locator('#qr-address svg')), address);
 
     await node.pay(address, amount);
     await reachState(tab, 'processing', scripts);
@@ -115,9 +118,10 @@ for (const scripts of [true, false]) {
     await page.getByText('TEST: no real money moves').waitFor();
     await page.getByText('Litecoin').click();
     await page.locator('select[name=scenario]').selectOption('success');
-    await page.locator('#continue').click();
+    await page.locator('#c-continue').click();
+    await page.locator('main:not([data-state="choose"])').waitFor();
     await reachState(tab, 'completed', scripts);
-    assert.equal(await page.locator('main svg').count(), 0, 'a test page shows no QR code');
+    assert.equal(await page.locator('main svg[role=img]').count(), 0, 'a test page shows no QR code');
     await audit(tab, scripts);
     assert.equal((await detail('test', id)).status, 'completed');
     assert.deepEqual(tab.faults, []);
@@ -129,7 +133,7 @@ test('two payers do not wait for a reload: a part that arrives changes amount an
   const { id, url } = await create('live');
   const tab = await openTab(browser, url);
   await tab.page.getByText('Bitcoin').click();
-  await tab.page.locator('#continue').click();
+  await tab.page.locator('#c-continue').click();
   await tab.page.locator('main[data-state="awaiting"]').waitFor();
   const { payment_address: address } = await detail('live', id);
   await node.pay(address, '0.00010000');
@@ -142,6 +146,104 @@ test('two payers do not wait for a reload: a part that arrives changes amount an
   await tab.close();
 });
 
+test('the rate ends: a new one with one tap, the address stays, the end of the window stands beside it', async () => {
+  const { id, url } = await create('live');
+  await service.choose(id, 'BTC');
+  const first = await detail('live', id);
+  await service.age(id, 16 * 60);
+  const tab = await openTab(browser, url);
+  const { page } = tab;
+  await page.locator('main[data-state="rate_over"]').waitFor();
+  assert.equal(await page.locator('svg[role=img]').count(), 0, 'the old amount cannot be scanned any more');
+  assert.equal(await page.getByText(first.payment_address).count(), 0);
+  await page.getByText('You can pay until').waitFor();
+  assert.deepEqual(await auditAccessibility(page), []);
+  await page.keyboard.press('Tab');
+  await page.locator('#requote').focus();
+  await page.keyboard.press('Enter');
+  await page.locator('main[data-state="awaiting"]').waitFor();
+  const second = await detail('live', id);
+  assert.equal(second.payment_address, first.payment_address);
+  assert.ok(second.quote_expires_at > first.quote_expires_at);
+  assert.equal(await readQr(page.locator('#qr-request svg')), `bitcoin:${second.payment_address}?amount=${second.amount}`);
+  assert.match(await page.locator('#clock').innerText(), /^1[45]:\d\d$/);
+  assert.ok((await page.locator('.clock time').count()) === 2, 'the lock and the window');
+  assert.deepEqual(tab.faults, []);
+  await tab.close();
+});
+
+test('the rate ends on an open page: it says so by itself', async () => {
+  const { id, url } = await create('live');
+  await service.choose(id, 'BTC');
+  await service.age(id, 15 * 60 - 4);
+  const tab = await openTab(browser, url);
+  await tab.page.locator('main[data-state="awaiting"]').waitFor();
+  await tab.page.locator('main[data-state="rate_over"]').waitFor();
+  assert.equal(await tab.page.locator('#live').innerText(), 'The rate has ended');
+  await tab.close();
+});
+
+for (const scripts of [true, false]) {
+  test(`overpaid, ${scripts ? 'with' : 'without'} scripts: a wrong address is refused beside its field, a right one is kept for the merchant`, async () => {
+    const { id, url } = await create('live');
+    await service.choose(id, 'BTC');
+    const { payment_address: address } = await detail('live', id);
+    await node.pay(address, '0.00050000');
+    await node.mine(2);
+    const tab = await openTab(browser, url, { scripts });
+    const { page } = tab;
+    await reachState(tab, 'overpaid', scripts);
+    await page.getByText('Request a refund').click();
+    await page.locator('#refund-address').fill('bc1qwrongwrongwrong');
+    await page.locator('#refund-email').fill('payer@mail.example');
+    await page.locator('#refund').click();
+    await page.getByText('This is not a valid BTC address.').waitFor();
+    const field = page.locator('#refund-address');
+    assert.equal(await field.getAttribute('aria-invalid'), 'true');
+    assert.equal(await field.getAttribute('aria-describedby'), 'fault');
+    assert.equal(await field.inputValue(), 'bc1qwrongwrongwrong', 'what was typed stays');
+    assert.equal(await page.locator('#refund-email').inputValue(), 'payer@mail.example');
+    await audit(tab, scripts);
+    const own = await node.newAddress();
+    await field.fill(own);
+    await page.locator('#refund').click();
+    await page.getByText(own).waitFor();
+    const rows = await service.database.db.sql`select coin, address, email from refund_addresses where payment_id = ${id}`;
+    assert.deepEqual([...rows], [{ coin: 'BTC', address: own, email: 'payer@mail.example' }]);
+    await tab.close();
+  });
+}
+
+test('the operator sets how the page looks; a receipt can be printed', async () => {
+  const run = (...args: string[]) => service.florin('checkout', 'set', '--merchant', service.merchantId, ...args);
+  const folder = mkdtempSync(join(tmpdir(), 'florin-logo-'));
+  const logo = join(folder, 'logo.svg');
+  writeFileSync(logo, '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><circle cx="4" cy="4" r="4"/></svg>');
+  const set = await run('--accent', '#0a7440', '--support', 'help@shop.example', '--logo', logo, '--origins', 'https://shop.example');
+  assert.equal(set.accent, '#0a7440');
+  assert.deepEqual(set.origins, ['https://shop.example']);
+  await assert.rejects(run('--accent', 'green'), /accent/);
+  const { id, url } = await create('test');
+  await service.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'success', currency: 'BTC' });
+  const tab = await openTab(browser, url);
+  const { page } = tab;
+  await page.locator('main[data-state="completed"]').waitFor();
+  assert.equal(await page.getByText('Contact Test shop').getAttribute('href'), 'mailto:help@shop.example');
+  await page.getByText('Receipt').click();
+  await page.locator('img.logo').waitFor();
+  await page.evaluate('window.print = () => { window.printed = true; }');
+  await page.getByRole('button', { name: 'Print' }).click();
+  assert.equal(await page.evaluate('window.printed'), true);
+  await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
+  assert.equal(await page.locator('#print').isVisible(), false);
+  assert.equal(await page.evaluate('getComputedStyle(document.querySelector("main")).backgroundColor'), 'rgb(255, 255, 255)');
+  assert.deepEqual(tab.faults, []);
+  await tab.close();
+  const cleared = await run('--logo', 'none', '--origins', 'none', '--accent', 'none', '--support', 'none');
+  assert.deepEqual([cleared.logo, cleared.origins, cleared.accent, cleared.support], [null, [], null, null]);
+  rmSync(folder, { recursive: true });
+});
+
 test('the page by keyboard alone, at 320 px, and a payment that does not exist', async () => {
   const { url } = await create('live');
   const tab = await openTab(browser, url, { width: 320 });
@@ -149,7 +251,7 @@ test('the page by keyboard alone, at 320 px, and a payment that does not exist',
   assert.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, 'nothing is wider than the screen');
   for (let i = 0; i < 10 && (await page.evaluate('document.activeElement.name')) !== 'currency'; i++) await page.keyboard.press('Tab');
   await page.keyboard.press('Space');
-  for (let i = 0; i < 10 && (await page.evaluate('document.activeElement.id')) !== 'continue'; i++) await page.keyboard.press('Tab');
+  for (let i = 0; i < 10 && (await page.evaluate('document.activeElement.id')) !== 'c-continue'; i++) await page.keyboard.press('Tab');
   await page.keyboard.press('Enter');
   await page.locator('main[data-state="awaiting"]').waitFor();
   assert.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, 'nothing is wider than the screen');

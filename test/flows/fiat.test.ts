@@ -56,9 +56,9 @@ test('a price in euros is turned into dollars at the rate of the moment, which s
     for (const field of ['amount_fiat', 'currency_fiat', 'fiat_rate', 'fiat_rate_source', 'fiat_rate_at', 'amount_usd'])
       assert.equal(shown[field], reply[field], field);
   const page = await pageOf(reply.id);
-  assert.match(page, /<p class="usd">20\.00 EUR<\/p>/);
-  assert.match(page, /21\.71 USD at 0\.92165 EUR for one US dollar \(static, 20\d\d-\d\d-\d\d \d\d:\d\d UTC\)/);
-  assert.match(page, /<title>TEST .* – 20\.00 EUR<\/title>/);
+  assert.match(page, /<bdi>€20\.00<\/bdi><\/p>/);
+  assert.match(page, /= \$21\.71 · 1 USD = 0\.92165 EUR<\/bdi> \(static, <time datetime="20\d\d-\d\d-\d\dT/);
+  assert.match(page, /<title>TEST .* – €20\.00<\/title>/);
 });
 
 test('amounts have the decimals of their currency: none in yen, three in dinars', async () => {
@@ -91,7 +91,7 @@ test('a price in dollars has no rate', async () => {
   );
   const detail = (await app.test.get(`/api/payment/${reply.id}`)).json;
   assert.equal('currency_fiat' in detail, false);
-  assert.match(await pageOf(reply.id), /<p class="usd">\$25\.00<\/p>/);
+  assert.match(await pageOf(reply.id), /<bdi>\$25\.00<\/bdi><\/p>/);
 });
 
 test('a currency that is not known is refused with those that are', async () => {
@@ -109,7 +109,7 @@ test('without a rate live payments wait and test payments take a labelled sample
   const sample = ok(await ask(offline.test, 20, 'EUR'));
   assert.deepEqual([sample.fiat_rate, sample.fiat_rate_source, sample.amount_usd], ['0.92000000', 'sample', '21.74']);
   const page = (await offline.anonymous.get(`/pay?id=${sample.id}`)).text;
-  assert.match(page, /for one US dollar \(sample price, /);
+  assert.match(page, /1 USD = [\d.]+ \w+<\/bdi> \(sample price, /);
 });
 
 test('a repeated request with one Idempotency-Key keeps the first rate', async () => {

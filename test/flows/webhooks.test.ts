@@ -524,9 +524,9 @@ test('an endpoint that is switched off is noticed by the operator until it is en
   );
   assert.equal(off.disabled_reason, 'gone');
   const florin = operator();
-  const noticed = async () => (await florin('doctor')).findings.filter((f: any) => f.detail.includes(id));
+  const noticed = async () => (await florin('doctor')).findings.filter((f: any) => f.check === `endpoint ${id}`);
   const [finding] = await noticed();
-  assert.match(finding.detail, new RegExp(`${id} \\(test\\) of ${merchantId} was switched off at .*: it answered 410`));
+  assert.match(finding.detail, new RegExp(`\\(test, ${merchantId}\\) was switched off at .*: it answered 410`));
   ok(await shop.post(`${PATH}/${id}`, { enabled: true }));
   assert.deepEqual(await noticed(), []);
 });

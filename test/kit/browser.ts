@@ -30,15 +30,33 @@ export type Tab = {
 export async function openTab(
   browser: Browser,
   url: string,
-  { scripts = true, width = 390, dark = false }: { scripts?: boolean; width?: number; dark?: boolean } = {},
+  {
+    scripts = true,
+    width = 390,
+    dark = false,
+    locale = 'en-US',
+    forcedColors = false,
+    reducedMotion = false,
+  }: { scripts?: boolean; width?: number; dark?: boolean; locale?: string; forcedColors?: boolean; reducedMotion?: boolean } = {},
 ): Promise<Tab> {
   const context = await browser.newContext({
     javaScriptEnabled: scripts,
     viewport: { width, height: 844 },
     colorScheme: dark ? 'dark' : 'light',
     deviceScaleFactor: 2,
+    locale,
+    forcedColors: forcedColors ? 'active' : 'none',
+    reducedMotion: reducedMotion ? 'reduce' : 'no-preference',
   });
+  context.setDefaultTimeout(20_000);
   const page = await context.newPage();
+  await page.addInitScript(() => {
+    const shifts: number[] = [];
+    Object.assign(window, { florinShifts: shifts });
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) shifts.push((entry as unknown as { value: number }).value);
+    }).observe({ type: 'layout-shift', buffered: true });
+  });
   const faults: string[] = [];
   page.on('console', (message) => {
     if (message.type() === 'error' || message.type() === 'warning') faults.push(message.text());
@@ -63,11 +81,31 @@ export async function readQr(element: Locator): Promise<string> {
   return found.data;
 }
 
+/** How far things moved while the page was put together (cumulative layout shift). */
+export const layoutShift = (page: Page): Promise<number> =>
+  page.evaluate(
+    'new Promise((done) => setTimeout(() => done(florinShifts.reduce((sum, value) => sum + value, 0)), 300))',
+  ) as Promise<number>;
+
+/** Elements that stick out of the screen, or hide a part of their own text; empty when everything can be read. */
+export const findClipped = (page: Page): Promise<string[]> =>
+  page.evaluate(`(() => {
+    const bad = document.documentElement.scrollWidth > innerWidth ? ['the page is ' + document.documentElement.scrollWidth + ' px wide'] : [];
+    for (const part of document.querySelectorAll('main *, footer *')) {
+      if (part.closest('.sr, svg, [hidden]') || part.getClientRects().length === 0) continue;
+      const style = getComputedStyle(part);
+      const box = part.getBoundingClientRect();
+      if (box.right > innerWidth + 1 || box.left < -1) bad.push('outside: ' + part.outerHTML.slice(0, 120));
+      if (style.overflow !== 'visible' && part.scrollWidth > part.clientWidth + 1 && !part.matches('input, select')) bad.push('cut off: ' + part.outerHTML.slice(0, 120));
+    }
+    return bad;
+  })()`) as Promise<string[]>;
+
 /** Violations of accessibility rules (WCAG 2.2 A and AA, best practices), each in a line. */
 export async function auditAccessibility(page: Page): Promise<string[]> {
   return page.evaluate(`(async () => {
     ${AXE}
-    const { violations } = await axe.run(document, { resultTypes: ['violations'] });
+    const { violations } = await axe.run(document, { resultTypes: ['violations'], iframes: false });
     return violations.flatMap((v) => v.nodes.map((n) => v.id + ': ' + n.target.join(' ') + ' ' + (n.failureSummary || '')));
   })()`) as Promise<string[]>;
 }

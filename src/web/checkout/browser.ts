@@ -1,25 +1,101 @@
-/** What the page does when scripts run: countdown, copying, forms without reloading, live updates. Everything works without it. */
+/** What the page does when scripts run: countdown, local times, copying, forms without reloading, live updates, talk with the frame's owner. Everything works without it. */
+const body = document.body;
 const main = (): HTMLElement => document.getElementById('main')!;
-const id =
-  new URL(location.href).searchParams.get('id') ?? (document.querySelector('input[name=id]') as HTMLInputElement | null)?.value ?? '';
-const live = document.getElementById('live')!;
+const byId = (name: string): HTMLElement | null => document.getElementById(name);
+const id = body.dataset.id ?? '';
+const live = byId('live')!;
+const framed = window.parent !== window;
+const query = (): string => {
+  const lang = new URL(location.href).searchParams.get('lang') ?? document.querySelector<HTMLInputElement>('main input[name=lang]')?.value;
+  return `id=${encodeURIComponent(id)}${lang ? `&lang=${encodeURIComponent(lang)}` : ''}`;
+};
 let loadedAt = performance.now();
 let delay = 4000;
+let parentOrigin = '';
+
+const post = (type: string, more: object = {}): void => {
+  if (parentOrigin) window.parent.postMessage({ type: `florin.${type}`, id, ...more }, parentOrigin);
+};
+const report = (): void => {
+  post('status', { status: main().dataset.status, state: main().dataset.state });
+  post('resize', { height: document.documentElement.scrollHeight });
+};
+if (framed) {
+  document.documentElement.classList.add('framed');
+  // The owner of the frame says hello; it is believed when the merchant allows its origin.
+  addEventListener('message', ({ source, origin, data }) => {
+    if (source !== window.parent || data?.type !== 'florin.hello' || !(body.dataset.origins ?? '').split(' ').includes(origin)) return;
+    parentOrigin = origin;
+    post('loaded');
+    report();
+  });
+  addEventListener('keydown', (event) => {
+    if (event.key === 'Escape') post('close');
+  });
+  new ResizeObserver(() => post('resize', { height: document.documentElement.scrollHeight })).observe(body);
+}
 
 const tick = (): void => {
-  const clock = document.getElementById('clock');
+  const clock = byId('clock');
   if (!clock) return;
   const left = Math.max(0, Number(clock.dataset.ms) - (performance.now() - loadedAt));
   const seconds = Math.ceil(left / 1000);
   const text = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
   if (clock.textContent !== text) {
     clock.textContent = text;
-    if (seconds === 300 || seconds === 60) live.textContent = `${clock.parentElement!.textContent}`;
+    if (seconds === 300 || seconds === 60) live.textContent = clock.parentElement!.textContent;
   }
   if (left === 0 && !clock.dataset.over) {
     clock.dataset.over = '1';
     void refresh();
   }
+};
+
+/** Making one is the slowest thing here: each is made once, and only when it is needed. */
+const formats: Record<string, Intl.DateTimeFormat> = {};
+const formatOf = (dateStyle: 'long' | undefined): Intl.DateTimeFormat =>
+  (formats[`${dateStyle}`] ??= new Intl.DateTimeFormat(`${document.documentElement.lang}-u-nu-latn`, { dateStyle, timeStyle: 'short' }));
+const localTimes = (): void => {
+  for (const time of document.querySelectorAll('time')) {
+    const at = new Date(time.dateTime);
+    const soon = Math.abs(at.getTime() - performance.timeOrigin) < 72e6 && !('day' in time.dataset);
+    time.textContent = formatOf(soon ? undefined : 'long').format(at);
+  }
+};
+
+/** What only scripts can say about a page that has just been put in place. */
+const settle = (): void => {
+  tick();
+  // Not in one go: a slow phone stays responsive in between.
+  setTimeout(localTimes);
+  byId('share')?.toggleAttribute('hidden', !('share' in navigator) || framed);
+  try {
+    const last = localStorage.getItem('florin-coin');
+    const radio = main().dataset.state === 'choose' && last && document.querySelector<HTMLInputElement>(`#c-${last}:enabled`);
+    if (radio) radio.checked = true;
+  } catch {
+    // Storage may be forbidden in frames; the hint is then left out.
+  }
+  leave();
+  report();
+};
+
+let leaving = 0;
+const leave = (): void => {
+  clearInterval(leaving);
+  const text = byId('auto')?.querySelector('span');
+  if (!text || framed || location.pathname !== '/pay') return;
+  let seconds = 5;
+  byId('auto')!.hidden = false;
+  const count = (): void => {
+    text.textContent = text.dataset.text!.replace('{seconds}', String(seconds));
+    if (seconds-- === 0) {
+      clearInterval(leaving);
+      location.assign((byId('return') as HTMLAnchorElement).href);
+    }
+  };
+  count();
+  leaving = window.setInterval(count, 1000);
 };
 
 const show = (text: string): void => {
@@ -28,23 +104,54 @@ const show = (text: string): void => {
   if (!next) return;
   const before = main().dataset.state;
   const focused = document.activeElement?.id;
+  const open = [...document.querySelectorAll('input:checked')].map((input) => input.id);
+  const folded = [...document.querySelectorAll('main details')].map((part) => (part as HTMLDetailsElement).open);
   main().replaceWith(next);
   document.title = page.title;
   loadedAt = performance.now();
-  tick();
-  if (next.dataset.state !== before) {
+  if (next.dataset.state === before) {
+    for (const name of open) {
+      const input = name ? (byId(name) as HTMLInputElement | null) : null;
+      if (input) input.checked = true;
+    }
+    next.querySelectorAll('details').forEach((part, index) => {
+      part.open ||= folded[index] ?? false;
+    });
+  }
+  settle();
+  const wrong = next.querySelector<HTMLElement>('[aria-invalid]');
+  if (wrong) wrong.focus();
+  else if (next.dataset.state !== before) {
     live.textContent = next.dataset.say ?? '';
-    document.getElementById('h')?.focus({ preventScroll: false });
-  } else if (focused) document.getElementById(focused)?.focus();
+    byId('h')?.focus();
+  } else if (focused) byId(focused)?.focus();
 };
 
+/** Connection lost, or an error of the server: what is shown stays, with a word above it. */
+const state = (name: '' | 'offline' | 'broken'): void => {
+  body.classList.toggle('offline', name === 'offline');
+  body.classList.toggle('broken', name === 'broken');
+};
 const refresh = async (): Promise<void> => {
   try {
-    const reply = await fetch(`/pay?id=${encodeURIComponent(id)}`, { headers: { 'x-fragment': '1' } });
+    const reply = await fetch(`/pay?${query()}`, { headers: { 'x-fragment': '1' } });
     if (reply.ok) show(await reply.text());
-    document.body.classList.toggle('offline', false);
+    state(reply.status >= 500 ? 'broken' : '');
   } catch {
-    document.body.classList.toggle('offline', true);
+    state('offline');
+  }
+};
+
+const copy = async (text: string): Promise<void> => {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = document.createElement('textarea');
+    area.value = text;
+    body.append(area);
+    area.select();
+    document.execCommand('copy');
+    area.remove();
   }
 };
 
@@ -52,29 +159,29 @@ document.addEventListener('click', (event) => {
   const target = event.target as HTMLElement;
   const button = target.closest<HTMLElement>('[data-copy]');
   if (button) {
-    const text = button.dataset.copy!;
-    const done = (): void => {
-      const label = button.textContent;
-      button.textContent = document.body.dataset.copied!;
-      live.textContent = document.body.dataset.copied!;
+    const label = button.querySelector('span')!;
+    const word = label.textContent;
+    void copy(button.dataset.copy!).then(() => {
+      if (label.textContent === body.dataset.copied) return;
+      label.textContent = live.textContent = body.dataset.copied!;
       setTimeout(() => {
-        button.textContent = label;
+        label.textContent = word;
+        live.textContent = '';
       }, 2000);
-    };
-    navigator.clipboard?.writeText(text).then(done, () => {
-      const area = document.createElement('textarea');
-      area.value = text;
-      document.body.append(area);
-      area.select();
-      document.execCommand('copy');
-      area.remove();
-      done();
+      button.focus();
     });
   }
   if (target.closest('#wallet')) {
     setTimeout(() => {
-      if (document.hasFocus()) document.getElementById('nowallet')?.removeAttribute('hidden');
+      if (document.hasFocus()) byId('nowallet')?.removeAttribute('hidden');
     }, 1500);
+  }
+  if (target.closest('#share')) void navigator.share({ title: document.title, url: `${location.origin}/pay?${query()}` }).catch(() => {});
+  if (target.closest('#print')) print();
+  if (target.closest('#stay')) {
+    clearInterval(leaving);
+    byId('auto')!.hidden = true;
+    byId('return')?.focus();
   }
 });
 
@@ -82,27 +189,39 @@ document.addEventListener('submit', (event) => {
   const form = event.target as HTMLFormElement;
   if (!form.hasAttribute('data-frag')) return;
   event.preventDefault();
-  const button = form.querySelector('button');
+  const button = form.querySelector('button.main, button#refund');
+  if (button?.getAttribute('aria-busy')) return;
   button?.setAttribute('aria-busy', 'true');
-  fetch(form.action, {
-    method: 'POST',
-    headers: { 'x-fragment': '1' },
-    body: new URLSearchParams(new FormData(form) as unknown as Record<string, string>),
-  })
-    .then(async (reply) => show(await reply.text()))
-    .catch(() => form.submit())
-    .finally(() => button?.removeAttribute('aria-busy'));
+  const fields = new URLSearchParams(new FormData(form) as unknown as Record<string, string>);
+  try {
+    if (fields.get('currency')) localStorage.setItem('florin-coin', fields.get('currency')!);
+  } catch {
+    // As above: only a hint.
+  }
+  const skeleton = setTimeout(() => form.classList.add('wait4'), 400);
+  fetch(form.action, { method: 'POST', headers: { 'x-fragment': '1' }, body: fields })
+    .then(async (reply) => {
+      const text = await reply.text();
+      // An error of the server comes without the payment: what is shown stays.
+      if (text.includes('data-version')) show(text);
+      state(reply.status >= 500 && !text.includes('data-version') ? 'broken' : '');
+    })
+    .catch(() => state('offline'))
+    .finally(() => {
+      clearTimeout(skeleton);
+      form.classList.remove('wait4');
+      button?.removeAttribute('aria-busy');
+    });
 });
 
 const poll = async (): Promise<void> => {
   try {
-    const reply = await fetch(`/pay/status?id=${encodeURIComponent(id)}`);
-    const { version } = (await reply.json()) as { version: string };
-    if (version !== main().dataset.version) await refresh();
-    document.body.classList.toggle('offline', false);
+    const reply = await fetch(`/pay/status?id=${encodeURIComponent(id)}`, { headers: { 'if-none-match': `"${main().dataset.version}"` } });
+    if (reply.status === 200) await refresh();
+    else state(reply.status >= 500 ? 'broken' : '');
     delay = 4000;
   } catch {
-    document.body.classList.toggle('offline', true);
+    state('offline');
     delay = Math.min(15000, delay * 1.5);
   }
 };
@@ -116,13 +235,15 @@ const listen = (): void => {
 };
 const loop = (): void => {
   setTimeout(async () => {
-    if (!source || source.readyState !== EventSource.OPEN) await poll();
+    if (source?.readyState === EventSource.OPEN) state('');
+    else await poll();
+    if (source?.readyState === EventSource.CLOSED) listen();
     loop();
   }, delay);
 };
 
-if (id && document.body.dataset.live) {
-  listen();
+if (id && 'live' in body.dataset) {
+  setTimeout(listen);
   loop();
   document.addEventListener('visibilitychange', () => {
     if (!document.hidden) void poll();
@@ -130,4 +251,4 @@ if (id && document.body.dataset.live) {
   addEventListener('online', () => void poll());
 }
 setInterval(tick, 250);
-tick();
+settle();

@@ -1,13 +1,14 @@
 /** The payment page as a pure function of the server's view: every state a full page, one renderer, one place for amounts. */
 
 import { paymentUri } from '../../core/address.ts';
-import { COIN, type Coin } from '../../core/coin.ts';
-import { formatDecimal, formatUnits, formatUsd } from '../../core/money.ts';
+import { COIN, type Coin, type Network } from '../../core/coin.ts';
+import { formatDecimal, formatUnits } from '../../core/money.ts';
 import { SCENARIOS } from '../../payments/payments.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { Html, html } from '../html.ts';
+import { coinIcon, type Mark, mark, SIGNS } from './icons.ts';
 import { drawQr } from './qr.ts';
-import { say, type Words } from './words/en.ts';
+import { fill, type Language, type Locale, say } from './words.ts';
 
 export const PAGE_STATES = [
   'choose',
@@ -47,214 +48,329 @@ export function pageState({ facts, settlement: s, quote, now }: CustomerView): P
   }
 }
 
+/** What a refused form says: beside its field, or above everything. */
+export type Fault = { field: 'address' | 'email' | null; text: string; given: Readonly<Record<string, string>> };
 export type PageOptions = {
-  words: Words;
+  language: Language;
+  /** The language the payer chose on the page; it stays with forms and links. */
+  chosen: Locale | null;
   ethChainId: number;
+  networks: Readonly<Record<Coin, Network>>;
   /** Binds forms to the payment. */
   formToken: string;
-  /** What a refused form says. */
-  notice?: string | null;
-  qr?: 'request' | 'address';
+  fault?: Fault | null;
 };
 export type Page = { state: PageState; title: string; main: Html; waits: boolean };
+type Look = { kind: 'open' } | { kind: 'result'; mark: Mark };
+
+const LOOKS: Readonly<Record<PageState, Look>> = {
+  choose: { kind: 'open' },
+  awaiting: { kind: 'open' },
+  rate_over: { kind: 'open' },
+  underpaid: { kind: 'open' },
+  processing: { kind: 'result', mark: 'busy' },
+  completed: { kind: 'result', mark: 'good' },
+  overpaid: { kind: 'result', mark: 'good' },
+  expired: { kind: 'result', mark: 'over' },
+  expired_partial: { kind: 'result', mark: 'warn' },
+  late: { kind: 'result', mark: 'warn' },
+  cancelled: { kind: 'result', mark: 'over' },
+  failed: { kind: 'result', mark: 'warn' },
+};
 
 /** Title and content of the page. */
 export function renderPage(view: CustomerView, options: PageOptions): Page {
-  const { words } = options;
+  const { words } = options.language;
   const state = pageState(view);
+  const pay = say(words.pay, { merchant: view.merchant.name });
   const heading: Record<PageState, string> = {
-    choose: say(words.pay, { merchant: view.merchant.name }),
-    awaiting: say(words.pay, { merchant: view.merchant.name }),
+    choose: pay,
+    awaiting: pay,
     rate_over: words.rateOver,
     underpaid: words.partial,
     processing: words.processing,
     completed: words.completed,
     overpaid: words.completed,
     expired: words.expired,
-    expired_partial: words.expiredPartial,
+    expired_partial: words.incomplete,
     late: words.late,
     cancelled: words.cancelled,
     failed: words.failed,
   };
-  const tone =
-    state === 'completed' || state === 'overpaid'
-      ? 'good'
-      : state === 'processing'
-        ? 'busy'
-        : ['expired', 'expired_partial', 'late', 'cancelled', 'failed'].includes(state)
-          ? 'over'
-          : 'open';
-  const waits =
-    !['completed', 'overpaid', 'expired', 'expired_partial', 'late', 'cancelled', 'failed'].includes(state) ||
-    view.facts.status === 'pending';
-  const main = html`<main id="main" data-state="${state}" data-version="${String(view.version)}" data-say="${heading[state]}">
-${view.facts.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}
-<header class="${tone}"><h1 id="h" tabindex="-1">${mark(tone)}${heading[state]}</h1><p class="usd">${priceOf(view)}</p>${fiatNote(view, words)}</header>
-${options.notice && html`<p class="notice" role="alert">${options.notice}</p>`}
-${view.settlement.exceptions.includes('replaced') && view.facts.status === 'pending' && html`<p class="notice">${words.replacedNote}</p>`}
-${view.settlement.exceptions.includes('reorged') && html`<p class="notice">${words.reorgedNote}</p>`}
+  const look = LOOKS[state];
+  const test = view.facts.mode === 'test';
+  const wide = !test && (state === 'awaiting' || state === 'underpaid');
+  const main = html`<main id="main"${wide && new Html(' class="wide"')} data-state="${state}" data-status="${view.settlement.status}" data-version="${String(view.version)}" data-say="${heading[state]}">
+${test && html`<p class="stripe">${words.testStripe}</p>`}
+${look.kind === 'open' ? openHeader(heading[state], view, options) : resultHeader(look.mark, heading[state], view, options)}
+${notices(state, view, options)}
 ${body(state, view, options)}
 ${footer(state, view, options)}
 </main>`;
-  const prefix = view.facts.mode === 'test' ? `${words.test} ` : '';
+  const good = state === 'completed' || state === 'overpaid';
   return {
     state,
-    title: `${prefix}${tone === 'good' ? '✓ ' : ''}${heading[state]} – ${priceOf(view)}`,
+    title: `${test ? `${words.test} ` : ''}${good ? '✓ ' : ''}${heading[state]} – ${priceOf(view, options.language)}`,
     main,
-    waits,
+    waits: look.kind === 'open' || state === 'processing' || view.facts.status === 'pending',
   };
 }
 
-/** The price in the currency it was asked in. */
-const priceOf = ({ request: { fiat }, facts }: CustomerView): string =>
-  fiat ? `${fiat.amount} ${fiat.currency}` : `$${formatUsd(facts.targetUsdCents)}`;
-const fiatNote = ({ request: { fiat }, facts }: CustomerView, words: Words): Html | null =>
+const logo = ({ merchant }: CustomerView): Html =>
+  merchant.logo
+    ? html`<img class="logo" src="/pay/logo/${merchant.logo}" alt="" width="40" height="40">`
+    : html`<span class="logo letter" aria-hidden="true">${[...merchant.name][0]?.toUpperCase() ?? ''}</span>`;
+/** The price in the currency it was asked in, and how the US dollars follow from it. */
+const priceOf = ({ request: { fiat }, facts }: CustomerView, { usd, money }: Language): string =>
+  fiat ? money(fiat.amount, fiat.currency) : usd(facts.targetUsdCents);
+const fiatNote = ({ request: { fiat }, facts }: CustomerView, language: Language): Html | null =>
   fiat &&
-  html`<p class="hint">${say(words.fiat, {
-    usd: formatUsd(facts.targetUsdCents),
-    rate: formatDecimal(fiat.rateE8, 8, 2),
-    currency: fiat.currency,
-    source: fiat.source === 'sample' ? words.sample : fiat.source,
-    time: fiat.at.slice(0, 16).replace('T', ' '),
-  })}</p>`;
+  html`<p class="tip">${SIGNS.info}<span><bdi>= ${language.usd(facts.targetUsdCents)} · 1 USD = ${formatDecimal(fiat.rateE8, 8, 2)} ${fiat.currency}</bdi> (${fiat.source === 'sample' ? language.words.sample : fiat.source}, ${dayOf(new Date(fiat.at), language)})</span></p>`;
+const openHeader = (heading: string, view: CustomerView, { language }: PageOptions): Html =>
+  html`<header class="top"><div class="who">${logo(view)}<h1 id="h" tabindex="-1">${heading}</h1></div><p class="usd"><bdi>${priceOf(view, language)}</bdi></p></header>${fiatNote(view, language)}`;
+const resultHeader = (kind: Mark, heading: string, view: CustomerView, { language }: PageOptions): Html =>
+  html`<header class="hero ${kind}">${mark(kind)}<h1 id="h" tabindex="-1">${heading}</h1><p class="usd"><bdi>${view.merchant.name}</bdi> · <bdi>${priceOf(view, language)}</bdi></p></header>${fiatNote(view, language)}`;
 
-const mark = (tone: string): Html | null =>
-  tone === 'good'
-    ? html`<span class="mark" aria-hidden="true">✓</span>`
-    : tone === 'busy'
-      ? html`<span class="mark" aria-hidden="true">…</span>`
-      : null;
+const note = (text: string | Html): Html => html`<p class="note">${SIGNS.info}<span>${text}</span></p>`;
+function notices(state: PageState, view: CustomerView, { language: { words }, fault }: PageOptions): Html {
+  const { exceptions } = view.settlement;
+  return html`${fault?.field === null && html`<p class="note" role="alert">${SIGNS.info}<span>${fault.text}</span></p>`}
+${exceptions.includes('replaced') && view.facts.status === 'pending' && note(words.replacedNote)}${exceptions.includes('reorged') && note(words.reorgedNote)}${state === 'awaiting' && renewed(view, words)}`;
+}
+
+/** A renewed rate that changed the amount says so. */
+function renewed(view: CustomerView, words: Language['words']): Html | null {
+  const quotes = view.facts.quotes.filter((quote) => quote.coin === view.settlement.coin);
+  const [before, current] = quotes.slice(-2);
+  if (!before || !current || before.units === current.units) return null;
+  return note(fill(words.rateRenewed, { amount: amountOf(current.coin, current.units), before: amountOf(before.coin, before.units) }));
+}
+
+const amountOf = (coin: Coin, units: bigint): Html => html`<bdi>${formatUnits(coin, units)} ${coin}</bdi>`;
 
 function body(state: PageState, view: CustomerView, options: PageOptions): Html {
-  const { words } = options;
+  const { words } = options.language;
+  const lead = (text: string | Html) => html`<p class="lead">${text}</p>`;
   switch (state) {
     case 'choose':
-      return html`${itemList(view, words)}${coinForm(view, options)}`;
+      return html`${itemList(view, options)}${coinForm(view, options, 'c')}`;
     case 'awaiting':
+      return payTo(view, options);
     case 'underpaid':
-      return html`${state === 'underpaid' && arrived(view, words)}${payTo(view, options)}`;
+      return html`${lead(words.partialText)}${arrived(view, options)}${payTo(view, options)}`;
     case 'rate_over':
-      return html`${view.settlement.receivedUnits > 0n && arrived(view, words)}<p>${words.rateOverText}</p><form method="post" action="/pay/requote" data-frag>${hidden(view, options)}<button class="main" id="requote">${words.newRate}</button></form>`;
+      return html`${lead(words.rateOverText)}${view.settlement.receivedUnits > 0n && arrived(view, options)}${rateForm(view, options)}`;
     case 'processing':
-      return html`<p>${words.processingText}</p>${progress(view, words)}${transaction(view, words)}`;
+      return html`${lead(words.processingText)}${progress(view, options)}${transactions(view, options)}`;
     case 'completed':
-      return html`<p>${words.completedText}</p>${transaction(view, words)}`;
+      return html`${lead(words.completedText)}${transactions(view, options)}`;
     case 'overpaid':
-      return html`<p>${say(words.overpaidText, { amount: formatUnits(view.settlement.coin!, view.settlement.overpaidUnits), coin: view.settlement.coin! })}</p>${transaction(view, words)}${refund(view, options)}`;
+      return html`${lead(words.completedText)}${note(fill(words.overpaidText, { amount: amountOf(view.settlement.coin!, view.settlement.overpaidUnits) }))}${transactions(view, options)}${refund(view, options)}`;
     case 'expired':
-      return html`<p>${words.expiredText}</p>`;
+      return lead(words.expiredText);
     case 'expired_partial':
-      return html`<p>${words.expiredPartialText}</p>${arrived(view, words)}${refund(view, options)}`;
+      return html`${lead(words.incompleteText)}${arrived(view, options)}${refund(view, options)}`;
     case 'late':
-      return html`<p>${words.lateText}</p>${held(view, words)}${refund(view, options)}`;
+      return html`${lead(words.lateText)}${held(view, options)}${refund(view, options)}`;
     case 'cancelled':
-      return html`<p>${words.cancelledText}</p>${view.settlement.exceptions.includes('paid_after_cancel') && html`<p>${words.paidAfterCancel}</p>${held(view, words)}${refund(view, options)}`}`;
+      return view.settlement.exceptions.includes('paid_after_cancel')
+        ? html`${lead(html`${words.cancelledText} ${words.paidAfterCancel}`)}${held(view, options)}${refund(view, options)}`
+        : html`${lead(words.cancelledText)}${view.settlement.receivedUnits > 0n && html`${held(view, options)}${refund(view, options)}`}`;
     case 'failed':
-      return html`<p>${words.failedText}</p>`;
+      return lead(words.failedText);
   }
 }
 
-const hidden = (view: CustomerView, { formToken }: PageOptions): Html =>
-  html`<input type="hidden" name="id" value="${view.facts.id}"><input type="hidden" name="token" value="${formToken}">`;
+const hidden = (view: CustomerView, { formToken, chosen }: PageOptions): Html =>
+  html`<input type="hidden" name="id" value="${view.facts.id}"><input type="hidden" name="token" value="${formToken}">${chosen && html`<input type="hidden" name="lang" value="${chosen}">`}`;
 
-function itemList(view: CustomerView, words: Words): Html | null {
-  if (!view.request.items) return view.request.description ? html`<p class="about">${view.request.description}</p>` : null;
-  return html`<details><summary>${words.items} (${view.request.items.length})</summary><table><tbody>${view.request.items.map((item) => html`<tr><td>${String(item.quantity)} × ${item.name}</td><td class="num">$${formatUsd(item.quantity * item.unitPriceCents)}</td></tr>`)}
-<tr><td>${words.tax}</td><td class="num">$${formatUsd(view.request.taxCents ?? 0n)}</td></tr></tbody></table></details>`;
+function itemList(view: CustomerView, { language: { words, usd, count } }: PageOptions): Html | null {
+  if (!view.request.items) return view.request.description ? html`<p class="lead">${view.request.description}</p>` : null;
+  const cents = (value: bigint) => html`<td class="num"><bdi>${usd(value)}</bdi></td>`;
+  return html`<details><summary>${words.order}</summary><table><tbody>${view.request.items.map((item) => html`<tr><td>${count(Number(item.quantity))} × ${item.name}</td>${cents(item.quantity * item.unitPriceCents)}</tr>`)}
+<tr><td>${words.tax}</td>${cents(view.request.taxCents ?? 0n)}</tr><tr class="sum"><td>${words.total}</td>${cents(view.facts.targetUsdCents)}</tr></tbody></table></details>`;
 }
 
-function coinForm(view: CustomerView, options: PageOptions): Html {
-  const { words } = options;
-  const first = view.scenario?.coin ?? view.coins.find((c) => c.unavailable === null)?.coin;
+/** `key` keeps ids apart when the form stands behind a coin already chosen. */
+function coinForm(view: CustomerView, options: PageOptions, key: string): Html {
+  const { words } = options.language;
+  const payable = view.coins.filter((c) => c.unavailable === null);
+  const first = view.settlement.coin ?? view.scenario?.coin ?? payable[0]?.coin;
+  const why = { price: words.noPrice, network: words.noNetwork, small: words.tooSmall };
+  const row = ({ coin, unavailable, estimateUnits }: CustomerView['coins'][number]) => {
+    const { name, networkName } = COIN[coin];
+    const estimate = estimateUnits !== null && html`<bdi>≈ ${shortAmount(coin, estimateUnits)} ${coin}</bdi>`;
+    return html`<label class="coin${unavailable ? ' off' : ''}"><input type="radio" name="currency" value="${coin}" id="${key}-${coin}" required${unavailable && new Html(' disabled')}${coin === first && !unavailable && new Html(' checked')}>${coinIcon(coin)}<b>${name}${networkName !== name && html` <span class="est">${networkName}</span>`}</b><span class="est">${unavailable ? why[unavailable] : estimate}</span></label>`;
+  };
   return html`<form method="post" action="/pay/select" data-frag>${hidden(view, options)}
-<fieldset class="coins"><legend>${words.chooseCoin}</legend>${view.coins.map((c) => html`<label class="${c.unavailable ? 'off' : ''}"><input type="radio" name="currency" value="${c.coin}" required${c.unavailable ? new Html(' disabled') : ''}${c.coin === first ? new Html(' checked') : ''}><span class="coin">${COIN[c.coin].name}</span><span class="est">${c.unavailable ? say(words.unavailable, { reason: c.unavailable }) : c.estimateUnits !== null && say(words.about, { amount: formatUnits(c.coin, c.estimateUnits), coin: c.coin })}${c.sample && html` <em>${words.sample}</em>`}</span></label>`)}</fieldset>
-${view.facts.mode === 'test' && scenarioField(view, words)}
-<button class="main" id="continue">${words.continue}</button></form>`;
+<fieldset class="coins"><legend>${words.chooseCoin}${view.coins.some((c) => c.sample) && html` <span class="est">(${words.sample})</span>`}</legend>${view.coins.map(row)}</fieldset><div class="prep" role="status"><span class="sr">${words.preparing}</span><i></i><i></i></div>
+${view.facts.mode === 'test' && !view.scenarioStarted && scenarioField(view, words)}
+<button class="main" id="${key}-continue"${payable.length === 0 && new Html(' disabled')}>${words.continue}</button></form>`;
 }
 
-const scenarioField = (view: CustomerView, words: Words): Html =>
-  html`<label class="field"><span>${words.scenario}</span><select name="scenario">${SCENARIOS.map((name) => html`<option${name === (view.scenario?.name ?? 'success') ? new Html(' selected') : ''}>${name}</option>`)}</select></label>`;
+/** An estimate needs no more than six decimals; what is sent is shown in full. */
+function shortAmount(coin: Coin, units: bigint): string {
+  const step = 10n ** BigInt(COIN[coin].decimals - 6);
+  const rounded = (units + step / 2n) / step;
+  return rounded > 0n ? formatDecimal(rounded, 6, 2) : formatUnits(coin, units);
+}
+
+const scenarioField = (view: CustomerView, words: Language['words']): Html =>
+  html`<label class="field"><span>${words.scenario}</span><select name="scenario" id="scenario">${SCENARIOS.map((name) => html`<option${name === (view.scenario?.name ?? 'success') && new Html(' selected')}>${name}</option>`)}</select></label>`;
+
+function rateForm(view: CustomerView, options: PageOptions): Html {
+  const { words } = options.language;
+  const coin = view.settlement.coin!;
+  const estimate = view.coins.find((c) => c.coin === coin)?.estimateUnits ?? null;
+  const whole = view.settlement.receivedUnits === 0n;
+  return html`${whole && estimate !== null && html`<p>${fill(words.newAmount, { amount: html`<bdi>${shortAmount(coin, estimate)} ${coin}</bdi>` })}</p>`}<form method="post" action="/pay/requote" data-frag>${hidden(view, options)}<button class="main" id="requote">${words.newRate}</button></form>${deadline(view, options)}${whole && otherCoin(view, options)}`;
+}
+const otherCoin = (view: CustomerView, options: PageOptions): Html | null =>
+  view.facts.fixed || view.coins.length < 2
+    ? null
+    : html`<details><summary>${options.language.words.changeCoin}</summary>${coinForm(view, options, 'o')}</details>`;
 
 /** What to send where: address, amount and URI are the same values in text, QR, link and clipboard. */
 function payTo(view: CustomerView, options: PageOptions): Html {
-  const { words } = options;
+  const { words } = options.language;
   const coin = view.settlement.coin!;
   const amount = formatUnits(coin, view.settlement.remainingUnits);
   const address = view.quote!.address;
   if (view.facts.mode === 'test') {
-    return html`<dl class="pay"><div><dt>${words.sendExactly}</dt><dd><bdi class="big" id="amount">${amount}</bdi> ${coin}</dd></div><div><dt>${words.to}</dt><dd><s><bdi>${address}</bdi></s></dd></div></dl>
-<p>${words.testText}</p>${view.scenarioStarted ? html`<p class="wait" role="status">${words.waiting}</p>` : html`<form method="post" action="/pay/simulate" data-frag class="panel">${hidden(view, options)}${scenarioField(view, words)}<button class="main" id="simulate">${words.simulate}</button></form>`}`;
+    return html`<div class="row"><div><span class="dt">${words.sendExactly}</span><div><bdi class="big" id="amount">${amount}</bdi> ${coin}</div></div></div><div class="row"><div><span class="dt">${words.to}</span><div class="mono"><s><bdi>${address}</bdi></s></div></div></div>
+${note(words.testText)}${view.scenarioStarted ? html`<p class="wait" role="status">${words.waiting}</p>` : html`<form method="post" action="/pay/simulate" data-frag>${hidden(view, options)}${scenarioField(view, words)}<button class="main" id="simulate">${words.simulate}</button></form>`}`;
   }
   const uri = paymentUri({ coin, address, units: view.settlement.remainingUnits, ethChainId: options.ethChainId });
-  return html`<div class="two"><div class="qr"><div id="qr-request">${drawQr(uri, words.qrLabel)}</div><details><summary>${words.qrAddress}</summary>${drawQr(address, words.qrAddress)}</details></div>
-<div><dl class="pay"><div><dt>${words.sendExactly}</dt><dd><bdi class="big" id="amount">${amount}</bdi> ${coin} <button type="button" class="copy js" data-copy="${amount}">${words.copyAmount}</button></dd></div>
-<div><dt>${words.to}</dt><dd><bdi class="address" id="address">${grouped(address)}</bdi> <button type="button" class="copy js" data-copy="${address}">${words.copyAddress}</button></dd></div></dl>
-<a class="main wallet" id="wallet" href="${uri}">${words.openWallet}</a><p class="hint js" id="nowallet" hidden>${words.noWallet}</p>
-<p class="warn">${say(words.onlyNetwork, { coin, network: COIN[coin].networkName })}${coin === 'ETH' && ` ${words.ethGas}`}</p><p class="hint">${words.feeHint}</p></div></div>
-${clock(view, words)}<p class="wait" role="status">${words.waiting}</p>
-${view.settlement.receivedUnits === 0n && view.coins.length > 1 && html`<details><summary>${words.changeCoin}</summary>${coinForm(view, options)}</details>`}`;
+  return html`${clock(view, options)}<div class="two"><div><div class="row"><div><span class="dt">${words.sendExactly}</span><div><bdi class="big" id="amount">${amount}</bdi> ${coin}</div></div>${copy(amount, words.sendExactly, words)}</div>
+<div class="row"><div><span class="dt">${words.to}</span><div dir="ltr"><span class="mono address" id="address">${grouped(address)}</span></div></div>${copy(address, words.to, words)}<p class="ends">${fill(words.compare, { ends: html`<bdi class="mono" dir="ltr"><b>${address.slice(0, 6)} … ${address.slice(-6)}</b></bdi>` })}</p></div>
+<a class="main" id="wallet" href="${uri}">${SIGNS.wallet}${words.openWallet}</a><p class="tip js" id="nowallet" role="status" hidden>${SIGNS.info}<span>${words.noWallet}</span></p>
+${note(html`${say(words.network, { coin, network: COIN[coin].networkName })}${coin === 'ETH' && ` ${words.layer2}`}`)}<p class="tip">${SIGNS.info}<span>${words.exchangeFee}</span></p></div>
+<fieldset class="qr"><legend class="sr">${words.qrLabel}</legend><div class="box" id="qr-request">${drawQr(uri, words.qrLabel)}</div><div class="box" id="qr-address">${drawQr(address, words.qrAddress)}</div><div class="seg"><label><input type="radio" name="qr" id="qr-r" checked>${words.qrRequest}</label><label><input type="radio" name="qr" id="qr-a">${words.qrAddress}</label></div><button type="button" class="quiet js" id="share" hidden>${words.share}</button></fieldset></div>
+<p class="wait" role="status">${words.waiting}</p>${view.settlement.receivedUnits === 0n && otherCoin(view, options)}`;
 }
+
+const copy = (text: string, label: string, words: Language['words']): Html =>
+  html`<button type="button" class="copy js" data-copy="${text}" aria-label="${words.copy}: ${label}">${SIGNS.copy}<span>${words.copy}</span></button>`;
 
 /** Grouped by style alone: what is copied has no blanks. */
 const grouped = (address: string): Html => html`${(address.match(/.{1,4}/g) ?? []).map((part) => html`<span>${part}</span>`)}`;
 
-function clock(view: CustomerView, words: Words): Html {
-  const until = view.settlement.quoteExpiresAt ?? view.settlement.expiresAt;
-  return html`<p class="clock">${words.timeLeft}: <span class="js" id="clock" role="timer" aria-live="off" data-ms="${String(Math.max(0, until.getTime() - view.now.getTime()))}"></span> <time datetime="${until.toISOString()}">${say(words.until, { time: until.toISOString().slice(11, 16) })}</time></p>`;
+/** In UTC, and saying so, until scripts write the payer's own time: the same length, so that nothing moves. */
+const timeOf = (at: Date, { language }: PageOptions): Html =>
+  html`<time datetime="${at.toISOString()}"><bdi>${language.time(at)}</bdi><span class="tz"> UTC</span></time>`;
+const dayOf = (at: Date, language: Language): Html =>
+  html`<time datetime="${at.toISOString()}" data-day><bdi>${language.day(at)}</bdi><span class="tz"> UTC</span></time>`;
+const deadline = (view: CustomerView, options: PageOptions): Html =>
+  html`<p class="tip">${SIGNS.clock}<span>${fill(options.language.words.payUntil, { time: timeOf(view.settlement.expiresAt, options) })}</span></p>`;
+
+/** Two clocks: the rate lock counts down; the end of the window stands beside it when it is later. */
+function clock(view: CustomerView, options: PageOptions): Html {
+  const { words } = options.language;
+  const { quoteExpiresAt, expiresAt } = view.settlement;
+  const until = quoteExpiresAt ?? expiresAt;
+  return html`<p class="clock"><span class="left">${SIGNS.clock}<span class="js">${words.rateHolds} <b id="clock" role="timer" aria-live="off" data-ms="${String(Math.max(0, until.getTime() - view.now.getTime()))}">${minutesLeft(until, view.now)}</b></span></span><span class="end">${fill(words.until, { time: timeOf(until, options) })}</span>${until < expiresAt && html`<small>${fill(words.payUntil, { time: timeOf(expiresAt, options) })}</small>`}</p>`;
+}
+const minutesLeft = (until: Date, now: Date): string => {
+  const seconds = Math.max(0, Math.ceil((until.getTime() - now.getTime()) / 1000));
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
+};
+
+function arrived(view: CustomerView, { language: { words } }: PageOptions): Html {
+  const { coin, receivedUnits, remainingUnits } = view.settlement;
+  return html`<dl class="sums"><div><dt>${words.arrived}</dt><dd>${amountOf(coin!, receivedUnits)}</dd></div><div class="due"><dt>${words.stillDue}</dt><dd>${amountOf(coin!, remainingUnits)}</dd></div></dl>`;
+}
+const held = (view: CustomerView, { language: { words } }: PageOptions): Html =>
+  html`<dl class="sums">${view.transfers.map((t) => html`<div><dt>${words.arrived}</dt><dd>${amountOf(t.coin, t.units)}</dd></div>`)}</dl>`;
+
+/** How far the network is, in its own measure: a count where one decides, else that a lock is awaited. */
+function progress({ settlement: s }: CustomerView, { language }: PageOptions): Html {
+  const { words, count, minutes } = language;
+  if (s.confirmationsRequired === null || s.coin === null) return html`<p class="wait" role="status">${words.locking}</p>`;
+  const done = Math.min(s.confirmations, s.confirmationsRequired);
+  const left = Math.max(1, Math.round(((s.confirmationsRequired - done) * COIN[s.coin].blockSeconds) / 60));
+  return html`<div role="status"><progress max="${s.confirmationsRequired}" value="${done}" aria-label="${words.processing}"></progress><p class="lead">${say(words.confirmations, { count: count(done), needed: count(s.confirmationsRequired) })}<br>${say(words.usually, { time: minutes(left) })}</p></div>`;
 }
 
-function arrived(view: CustomerView, words: Words): Html {
-  const coin = view.settlement.coin!;
-  return html`<dl class="sums"><div><dt>${words.arrived}</dt><dd>${formatUnits(coin, view.settlement.receivedUnits)} ${coin}</dd></div><div><dt>${words.stillDue}</dt><dd>${formatUnits(coin, view.settlement.remainingUnits)} ${coin}</dd></div></dl>${view.facts.status === 'pending' && html`<p>${words.partialText}</p>`}`;
-}
-const held = (view: CustomerView, words: Words): Html =>
-  html`<dl class="sums">${view.transfers.map((t) => html`<div><dt>${words.arrived}</dt><dd>${formatUnits(t.coin, t.units)} ${t.coin}</dd></div>`)}</dl>`;
-
-function progress({ settlement: s }: CustomerView, words: Words): Html {
-  if (s.confirmationsRequired === null) return html`<p role="status">${words.lockWait}</p>`;
-  const count = Math.min(s.confirmations, s.confirmationsRequired);
-  return html`<p role="status"><progress max="${s.confirmationsRequired}" value="${count}" aria-label="${words.processing}"></progress> ${say(words.confirmations, { count, needed: s.confirmationsRequired })}</p>`;
-}
-const transaction = ({ settlement: s }: CustomerView, words: Words): Html | null =>
-  s.transactionHash === null ? null : html`<p class="tx"><span>${words.transaction}</span> <bdi>${s.transactionHash}</bdi></p>`;
+/** Public explorers of the main networks; a test payment is on none. */
+const EXPLORERS: Readonly<Record<Coin, string>> = {
+  BTC: 'https://mempool.space/tx/',
+  ETH: 'https://etherscan.io/tx/',
+  LTC: 'https://litecoinspace.org/tx/',
+  DASH: 'https://insight.dash.org/insight/tx/',
+  DOGE: 'https://dogechain.info/tx/',
+};
+const txLink = (view: CustomerView, coin: Coin, txid: string, { networks }: PageOptions): Html => {
+  const text = html`<bdi class="mono">${txid}</bdi>`;
+  return view.facts.mode === 'live' && networks[coin] === 'mainnet'
+    ? html`<a href="${EXPLORERS[coin]}${txid}" rel="noopener noreferrer" target="_blank">${text}</a>`
+    : text;
+};
+const transactions = (view: CustomerView, options: PageOptions): Html =>
+  html`${view.transfers.map((t) => t.txid !== null && t.conflict === null && html`<p class="tx"><span>${options.language.words.transaction}</span> ${txLink(view, t.coin, t.txid, options)}</p>`)}`;
 
 function refund(view: CustomerView, options: PageOptions): Html {
-  const { words } = options;
-  if (view.refundAddress) return html`<p>${words.refundKept} <bdi>${view.refundAddress.address}</bdi></p>`;
+  const { words } = options.language;
+  if (view.refundAddress) return html`<p>${words.refundKept} <bdi class="mono">${view.refundAddress.address}</bdi></p>`;
   const coin: Coin = view.transfers[0]?.coin ?? view.settlement.coin!;
-  return html`<form method="post" action="/pay/refund-address" data-frag class="panel">${hidden(view, options)}<input type="hidden" name="currency" value="${coin}">
-<label class="field"><span>${say(words.refundLead, { coin })}</span><input name="address" required maxlength="120" autocomplete="off" spellcheck="false" dir="ltr"></label>
-<label class="field"><span>${words.refundEmail}</span><input name="email" type="email" maxlength="200" autocomplete="email"></label><button id="refund">${words.refundSend}</button></form>`;
+  const { fault } = options;
+  const field = (name: 'address' | 'email', label: string, attributes: string) => {
+    const wrong = fault?.field === name;
+    return html`<label class="field"><span>${label}</span><input name="${name}" id="refund-${name}" value="${fault?.given[name] ?? ''}"${new Html(attributes)}${wrong && new Html(` aria-invalid="true" aria-describedby="fault"`)}>${wrong && html`<span class="fault" id="fault" role="alert">${fault.text}</span>`}</label>`;
+  };
+  return html`<details${fault && new Html(' open')}><summary>${words.refund}</summary><form method="post" action="/pay/refund-address" data-frag>${hidden(view, options)}<input type="hidden" name="currency" value="${coin}">
+${field('address', say(words.refundAddress, { coin }), ' type="text" required maxlength="120" autocomplete="off" autocapitalize="off" spellcheck="false" dir="ltr"')}${field('email', words.refundEmail, ' type="email" maxlength="200" autocomplete="email" dir="ltr"')}<p class="tip">${SIGNS.info}<span>${words.refundNote}</span></p><button id="refund">${words.refundSend}</button></form></details>`;
 }
 
-function footer(state: PageState, view: CustomerView, { words }: PageOptions): Html {
-  const leaves = !['choose', 'awaiting', 'rate_over', 'underpaid'].includes(state);
+function footer(state: PageState, view: CustomerView, options: PageOptions): Html {
+  const { words } = options.language;
+  const result = LOOKS[state].kind === 'result';
+  const good = state === 'completed' || state === 'overpaid';
+  const contact = contactLink(view, words, !good && result && state !== 'processing');
+  const back = view.request.returnUrl;
+  const receipt =
+    good && html`<p><a href="/pay/receipt?id=${view.facts.id}${options.chosen && `&lang=${options.chosen}`}">${words.receipt}</a></p>`;
+  return html`${result && (back ? returnLink(view, back, good && view.merchant.autoReturn, words) : html`<p class="lead">${words.close}</p>`)}${result && !good && contact}
+<div class="foot">${receipt}${(!result || good) && contact}<div class="num1"><span>${words.number}<br><bdi class="mono">${view.facts.id}</bdi></span>${copy(view.facts.id, words.number, words)}</div></div>`;
+}
+function contactLink(view: CustomerView, words: Language['words'], prominent: boolean): Html | null {
   const contact = view.merchant.supportContact;
-  const href = contact === null ? null : /^https:\/\//.test(contact) ? contact : contact.includes('@') ? `mailto:${contact}` : null;
-  return html`<footer>${leaves && (view.request.returnUrl ? html`<p><a class="${state === 'completed' || state === 'processing' ? 'main' : ''}" rel="noopener" href="${returnUrl(view)}">${say(words.returnTo, { host: new URL(view.request.returnUrl).host })}</a></p>` : html`<p>${words.close}</p>`)}
-${leaves && href && html`<p><a rel="noopener" href="${href}">${say(words.contact, { merchant: view.merchant.name })}</a></p>`}
-${(state === 'completed' || state === 'overpaid') && html`<p><a href="/pay/receipt?id=${view.facts.id}">${words.receipt}</a></p>`}
-<p class="number">${words.number} <bdi>${view.facts.id}</bdi> <button type="button" class="copy js" data-copy="${view.facts.id}" >${words.copyNumber}</button></p></footer>`;
+  if (contact === null) return null;
+  const text = say(words.contact, { merchant: view.merchant.name });
+  if (/^https:\/\//.test(contact)) return html`<p><a rel="noopener" target="_blank" href="${contact}">${text}</a></p>`;
+  const about = prominent ? `?subject=${encodeURIComponent(view.facts.id)}` : '';
+  if (contact.includes('@')) return html`<p><a href="mailto:${contact}${about}">${text}</a></p>`;
+  return html`<p>${text}: <a href="tel:${contact.replace(/[^\d+]/g, '')}"><bdi>${contact}</bdi></a></p>`;
+}
+
+function returnLink(view: CustomerView, back: string, auto: boolean, words: Language['words']): Html {
+  const { host } = new URL(back);
+  return html`<p><a class="main" id="return" target="_top" rel="noopener" href="${returnUrl(view, back)}">${say(words.returnTo, { host })}</a></p>${auto && html`<p class="lead js" id="auto" hidden><span data-text="${say(words.returning, { host, seconds: '{seconds}' })}"></span> <button type="button" class="quiet" id="stay">${words.stay}</button></p>`}`;
 }
 
 /** The stored return URL with the payment's id and status; merchants are told to trust the webhook only. */
-export function returnUrl(view: CustomerView): string {
-  const url = new URL(view.request.returnUrl!);
+export function returnUrl(view: CustomerView, back: string): string {
+  const url = new URL(back);
   url.searchParams.append('transaction_id', view.facts.id);
   url.searchParams.append('status', view.facts.status);
   return url.href;
 }
 
-/** A receipt to print: what was bought, what was paid and when. */
-export function renderReceipt(view: CustomerView, words: Words): { title: string; main: Html } {
-  const s = view.settlement;
-  const row = (name: string, value: string | null) => value && html`<tr><th scope="row">${name}</th><td>${value}</td></tr>`;
+/** A receipt to print: what was bought, what was paid, at which rate and when. */
+export function renderReceipt(view: CustomerView, options: PageOptions): { title: string; main: Html } {
+  const { words, usd, count } = options.language;
+  const { settlement: s, request, facts } = view;
+  const row = (name: string, value: string | Html | null, sum = false) =>
+    value !== null && html`<tr${sum && new Html(' class="sum"')}><th scope="row">${name}</th><td>${value}</td></tr>`;
+  const cents = (value: bigint) => html`<bdi>${usd(value)}</bdi>`;
+  const rateE8 = view.quote?.rateE8 ?? null;
   return {
     title: `${words.receipt} – ${view.merchant.name}`,
-    main: html`<main id="main">${view.facts.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}<header class="good"><h1>${words.receipt}</h1></header><table><tbody>
-${row(words.merchant, view.merchant.name)}${view.request.items?.map((item) => row(`${item.quantity} × ${item.name}`, `$${formatUsd(item.quantity * item.unitPriceCents)}`)) ?? []}
-${view.request.taxCents !== null && row(words.tax, `$${formatUsd(view.request.taxCents)}`)}${row(words.total, view.request.fiat ? `${priceOf(view)} ($${formatUsd(view.facts.targetUsdCents)})` : priceOf(view))}
-${s.coin && row(words.arrived, `${formatUnits(s.coin, s.receivedUnits)} ${s.coin}`)}${row(words.transaction, s.transactionHash)}
-${row(words.completed, s.completedAt?.toISOString().replace('T', ' ').slice(0, 16) ?? null)}${row(words.number, view.facts.id)}</tbody></table></main>`,
+    main: html`<main id="main" data-state="receipt">${facts.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}<header class="top"><div class="who">${logo(view)}<h1>${words.receipt}</h1></div><p class="usd"><bdi>${priceOf(view, options.language)}</bdi></p></header>${fiatNote(view, options.language)}<table><tbody>
+${row(words.merchant, view.merchant.name)}${row(words.paidOn, s.completedAt && dayOf(s.completedAt, options.language))}
+${request.description && row(words.order, request.description)}${request.items?.map((item) => row(`${count(Number(item.quantity))} × ${item.name}`, cents(item.quantity * item.unitPriceCents))) ?? []}
+${request.taxCents !== null && row(words.tax, cents(request.taxCents))}${row(words.total, cents(facts.targetUsdCents), true)}
+${s.coin && row(words.arrived, amountOf(s.coin, s.receivedUnits))}${s.coin && rateE8 !== null && row(words.rate, html`<bdi>1 ${s.coin} = $${formatDecimal(rateE8, 8, 2)}</bdi>`)}
+${view.transfers.map((t) => t.txid !== null && t.conflict === null && row(words.transaction, txLink(view, t.coin, t.txid, options)))}${row(words.number, html`<bdi class="mono">${facts.id}</bdi>`)}</tbody></table>
+<p class="noprint js"><button type="button" class="main" id="print">${words.print}</button></p></main>`,
   };
 }

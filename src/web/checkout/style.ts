@@ -1,30 +1,88 @@
-/** The one style sheet of the payment page, inlined. Mobile first; light, dark, forced colours, right-to-left. */
-export const STYLE = `
-:root{--ink:#17202b;--dim:#56616f;--line:#d7dde5;--card:#fff;--back:#f3f5f8;--brand:#0f5bd7;--on:#fff;--good:#0a7a3d;--warn:#8a4b00;--warnback:#fff4e0}
-@media(prefers-color-scheme:dark){:root{--ink:#e8edf3;--dim:#a5b0bd;--line:#323c48;--card:#1a212a;--back:#10151b;--brand:#6ea8ff;--on:#0b1420;--good:#5fd08f;--warn:#ffc56b;--warnback:#33270f}}
-*{box-sizing:border-box}html{font:17px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;color:var(--ink);background:var(--back)}
-body{margin:0;padding:1rem}main{max-width:46rem;margin:1rem auto;padding:1.25rem;background:var(--card);border:1px solid var(--line);border-radius:14px}
-@media(min-width:40rem){main{margin:3rem auto;padding:2rem}.two{display:grid;grid-template-columns:15rem 1fr;gap:2rem}}
-header{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:baseline;gap:.25rem 1rem;padding-block-end:1rem;margin-block-end:1rem;border-block-end:1px solid var(--line)}
-h1{font-size:1.35rem;line-height:1.25;margin:0;outline:0}.usd{font-size:1.35rem;font-weight:600;margin:0;font-variant-numeric:tabular-nums}
-.good h1{color:var(--good)}.mark{display:inline-grid;place-items:center;width:1.6em;height:1.6em;margin-inline-end:.4em;border-radius:50%;border:2px solid currentColor;font-size:.8em}
-.stripe{margin:-1.25rem -1.25rem 1rem;padding:.4rem 1rem;background:#ffc53d;color:#3a2600;font-weight:700;text-align:center;border-radius:13px 13px 0 0}@media(min-width:40rem){.stripe{margin:-2rem -2rem 1.5rem}}
-p{margin:.75rem 0}.notice,.warn{padding:.6rem .8rem;border-radius:8px;background:var(--warnback);color:var(--warn)}.hint,.est,.number,.clock,.about,.wait{color:var(--dim)}.hint,.number{font-size:.9rem}
-fieldset{border:0;padding:0;margin:0 0 1rem}legend{padding:0;font-weight:600;margin-block-end:.5rem}
-.coins label{display:flex;flex-wrap:wrap;align-items:center;gap:.1rem .7rem;min-height:3.2rem;padding:.6rem .9rem;border:1px solid var(--line);border-radius:10px;margin-block-end:.5rem;cursor:pointer}
-.coins label:has(:checked){border-color:var(--brand);box-shadow:inset 0 0 0 1px var(--brand)}.coins .off{opacity:.75;cursor:default}.coin{font-weight:600;flex:1 1 6rem}input[type=radio]{width:1.2rem;height:1.2rem;accent-color:var(--brand)}.est{font-variant-numeric:tabular-nums;font-size:.9rem}
-button,a.main,select,.field input{font:inherit;min-height:44px;border-radius:10px;border:1px solid var(--line);background:var(--card);color:var(--ink);padding:.5rem .9rem}
-button{cursor:pointer}.main,a.main{display:block;width:100%;text-align:center;text-decoration:none;font-weight:600;background:var(--brand);border-color:var(--brand);color:var(--on);line-height:1.9}
-:focus-visible{outline:3px solid var(--brand);outline-offset:2px}.field{display:block;margin-block:.75rem}.field span{display:block;margin-block-end:.25rem}.field input,select{width:100%}
-dl{margin:0}dt{color:var(--dim);font-size:.9rem}dd{margin:0 0 .75rem;overflow-wrap:anywhere}.big{font-size:1.5rem;font-weight:700;font-variant-numeric:tabular-nums}
-.address{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:1.02rem}.address span{margin-inline-end:.32em;display:inline-block}.copy{font-size:.9rem;padding:.2rem .7rem}
-.qr{max-width:17rem;margin:0 auto 1rem}.qr svg{display:block;width:100%;height:auto;border-radius:10px;forced-color-adjust:none}
-details{margin-block:.75rem}summary{cursor:pointer;min-height:44px;display:flex;align-items:center;color:var(--brand)}summary::before{content:"▸";margin-inline-end:.5em}[open]>summary::before{content:"▾"}
-table{width:100%;border-collapse:collapse}td,th{padding:.35rem 0;text-align:start;border-block-end:1px solid var(--line);overflow-wrap:anywhere;font-weight:400}.num{text-align:end;font-variant-numeric:tabular-nums;white-space:nowrap}
-.sums{display:grid;grid-template-columns:1fr 1fr;gap:.5rem}.sums>div{padding:.6rem .8rem;border:1px solid var(--line);border-radius:10px}.sums dd{margin:0;font-weight:600;font-variant-numeric:tabular-nums}
-.tx bdi,.number bdi{overflow-wrap:anywhere;font-family:ui-monospace,Menlo,Consolas,monospace;font-size:.85rem}progress{width:100%;height:.6rem;accent-color:var(--brand)}
-footer{margin-block-start:1.5rem;padding-block-start:.5rem;border-block-start:1px solid var(--line)}a{color:var(--brand)}
-.sr{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}.offline-note{display:none}.offline .offline-note{display:block;max-width:46rem;margin:0 auto;padding:.5rem 1rem;background:var(--warnback);color:var(--warn);border-radius:10px}
-[aria-busy=true]{opacity:.6}@media(scripting:none){.js{display:none}}@media(prefers-reduced-motion:no-preference){.busy .mark{animation:b 1.6s ease-in-out infinite alternate}@keyframes b{to{opacity:.35}}}
-@media print{body{padding:0;background:#fff}main{border:0}}
+/** The one style sheet of the payment page, inlined. Mobile first; light, dark, forced colours, right-to-left, print. */
+import { createHash } from 'node:crypto';
+import { Html } from '../html.ts';
+import { type Accent, accentFor } from './accent.ts';
+
+const LIGHT =
+  '--ink:#101820;--dim:#556170;--line:#dfe4ea;--card:#fff;--back:#f4f6f9;--soft:#f4f6f9;--brand:#1b4fd6;--on:#fff;--good:#0a7440;--warn:#7d4600;--warnback:#fff5e2;--bad:#b3261e';
+const DARK =
+  '--ink:#e9eef4;--dim:#a6b1be;--line:#2d3742;--card:#161c24;--back:#0d1218;--soft:#1d2530;--brand:#8ab4ff;--on:#0b1220;--good:#5fd594;--warn:#ffca7a;--warnback:#2c2310;--bad:#ff9a92';
+
+const STYLE = `
+:root{color-scheme:light;${LIGHT}}@media(prefers-color-scheme:dark){:root{color-scheme:dark;${DARK}}}:root[data-theme=light]{color-scheme:light;${LIGHT}}:root[data-theme=dark]{color-scheme:dark;${DARK}}
+*{box-sizing:border-box}[hidden]{display:none!important}
+html{font:100%/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif;color:var(--ink);background:var(--back);-webkit-text-size-adjust:100%}
+body{margin:0;min-height:100vh;display:flex;flex-direction:column;padding:.75rem}
+main{width:100%;max-width:27rem;margin:0 auto;padding:1.25rem;background:var(--card);border:1px solid var(--line);border-radius:1rem}
+p{margin:.75rem 0}h1,h2{margin:0;line-height:1.25;overflow-wrap:anywhere;text-wrap:balance}h1{font-size:1.25rem;outline:0}h2{font-size:1rem}
+a{color:var(--brand);text-underline-offset:.15em}bdi{font-variant-numeric:tabular-nums}
+.stripe{margin:-1.25rem -1.25rem 1.25rem;padding:.4rem 1rem;background:#ffc53d;color:#3a2600;font-weight:650;font-size:.875rem;text-align:center;border-radius:.9rem .9rem 0 0}
+.top{display:flex;flex-wrap:wrap;align-items:center;gap:.5rem .75rem;margin-block-end:1.25rem}.top .who{flex:1 1 11rem;display:flex;align-items:center;gap:.75rem;min-width:0}
+.logo{flex:none;width:2.5rem;height:2.5rem;border-radius:.6rem;object-fit:contain;background:#fff}.letter{display:grid;place-items:center;background:var(--brand);color:var(--on);font-weight:700;font-size:1.15rem}
+.usd{margin:0;font-size:1.5rem;font-weight:700;letter-spacing:-.01em}
+.hero{text-align:center;margin:.75rem 0 1.25rem}.hero .usd{margin-block-start:.35rem;font-size:1rem;font-weight:400;letter-spacing:0;color:var(--dim)}
+.mark{width:4rem;height:4rem;margin-block-end:.75rem;fill:none;stroke:currentColor;stroke-width:3;stroke-linecap:round;stroke-linejoin:round;color:var(--dim)}.mark circle{fill:currentColor;fill-opacity:.1;stroke-width:0}
+.good .mark{color:var(--good)}.busy .mark{color:var(--brand)}.warn .mark{color:var(--warn)}
+.lead{color:var(--dim);margin-block:0 1rem}.hero+.lead{text-align:center;text-wrap:pretty}
+.note,.fault{display:flex;gap:.6rem;padding:.65rem .8rem;border-radius:.7rem;background:var(--warnback);color:var(--warn);font-size:.9375rem}.fault{display:block;margin:.35rem 0 0;padding:0;background:none;color:var(--bad)}.tip{display:flex;gap:.6rem;color:var(--dim);font-size:.875rem}
+.sign{flex:none;width:1.25rem;height:1.25rem;fill:none;stroke:currentColor;stroke-width:1.6;stroke-linecap:round;stroke-linejoin:round}.tip .sign,.note .sign{margin-block-start:.1rem}
+fieldset{border:0;padding:0;margin:0;min-width:0}legend{padding:0;margin-block-end:.6rem;font-weight:600}legend .est{font-weight:400;font-size:.875rem;color:var(--dim)}
+.coin{display:flex;flex-wrap:wrap;align-items:center;gap:.1rem .75rem;min-height:3.5rem;padding:.6rem .85rem;border:1px solid var(--line);border-radius:.8rem;margin-block-end:.5rem;cursor:pointer}.coin:hover{border-color:var(--dim)}
+.coin:has(:checked){border-color:var(--brand);box-shadow:inset 0 0 0 1px var(--brand)}.coin.off{cursor:default;border-style:dashed;color:var(--dim)}.coin.off .ci{opacity:.45;filter:grayscale(1)}
+.ci{flex:none;width:2rem;height:2rem;forced-color-adjust:none}.coin b{font-weight:600;flex:1 1 5rem}.coin .est{color:var(--dim);font-size:.875rem}.coin b .est{display:block;font-size:.8125rem;font-weight:400;line-height:1.2}
+input[type=radio]{flex:none;width:1.15rem;height:1.15rem;margin:0;accent-color:var(--brand)}
+button,.main,select,input[type=text],input[type=email]{font:inherit;min-height:2.75rem;border-radius:.7rem;border:1px solid var(--line);background:var(--card);color:var(--ink);padding:.5rem .9rem}select,input[type=text],input[type=email]{width:100%;border-color:var(--dim)}
+button{cursor:pointer}button:hover{border-color:var(--dim)}
+.main{display:flex;align-items:center;justify-content:center;gap:.6rem;width:100%;min-height:3.15rem;margin-block:1rem .5rem;text-align:center;text-decoration:none;font-weight:650;background:var(--brand);border-color:var(--brand);color:var(--on)}.main:hover{border-color:var(--ink)}
+.quiet{border:0;background:none;color:var(--brand);padding-inline:.25rem;text-decoration:underline;text-underline-offset:.15em}
+:focus-visible{outline:3px solid var(--brand);outline-offset:2px}.coin:has(:focus-visible){outline:3px solid var(--brand);outline-offset:2px}.coin :focus-visible{outline:0}
+.field{display:block;margin-block:.85rem}.field>span{display:block;margin-block-end:.3rem;font-weight:600;font-size:.9375rem}[aria-invalid=true]{border-color:var(--bad)!important;box-shadow:inset 0 0 0 1px var(--bad)}
+.clock{display:flex;flex-wrap:wrap;align-items:center;gap:.15rem .5rem;margin:0 0 1rem;padding:.6rem .8rem;background:var(--soft);border-radius:.7rem;font-size:.9375rem}.clock .left{display:flex;gap:.5rem}.clock b{font-variant-numeric:tabular-nums;min-width:2.8em}.clock .end{margin-inline-start:auto;color:var(--dim)}.clock small{flex-basis:100%;font-size:.8125rem;color:var(--dim);padding-inline-start:1.75rem}
+dl{margin:0}dt,.dt{display:block;color:var(--dim);font-size:.875rem}dd{margin:0}.row{display:flex;flex-wrap:wrap;align-items:center;gap:.5rem .75rem;padding-block:.75rem;border-block-end:1px solid var(--line)}.row>div{flex:1 1 10rem;min-width:0}.row:first-child{padding-block-start:0}
+.copy{display:inline-flex;align-items:center;gap:.4rem;font-size:.875rem;white-space:nowrap;padding-inline:.7rem}.big{font-size:1.5rem;font-weight:700;letter-spacing:-.01em;overflow-wrap:anywhere}
+.mono{font-family:ui-monospace,"SF Mono",Menlo,Consolas,monospace;overflow-wrap:anywhere}.address{font-size:.9375rem;line-height:1.7}.address span{display:inline-block;margin-inline-end:.3em}.ends{font-size:.8125rem;color:var(--dim);margin:.2rem 0 0}.ends b{color:var(--ink)}
+.qr{max-width:17rem;margin:1.25rem auto 1rem;text-align:center}.qr svg{display:block;width:100%;height:auto;border-radius:.8rem;forced-color-adjust:none}.box{border:1px solid var(--line);border-radius:.85rem;overflow:hidden}
+.seg{display:grid;grid-template-columns:1fr 1fr;gap:.4rem;margin-block-start:.6rem}.seg label{display:flex;align-items:center;justify-content:center;gap:.4rem;min-height:2.75rem;padding:.3rem .4rem;border:1px solid var(--line);border-radius:.7rem;font-size:.8125rem;line-height:1.25;cursor:pointer}.seg label:has(:checked){border-color:var(--brand)}
+#qr-address{display:none}.qr:has(#qr-a:checked) #qr-address{display:block}.qr:has(#qr-a:checked) #qr-request{display:none}
+details{margin-block:.75rem;border-block-start:1px solid var(--line)}summary{cursor:pointer;min-height:2.75rem;display:flex;align-items:center;gap:.5rem;font-weight:600;list-style:none}summary::-webkit-details-marker{display:none}summary::after{content:"";width:.45rem;height:.45rem;margin-inline-start:auto;border:solid var(--dim);border-width:0 2px 2px 0;transform:rotate(45deg)}[open]>summary::after{transform:rotate(225deg)}
+.top+details{border:0;margin-block:-.5rem .75rem}
+table{width:100%;border-collapse:collapse;font-size:.9375rem}td,th{padding:.4rem 0;text-align:start;vertical-align:top;border-block-end:1px solid var(--line);overflow-wrap:anywhere;font-weight:400}th{color:var(--dim);padding-inline-end:1rem}td.num{text-align:end;white-space:nowrap;padding-inline-start:1rem}.sum td,.sum th{font-weight:650;color:var(--ink)}
+.sums{display:grid;grid-template-columns:repeat(auto-fit,minmax(8rem,1fr));gap:.5rem;margin-block:1rem}.sums>div{padding:.6rem .8rem;background:var(--soft);border-radius:.7rem;min-width:0;overflow-wrap:anywhere}.sums dd{font-weight:650}.sums .due{background:var(--warnback);color:var(--warn)}.sums .due dt{color:inherit}
+.tx{font-size:.875rem}.tx span{color:var(--dim);display:block}.mono{font-size:.875rem}progress{display:block;width:100%;height:.5rem;margin-block-end:.4rem;accent-color:var(--brand)}.wait{display:flex;align-items:center;justify-content:center;gap:.6rem;color:var(--dim);font-size:.9375rem;text-align:center}.wait::before{content:"";flex:none;width:.6rem;height:.6rem;border-radius:50%;background:var(--good)}
+.foot{margin-block-start:1.25rem;padding-block-start:.75rem;border-block-start:1px solid var(--line);font-size:.875rem;color:var(--dim)}.foot p{margin:.35rem 0}.foot .num1{display:flex;flex-wrap:wrap;align-items:center;justify-content:space-between;gap:.25rem .75rem}.foot .copy{min-height:2.75rem;padding-inline:0;border-color:transparent;background:none}
+.page{width:100%;max-width:27rem;margin:.5rem auto 0;font-size:.875rem;color:var(--dim)}.page details{border:0;margin:0}.page summary{font-weight:400;justify-content:center}.page summary::after{margin-inline-start:0}.page form{display:flex;gap:.5rem}
+.prep{display:none}.wait4 .prep{display:block}.wait4 .coins,.wait4 .main{display:none}.prep i{display:block;height:1.1rem;margin:.75rem auto;border-radius:.5rem;background:var(--soft)}.prep i:nth-of-type(1){width:14rem;height:14rem;max-width:100%}.prep i:nth-of-type(2){width:60%}
+[aria-busy=true]{opacity:.6;pointer-events:none}.sr{position:absolute;width:1px;height:1px;margin:-1px;padding:0;overflow:hidden;clip-path:inset(50%);white-space:nowrap;border:0}
+.banner{display:none;width:100%;max-width:27rem;margin:0 auto .75rem;padding:.65rem .8rem;border-radius:.7rem;background:var(--warnback);color:var(--warn)}.offline .off1,.broken .off2{display:block}
+@media(scripting:none){.js{display:none!important}}@media(scripting:enabled){.tz{display:none}}
+@media(min-width:40rem){body{padding:3rem 1.5rem 1.5rem}main{padding:2rem}.stripe{margin:-2rem -2rem 1.5rem}}
+@media(min-width:50rem){main.wide,main.wide~.page{max-width:48rem}.two{display:grid;grid-template-columns:minmax(0,1fr) 16rem;gap:2.25rem;align-items:start}.two .qr{margin:0;width:100%}}
+.framed body{padding:0;min-height:0}.framed main{border:0;border-radius:0;max-width:none}
+@media(prefers-reduced-motion:no-preference){.busy .mark,.wait::before,.prep i{animation:b 1.4s ease-in-out infinite alternate}@keyframes b{to{opacity:.45}}}
+@media(forced-colors:active){.coin:has(:checked),.seg label:has(:checked){border:2px solid Highlight}.main{border:2px solid ButtonText}.mark circle{fill:none;stroke-width:2}.wait::before{background:CanvasText}}
+@media print{:root,:root[data-theme]{color-scheme:light;${LIGHT};--back:#fff}body{padding:0}main{border:0;max-width:none}.page,.copy,.noprint{display:none!important}}
 `.replaceAll('\n', '');
+
+type Sheet = { style: Html; hash: string };
+const sheet = (text: string): Sheet => ({
+  style: new Html(`<style>${text}</style>`),
+  hash: `'sha256-${createHash('sha256').update(text).digest('base64')}'`,
+});
+export const BASE = sheet(STYLE);
+
+const vars = ({ brand, on }: Accent) => `--brand:${brand};--on:${on}`;
+const accents = new Map<string, Sheet>();
+/** The few rules that put a merchant's colour in place, with their hash for the security policy. */
+export function accentSheet(accent: string): Sheet {
+  let made = accents.get(accent);
+  if (!made) {
+    const light = vars(accentFor(accent, 'light'));
+    const dark = vars(accentFor(accent, 'dark'));
+    made = sheet(
+      `:root,:root[data-theme=light]{${light}}@media(prefers-color-scheme:dark){:root:not([data-theme=light]){${dark}}}:root[data-theme=dark]{${dark}}`,
+    );
+    if (accents.size > 10_000) accents.clear();
+    accents.set(accent, made);
+  }
+  return made;
+}

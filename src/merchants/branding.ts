@@ -1,0 +1,64 @@
+/** How a merchant's payment page looks and who may show it: accent colour, logo, theme, language, support contact, origins. */
+import { createHash } from 'node:crypto';
+import type { Context } from '../context.ts';
+import { Problem } from '../core/problem.ts';
+import { isOrigin } from './keys.ts';
+import { changeSettings, type MerchantSettings, THEMES } from './merchants.ts';
+
+export type Branding = Partial<Pick<MerchantSettings, 'accent' | 'theme' | 'locale' | 'supportContact' | 'origins' | 'autoReturn'>>;
+/** A logo larger than this would cost payers on slow networks seconds. */
+const LOGO_LIMIT = 65_536;
+
+/** Changes the named settings at once; the others stay. Errors: merchant_not_found, parameter_invalid with the setting. */
+export async function setBranding(
+  ctx: Context,
+  { merchantId, branding, logo }: { merchantId: string; branding: Branding; logo?: Uint8Array | null },
+): Promise<void> {
+  const { accent, theme, locale, supportContact, origins } = branding;
+  const refuse = (param: string, reason: string): never => {
+    throw new Problem('parameter_invalid', { reason }, { param });
+  };
+  if (accent && !/^#[0-9a-f]{6}$/i.test(accent)) refuse('accent', 'a colour such as #0f5bd7 is expected');
+  if (theme && !THEMES.includes(theme)) refuse('theme', `one of ${THEMES.join(', ')} is expected`);
+  if (locale && !/^[a-z]{2,3}(-[A-Za-z]{2,4})?$/.test(locale)) refuse('locale', 'a language such as de or pt-BR is expected');
+  if (supportContact && !isContact(supportContact)) refuse('support', 'an e-mail address, a telephone number or an https URL is expected');
+  for (const origin of origins ?? []) if (!isOrigin(origin)) refuse('origins', `${origin} is not an origin such as https://shop.example`);
+  const kind = logo ? logoType(logo) : null;
+  await changeSettings(ctx, { merchantId, settings: branding });
+  if (logo && kind) {
+    const hash = createHash('sha256').update(logo).digest('hex').slice(0, 32);
+    await ctx.db.sql`
+      insert into merchant_logos (merchant_id, hash, type, bytes) values (${merchantId}, ${hash}, ${kind}, ${logo})
+      on conflict (merchant_id) do update set hash = excluded.hash, type = excluded.type, bytes = excluded.bytes`;
+  } else if (logo === null) await ctx.db.sql`delete from merchant_logos where merchant_id = ${merchantId}`;
+}
+
+const isContact = (text: string): boolean =>
+  text.length <= 200 && (/^https:\/\/[^\s"<>]+$/.test(text) || /^[^\s@<>"]+@[^\s@<>"]+$/.test(text) || /^\+?[\d ()./-]{4,30}$/.test(text));
+
+/**
+ * PNG by its signature, or an SVG that can do nothing but draw: no script, no events, nothing loaded from anywhere, no entities.
+ * It is shown as an image, where scripts do not run; this keeps it harmless when it is opened by itself too.
+ */
+export function logoType(bytes: Uint8Array): 'image/png' | 'image/svg+xml' {
+  const refuse = (reason: string) => new Problem('parameter_invalid', { reason }, { param: 'logo' });
+  if (bytes.length > LOGO_LIMIT) throw refuse('it is larger than 64 kB');
+  if (Buffer.from(bytes.subarray(0, 8)).toString('latin1') === '\x89PNG\r\n\x1a\n') return 'image/png';
+  const text = Buffer.from(bytes).toString('utf8');
+  if (!/^\s*(?:<\?xml[^>]*\?>\s*)?(?:<!--[\s\S]*?-->\s*)*<svg[\s>]/.test(text)) throw refuse('a PNG or SVG image is expected');
+  const harm =
+    /<!(?:doctype|entity)/i.exec(text) ??
+    /<\/?(?:[\w-]+:)?(?:script|foreignobject|iframe|object|embed|image|use|a|style|animate\w*|set|handler|listener)\b/i.exec(text) ??
+    /\son\w+\s*=/i.exec(text) ??
+    /(?:xlink:)?href\s*=/i.exec(text) ??
+    /javascript:|data:|url\(\s*["']?(?!#)/i.exec(text) ??
+    /<\?(?!xml\s)/i.exec(text);
+  if (harm) throw refuse(`the SVG contains ${harm[0].trim()}, which a logo must not`);
+  return 'image/svg+xml';
+}
+
+/** A logo by the hash it was named with; null when no merchant has it any more. */
+export async function readLogo(ctx: Context, { hash }: { hash: string }): Promise<{ type: string; bytes: Buffer } | null> {
+  const [row] = await ctx.db.sql<{ type: string; bytes: Buffer }[]>`select type, bytes from merchant_logos where hash = ${hash} limit 1`;
+  return row ?? null;
+}

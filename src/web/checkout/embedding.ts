@@ -1,0 +1,25 @@
+/** `/embed/v1.js`: the script that merchants put on their pages. */
+import type { FastifyInstance } from 'fastify';
+import type { Context } from '../../context.ts';
+import { browserScript } from './shell.ts';
+
+export const EMBED_PATH = '/embed/v1.js';
+
+/** The script with the addresses of this install in it; it leaves nothing but `Florin` and the element behind. */
+export const embedScript = ({ publicUrl, paymentPageUrl }: Context['settings']): string =>
+  `(()=>{${browserScript('embed.ts').replace('__API__', publicUrl).replace('__PAGE__', new URL(paymentPageUrl).origin)}})();`;
+
+export function registerEmbed(pages: FastifyInstance, ctx: Context): void {
+  const script = embedScript(ctx.settings);
+  pages.get(EMBED_PATH, async (_request, reply) =>
+    reply
+      .headers({
+        'content-type': 'text/javascript; charset=utf-8',
+        'cache-control': 'public, max-age=3600',
+        'access-control-allow-origin': '*',
+        'cross-origin-resource-policy': 'cross-origin',
+        'x-content-type-options': 'nosniff',
+      })
+      .send(script),
+  );
+}

@@ -1,0 +1,46 @@
+/** Pictures of the page as inline SVG: the five coins, the marks of the states, and the small signs on buttons. */
+import type { Coin } from '../../core/coin.ts';
+import { Html } from '../html.ts';
+
+const SHAPES: Readonly<Record<Coin, readonly [colour: string, shape: string]>> = {
+  BTC: [
+    '#e8830c',
+    '<path d="M23.2 14c.3-2.1-1.3-3.2-3.5-4l.7-2.8-1.7-.4-.7 2.7-1.4-.3.7-2.8L15.6 6l-.7 2.8-1.1-.2-2.4-.6-.5 1.8 1.3.3c.7.2.8.6.8 1l-.8 3.3-1.2 4.7c0 .2-.3.5-.7.4l-1.3-.3-.9 2 2.3.5 1.2.3-.7 2.9 1.7.4.7-2.8 1.4.3-.7 2.8 1.7.4.7-2.8c3 .5 5.2.3 6.1-2.4.8-2.1 0-3.4-1.6-4.2 1.1-.3 2-1 2.2-2.5zm-4 5.6c-.5 2.1-4.1 1-5.3.7l1-3.8c1.1.3 4.9.9 4.3 3.1zm.6-5.6c-.5 2-3.5 1-4.5.7l.9-3.4c1 .2 4.1.7 3.6 2.7z"/>',
+  ],
+  ETH: ['#5a6fd8', '<path d="m16 4-7.5 12.2L16 20.6l7.5-4.4zM8.5 17.6 16 28l7.5-10.4L16 22z"/>'],
+  LTC: ['#345d9d', '<path d="m10.4 19.2-1.4.6.7-2.8 1.4-.6L13.2 8h5.1l-1.5 6.2 1.4-.6-.7 2.8-1.4.5-.8 3.5H23L22.1 24H9.3z"/>'],
+  DASH: [
+    '#0079c7',
+    '<path d="M11.5 9.5h8.7c2.7 0 4.1 1.6 3.4 4.3l-1 4c-.7 2.7-2.6 4.2-5.3 4.2H8.4l.8-3h8c1 0 1.6-.5 1.9-1.5l.8-3.4c.2-1-.2-1.6-1.2-1.6h-8zM8.6 14.4h7l-.8 3h-7z"/>',
+  ],
+  DOGE: [
+    '#a98a1f',
+    '<path fill-rule="evenodd" d="M10.5 8H17c4.6 0 7 3.3 7 8s-2.4 8-7 8h-6.5v-6.9H9v-2.2h1.5zm3 2.7v4.2h4.3v2.2h-4.3v4.2h2.9c3.2 0 4.5-2 4.5-5.3s-1.3-5.3-4.5-5.3z"/>',
+  ],
+};
+export const coinIcon = (coin: Coin): Html => {
+  const [colour, shape] = SHAPES[coin];
+  return new Html(
+    `<svg class="ci" viewBox="0 0 32 32" aria-hidden="true"><circle cx="16" cy="16" r="16" fill="${colour}"/><g fill="#fff">${shape}</g></svg>`,
+  );
+};
+
+export type Mark = 'good' | 'busy' | 'over' | 'warn';
+const MARKS: Readonly<Record<Mark, string>> = {
+  good: '<path d="m15 25 7 7 12-14"/>',
+  busy: '<path d="M24 14v10l7 4"/>',
+  over: '<path d="M24 14v11M24 32v1"/>',
+  warn: '<path d="M24 14v11M24 32v1"/>',
+};
+/** The large mark of a result. */
+export const mark = (kind: Mark): Html =>
+  new Html(`<svg class="mark" viewBox="0 0 48 48" aria-hidden="true"><circle cx="24" cy="24" r="22"/>${MARKS[kind]}</svg>`);
+
+const sign = (shape: string): Html => new Html(`<svg class="sign" viewBox="0 0 20 20" aria-hidden="true">${shape}</svg>`);
+export const SIGNS = {
+  copy: sign('<rect x="7" y="7" width="10" height="10" rx="2"/><path d="M13 7V5a2 2 0 0 0-2-2H5a2 2 0 0 0-2 2v6a2 2 0 0 0 2 2h2"/>'),
+  wallet: sign('<path d="M3 6.5A2.5 2.5 0 0 1 5.5 4H15v3M3 6.5V15a2 2 0 0 0 2 2h11a1 1 0 0 0 1-1V8a1 1 0 0 0-1-1H4M14 12h.01"/>'),
+  clock: sign('<circle cx="10" cy="10" r="7"/><path d="M10 6v4l2.5 2"/>'),
+  globe: sign('<circle cx="10" cy="10" r="7"/><path d="M3 10h14M10 3c5 5 5 9 0 14c-5-5-5-9 0-14"/>'),
+  info: sign('<circle cx="10" cy="10" r="7"/><path d="M10 9.5V14M10 6.5v.01"/>'),
+} as const;

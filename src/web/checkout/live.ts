@@ -1,0 +1,80 @@
+/** Open pages: one look at the database for all of them, a line to those whose payment changed. */
+import type { ServerResponse } from 'node:http';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Context } from '../../context.ts';
+import { getNewVersions, getVersion } from '../../payments/queries.ts';
+
+/** A change shows within this time; with many pages the look is taken less often. */
+const LOOK_MS = 100;
+const LOOK_MAX_MS = 1_000;
+const PAGES_PER_MS = 20;
+const KEEPALIVE_MS = 20_000;
+
+/** Only what is needed is kept a page: of its payment the version, of itself the bare response. */
+type Watched = { version: bigint; pages: ServerResponse[] };
+
+export function registerLive(pages: FastifyInstance, ctx: Context, idOf: (request: FastifyRequest) => string): void {
+  const watched = new Map<string, Watched>();
+  let open = 0;
+  let timer: NodeJS.Timeout | null = null;
+  let beatAt = 0;
+
+  const schedule = () => {
+    if (timer === null && open > 0)
+      timer = setTimeout(() => void look(), Math.min(LOOK_MAX_MS, Math.max(LOOK_MS, Math.round(open / PAGES_PER_MS))));
+  };
+  const look = async () => {
+    try {
+      const known = new Map([...watched].map(([id, { version }]) => [id, version]));
+      for (const [id, version] of await getNewVersions(ctx, { known })) {
+        const entry = watched.get(id);
+        if (!entry || entry.version === version) continue;
+        entry.version = version;
+        for (const page of entry.pages) page.write(`event: v\ndata: ${version}\n\n`);
+      }
+      const at = ctx.clock.monotonicMs();
+      if (at - beatAt >= KEEPALIVE_MS) {
+        beatAt = at;
+        for (const entry of watched.values()) for (const page of entry.pages) page.write(':\n\n');
+      }
+    } catch (error) {
+      ctx.log.warn({ err: error }, 'open pages could not be looked after');
+    }
+    timer = null;
+    schedule();
+  };
+  const close = (id: string, page: ServerResponse) => {
+    const entry = watched.get(id);
+    const at = entry?.pages.indexOf(page) ?? -1;
+    if (!entry || at < 0) return;
+    entry.pages.splice(at, 1);
+    open--;
+    if (entry.pages.length === 0) watched.delete(id);
+  };
+
+  pages.get('/pay/events', { exposeHeadRoute: false }, async (request, reply) => {
+    const id = idOf(request);
+    const version = await getVersion(ctx, { paymentId: id });
+    const page = reply.raw;
+    reply.hijack();
+    if (page.destroyed) return;
+    page.writeHead(200, {
+      'content-type': 'text/event-stream',
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
+      'x-content-type-options': 'nosniff',
+    });
+    page.write(`retry: 2000\nevent: v\ndata: ${version}\n\n`);
+    const entry = watched.get(id);
+    if (entry) entry.pages.push(page);
+    else watched.set(id, { version, pages: [page] });
+    open++;
+    page.once('close', () => close(id, page));
+    schedule();
+  });
+  pages.addHook('preClose', async () => {
+    if (timer) clearTimeout(timer);
+    open = 0;
+    for (const entry of watched.values()) for (const page of entry.pages) page.end();
+  });
+}

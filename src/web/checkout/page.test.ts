@@ -1,0 +1,132 @@
+/** The page without a browser: every state in every language, the accent colours, the choice of language, logos. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { logoType } from '../../merchants/branding.ts';
+import { accentFor, BACKGROUNDS, contrast } from './accent.ts';
+import { embedScript } from './embedding.ts';
+import { PAGE_STATES, renderPage, renderReceipt } from './page.ts';
+import { SCRIPT } from './shell.ts';
+import { FIXTURES, fixtureOptions } from './states.ts';
+import { en } from './words/en.ts';
+import { chooseLanguage, LOCALES, type Locale, languageOf, matchLocale } from './words.ts';
+
+const TAGS = Object.keys(LOCALES) as Locale[];
+
+test('the fixtures show the states they are named for, and every state is among them', () => {
+  for (const fixture of FIXTURES) assert.equal(renderPage(fixture.view, fixtureOptions(fixture, 'en')).state, fixture.state, fixture.name);
+  assert.deepEqual([...new Set(FIXTURES.map(({ state }) => state))].sort(), [...PAGE_STATES].sort());
+});
+
+test('every state in every language: no blank left open, nothing undefined, the heading in the language', () => {
+  for (const tag of TAGS) {
+    for (const fixture of FIXTURES) {
+      const options = fixtureOptions(fixture, tag);
+      const { main, title } = renderPage(fixture.view, options);
+      const shown = `${title} ${main.text}`.replace('{seconds}', '');
+      assert.doesNotMatch(shown, /\{\w+\}|undefined|\[object|NaN/, `${tag}: ${fixture.name}`);
+      if (fixture.view.facts.status === 'completed')
+        assert.doesNotMatch(renderReceipt(fixture.view, options).main.text, /\{\w+\}|undefined|\[object|NaN/);
+    }
+  }
+});
+
+test('every language has every text, with the same blanks as the English one, and none is left in English', () => {
+  const blanks = (text: string) => (text.match(/\{\w+\}/g) ?? []).sort().join(' ');
+  for (const tag of TAGS) {
+    const words = languageOf(tag).words;
+    for (const [key, text] of Object.entries(en)) {
+      const own = words[key as keyof typeof en];
+      assert.ok(own.trim().length > 0, `${tag}.${key}`);
+      assert.equal(blanks(own), blanks(text), `${tag}.${key}`);
+      // Long texts that equal the English ones were never translated.
+      if (tag !== 'en' && text.length > 20) assert.notEqual(own, text, `${tag}.${key}`);
+    }
+  }
+});
+
+test('amounts: digits are Latin, the cents are those of the payment, in every language', () => {
+  for (const tag of TAGS) {
+    const shown = languageOf(tag).usd(100_000_000_005n);
+    assert.equal(shown.replace(/\D/g, ''), '100000000005', `${tag}: ${shown}`);
+  }
+  assert.equal(languageOf('en').usd(5_250n), '$52.50');
+  assert.match(languageOf('de').usd(5_250n), /^52,50\s\$$/u);
+});
+
+const WISHES = `
+chosen | payment | accept                          | merchant | gets
+de     | fr      | it                              | es       | de
+       | fr      | it                              | es       | fr
+       |         | it;q=0.3, nl;q=0.8, xx          | es       | nl
+       |         | xx, *                           | es       | es
+       |         |                                 |          | en
+tlh    |         | pt-PT                           |          | pt-BR
+       | zh-Hant | en                              |          | zh-TW
+       | zh      | en                              |          | zh-CN
+       | iw      | en                              |          | he
+       | pt_BR   | en                              |          | pt-BR
+       |         | de;q=0, fr;q=0.1                |          | fr
+       | DE-at   |                                 |          | de
+`;
+for (const line of WISHES.trim().split('\n').slice(1)) {
+  const [chosen, payment, accept, merchant, gets] = line.split('|').map((cell) => cell.trim()) as [string, string, string, string, string];
+  test(`language: chosen "${chosen}", payment "${payment}", browser "${accept}", merchant "${merchant}" gets ${gets}`, () => {
+    const language = chooseLanguage({ chosen: chosen || null, payment: payment || null, accept, merchant: merchant || null });
+    assert.equal(language.tag, gets);
+  });
+}
+test('right-to-left languages say so, the others not', () => {
+  assert.deepEqual(
+    TAGS.filter((tag) => languageOf(tag).dir === 'rtl'),
+    ['ar', 'he'],
+  );
+  assert.equal(matchLocale('../../etc'), null);
+});
+
+test('any accent colour is readable on both themes, as text and under text', () => {
+  for (const accent of ['#ffffff', '#000000', '#ffd500', '#1b4fd6', '#7f7f7f', '#ff0000', '#00ff88', '#0b1220']) {
+    for (const theme of ['light', 'dark'] as const) {
+      const { brand, on } = accentFor(accent, theme);
+      for (const back of BACKGROUNDS[theme]) assert.ok(contrast(brand, back) >= 4.5, `${accent} on ${theme} ${back}: ${brand}`);
+      assert.ok(contrast(brand, on) >= 4.5, `${on} on ${brand}`);
+    }
+  }
+  // One that can be read already stays as it is.
+  assert.equal(accentFor('#1b4fd6', 'light').brand, '#1b4fd6');
+  assert.equal(contrast('#000000', '#ffffff'), 21);
+});
+
+test('scripts: what runs on the page is at most 8 kB after gzip, what merchants load at most 3 kB', () => {
+  const settings = { publicUrl: 'https://api.example', paymentPageUrl: 'https://pay.example' } as Parameters<typeof embedScript>[0];
+  assert.ok(gzipSync(SCRIPT, { level: 9 }).length <= 8_000);
+  const embed = embedScript(settings);
+  assert.ok(gzipSync(embed, { level: 9 }).length <= 3_000, `${gzipSync(embed, { level: 9 }).length}`);
+  for (const script of [SCRIPT, embed]) {
+    assert.doesNotMatch(script, /\beval\(|new Function|innerHTML/);
+    // It is still a script once types and comments are gone.
+    new Function(`return async () => {${script}}`);
+  }
+  assert.doesNotMatch(embed, /__API__|__PAGE__/);
+});
+
+test('logos: PNG and plain SVG are taken, everything that could act is refused', () => {
+  const svg = (inside: string, head = '') =>
+    Buffer.from(`${head}<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">${inside}</svg>`);
+  assert.equal(logoType(Buffer.from('89504e470d0a1a0a00', 'hex')), 'image/png');
+  assert.equal(logoType(svg('<circle r="4" fill="url(#a)"/>', '<?xml version="1.0"?>\n<!-- made by hand -->')), 'image/svg+xml');
+  for (const bad of [
+    svg('<script>alert(1)</script>'),
+    svg('<svg:script/>'),
+    svg('<circle onload="alert(1)"/>'),
+    svg('<foreignObject/>'),
+    svg('<image href="https://evil.example/x.png"/>'),
+    svg('<rect fill="url(https://evil.example/x)"/>'),
+    svg('', '<!DOCTYPE svg [<!ENTITY a "b">]>'),
+    svg('<style>@import "https://evil.example"</style>'),
+    Buffer.from('<html><svg/></html>'),
+    Buffer.from('GIF89a'),
+    Buffer.concat([Buffer.from('89504e470d0a1a0a', 'hex'), Buffer.alloc(70_000)]),
+  ])
+    assert.throws(() => logoType(bad), /logo/, bad.toString().slice(0, 80));
+});

@@ -1,0 +1,88 @@
+/** The document around every state: head, style, security policy, language switch; or the bare fragment for a page that is open. */
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { stripTypeScriptTypes } from 'node:module';
+import { join } from 'node:path';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Html, html } from '../html.ts';
+import { SIGNS } from './icons.ts';
+import { accentSheet, BASE } from './style.ts';
+import { type Language, LOCALES, type Locale } from './words.ts';
+
+/** A file as browsers get it: types and comments removed, named by what it says. */
+export function browserScript(file: string): string {
+  return stripTypeScriptTypes(readFileSync(join(import.meta.dirname, file), 'utf8'))
+    .replace(/^\s*\/\*\*.*\*\/$/gm, '')
+    .replace(/^\s*\/\/.*$/gm, '')
+    .replace(/\s*\n\s*/g, '\n')
+    .trim();
+}
+export const SCRIPT = browserScript('browser.ts');
+export const SCRIPT_PATH = `/pay/assets/${createHash('sha256').update(SCRIPT).digest('hex').slice(0, 16)}.js`;
+
+export type Document = {
+  status?: number;
+  title: string;
+  main: Html;
+  language: Language;
+  /** Language the payer chose; the switch shows the one in use. */
+  id?: string | null;
+  theme?: 'system' | 'light' | 'dark';
+  accent?: string | null;
+  /** Who may show the page in a frame; nobody when empty. */
+  origins?: readonly string[];
+  /** Whether the page waits for something: it then listens. */
+  live?: boolean;
+  /** Seconds after which a browser without scripts loads it again. */
+  refresh?: number | null;
+  /** Where the language switch leads. */
+  path?: string;
+};
+
+/** A coin, in the page itself: one request less. */
+const icon = new Html(
+  `<link rel="icon" href="data:image/svg+xml,${encodeURIComponent('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="8" fill="#1b4fd6"/><path d="M6 12V4h5M6 8h4" fill="none" stroke="#fff" stroke-width="2"/></svg>')}">`,
+);
+
+const policies = new Map<string, string>();
+function policy(styles: string, origins: readonly string[]): string {
+  const ancestors = origins.length > 0 ? origins.join(' ') : "'none'";
+  const key = `${styles} ${ancestors}`;
+  let made = policies.get(key);
+  if (!made) {
+    made = `default-src 'none'; script-src 'self'; style-src ${styles}; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors ${ancestors}`;
+    if (policies.size > 10_000) policies.clear();
+    policies.set(key, made);
+  }
+  return made;
+}
+
+/** Sends a page. `secure`: whether the pages are reached over https. */
+export function sendDocument(request: FastifyRequest, reply: FastifyReply, page: Document, { secure }: { secure: boolean }): FastifyReply {
+  const { words, tag, dir } = page.language;
+  const { origins = [] } = page;
+  const accent = page.accent ? accentSheet(page.accent) : null;
+  reply.code(page.status ?? 200).headers({
+    'content-type': 'text/html; charset=utf-8',
+    'content-security-policy': policy(accent ? `${BASE.hash} ${accent.hash}` : BASE.hash, origins),
+    'cache-control': 'no-store',
+    vary: 'x-fragment, accept-language',
+    'referrer-policy': 'no-referrer',
+    'x-content-type-options': 'nosniff',
+    'x-robots-tag': 'noindex, nofollow',
+    'cross-origin-opener-policy': 'same-origin',
+    'cross-origin-resource-policy': origins.length > 0 ? 'cross-origin' : 'same-origin',
+    'permissions-policy': 'clipboard-write=(self), camera=(), microphone=(), geolocation=()',
+    ...(secure && { 'strict-transport-security': 'max-age=31536000' }),
+  });
+  if (request.headers['x-fragment'] === '1') return reply.send(html`<title>${page.title}</title>${page.main}`.text);
+  const { theme = 'system', id = null } = page;
+  return reply.send(
+    html`<!doctype html><html lang="${tag}" dir="${dir}"${theme !== 'system' && html` data-theme="${theme}"`}><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><meta name="robots" content="noindex"><meta name="color-scheme" content="${theme === 'system' ? 'light dark' : theme}"><title>${page.title}</title>${icon}${BASE.style}${accent?.style}<script src="${SCRIPT_PATH}" defer></script>${page.refresh != null && html`<noscript><meta http-equiv="refresh" content="${page.refresh}"></noscript>`}</head><body data-copied="${words.copied}"${id !== null && html` data-id="${id}"`}${origins.length > 0 && html` data-origins="${origins.join(' ')}"`}${page.live && new Html(' data-live')}><p class="banner off1" role="status">${words.offline}</p><p class="banner off2" role="status">${words.brokenText}</p>${page.main}${page.path !== undefined && languageSwitch(page.language, id, page.path)}<div id="live" class="sr" aria-live="polite"></div></body></html>`
+      .text,
+  );
+}
+
+/** A plain form: it works without scripts, and the choice stays in the address. */
+const languageSwitch = ({ tag, words }: Language, id: string | null, path: string): Html =>
+  html`<footer class="page noprint"><details><summary>${SIGNS.globe}<span class="sr">${words.language}: </span><span lang="${tag}">${LOCALES[tag].name}</span></summary><form action="${path}">${id !== null && html`<input type="hidden" name="id" value="${id}">`}<select name="lang" aria-label="${words.language}">${(Object.keys(LOCALES) as Locale[]).map((other) => html`<option value="${other}" lang="${other}"${other === tag && new Html(' selected')}>${LOCALES[other].name}</option>`)}</select><button>${words.continue}</button></form></details></footer>`;

@@ -1,0 +1,341 @@
+/** Every state of the page from made-up payments: shown under `/_states` while developing, and what the tests of the page look at. */
+import type { FastifyInstance } from 'fastify';
+import type { Context } from '../../context.ts';
+import { addMs, MINUTE_MS } from '../../core/clock.ts';
+import { COIN, COINS, type Coin, type ConfirmationTier, NETWORKS, type Network } from '../../core/coin.ts';
+import { quoteUnits, shownUnit, worthUsdE8 } from '../../core/money.ts';
+import type { Decision, PaymentFacts, PaymentStatus, Quote, Tip, Tips, Transfer } from '../../core/payment.ts';
+import { settle } from '../../core/settle.ts';
+import type { CustomerView, PaymentItem } from '../../payments/view.ts';
+import { html } from '../html.ts';
+import { sendPlain } from '../plain.ts';
+import { type Fault, type PageOptions, type PageState, renderPage, renderReceipt } from './page.ts';
+import { sendDocument } from './shell.ts';
+import { LOCALES, languageOf, matchLocale } from './words.ts';
+
+const NOW = new Date('2026-11-21T10:00:00.000Z');
+const before = (minutes: number): Date => addMs(NOW, -minutes * MINUTE_MS);
+const PRICES: Readonly<Record<Coin, bigint>> = {
+  BTC: 9_700_000_000_000n,
+  ETH: 350_000_000_000n,
+  LTC: 10_000_000_000n,
+  DASH: 3_000_000_000n,
+  DOGE: 20_000_000n,
+};
+/** Of test networks: nobody loses money to a picture. */
+const ADDRESSES: Readonly<Record<Coin, string>> = {
+  BTC: 'tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx',
+  ETH: '0x52908400098527886E0F7030069857D2E4169EE7',
+  LTC: 'tltc1qw508d6qejxtdg4y5r3zarvary0c5xw7klfsuq0',
+  DASH: 'yWdXnYxGbouNoo8yMvcbZmZ3Gdp6BpySxL',
+  DOGE: 'nkafWeaWKrAQFpJ5Dz2j1tLYtnCtJq7YDK',
+};
+const TXID = '6f1c0a52d9e84b3f7a21c5e09b8d4f6e3a7c2b1d0f9e8d7c6b5a49382716051a';
+const ITEMS: readonly PaymentItem[] = [
+  { productId: 'mug', name: 'Mug, hand-made', quantity: 2n, unitPriceCents: 1_150n },
+  { productId: 'beans', name: 'Coffee beans, 1 kg', quantity: 1n, unitPriceCents: 2_400n },
+];
+
+type Paid = { share: readonly [part: bigint, of: bigint]; minutesAgo: number; confirmations?: number; more?: Partial<Transfer> };
+type Story = {
+  state: PageState;
+  coin?: Coin;
+  status?: PaymentStatus;
+  mode?: 'live' | 'test';
+  /** Minutes since creation, and since each rate was fixed. */
+  age?: number;
+  quotes?: readonly { minutesAgo: number; priceE8?: bigint }[];
+  paid?: readonly Paid[];
+  decisions?: readonly Decision[];
+  merchant?: Partial<CustomerView['merchant']>;
+  coins?: CustomerView['coins'];
+  request?: Partial<CustomerView['request']>;
+  refundAddress?: CustomerView['refundAddress'];
+  usdCents?: bigint;
+  extendedUntil?: Date;
+  windowSeconds?: number;
+  fault?: Fault;
+};
+
+const coinsAt = (usdCents: bigint): CustomerView['coins'] =>
+  COINS.map((coin) => ({ coin, unavailable: null, estimateUnits: quoteUnits(coin, usdCents, PRICES[coin]), sample: false }));
+const part = (coin: Coin, units: bigint, [share, of]: Paid['share']): bigint => ((units * share) / of / shownUnit(coin)) * shownUnit(coin);
+
+/** A view as the service would make it: facts are told, all else follows from them. */
+function viewOf(story: Story): CustomerView {
+  const { coin, age = 5, usdCents = 5_250n, mode = 'live' } = story;
+  const quotes: Quote[] = (story.quotes ?? (coin ? [{ minutesAgo: 2 }] : [])).map(({ minutesAgo, priceE8 = PRICES[coin!] }) => ({
+    coin: coin!,
+    address: mode === 'test' ? `test_${coin!.toLowerCase()}_success` : ADDRESSES[coin!],
+    rateE8: priceE8,
+    units: quoteUnits(coin!, usdCents, priceE8),
+    from: before(minutesAgo),
+    until: addMs(before(minutesAgo), 15 * MINUTE_MS),
+  }));
+  const transfers = (story.paid ?? []).map(({ share, minutesAgo, confirmations = 0, more }, index): Transfer => {
+    const units = part(coin!, quotes.at(-1)!.units, share);
+    return {
+      coin: coin!,
+      ref: `${TXID}:${index}`,
+      txid: `${coin === 'ETH' ? '0x' : ''}${TXID.slice(0, 62)}${String(index).padStart(2, '0')}`,
+      address: ADDRESSES[coin!],
+      units,
+      kind: coin === 'ETH' ? 'direct' : 'output',
+      firstSeenAt: before(minutesAgo),
+      values: [{ usdE8: worthUsdE8(coin!, units, quotes.at(-1)!.rateE8!), at: before(minutesAgo), basis: 'quote', reason: 'first_sight' }],
+      block: confirmations > 0 ? { height: 1_001 - confirmations, hash: TXID, time: before(minutesAgo) } : null,
+      lock: null,
+      absentSince: null,
+      conflict: null,
+      unminedSince: null,
+      ...more,
+    };
+  });
+  const facts: PaymentFacts = {
+    id: `pay_${mode === 'test' ? 'Test' : 'Live'}4fTq0ZcJb8sWn2LxR7vK`,
+    mode,
+    createdAt: before(age),
+    targetUsdCents: usdCents,
+    fixed: null,
+    rules: {
+      windowSeconds: story.windowSeconds ?? 3_600,
+      rateLockSeconds: 900,
+      toleranceBasisPoints: 100,
+      toleranceCapUsdCents: 500n,
+      lateAcceptMinutes: null,
+      protectionHours: 24,
+      protectionLargeHours: 2,
+      protectionLargeUsdCents: 100_000n,
+      confirmations: Object.fromEntries(COINS.map((c) => [c, COIN[c].confirmations])) as Record<Coin, readonly ConfirmationTier[]>,
+    },
+    extendedUntil: story.extendedUntil ?? null,
+    quotes,
+    decisions: story.decisions ?? [],
+    status: story.status ?? 'pending',
+    exceptions: [],
+    completedAt: story.status === 'completed' ? before(1) : null,
+  };
+  const tip: Tip = {
+    height: 1_000,
+    hash: TXID,
+    safeHeight: null,
+    finalizedHeight: null,
+    chainlockHeight: null,
+    scannedThrough: NOW,
+    holdReason: null,
+    blockUsdCents: new Map(),
+  };
+  const tips: Tips = Object.fromEntries(COINS.map((c) => [c, tip]));
+  const settlement = settle(facts, transfers, tips, NOW);
+  return {
+    merchantId: 'mer_4fTq0ZcJb8sWn2LxR7vKd1Ye',
+    sequence: 1n,
+    version: 1n,
+    facts: { ...facts, exceptions: settlement.exceptions },
+    settlement,
+    transfers,
+    quote: quotes.at(-1) ?? null,
+    request: {
+      returnUrl: 'https://shop.example/thanks',
+      description: null,
+      items: null,
+      taxCents: null,
+      fiat: null,
+      locale: null,
+      ...story.request,
+    },
+    invoiceId: null,
+    metadata: {},
+    createdWith: 'secret',
+    derivationPath: null,
+    scenario: null,
+    scenarioStarted: false,
+    eventCount: 1n,
+    now: NOW,
+    merchant: {
+      name: 'Corner Coffee',
+      supportContact: 'help@shop.example',
+      accent: null,
+      theme: 'system',
+      logo: null,
+      locale: null,
+      origins: [],
+      autoReturn: false,
+      ...story.merchant,
+    },
+    coins: story.coins ?? coinsAt(usdCents),
+    refundAddress: story.refundAddress ?? null,
+  };
+}
+
+const all: readonly [bigint, bigint] = [1n, 1n];
+const half: readonly [bigint, bigint] = [1n, 2n];
+const over = { age: 70, quotes: [{ minutesAgo: 65 }] } as const;
+const awaiting = (coin: Coin): Story => ({ state: 'awaiting', coin });
+
+const STORIES = {
+  choose: { state: 'choose', request: { items: ITEMS, taxCents: 550n } },
+  'choose, two coins away': {
+    state: 'choose',
+    coins: coinsAt(5_250n).map((c) =>
+      c.coin === 'ETH'
+        ? { ...c, unavailable: 'price', estimateUnits: null }
+        : c.coin === 'DASH'
+          ? { ...c, unavailable: 'network', estimateUnits: null }
+          : c,
+    ),
+  },
+  'choose, one coin': { state: 'choose', coins: coinsAt(5_250n).slice(0, 1), request: { description: 'Order 1001, two mugs' } },
+  'choose, priced in euros': {
+    state: 'choose',
+    request: { fiat: { amount: '48.30', currency: 'EUR', rateE8: 92_000_000n, source: 'ecb', at: '2026-11-21T09:58:00.000Z' } },
+  },
+  'choose, test': { state: 'choose', mode: 'test', coins: coinsAt(5_250n).map((c) => ({ ...c, sample: true })) },
+  'awaiting BTC': awaiting('BTC'),
+  'awaiting ETH': awaiting('ETH'),
+  'awaiting LTC': awaiting('LTC'),
+  'awaiting DASH': awaiting('DASH'),
+  'awaiting DOGE': awaiting('DOGE'),
+  'awaiting, rate renewed': {
+    state: 'awaiting',
+    coin: 'LTC',
+    age: 20,
+    quotes: [{ minutesAgo: 19, priceE8: 10_250_000_000n }, { minutesAgo: 1 }],
+  },
+  'awaiting, replaced': {
+    state: 'awaiting',
+    coin: 'BTC',
+    paid: [{ share: all, minutesAgo: 2, more: { conflict: { txid: TXID, height: 999, seenAt: before(1) } } }],
+  },
+  'awaiting, own colours': {
+    state: 'awaiting',
+    coin: 'BTC',
+    merchant: { name: 'Zitronenladen', accent: '#ffd500', supportContact: null },
+  },
+  'awaiting, test': { state: 'awaiting', coin: 'BTC', mode: 'test' },
+  'rate over': { state: 'rate_over', coin: 'BTC', age: 25, quotes: [{ minutesAgo: 20 }] },
+  underpaid: {
+    state: 'underpaid',
+    coin: 'BTC',
+    paid: [{ share: half, minutesAgo: 1 }],
+    extendedUntil: addMs(NOW, 59 * MINUTE_MS),
+  },
+  'rate over, part paid': {
+    state: 'rate_over',
+    coin: 'DOGE',
+    age: 70,
+    windowSeconds: 7_200,
+    quotes: [{ minutesAgo: 66 }],
+    paid: [{ share: half, minutesAgo: 63 }],
+    extendedUntil: before(3),
+  },
+  processing: { state: 'processing', coin: 'LTC', status: 'processing', paid: [{ share: all, minutesAgo: 6, confirmations: 2 }] },
+  'processing, by lock': { state: 'processing', coin: 'DASH', status: 'processing', paid: [{ share: all, minutesAgo: 0 }] },
+  'processing, block undone': {
+    state: 'processing',
+    coin: 'BTC',
+    status: 'processing',
+    age: 100,
+    quotes: [{ minutesAgo: 98 }],
+    paid: [{ share: all, minutesAgo: 95, more: { unminedSince: before(70) } }],
+  },
+  completed: { state: 'completed', coin: 'BTC', status: 'completed', paid: [{ share: all, minutesAgo: 4, confirmations: 2 }] },
+  overpaid: { state: 'overpaid', coin: 'BTC', status: 'completed', paid: [{ share: [3n, 2n], minutesAgo: 4, confirmations: 2 }] },
+  'overpaid, wrong address': {
+    state: 'overpaid',
+    coin: 'ETH',
+    status: 'completed',
+    paid: [{ share: [3n, 2n], minutesAgo: 4, confirmations: 40 }],
+    fault: { field: 'address', text: 'addressInvalid', given: { address: '0x123', email: 'payer@mail.example' } },
+  },
+  'overpaid, refund asked': {
+    state: 'overpaid',
+    coin: 'BTC',
+    status: 'completed',
+    paid: [{ share: [3n, 2n], minutesAgo: 4, confirmations: 2 }],
+    refundAddress: { coin: 'BTC', address: 'tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl' },
+  },
+  expired: { state: 'expired', coin: 'BTC', status: 'expired', ...over },
+  'expired, part paid': {
+    state: 'expired_partial',
+    coin: 'LTC',
+    status: 'failed',
+    age: 130,
+    quotes: [{ minutesAgo: 125 }],
+    paid: [{ share: half, minutesAgo: 120, confirmations: 30 }],
+    extendedUntil: before(60),
+  },
+  late: { state: 'late', coin: 'BTC', status: 'expired', ...over, paid: [{ share: all, minutesAgo: 5, confirmations: 1 }] },
+  cancelled: { state: 'cancelled', status: 'cancelled', decisions: [{ kind: 'cancel', at: before(2), transfers: [] }] },
+  'cancelled, paid all the same': {
+    state: 'cancelled',
+    coin: 'BTC',
+    status: 'cancelled',
+    decisions: [{ kind: 'cancel', at: before(2), transfers: [] }],
+    paid: [{ share: all, minutesAgo: 1 }],
+  },
+  failed: {
+    state: 'failed',
+    coin: 'BTC',
+    status: 'failed',
+    ...over,
+    paid: [{ share: all, minutesAgo: 60, more: { conflict: { txid: TXID, height: 999, seenAt: before(30) } } }],
+  },
+} satisfies Readonly<Record<string, Story>>;
+
+export type Fixture = { name: string; state: PageState; view: CustomerView; fault: Fault | null };
+export const FIXTURES: readonly Fixture[] = Object.entries(STORIES as Readonly<Record<string, Story>>).map(([name, story]) => ({
+  name,
+  state: story.state,
+  view: viewOf(story),
+  fault: story.fault ?? null,
+}));
+
+const MAINNET = Object.fromEntries(COINS.map((coin) => [coin, NETWORKS[0]])) as Readonly<Record<Coin, Network>>;
+/** A fixture as it is rendered in a language. */
+export function fixtureOptions(fixture: Fixture, tag: keyof typeof LOCALES, ethChainId = 1): PageOptions {
+  const language = languageOf(tag);
+  const { fault } = fixture;
+  return {
+    language,
+    chosen: null,
+    ethChainId,
+    networks: MAINNET,
+    formToken: 'none',
+    fault: fault && { ...fault, text: language.words.addressInvalid.replace('{coin}', fixture.view.settlement.coin ?? '') },
+  };
+}
+
+/** Shows the states on installs that only this machine can reach. */
+export function registerStates(pages: FastifyInstance, ctx: Context): void {
+  const url = new URL(ctx.settings.publicUrl);
+  if (url.protocol !== 'http:' || !/^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname)) return;
+  pages.get<{ Querystring: { state?: unknown; lang?: unknown; theme?: unknown; receipt?: unknown } }>('/_states', (request, reply) => {
+    const { state, lang, theme, receipt } = request.query;
+    const tag = (typeof lang === 'string' ? matchLocale(lang) : null) ?? 'en';
+    const fixture = FIXTURES.find(({ name }) => name === state);
+    if (!fixture) return sendPlain(reply, { title: 'States of the payment page', main: index(tag) });
+    const options = fixtureOptions(fixture, tag, ctx.settings.ethChainId);
+    const { title, main } = receipt === undefined ? renderPage(fixture.view, options) : renderReceipt(fixture.view, options);
+    const { merchant } = fixture.view;
+    return sendDocument(
+      request,
+      reply,
+      {
+        title,
+        main,
+        language: options.language,
+        theme: theme === 'light' || theme === 'dark' ? theme : merchant.theme,
+        accent: merchant.accent,
+        path: '/_states',
+      },
+      { secure: false },
+    );
+  });
+}
+
+const index = (tag: string) => {
+  const link = (name: string, more = '') => `/_states?state=${encodeURIComponent(name)}&lang=${tag}${more}`;
+  return html`<h1>States of the payment page</h1><p>Every state, from the payments that the tests use. Languages: ${Object.keys(LOCALES).map((other) => html`<a href="/_states?lang=${other}">${other}</a> `)}</p>
+<ul>${FIXTURES.map(({ name, state }) => html`<li><a href="${link(name)}">${name}</a> · <a href="${link(name, '&theme=dark')}">dark</a>${(state === 'completed' || state === 'overpaid') && html` · <a href="${link(name, '&receipt')}">receipt</a>`}</li>`)}</ul>`;
+};

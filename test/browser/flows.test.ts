@@ -1,0 +1,315 @@
+/** Stories of the page: five live coins from API to camera, who allocates an address, languages, looks, news on open pages. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { HDKey } from '@scure/bip32';
+import type { Browser } from 'playwright-core';
+import { COINS } from '../../src/core/coin.ts';
+import { setBranding } from '../../src/merchants/branding.ts';
+import { setWallet } from '../../src/merchants/wallets.ts';
+import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { auditAccessibility, openTab, readQr, startBrowser } from '../kit/browser.ts';
+import { freePort } from '../kit/nodes.ts';
+
+let app: TestApp;
+let browser: Browser;
+before(async () => {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  // Nothing listens there: choosing a coin needs a configured node, not one that answers.
+  const nodes = Object.fromEntries(COINS.map((coin) => [`${coin}_NODE_URL`, `http://florin:test@127.0.0.1:1`]));
+  [app, browser] = await Promise.all([
+    startTestApp({ PORT: String(port), PUBLIC_URL: url, LOG_LEVEL: 'silent', ...nodes }),
+    startBrowser(),
+  ]);
+  const { ctx } = app.app;
+  const paths = { BTC: "m/84'/0'/0'", LTC: "m/84'/2'/0'", DASH: "m/44'/5'/0'", DOGE: "m/44'/3'/0'", ETH: "m/44'/60'/0'" };
+  for (const coin of COINS) {
+    const accountKey = HDKey.fromMasterSeed(new Uint8Array(32).fill(9)).derive(paths[coin]).publicExtendedKey;
+    const script = coin === 'BTC' || coin === 'LTC' ? ({ script: 'p2wpkh' } as const) : {};
+    await setWallet(ctx, { merchantId: app.merchant.merchantId, coin, accountKey, ...script });
+  }
+});
+after(async () => {
+  await browser?.close();
+  await app?.stop();
+});
+
+const create = async (mode: 'live' | 'test' = 'live', more: object = {}) => {
+  const reply = await app[mode].post('/api/payment/create/simple', {
+    amount_usd: 52.5,
+    return_url: 'https://shop.example/thanks',
+    ...more,
+  });
+  assert.equal(reply.status, 201, reply.text);
+  return { id: reply.json.transaction_id as string, url: reply.json.payment_url as string };
+};
+const detail = async (id: string, mode: 'live' | 'test' = 'live') => (await app[mode].get(`/api/payment/${id}`)).json;
+const given = async () => {
+  const [row] = await app.app.ctx.db.sql<{ n: bigint }[]>`select sum(next_index)::bigint as n from wallets`;
+  return row!.n;
+};
+const form = (url: string, page: string, more: Record<string, string>) => {
+  const field = (name: string) => new RegExp(`name="${name}" value="([^"]+)"`).exec(page)![1]!;
+  return fetch(new URL('/pay/select', url), {
+    method: 'POST',
+    redirect: 'manual',
+    body: new URLSearchParams({ id: field('id'), token: field('token'), ...more }),
+  });
+};
+
+for (const coin of COINS) {
+  test(`${coin}: camera, link, text and API say the same`, async () => {
+    const { id, url } = await create();
+    const tab = await openTab(browser, url);
+    const { page } = tab;
+    await page.locator(`#c-${coin}`).check();
+    await page.locator('#c-continue').click();
+    await page.locator('main[data-state="awaiting"]').waitFor();
+    const { payment_address: address, amount, currency } = await detail(id);
+    assert.equal(currency, coin);
+    assert.equal((await page.locator('#address').innerText()).replaceAll(/\s/g, ''), address);
+    assert.equal(await page.locator('#amount').innerText(), amount);
+    assert.equal(await page.locator(`[data-copy="${address}"]`).count(), 1);
+    assert.equal(await page.locator(`[data-copy="${amount}"]`).count(), 1);
+    const uri = await page.locator('#wallet').getAttribute('href');
+    const worth = coin === 'ETH' ? `@1?value=${BigInt(amount.replace('.', '')) * 10n ** 10n}` : `?amount=${amount}`;
+    assert.match(uri!, /^[a-z]+:/);
+    assert.equal(uri!.slice(uri!.indexOf(':') + 1), `${address}${worth}`);
+    assert.equal(await readQr(page.locator('#qr-request svg')), uri);
+    await page.getByText('Address only').click();
+    assert.equal(await readQr(page.locator('#qr-address svg')), address);
+    assert.deepEqual(tab.faults, []);
+    await tab.close();
+  });
+}
+
+test('link previews, bots and a payer who only looks allocate no address; neither does a form without its token', async () => {
+  const { id, url } = await create();
+  const before = await given();
+  for (const agent of ['facebookexternalhit/1.1', 'Slackbot-LinkExpanding 1.0', 'WhatsApp/2.23', 'Twitterbot/1.0', 'Googlebot/2.1']) {
+    const reply = await fetch(url, { headers: { 'user-agent': agent } });
+    assert.equal(reply.status, 200);
+    assert.match(reply.headers.get('x-robots-tag')!, /noindex/);
+    await fetch(url, { method: 'HEAD', headers: { 'user-agent': agent } });
+  }
+  const page = await (await fetch(url)).text();
+  for (const token of ['', 'wrong'])
+    assert.equal(
+      (await form(url, page.replace(/name="token" value="[^"]+"/, `name="token" value="${token || '-'}"`), { currency: 'BTC' })).status,
+      404,
+    );
+  for (const path of ['/pay/select', '/pay/requote', '/pay/simulate', '/pay/refund-address'])
+    assert.notEqual((await fetch(new URL(`${path}?id=${id}&currency=BTC`, url))).status, 200, `${path} by GET`);
+  assert.equal(await given(), before);
+  assert.equal((await detail(id)).payment_address, null);
+  // And the one who chooses gets one.
+  assert.equal((await form(url, page, { currency: 'BTC' })).status, 303);
+  assert.equal(await given(), before + 1n);
+});
+
+test('choosing too often is slowed down, in words, and the page stays usable', async () => {
+  const { url } = await create();
+  const page = await (await fetch(url)).text();
+  const statuses: number[] = [];
+  let last = '';
+  for (let i = 0; i < 12; i++) {
+    const reply = await form(url, page, { currency: 'LTC' });
+    statuses.push(reply.status);
+    last = await reply.text();
+  }
+  assert.deepEqual(statuses, [...Array(10).fill(303), 429, 429]);
+  assert.match(last, /Too many attempts/);
+  assert.match(last, /data-state="awaiting"/);
+});
+
+test('languages: of the payment, then of the switch, which stays through forms; else of the browser', async () => {
+  const { url } = await create('live', { locale: 'de' });
+  const tab = await openTab(browser, url, { scripts: false, locale: 'it-IT' });
+  const { page } = tab;
+  await page.getByText('Bezahlen mit').waitFor();
+  await page.locator('footer summary').click();
+  await page.locator('select[name=lang]').selectOption('fr');
+  await page.locator('footer button').click();
+  await page.getByText('Payer avec').waitFor();
+  await page.locator('#c-DOGE').check();
+  await page.locator('#c-continue').click();
+  await page.getByText('Envoyez exactement').waitFor();
+  assert.equal(await page.locator('html').getAttribute('lang'), 'fr');
+  await tab.close();
+  const other = await openTab(browser, (await create()).url, { locale: 'he-IL' });
+  assert.equal(await other.page.locator('html').getAttribute('dir'), 'rtl');
+  await other.page.locator('#c-BTC').check();
+  await other.page.locator('#c-continue').click();
+  await other.page.locator('main[data-state="awaiting"]').waitFor();
+  assert.equal(await other.page.getByText('לשלוח בדיוק').count(), 1, 'what is exchanged by scripts is in the language too');
+  assert.deepEqual(other.faults, []);
+  await other.close();
+});
+
+test('the looks of a merchant: logo, accent colour and theme, without a complaint of the security policy; names are text', async () => {
+  const { ctx } = app.app;
+  const { merchantId } = app.merchant;
+  const logo = Buffer.from('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><rect width="8" height="8" fill="#ffd500"/></svg>');
+  await setBranding(ctx, { merchantId, branding: { accent: '#ffd500', theme: 'dark', supportContact: 'https://shop.example/help' }, logo });
+  await ctx.db.sql`update merchants set name = ${'<b>"Shop" & Söhne</b>'} where id = ${merchantId}`;
+  try {
+    await eventually(
+      async () => (await fetch((await create()).url)).text(),
+      (text) => text.includes('/pay/logo/') && text.includes('&lt;b&gt;'),
+    );
+    const { url } = await create('live', { description: '<img src=x onerror=alert(1)>' });
+    const tab = await openTab(browser, url);
+    const { page } = tab;
+    assert.match(await page.locator('h1').innerText(), /<b>"Shop" & Söhne<\/b>/);
+    assert.ok(((await page.evaluate('document.querySelector("img.logo").naturalWidth')) as number) > 0);
+    const colour = (selector: string) => page.evaluate(`getComputedStyle(document.querySelector('${selector}')).backgroundColor`);
+    assert.equal(await colour('#c-continue'), 'rgb(255, 213, 0)');
+    assert.equal(await colour('main'), 'rgb(22, 28, 36)', 'dark, whatever the system says');
+    assert.deepEqual(await auditAccessibility(page), []);
+    assert.equal(await page.getByText('Contact <b>').getAttribute('href'), 'https://shop.example/help');
+    assert.deepEqual(tab.faults, []);
+    await tab.close();
+    const served = await fetch(new URL((await (await fetch(url)).text()).match(/\/pay\/logo\/[0-9a-f]+/)![0], url));
+    assert.equal(served.headers.get('content-type'), 'image/svg+xml');
+    assert.match(served.headers.get('content-security-policy')!, /sandbox/);
+  } finally {
+    await setBranding(ctx, { merchantId, branding: { accent: null, theme: 'system', supportContact: null }, logo: null });
+    await ctx.db.sql`update merchants set name = 'Test shop' where id = ${merchantId}`;
+  }
+});
+
+test('settings of the page that cannot be used are refused by name and change nothing', async () => {
+  const { merchantId } = app.merchant;
+  const set = (branding: object) => setBranding(app.app.ctx, { merchantId, branding });
+  await assert.rejects(set({ accent: 'red' }), { code: 'parameter_invalid', param: 'accent' });
+  await assert.rejects(set({ theme: 'pink' }), { code: 'parameter_invalid', param: 'theme' });
+  await assert.rejects(set({ origins: ['https://shop.example/path'] }), { code: 'parameter_invalid', param: 'origins' });
+  await assert.rejects(set({ origins: ["https://shop.example; script-src 'unsafe-inline'"] }), {
+    code: 'parameter_invalid',
+    param: 'origins',
+  });
+  await assert.rejects(set({ supportContact: 'javascript:alert(1)' }), { code: 'parameter_invalid', param: 'support' });
+  await assert.rejects(setBranding(app.app.ctx, { merchantId: 'mer_unknown', branding: { theme: 'dark' } }), {
+    code: 'merchant_not_found',
+  });
+  assert.match((await fetch((await create()).url)).headers.get('content-security-policy')!, /frame-ancestors 'none'$/);
+});
+
+test('news reaches an open page within a second: from the commit to the new heading', async (t) => {
+  const times: number[] = [];
+  for (let i = 0; i < 5; i++) {
+    const { id, url } = await create();
+    const tab = await openTab(browser, 'about:blank');
+    await Promise.all([tab.page.waitForResponse(/\/pay\/events/), tab.page.goto(url)]);
+    const cancelled = await app.live.post(`/v1/payments/${id}/cancel`);
+    const at = performance.now();
+    assert.equal(cancelled.status, 200);
+    await tab.page.locator('main[data-state="cancelled"]').waitFor();
+    times.push(performance.now() - at);
+    assert.equal(await tab.page.evaluate('document.activeElement.id'), 'h', 'the focus is on the new heading');
+    assert.equal(await tab.page.locator('#live').innerText(), 'This payment was cancelled');
+    assert.match(await tab.page.title(), /cancelled/);
+    await tab.close();
+  }
+  times.sort((a, b) => a - b);
+  t.diagnostic(`event to page: median ${times[2]!.toFixed(0)} ms, slowest ${times[4]!.toFixed(0)} ms`);
+  assert.ok(times[2]! < 1_000, `${times}`);
+});
+
+test('offline and a failing server: what is shown stays, with a word above it; it catches up by itself', async () => {
+  const { id, url } = await create();
+  const tab = await openTab(browser, url);
+  const { page } = tab;
+  await page.locator('#c-BTC').check();
+  await page.locator('#c-continue').click();
+  await page.locator('main[data-state="awaiting"]').waitFor();
+  const address = (await detail(id)).payment_address;
+  await page.context().setOffline(true);
+  await page.evaluate("dispatchEvent(new Event('online'))");
+  await page.getByText('You are offline').waitFor();
+  assert.equal((await page.locator('#address').innerText()).replaceAll(/\s/g, ''), address);
+  await page.context().setOffline(false);
+  await app.live.post(`/v1/payments/${id}/cancel`);
+  await page.locator('main[data-state="cancelled"]').waitFor();
+  await page.getByText('You are offline').waitFor({ state: 'hidden' });
+  await tab.close();
+  const other = await create();
+  const failing = await openTab(browser, other.url);
+  await failing.page.route('**/pay/select', (route) =>
+    route.fulfill({ status: 500, contentType: 'text/html', body: '<main id="main">error</main>' }),
+  );
+  await failing.page.locator('#c-continue').click();
+  await failing.page.getByText('Your payment is safe').waitFor();
+  assert.equal(await failing.page.locator('main[data-state="choose"]').count(), 1);
+  await failing.close();
+});
+
+test('a slow answer shows what is coming: a skeleton of the code instead of the coins', async () => {
+  const tab = await openTab(browser, (await create()).url);
+  const { page } = tab;
+  await page.route('**/pay/select', async (route) => {
+    await new Promise((resolve) => setTimeout(resolve, 1_200));
+    await route.continue();
+  });
+  await page.locator('#c-continue').click();
+  await page.locator('.prep').waitFor();
+  assert.equal(await page.locator('#c-BTC').isVisible(), false);
+  await page.locator('main[data-state="awaiting"]').waitFor();
+  await tab.close();
+});
+
+test('the coin used last is chosen again, without a cookie', async () => {
+  const tab = await openTab(browser, (await create()).url);
+  await tab.page.locator('#c-DASH').check();
+  await tab.page.locator('#c-continue').click();
+  await tab.page.locator('main[data-state="awaiting"]').waitFor();
+  await tab.page.goto((await create()).url);
+  assert.equal(await tab.page.locator('#c-DASH').isChecked(), true);
+  assert.deepEqual(await tab.page.context().cookies(), []);
+  await tab.close();
+});
+
+test('copying: what lies in the clipboard is the bare value, and it is said that it does', async () => {
+  const { id, url } = await create();
+  const tab = await openTab(browser, url);
+  const { page } = tab;
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.locator('#c-LTC').check();
+  await page.locator('#c-continue').click();
+  await page.locator('main[data-state="awaiting"]').waitFor();
+  const { payment_address: address, amount } = await detail(id);
+  for (const text of [amount, address]) {
+    await page.locator(`[data-copy="${text}"]`).click();
+    await page.locator(`[data-copy="${text}"]`).getByText('Copied').waitFor();
+    assert.equal(await page.evaluate('navigator.clipboard.readText()'), text);
+  }
+  assert.equal(await page.locator('#live').innerText(), 'Copied');
+  await tab.close();
+});
+
+test('the way back: by itself only when the merchant wants it, with a way to stay', async () => {
+  const { merchantId } = app.merchant;
+  await setBranding(app.app.ctx, { merchantId, branding: { autoReturn: true } });
+  try {
+    const { url } = await create('test', { payment_address: 'test_btc_success' });
+    const tab = await openTab(browser, url);
+    await tab.page.getByText(/You return to shop.example in \d s/).waitFor();
+    await tab.page.getByRole('button', { name: 'Stay here' }).click();
+    assert.equal(await tab.page.locator('#auto').isVisible(), false);
+    await tab.page.route('https://shop.example/**', (route) => route.fulfill({ body: 'thanks', contentType: 'text/html' }));
+    await tab.page.reload();
+    await tab.page.waitForURL(/^https:\/\/shop\.example\/thanks\?transaction_id=pay_\w+&status=completed$/);
+    await tab.close();
+  } finally {
+    await setBranding(app.app.ctx, { merchantId, branding: { autoReturn: false } });
+  }
+});
+
+test('the status for polling: version, state and status, and nothing again while the version stands', async () => {
+  const { id, url } = await create();
+  const first = await fetch(new URL(`/pay/status?id=${id}`, url));
+  assert.deepEqual(await first.json(), { version: '1', state: 'choose', status: 'pending' });
+  const again = await fetch(new URL(`/pay/status?id=${id}`, url), { headers: { 'if-none-match': first.headers.get('etag')! } });
+  assert.equal(again.status, 304);
+  assert.equal((await fetch(new URL(`/pay/status?id=pay_${'0'.repeat(24)}`, url))).status, 404);
+});

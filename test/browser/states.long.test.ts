@@ -1,0 +1,32 @@
+/** Every state, both themes, four widths, and every language once: accessible, nothing cut off, no complaint of the browser. */
+import { after, before, test } from 'node:test';
+import type { Browser } from 'playwright-core';
+import { FIXTURES } from '../../src/web/checkout/states.ts';
+import { LOCALES } from '../../src/web/checkout/words.ts';
+import { startTestApp, type TestApp } from '../kit/app.ts';
+import { startBrowser } from '../kit/browser.ts';
+import { inspectState } from './states.ts';
+
+let app: TestApp;
+let browser: Browser;
+before(async () => {
+  [app, browser] = await Promise.all([startTestApp(), startBrowser()]);
+});
+after(async () => {
+  await browser?.close();
+  await app?.stop();
+});
+
+for (const one of FIXTURES) {
+  for (const dark of [false, true]) {
+    for (const width of [320, 360, 768, 1280]) {
+      test(`${one.name}, ${dark ? 'dark' : 'light'}, ${width} px`, () => inspectState(browser, app.url, one, { dark, width }));
+    }
+  }
+  test(`${one.name}, forced colours`, () => inspectState(browser, app.url, one, { forcedColors: true }));
+}
+for (const lang of Object.keys(LOCALES)) {
+  test(`every state in ${lang}, 320 px`, async () => {
+    for (const one of FIXTURES) await inspectState(browser, app.url, one, { more: `&lang=${lang}`, width: 320 });
+  });
+}

@@ -1,0 +1,168 @@
+/** Every state of the page in a real browser: once for accessibility, policy and sizes; the widths, themes and languages in turn. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import type { Browser } from 'playwright-core';
+import { SCRIPT_PATH } from '../../src/web/checkout/shell.ts';
+import { FIXTURES, type Fixture } from '../../src/web/checkout/states.ts';
+import { startTestApp, type TestApp } from '../kit/app.ts';
+import { findClipped, layoutShift, openTab, readQr, startBrowser } from '../kit/browser.ts';
+import { inspectState, stateUrl } from './states.ts';
+
+let app: TestApp;
+let browser: Browser;
+before(async () => {
+  [app, browser] = await Promise.all([startTestApp(), startBrowser()]);
+});
+after(async () => {
+  await browser?.close();
+  await app?.stop();
+});
+const fixture = (name: string): Fixture => FIXTURES.find((one) => one.name === name)!;
+
+for (const [index, one] of FIXTURES.entries()) {
+  // In turn, so that every theme and width is seen; all of them together are for the long run.
+  const dark = index % 2 === 1;
+  const width = [360, 1280][Math.floor(index / 2) % 2]!;
+  test(`${one.name}, ${dark ? 'dark' : 'light'}, ${width} px: accessible, nothing cut off, no complaint of the browser`, () =>
+    inspectState(browser, app.url, one, { dark, width }));
+}
+test('the receipt: accessible, nothing cut off', () => inspectState(browser, app.url, fixture('overpaid'), { more: '&receipt' }));
+
+test('every state: HTML with its style sheet is at most 14 kB after gzip, in the largest language too', async () => {
+  for (const lang of ['en', 'hi', 'ru']) {
+    for (const one of FIXTURES) {
+      const text = await (await fetch(stateUrl(app.url, one, `&lang=${lang}`))).arrayBuffer();
+      const size = gzipSync(Buffer.from(text), { level: 9 }).length;
+      assert.ok(size <= 14_000, `${one.name} in ${lang}: ${size} bytes`);
+    }
+  }
+});
+
+test('a page is usable after one request, its script is the only other one, and nothing moves while it loads', async () => {
+  for (const name of ['choose', 'awaiting BTC', 'underpaid', 'processing', 'completed']) {
+    for (const scripts of [true, false]) {
+      const tab = await openTab(browser, 'about:blank', { scripts });
+      const asked: string[] = [];
+      tab.page.on('request', (request) => {
+        if (!request.url().startsWith('data:')) asked.push(new URL(request.url()).pathname);
+      });
+      await tab.page.goto(stateUrl(app.url, fixture(name)));
+      await tab.page.waitForLoadState('networkidle');
+      assert.deepEqual(asked, scripts ? ['/_states', SCRIPT_PATH] : ['/_states'], name);
+      if (scripts) assert.ok((await layoutShift(tab.page)) <= 0.02, `${name} moves`);
+      await tab.close();
+    }
+  }
+});
+
+for (const coin of ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const) {
+  test(`${coin}: the code on the screen is the link, and its address and amount are those in the text, light and dark, small and large`, async () => {
+    const one = fixture(`awaiting ${coin}`);
+    for (const { width, dark } of [
+      { width: 320, dark: false },
+      { width: 1280, dark: true },
+    ]) {
+      const tab = await openTab(browser, stateUrl(app.url, one), { width, dark });
+      const { page } = tab;
+      const uri = (await page.locator('#wallet').getAttribute('href'))!;
+      const address = (await page.locator('#address').innerText()).replaceAll(/\s/g, '');
+      const amount = await page.locator('#amount').innerText();
+      assert.equal(await readQr(page.locator('#qr-request svg')), uri);
+      await page.getByText('Address only').click();
+      assert.equal(await readQr(page.locator('#qr-address svg')), address);
+      assert.equal(address, one.view.quote!.address);
+      const wei = coin === 'ETH' ? (BigInt(amount.replace('.', '')) * 10n ** 10n).toString() : null;
+      const scheme = { BTC: 'bitcoin', LTC: 'litecoin', DASH: 'dash', DOGE: 'dogecoin', ETH: 'ethereum' }[coin];
+      assert.equal(uri, wei === null ? `${scheme}:${address}?amount=${amount}` : `${scheme}:${address}@1?value=${wei}`);
+      await tab.close();
+    }
+  });
+}
+
+test('right-to-left: the page turns around, amounts and addresses do not', async () => {
+  for (const lang of ['ar', 'he']) {
+    const tab = await openTab(browser, stateUrl(app.url, fixture('awaiting BTC'), `&lang=${lang}`));
+    const { page } = tab;
+    assert.equal(await page.evaluate('getComputedStyle(document.querySelector("main")).direction'), 'rtl');
+    assert.equal(await page.evaluate('getComputedStyle(document.querySelector("#address").parentElement).direction'), 'ltr');
+    const spans = page.locator('#address span');
+    const [first, second] = [await spans.nth(0).boundingBox(), await spans.nth(1).boundingBox()];
+    assert.ok(first!.x < second!.x, 'the parts of the address stand from left to right');
+    const heading = await page.locator('h1').boundingBox();
+    const logo = await page.locator('.logo').boundingBox();
+    assert.ok(logo!.x > heading!.x, 'the logo stands at the right');
+    assert.deepEqual(await findClipped(page), []);
+    await tab.close();
+    await inspectState(browser, app.url, fixture('overpaid, wrong address'), { more: `&lang=${lang}`, width: 360 });
+  }
+});
+
+test('320 px: nothing is wider than the screen in the languages with the longest words', async () => {
+  const tab = await openTab(browser, 'about:blank', { width: 320 });
+  for (const lang of ['en', 'de', 'ru', 'ar', 'hi', 'ja']) {
+    for (const name of ['choose', 'awaiting ETH', 'underpaid', 'overpaid, wrong address', 'expired, part paid', 'rate over']) {
+      await tab.page.goto(stateUrl(app.url, fixture(name), `&lang=${lang}`));
+      assert.deepEqual(await findClipped(tab.page), [], `${name} in ${lang}`);
+    }
+  }
+  await tab.close();
+});
+
+test('text of twice the size: everything can still be read without scrolling sideways', async () => {
+  for (const width of [640, 1280]) {
+    const tab = await openTab(browser, 'about:blank', { width });
+    for (const name of ['choose', 'awaiting BTC', 'underpaid', 'processing', 'overpaid, wrong address', 'late']) {
+      await tab.page.goto(stateUrl(app.url, fixture(name)));
+      await tab.page.evaluate('document.documentElement.style.fontSize = "200%"');
+      assert.deepEqual(await findClipped(tab.page), [], `${name} at ${width} px`);
+    }
+    await tab.close();
+  }
+});
+
+test('reduced motion: nothing is animated; otherwise only marks of waiting are', async () => {
+  const count = 'document.getAnimations().length';
+  for (const name of ['processing', 'awaiting BTC']) {
+    const calm = await openTab(browser, stateUrl(app.url, fixture(name)), { reducedMotion: true });
+    assert.equal(await calm.page.evaluate(count), 0, name);
+    await calm.close();
+    const usual = await openTab(browser, stateUrl(app.url, fixture(name)));
+    assert.ok(((await usual.page.evaluate(count)) as number) > 0, name);
+    await usual.close();
+  }
+});
+
+test('forced colours: the code stays black on white, the chosen coin and the main button keep an edge', async () => {
+  const tab = await openTab(browser, stateUrl(app.url, fixture('awaiting BTC')), { forcedColors: true, dark: true });
+  assert.equal(await readQr(tab.page.locator('#qr-request svg')), await tab.page.locator('#wallet').getAttribute('href'));
+  assert.equal(await tab.page.evaluate('parseFloat(getComputedStyle(document.querySelector("#wallet")).borderTopWidth) >= 1'), true);
+  await tab.close();
+  const choose = await openTab(browser, stateUrl(app.url, fixture('choose')), { forcedColors: true });
+  const edges = 'document.querySelectorAll(".coin").values().map((row) => getComputedStyle(row).borderTopWidth).toArray()';
+  const [chosen, other] = (await choose.page.evaluate(edges)) as string[];
+  assert.notEqual(chosen, other);
+  await choose.close();
+});
+
+test('targets are at least 24 px high and wide, the main ones 44 px', async () => {
+  for (const name of ['choose', 'awaiting BTC', 'completed', 'overpaid, wrong address']) {
+    const tab = await openTab(browser, stateUrl(app.url, fixture(name)), { width: 360 });
+    const small =
+      await tab.page.evaluate(`[...document.querySelectorAll('button, summary, select, .main, .coin, .seg label, input:not([type=hidden]):not([type=radio])')]
+      .filter((part) => part.getClientRects().length > 0 && part.getBoundingClientRect().height < 44)
+      .map((part) => part.outerHTML.slice(0, 80) + ' ' + part.getBoundingClientRect().height)`);
+    assert.deepEqual(small, [], name);
+    await tab.close();
+  }
+});
+
+test('the states are shown on loopback only', async () => {
+  const outside = await startTestApp({ PUBLIC_URL: 'https://pay.example' });
+  try {
+    assert.equal((await fetch(`${outside.url}/_states`)).status, 404);
+    assert.equal((await fetch(`${app.url}/_states`)).status, 200);
+  } finally {
+    await outside.stop();
+  }
+});
