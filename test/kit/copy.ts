@@ -1,6 +1,7 @@
 /** A copy of the source as somebody has it who just cloned it, and the environment of their terminal. */
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -16,7 +17,7 @@ export function copySource(folder: string, { linked }: { linked: boolean }): voi
 
 /** Nothing of this project's in it: the machine's own Node; packages from npm's cache where they are there. */
 export const terminalEnvironment = (): Record<string, string> => ({
-  HOME: process.env.HOME ?? '/root',
+  HOME: process.env.HOME ?? tmpdir(),
   PATH: (process.env.PATH ?? '')
     .split(':')
     .filter((part) => !part.includes('node_modules'))
