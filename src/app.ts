@@ -200,7 +200,7 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
         registerPages: (app) => {
           registerCheckout(app, ctx);
           registerSetup(app, ctx);
-          registerDocs(app);
+          registerDocs(app, ctx);
         },
       });
       closers.push(() => server.close());

@@ -116,6 +116,7 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
         if (!owner.origins.includes(request.headers.origin)) throw new Problem('origin_not_allowed');
         reply.raw.setHeader('access-control-allow-origin', request.headers.origin);
         reply.raw.setHeader('vary', 'origin');
+        reply.raw.setHeader('access-control-expose-headers', 'idempotent-replayed, retry-after, x-ratelimit-limit, x-request-id');
       }
       owners.set(request, owner);
     },

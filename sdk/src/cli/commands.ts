@@ -1,0 +1,312 @@
+/** The commands: each takes its words and flags and gives its result. */
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { FlorinError } from '../errors.ts';
+import { pause } from '../request.ts';
+import type {
+  Coin,
+  CreateSimpleParams,
+  ListDeliveriesParams,
+  ListEventsParams,
+  ListPaymentsParams,
+  Payment,
+  PaymentEvent,
+  PaymentEventType,
+} from '../types.ts';
+import { verify } from '../webhooks.ts';
+import { forward, intervalOf, listen } from './listen.ts';
+import {
+  connect,
+  type Flags,
+  forwardingSecret,
+  line,
+  need,
+  note,
+  numberOf,
+  serviceKey,
+  serviceUrl,
+  table,
+  UsageError,
+} from './terminal.ts';
+
+export type Result = {
+  /** What `--json` prints; undefined: everything was printed already. */
+  json?: unknown;
+  /** What people read; default: the JSON, one line a value. */
+  text?: string;
+  failed?: boolean;
+};
+export type Command = { usage: string; about: string; run: (words: readonly string[], flags: Flags) => Promise<Result> };
+
+const word = (words: readonly string[], name: string): string => {
+  if (words.length !== 1 || words[0] === '') throw new UsageError(`${name} is needed, once`);
+  return words[0]!;
+};
+const none = (words: readonly string[]): void => {
+  if (words.length > 0) throw new UsageError(`"${words[0]}" is too much`);
+};
+const coinOf = (flags: Flags): Coin | undefined => flags.currency?.toUpperCase() as Coin | undefined;
+
+const metadataOf = (flags: Flags): Record<string, string> =>
+  Object.fromEntries(
+    (flags.metadata ?? []).map((pair) => {
+      const at = pair.indexOf('=');
+      if (at < 1) throw new UsageError('--metadata is given as name=value');
+      return [pair.slice(0, at), pair.slice(at + 1)];
+    }),
+  );
+
+const paramsOf = (flags: Flags): CreateSimpleParams => ({
+  amount_usd: flags['amount-usd'] ?? '25.00',
+  return_url: flags['return-url'] ?? 'https://example.com/thanks',
+  description: flags.description,
+  metadata: flags.metadata && metadataOf(flags),
+  payment_address: flags['payment-address'],
+  invoice_id: flags['invoice-id'],
+  expires_in: numberOf(flags, 'expires-in'),
+});
+
+type Trigger = { scenario: string | null; event: PaymentEventType; cancel?: true };
+/** What has to happen so that an event is sent; scenarios by their own names, with the last event of each. */
+const TRIGGERS: Readonly<Record<string, Trigger>> = {
+  'payment.created': { scenario: null, event: 'payment.created' },
+  'payment.processing': { scenario: 'slow', event: 'payment.processing' },
+  'payment.completed': { scenario: 'success', event: 'payment.completed' },
+  'payment.failed': { scenario: 'failed', event: 'payment.failed' },
+  'payment.expired': { scenario: 'expired', event: 'payment.expired' },
+  'payment.cancelled': { scenario: null, event: 'payment.cancelled', cancel: true },
+  'payment.updated': { scenario: 'underpaid', event: 'payment.updated' },
+  success: { scenario: 'success', event: 'payment.completed' },
+  slow: { scenario: 'slow', event: 'payment.processing' },
+  failed: { scenario: 'failed', event: 'payment.failed' },
+  underpaid: { scenario: 'underpaid', event: 'payment.updated' },
+  overpaid: { scenario: 'overpaid', event: 'payment.completed' },
+  late: { scenario: 'late', event: 'payment.expired' },
+  reorg: { scenario: 'reorg', event: 'payment.completed' },
+  replaced: { scenario: 'replaced', event: 'payment.updated' },
+  expired: { scenario: 'expired', event: 'payment.expired' },
+};
+export const TRIGGER_NAMES: readonly string[] = Object.keys(TRIGGERS);
+const HAPPENS_WITHIN_MS = 15_000;
+
+async function trigger(words: readonly string[], flags: Flags): Promise<Result> {
+  const name = word(words, `one of ${TRIGGER_NAMES.join(', ')}`);
+  const wanted = Object.hasOwn(TRIGGERS, name) ? TRIGGERS[name]! : undefined;
+  if (!wanted) throw new UsageError(`there is no "${name}"; take one of ${TRIGGER_NAMES.join(', ')}`);
+  if (/^(sk_live_|live_sk_)/.test(serviceKey(flags))) throw new UsageError('trigger plays with test payments: use a test key');
+  const client = connect(flags);
+  const { transaction_id: id, payment_url } = await client.payments.createSimple(paramsOf(flags));
+  const currency = coinOf(flags);
+  if (wanted.scenario) await client.test.simulate(id, { scenario: wanted.scenario, ...(currency && { currency }) });
+  if (wanted.cancel) await client.payments.cancel(id);
+  const end = performance.now() + HAPPENS_WITHIN_MS;
+  let events: PaymentEvent[] = [];
+  while (!events.some((event) => event.type === wanted.event)) {
+    if (performance.now() > end) throw new FlorinError(`${wanted.event} did not happen to ${id} within ${HAPPENS_WITHIN_MS / 1000} s`);
+    events = (await client.events.list({ payment_id: id, limit: 100 })).data.reverse();
+    await pause(250);
+  }
+  const { status, exception } = await client.payments.retrieve(id);
+  return {
+    json: {
+      payment_id: id,
+      payment_url,
+      scenario: wanted.scenario,
+      status,
+      exception,
+      events: events.map(({ id, type }) => ({ id, type })),
+    },
+  };
+}
+
+async function listenCommand(words: readonly string[], flags: Flags): Promise<Result> {
+  none(words);
+  const key = serviceKey(flags);
+  const secret = forwardingSecret(key);
+  if (flags['print-secret']) return { json: { secret }, text: secret };
+  const url = need(flags, 'forward-to');
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) throw new UsageError('--forward-to takes an http or https URL');
+  if (/^(sk_live_|live_sk_)/.test(key) && !flags.live) {
+    throw new UsageError('This is a live key: events of real payments would be carried to this machine. Give --live if that is meant.');
+  }
+  const wanted = flags.events?.split(',').map((type) => type.trim());
+  let limit: number | null = null;
+  const client = connect(flags, (response) => {
+    limit = response.limitPerMinute;
+  });
+  const stopped = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopped.abort());
+  await listen({
+    client,
+    wants: (type) => wanted?.includes(type) ?? true,
+    interval: () => intervalOf(limit),
+    onReady: () => {
+      if (flags.json) line(JSON.stringify({ ready: true, forward_to: url, secret }));
+      else line(`Ready. Events of ${serviceUrl(flags)} go to ${url}\nSigning secret: ${secret}\n`);
+    },
+    onEvent: async ({ id }) => {
+      const result = await forward({ raw: await client.events.retrieveRaw(id), url, secret });
+      if (flags.json) line(JSON.stringify(result));
+      else line(`${result.type}  ${result.payment_id}  ${result.id}  ${result.failure ?? result.status}  ${result.duration_ms} ms`);
+    },
+    onTrouble: note,
+    signal: stopped.signal,
+  });
+  return {};
+}
+
+async function resend(words: readonly string[], flags: Flags): Promise<Result> {
+  const id = word(words, 'an event id');
+  const client = connect(flags);
+  const url = flags['forward-to'];
+  if (url !== undefined) {
+    const result = await forward({ raw: await client.events.retrieveRaw(id), url, secret: forwardingSecret(serviceKey(flags)) });
+    return { json: result, failed: result.failure !== null };
+  }
+  const deliveries = await client.webhookDeliveries.list({ event_id: id, limit: 100 });
+  const sent = [];
+  for (const delivery of deliveries.data) {
+    const { id, endpoint_id, state } = await client.webhookDeliveries.resend(delivery.id);
+    sent.push({ id, endpoint_id, state });
+  }
+  if (sent.length === 0) throw new FlorinError(`${id} was not sent to any endpoint; to carry it to this machine: --forward-to URL`);
+  return { json: { event_id: id, deliveries: sent } };
+}
+
+async function verifyCommand(words: readonly string[], flags: Flags): Promise<Result> {
+  none(words);
+  const headers = Object.fromEntries(
+    (flags.header ?? []).map((text) => {
+      const at = text.indexOf(':');
+      if (at < 1) throw new UsageError(`--header is given as 'name: value'`);
+      return [text.slice(0, at).trim().toLowerCase(), text.slice(at + 1).trim()];
+    }),
+  );
+  const body = need(flags, 'body');
+  const tolerance = numberOf(flags, 'tolerance');
+  const event = await verify(readFileSync(body === '-' ? 0 : body), headers, need(flags, 'secret'), {
+    legacy: flags.legacy ? 'accept' : 'reject',
+    ...(tolerance !== undefined && { toleranceSeconds: tolerance }),
+  });
+  return { json: { valid: true, id: event.id, type: event.type, created_at: event.created_at } };
+}
+
+async function open(words: readonly string[], flags: Flags): Promise<Result> {
+  const base = serviceUrl(flags).replace(/\/+$/, '');
+  const [what = 'docs', ...more] = words;
+  none(more);
+  const pages: Readonly<Record<string, string>> = { docs: '/docs', errors: '/docs/errors', openapi: '/openapi.json', status: '/readyz' };
+  let url: string;
+  if (what.startsWith('pay_')) ({ payment_url: url } = await connect(flags).payments.retrieve(what));
+  else if (Object.hasOwn(pages, what)) url = base + pages[what];
+  else throw new UsageError(`open takes ${Object.keys(pages).join(', ')} or the id of a payment`);
+  if (!flags.json) {
+    const program = process.platform === 'darwin' ? 'open' : 'xdg-open';
+    // Without a desktop the printed address is the result.
+    spawn(program, [url], { stdio: 'ignore', detached: true })
+      .on('error', () => {})
+      .unref();
+  }
+  return { json: { url }, text: url };
+}
+
+const paymentRows = (rows: readonly Pick<Payment, 'id' | 'status' | 'amount_usd' | 'currency' | 'created_at' | 'exception'>[]): string =>
+  table([
+    ['id', 'status', 'usd', 'coin', 'created', 'exception'],
+    ...rows.map((row) => [row.id, row.status, row.amount_usd, row.currency ?? '–', row.created_at, row.exception ?? '–']),
+  ]);
+
+export const COMMANDS: Readonly<Record<string, Command>> = {
+  listen: {
+    usage: 'listen --forward-to URL [--events a,b] [--print-secret] [--live]',
+    about: 'carry events to a program on this machine',
+    run: listenCommand,
+  },
+  trigger: {
+    usage: 'trigger EVENT|SCENARIO [--currency LTC] [--amount-usd 25.00] [--metadata a=b]',
+    about: 'make a test payment to which that happens',
+    run: trigger,
+  },
+  'payments create': {
+    usage: 'payments create --amount-usd 25.00 --return-url URL [--description T] [--metadata a=b] [--payment-address test_btc_success]',
+    about: 'create a payment',
+    run: async (words, flags) => {
+      none(words);
+      need(flags, 'amount-usd');
+      need(flags, 'return-url');
+      const idempotencyKey = flags['idempotency-key'];
+      return { json: await connect(flags).payments.createSimple(paramsOf(flags), idempotencyKey === undefined ? {} : { idempotencyKey }) };
+    },
+  },
+  'payments get': {
+    usage: 'payments get ID',
+    about: 'show a payment',
+    run: async (words, flags) => ({ json: await connect(flags).payments.retrieve(word(words, 'the id of a payment')) }),
+  },
+  'payments list': {
+    usage: 'payments list [--limit 10] [--status S] [--currency C] [--starting-after ID]',
+    about: 'list payments, newest first',
+    run: async (words, flags) => {
+      none(words);
+      const page = await connect(flags).payments.list({
+        limit: numberOf(flags, 'limit'),
+        status: flags.status as ListPaymentsParams['status'],
+        currency: coinOf(flags),
+        starting_after: flags['starting-after'],
+      });
+      return { json: page, text: `${paymentRows(page.data)}\n${page.data.length} of ${page.total_count}` };
+    },
+  },
+  'payments cancel': {
+    usage: 'payments cancel ID',
+    about: 'cancel a pending payment',
+    run: async (words, flags) => ({ json: await connect(flags).payments.cancel(word(words, 'the id of a payment')) }),
+  },
+  'events list': {
+    usage: 'events list [--limit 10] [--type T] [--payment ID] [--starting-after ID]',
+    about: 'list events, newest first',
+    run: async (words, flags) => {
+      none(words);
+      const page = await connect(flags).events.list({
+        limit: numberOf(flags, 'limit'),
+        type: flags.type as ListEventsParams['type'],
+        payment_id: flags.payment,
+        starting_after: flags['starting-after'],
+      });
+      const rows = page.data.map((event) => [event.id, event.type, event.data.id, event.data.status, event.created_at]);
+      return { json: page, text: table([['id', 'type', 'payment', 'status', 'created'], ...rows]) };
+    },
+  },
+  'events resend': {
+    usage: 'events resend ID [--forward-to URL]',
+    about: 'send one event again: to its endpoints, or to a program on this machine',
+    run: resend,
+  },
+  'deliveries list': {
+    usage: 'deliveries list [--limit 10] [--state failed] [--event ID] [--endpoint ID] [--starting-after ID]',
+    about: 'list what was sent where, newest first',
+    run: async (words, flags) => {
+      none(words);
+      const page = await connect(flags).webhookDeliveries.list({
+        limit: numberOf(flags, 'limit'),
+        state: flags.state as ListDeliveriesParams['state'],
+        event_id: flags.event,
+        endpoint_id: flags.endpoint,
+        starting_after: flags['starting-after'],
+      });
+      const rows = page.data.map((row) => [row.id, row.event_type, row.event_id, row.endpoint_id, row.state, String(row.attempt_count)]);
+      return { json: page, text: table([['id', 'type', 'event', 'endpoint', 'state', 'attempts'], ...rows]) };
+    },
+  },
+  'deliveries get': {
+    usage: 'deliveries get ID',
+    about: 'show a delivery with its attempts',
+    run: async (words, flags) => ({ json: await connect(flags).webhookDeliveries.retrieve(word(words, 'the id of a delivery')) }),
+  },
+  'webhooks verify': {
+    usage: "webhooks verify --secret whsec_... --body FILE|- --header 'webhook-id: ...' ... [--tolerance 300] [--legacy]",
+    about: 'check the signature of a delivery and say what is wrong with it',
+    run: verifyCommand,
+  },
+  open: { usage: 'open [docs|errors|openapi|status|pay_...]', about: 'open a page of the service, or of a payment', run: open },
+};

@@ -1,0 +1,209 @@
+/** Believing a delivery, and signing one for a test. Web Crypto only: runs on servers of every kind. */
+import { WebhookError } from './errors.ts';
+import { randomKey } from './request.ts';
+import { API_VERSION, type PaymentEvent, type WebhookTestEvent } from './types.ts';
+
+export type WebhookEvent = PaymentEvent | WebhookTestEvent;
+/** Headers as any framework has them; capital letters do not matter. */
+export type WebhookHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
+export type VerifyOptions = {
+  /** How far the time of the attempt may lie in the past or the future; default 300. */
+  toleranceSeconds?: number;
+  /**
+   * `accept` also takes deliveries that carry X-Service-Signature alone. That signature does not cover the time of the attempt, and
+   * anybody who saw one delivery can send it again without the other headers: choose it only behind something that strips them, and
+   * keep the ids of events for longer than `legacyToleranceSeconds`.
+   */
+  legacy?: 'reject' | 'accept';
+  /** With `legacy: 'accept'`: events made longer ago are refused; default 96 hours, longer than all attempts together. */
+  legacyToleranceSeconds?: number;
+};
+
+const PREFIX = 'whsec_';
+const TOLERANCE_SECONDS = 300;
+const LEGACY_TOLERANCE_SECONDS = 96 * 3600;
+/** How long a receiver should know the ids it has handled: events can be sent again by hand for that long. */
+const REMEMBER_SECONDS = 30 * 86_400;
+const encoder = new TextEncoder();
+
+const bytesOfBase64 = (text: string): Uint8Array<ArrayBuffer> | null => {
+  try {
+    return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+  } catch {
+    return null;
+  }
+};
+const base64Of = (bytes: ArrayBuffer): string => btoa(String.fromCharCode(...new Uint8Array(bytes)));
+const hexOf = (bytes: ArrayBuffer): string => [...new Uint8Array(bytes)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+
+type Keys = { standard: CryptoKey; legacy: CryptoKey };
+async function keysOf(secret: string): Promise<Keys> {
+  if (typeof secret !== 'string' || secret === '')
+    throw new WebhookError('secret_invalid', 'The signing secret is missing: it is the text whsec_... that was shown with the endpoint.');
+  if (secret !== secret.trim())
+    throw new WebhookError('secret_invalid', 'The signing secret has white space around it, as from a line of a file: trim it.');
+  const decoded = secret.startsWith(PREFIX) ? bytesOfBase64(secret.slice(PREFIX.length)) : null;
+  if (!decoded || decoded.length < 16)
+    throw new WebhookError(
+      'secret_invalid',
+      'The signing secret must be whsec_ and base64 as it was shown: an API key or another text does not work here.',
+    );
+  const key = (bytes: Uint8Array<ArrayBuffer>) =>
+    crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify']);
+  return { standard: await key(decoded), legacy: await key(encoder.encode(secret)) };
+}
+
+/** The body as it came. Errors: body_not_raw, when it was parsed before. */
+function rawBytes(body: unknown): Uint8Array<ArrayBuffer> {
+  if (typeof body === 'string') return encoder.encode(body);
+  if (body instanceof Uint8Array) return Uint8Array.from(body);
+  if (body instanceof ArrayBuffer) return new Uint8Array(body);
+  throw new WebhookError(
+    'body_not_raw',
+    `The body must be the exact text or bytes that arrived, not ${body === null ? 'null' : typeof body === 'object' ? 'a parsed object' : typeof body}. Read it before anything parses it: express.raw({ type: 'application/json' }), request.text(), or a raw body parser.`,
+  );
+}
+
+function headerOf(headers: WebhookHeaders, name: string): string | null {
+  if (typeof (headers as Headers)?.get === 'function') return (headers as Headers).get(name);
+  const found = Object.entries(headers ?? {}).find(([key]) => key.toLowerCase() === name)?.[1];
+  return (typeof found === 'string' ? found : found?.[0]) ?? null;
+}
+
+const signedText = (id: string, timestamp: string | number, body: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> => {
+  const start = encoder.encode(`${id}.${timestamp}.`);
+  const all = new Uint8Array(start.length + body.length);
+  all.set(start);
+  all.set(body, start.length);
+  return all;
+};
+
+function parseEvent(body: Uint8Array): WebhookEvent {
+  try {
+    const event = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body)) as WebhookEvent;
+    if (typeof event?.id === 'string' && typeof event.type === 'string' && typeof event.data === 'object') return event;
+  } catch {
+    // Told below.
+  }
+  throw new WebhookError('body_not_event', 'The signature is right but the body is no event.');
+}
+
+/**
+ * The event of a delivery, once it is sure that the service sent it, not long ago. Compared in constant time.
+ * Answer 2xx when this resolves, 400 when it throws. Errors: WebhookError, with the reason.
+ */
+export async function verify(
+  rawBody: string | Uint8Array | ArrayBuffer,
+  headers: WebhookHeaders,
+  secret: string,
+  { toleranceSeconds = TOLERANCE_SECONDS, legacy = 'reject', legacyToleranceSeconds = LEGACY_TOLERANCE_SECONDS }: VerifyOptions = {},
+): Promise<WebhookEvent> {
+  const body = rawBytes(rawBody);
+  const keys = await keysOf(secret);
+  const id = headerOf(headers, 'webhook-id');
+  const timestamp = headerOf(headers, 'webhook-timestamp');
+  const signatures = headerOf(headers, 'webhook-signature');
+  const now = Math.floor(Date.now() / 1000);
+
+  if (id === null && timestamp === null && signatures === null) {
+    const given = headerOf(headers, 'x-service-signature');
+    if (given === null)
+      throw new WebhookError(
+        'headers_missing',
+        'No signature headers: this did not come from the service, or something on the way removed them.',
+      );
+    if (legacy !== 'accept')
+      throw new WebhookError(
+        'headers_missing',
+        'webhook-id, webhook-timestamp and webhook-signature are missing; X-Service-Signature alone does not tell an old delivery that is sent again. To take it nevertheless: { legacy: "accept" }.',
+      );
+    const bytes = /^[0-9a-f]{64}$/.test(given) ? Uint8Array.from(given.match(/../g)!, (pair) => Number.parseInt(pair, 16)) : null;
+    if (!bytes || !(await crypto.subtle.verify('HMAC', keys.legacy, bytes, body))) throw mismatch('X-Service-Signature');
+    const event = parseEvent(body);
+    const age = now - Date.parse(event.created_at) / 1000;
+    if (!(age <= legacyToleranceSeconds))
+      throw new WebhookError('too_old', `The event was made at ${event.created_at}, longer than ${legacyToleranceSeconds} s ago.`);
+    if (age < -toleranceSeconds)
+      throw new WebhookError('too_new', `The event was made at ${event.created_at}, in the future. Is the clock of this machine right?`);
+    return event;
+  }
+
+  if (id === null || timestamp === null || signatures === null) {
+    const missing = Object.entries({ 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures });
+    throw new WebhookError(
+      'headers_missing',
+      `Missing: ${missing
+        .filter(([, value]) => value === null)
+        .map(([name]) => name)
+        .join(', ')}.`,
+    );
+  }
+  if (!/^\d{1,12}$/.test(timestamp)) throw new WebhookError('timestamp_invalid', 'webhook-timestamp is not a number of seconds.');
+  const age = now - Number(timestamp);
+  if (age > toleranceSeconds)
+    throw new WebhookError(
+      'too_old',
+      `The attempt was made ${age} s ago; ${toleranceSeconds} s are allowed. Is the clock of this machine right?`,
+    );
+  if (age < -toleranceSeconds)
+    throw new WebhookError(
+      'too_new',
+      `The attempt lies ${-age} s in the future; ${toleranceSeconds} s are allowed. Is the clock of this machine right?`,
+    );
+
+  const signed = signedText(id, timestamp, body);
+  let right = false;
+  // While a secret is being changed there are two; a handful is enough for anybody.
+  for (const signature of signatures.split(' ').slice(0, 10)) {
+    if (!signature.startsWith('v1,')) continue;
+    const bytes = bytesOfBase64(signature.slice(3));
+    if (bytes?.length === 32 && (await crypto.subtle.verify('HMAC', keys.standard, bytes, signed))) right = true;
+  }
+  if (!right) throw mismatch('webhook-signature');
+  const event = parseEvent(body);
+  if (event.id !== id) throw new WebhookError('id_mismatch', 'webhook-id is not the id of the event.');
+  return event;
+}
+
+const mismatch = (header: string): WebhookError =>
+  new WebhookError(
+    'signature_mismatch',
+    `${header} does not fit. Either the secret belongs to another endpoint or mode, or the body is not byte for byte what arrived (a framework parsed it, or changed its encoding).`,
+  );
+
+/** Where a receiver remembers ids: `seen` records one and says whether it was there before, in one step. */
+export type SeenStore = { seen(id: string, ttlSeconds: number): boolean | Promise<boolean> };
+/** Whether the event was handled before. Deliveries repeat, and every event can be sent again: answer 200 and do nothing. */
+export const isRepeat = async (event: WebhookEvent, store: SeenStore): Promise<boolean> => store.seen(event.id, REMEMBER_SECONDS);
+
+/** What a delivery of this body carries, for the tests of a receiver: post `body` with `headers`. */
+export async function signTestEvent(
+  event: (Partial<Pick<PaymentEvent, 'id' | 'created_at' | 'mode' | 'api_version'>> & { type: string; data: object }) | string,
+  secret: string,
+  { timestampSeconds = Math.floor(Date.now() / 1000) }: { timestampSeconds?: number } = {},
+): Promise<{ body: string; headers: Record<string, string> }> {
+  const keys = await keysOf(secret);
+  const made = {
+    id: `evt_${randomKey().slice(0, 24)}`,
+    created_at: new Date(timestampSeconds * 1000).toISOString(),
+    mode: 'test',
+    api_version: API_VERSION,
+  };
+  const body = typeof event === 'string' ? event : JSON.stringify({ ...made, ...event });
+  const bytes = encoder.encode(body);
+  const { id } = JSON.parse(body) as { id: string };
+  return {
+    body,
+    headers: {
+      'content-type': 'application/json',
+      'x-service-signature': hexOf(await crypto.subtle.sign('HMAC', keys.legacy, bytes)),
+      'webhook-id': id,
+      'webhook-timestamp': String(timestampSeconds),
+      'webhook-signature': `v1,${base64Of(await crypto.subtle.sign('HMAC', keys.standard, signedText(id, timestampSeconds, bytes)))}`,
+    },
+  };
+}
+
+/** A secret of the form that endpoints have, of 32 random bytes or of those given. */
+export const newSecret = (bytes: Uint8Array = crypto.getRandomValues(new Uint8Array(32))): string =>
+  PREFIX + base64Of(Uint8Array.from(bytes).buffer);

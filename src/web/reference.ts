@@ -1,0 +1,216 @@
+/** The reference of the API as Markdown, made from the routes, schemas and examples that validate and are replayed by tests. */
+import type { TSchema } from 'typebox';
+import { EVENT_TYPES, UPDATED_EVENT } from '../core/event.ts';
+import { EVENTS, EXAMPLES } from '../http/examples.ts';
+import type { Access } from '../http/gate.ts';
+import { ROUTES, type Route } from '../http/routes.ts';
+import { Detail, EventReply } from '../http/schema.ts';
+
+export const WHO: Readonly<Record<Access, string>> = { secret: 'secret key', any: 'secret or public key', secret_test: 'secret test key' };
+export const pathOf = (route: Route): string => route.path.replace(/:(\w+)/g, '{$1}');
+
+/** Shapes that many operations answer with: told once. */
+const OBJECTS: readonly { schema: unknown; name: string; about: string }[] = [
+  { schema: Detail, name: 'Payment', about: 'What everything about a payment answers with.' },
+  {
+    schema: EventReply,
+    name: 'Event',
+    about: 'What webhooks carry and the list of events holds. `data` is the payment as it was then, and `sequence`.',
+  },
+];
+
+/** The function of the client for each operation. */
+export const CLIENT: Readonly<Record<string, string>> = {
+  createSimple: 'payments.createSimple(params)',
+  createAdvanced: 'payments.createAdvanced(params)',
+  createLegacy: 'payments.createLegacy(params)',
+  createTransaction: 'payments.createTransaction(params)',
+  readPayment: 'payments.retrieve(id)',
+  readPayments: 'payments.list(params)',
+  updatePayment: 'payments.updateMetadata(id, metadata)',
+  cancel: 'payments.cancel(id)',
+  resolve: 'payments.resolve(id, params)',
+  readPrices: 'crypto.prices({ currencies })',
+  readBalance: 'crypto.balance({ address, currency })',
+  readFees: 'crypto.fees(currency)',
+  readTransaction: 'crypto.transaction(txid, currency)',
+  readEvents: 'events.list(params)',
+  readEvent: 'events.retrieve(id)',
+  createWebhookEndpoint: 'webhookEndpoints.create(params)',
+  readWebhookEndpoints: 'webhookEndpoints.list()',
+  readWebhookEndpoint: 'webhookEndpoints.retrieve(id)',
+  updateWebhookEndpoint: 'webhookEndpoints.update(id, params)',
+  deleteWebhookEndpoint: 'webhookEndpoints.delete(id)',
+  rotateWebhookSecret: 'webhookEndpoints.rotateSecret(id, params)',
+  testWebhookEndpoint: 'webhookEndpoints.sendTest(id)',
+  recoverWebhookEndpoint: 'webhookEndpoints.recover(id, { since })',
+  readWebhookRecovery: 'webhookEndpoints.retrieveRecovery(id)',
+  readWebhookDeliveries: 'webhookDeliveries.list(params)',
+  readWebhookDelivery: 'webhookDeliveries.retrieve(id)',
+  resendWebhookDelivery: 'webhookDeliveries.resend(id)',
+  simulate: 'test.simulate(id, { scenario })',
+  advance: 'test.advanceClock({ seconds })',
+};
+
+type Shape = {
+  type?: string;
+  const?: string;
+  anyOf?: Shape[];
+  items?: Shape;
+  properties?: Record<string, Shape>;
+  required?: string[];
+  patternProperties?: Record<string, Shape>;
+  description?: string;
+  minimum?: number;
+  maximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  minItems?: number;
+  maxItems?: number;
+  default?: unknown;
+  format?: string;
+};
+const objectOf = (schema: unknown) => OBJECTS.find((object) => object.schema === schema);
+
+function typeOf(shape: Shape): string {
+  const known = objectOf(shape);
+  if (known) return `[${known.name}](#${known.name.toLowerCase()})`;
+  if (shape.const !== undefined) return `\`${shape.const}\``;
+  if (shape.anyOf) return shape.anyOf.map(typeOf).join(' or ');
+  if (shape.type === 'array') return `list of ${typeOf(shape.items!)}`;
+  if (shape.patternProperties) return 'object';
+  return shape.format === 'date-time' ? 'timestamp' : shape.type === 'string' ? 'text' : (shape.type ?? 'any');
+}
+function boundsOf(shape: Shape): string {
+  const span = (low: number | undefined, high: number | undefined, unit: string) =>
+    low !== undefined && high !== undefined ? `${low} to ${high}${unit}` : high !== undefined ? `at most ${high}${unit}` : '';
+  return [
+    span(shape.minimum, shape.maximum, ''),
+    span(shape.minLength, shape.maxLength, ' characters'),
+    span(shape.minItems, shape.maxItems, ' entries'),
+    shape.default === undefined ? '' : `default ${shape.default}`,
+  ]
+    .filter(Boolean)
+    .join(', ');
+}
+const sentence = (text: string): string => (text === '' ? '' : `${text[0]!.toUpperCase()}${text.slice(1)}.`);
+const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
+
+/** Fields by their path, those of nested objects below their parent. */
+function fieldsOf(schema: Shape, prefix = ''): string[][] {
+  const inside = schema.anyOf?.find((option) => option.properties) ?? schema;
+  return Object.entries(inside.properties ?? {}).flatMap(([name, field]) => {
+    const required = inside.required?.includes(name) ?? false;
+    const about = [field.description === 'Decimal text.' ? '' : (field.description ?? ''), sentence(boundsOf(field))]
+      .filter(Boolean)
+      .join(' ');
+    const path = `${prefix}${name}`;
+    const below =
+      objectOf(field) || objectOf(field.items)
+        ? []
+        : field.type === 'array'
+          ? fieldsOf(field.items!, `${path}[].`)
+          : fieldsOf(field, `${path}.`);
+    return [[`\`${path}\``, typeOf(field), required ? 'always' : '', cell(about)], ...below];
+  });
+}
+const table = (head: readonly string[], rows: readonly string[][]): string =>
+  [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
+const json = (value: unknown): string => `\`\`\`json\n${JSON.stringify(value, null, 2)}\n\`\`\``;
+
+function requestText(route: Route, url: string): string {
+  const example = EXAMPLES[route.handle.name]!;
+  const ids: Readonly<Record<string, string>> = { id: 'ID', txid: 'TXID' };
+  const path = route.path.replace(/:(\w+)/g, (_, name: string) => `$${ids[name] ?? name.toUpperCase()}`);
+  const needed = ((route.query as Shape | undefined)?.required ?? []).map((name) => {
+    const { examples } = (route.query as unknown as { properties: Record<string, { examples?: unknown[] }> }).properties[name]!;
+    return `${name}=${examples?.[0]}`;
+  });
+  const address = `${url}${path}${needed.length > 0 ? `?${needed.join('&')}` : ''}`;
+  const parts = [`curl ${route.method === 'GET' ? '' : `-X ${route.method} `}"${address}"`, '-H "Authorization: Bearer $KEY"'];
+  const [body] = Object.values(example.requests ?? {});
+  if (body) parts.push('-H "Content-Type: application/json"', `-d '${JSON.stringify(body)}'`);
+  return `\`\`\`sh\n${parts.join(' \\\n  ')}\n\`\`\``;
+}
+
+function operationText(route: Route, url: string): string {
+  const reply = objectOf(route.reply);
+  const part = (title: string, schema: TSchema | undefined, needed: string): string => {
+    const rows = schema ? fieldsOf(schema as Shape) : [];
+    return rows.length === 0
+      ? ''
+      : `**${title}**\n\n${table(
+          ['Name', 'Type', needed, 'Meaning'],
+          rows.map(([name, type, required, about]) => [
+            name!,
+            type!,
+            required === 'always' ? (needed === 'Needed' ? 'yes' : 'always') : '',
+            about!,
+          ]),
+        )}\n\n`;
+  };
+  return `### ${route.summary} {#${route.handle.name}}
+
+\`${route.method} ${pathOf(route)}\` takes a ${WHO[route.access]}${route.created ? ' and answers 201' : ''}.
+
+${part('Query', route.query, 'Needed')}${part('Body', route.body, 'Needed')}${requestText(route, url)}
+
+${CLIENT[route.handle.name] ? `\`\`\`js\nawait florin.${CLIENT[route.handle.name]};\n\`\`\`\n\n` : ''}${reply ? `Answers with [${reply.name}](#${reply.name.toLowerCase()}):` : part('Reply', route.reply, 'There').trim()}
+
+${reply ? '' : `${json(EXAMPLES[route.handle.name]!.reply)}\n`}`;
+}
+
+/** Groups in the order of the routes. */
+const GROUPS: readonly [title: string, mine: (path: string) => boolean][] = [
+  ['Payments', (path) => /^\/(payments|api\/payment|v1\/transactions|v1\/payments)/.test(path)],
+  ['Market and chain', (path) => path.startsWith('/api/crypto')],
+  ['Events', (path) => path.startsWith('/v1/events')],
+  ['Webhook endpoints', (path) => path.startsWith('/v1/webhook')],
+  ['Test mode', (path) => path.startsWith('/v1/test')],
+];
+/** Every route once; one of no group would be lost. */
+export const groupsOf = (routes: readonly Route[]): readonly [title: string, routes: readonly Route[]][] => {
+  // The oldest way to create a payment comes last.
+  const sorted = routes.toSorted((a, b) => Number(a.path === '/payments') - Number(b.path === '/payments'));
+  const groups = GROUPS.map(([title, mine]) => [title, sorted.filter(({ path }) => mine(path))] as [string, Route[]]);
+  const rest = routes.filter((route) => !groups.some(([, some]) => some.includes(route)));
+  return [...groups, ['More', rest] as [string, Route[]]].filter(([, some]) => some.length > 0);
+};
+
+/** The document for a service at `url`. */
+export function referenceMarkdown(url: string): string {
+  return `# API reference
+
+JSON over HTTPS. Every request carries \`Authorization: Bearer <API_KEY>\`. Amounts are decimal texts, timestamps ISO 8601 UTC. Every path without \`/v1\` answers under \`/v1\` too. The same as a document for programs: [OpenAPI 3.1](/openapi.json).
+
+- **Repeats.** Every POST takes an \`Idempotency-Key\` (1 to 255 printable characters). The same key with the same body answers the first reply again, for 7 days, with \`Idempotent-Replayed: true\`; with another body 422.
+- **Limits.** Every reply carries \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\` (seconds since 1970); 429 comes with \`Retry-After\`.
+- **Errors.** \`{"error": {"type", "message", "param", "code", "doc_url", "request_id"}}\`: [all codes](/docs/errors).
+- **Lists** are newest first. \`limit\` is 1 to 100; the last row's id as \`starting_after\` gives the next page while \`has_more\` is true.
+
+The examples assume \`KEY\` to hold a secret test key, and \`florin\` to be a client as the [quick start](/docs/guides/quickstart) makes it.
+
+${groupsOf(ROUTES)
+  .map(
+    ([title, routes]) => `- **${title}:** ${routes.map((route) => `[${route.summary.toLowerCase()}](#${route.handle.name})`).join(', ')}`,
+  )
+  .join('\n')}
+- **Objects:** ${OBJECTS.map(({ name }) => `[${name}](#${name.toLowerCase()})`).join(', ')}
+
+${groupsOf(ROUTES)
+  .map(([title, routes]) => `## ${title}\n\n${routes.map((route) => operationText(route, url)).join('\n')}`)
+  .join('\n')}
+## Objects
+
+${OBJECTS.map(
+  ({ schema, name, about }) =>
+    `### ${name}\n\n${about}\n\n${table(
+      ['Name', 'Type', 'There', 'Meaning'],
+      fieldsOf(schema as Shape).filter(([path]) => name !== 'Event' || !path!.startsWith('`data.') || path === '`data.sequence`'),
+    )}\n\n${json(name === 'Payment' ? EXAMPLES.readPayment!.reply : EVENTS['payment.completed'])}\n`,
+).join('\n')}
+## Webhooks
+
+Events: ${[...EVENT_TYPES, UPDATED_EVENT].map((type) => `\`${type}\``).join(', ')}. How they arrive and how to believe them: [Webhooks](/docs/guides/webhooks).
+`;
+}

@@ -1,0 +1,26 @@
+/** A copy of the source as somebody has it who just cloned it, and the environment of their terminal. */
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+
+/** Copies what is committed or would be. `linked`: with the packages that are installed here. */
+export function copySource(folder: string, { linked }: { linked: boolean }): void {
+  const files = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: ROOT, encoding: 'utf8' });
+  for (const file of files.split('\0').filter(Boolean)) {
+    if (existsSync(join(ROOT, file))) cpSync(join(ROOT, file), join(folder, file), { recursive: true });
+  }
+  if (linked) symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+}
+
+/** Nothing of this project's in it: the machine's own Node; packages from npm's cache where they are there. */
+export const terminalEnvironment = (): Record<string, string> => ({
+  HOME: process.env.HOME ?? tmpdir(),
+  PATH: (process.env.PATH ?? '')
+    .split(':')
+    .filter((part) => !part.includes('node_modules'))
+    .join(':'),
+  npm_config_prefer_offline: 'true',
+});

@@ -1,0 +1,349 @@
+/** The command line as real processes against the running service. */
+import assert from 'node:assert/strict';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { webhooks } from '../../sdk/src/index.ts';
+import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { freePort } from '../kit/nodes.ts';
+import { type Receiver, startReceiver } from '../kit/receiver.ts';
+
+const CLI = join(import.meta.dirname, '../../sdk/src/cli.ts');
+let app: TestApp;
+let receiver: Receiver;
+let folder: string;
+before(async () => {
+  app = await startTestApp();
+  receiver = await startReceiver();
+  folder = mkdtempSync(join(tmpdir(), 'florin-cli-'));
+});
+after(async () => {
+  await app.stop();
+  await receiver.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+type Ended = { code: number; out: string; err: string };
+const environment = (more: object = {}) => ({
+  PATH: process.env.PATH ?? '',
+  NO_COLOR: '1',
+  NODE_OPTIONS: '--disable-warning=ExperimentalWarning',
+  FLORIN_URL: app.url,
+  FLORIN_API_KEY: app.merchant.keys.testSecret,
+  ...more,
+});
+const florin = (args: string[], { input = '', env = {} }: { input?: string; env?: object } = {}): Promise<Ended> =>
+  new Promise((resolve) => {
+    const child = execFile(process.execPath, [CLI, ...args], { env: environment(env) }, (error, out, err) =>
+      resolve({ code: Number(error?.code ?? 0), out, err }),
+    );
+    child.stdin!.end(input);
+  });
+const json = async (...args: string[]): Promise<any> => {
+  const { code, out, err } = await florin([...args, '--json']);
+  assert.equal(code, 0, err);
+  assert.equal(err, '');
+  return JSON.parse(out);
+};
+
+test('payments are created, shown, listed and cancelled', async () => {
+  const made = await json(
+    ...[
+      'payments',
+      'create',
+      '--amount-usd',
+      '12.50',
+      '--return-url',
+      'https://shop.example/',
+      '--metadata',
+      'order=A-1',
+      '--metadata',
+      'note=x=y',
+    ],
+  );
+  assert.equal(made.amount_usd, '12.50');
+  assert.deepEqual((await json('payments', 'get', made.id)).metadata, { order: 'A-1', note: 'x=y' });
+  assert.equal((await json('payments', 'cancel', made.id)).status, 'cancelled');
+  const page = await json('payments', 'list', '--limit', '1', '--status', 'cancelled');
+  assert.equal(page.data[0].id, made.id);
+  const plain = await florin(['payments', 'list']);
+  assert.match(plain.out, /^id +status +usd/);
+  assert.match(plain.out, new RegExp(`${made.id} +cancelled +12\\.50`));
+  const shown = await florin(['payments', 'get', made.id]);
+  assert.match(shown.out, /^status: cancelled$/m);
+  assert.match(shown.out, /^ {2}order: A-1$/m);
+});
+
+test('one idempotency key makes one payment over two commands', async () => {
+  const args = ['payments', 'create', '--amount-usd', '1', '--return-url', 'https://shop.example/', '--idempotency-key', 'again'];
+  assert.equal((await json(...args)).id, (await json(...args)).id);
+});
+
+const TRIGGERS = `
+name               | status     | exception | last event
+payment.created    | pending    |           | payment.created
+payment.processing | processing |           | payment.processing
+payment.completed  | completed  |           | payment.completed
+payment.failed     | failed     | underpaid | payment.failed
+payment.expired    | expired    |           | payment.expired
+payment.cancelled  | cancelled  |           | payment.cancelled
+payment.updated    | pending    | underpaid | payment.updated
+overpaid           | completed  | overpaid  | payment.completed
+`;
+test('trigger makes a payment to which the named thing happens', async () => {
+  for (const row of TRIGGERS.trim().split('\n').slice(1)) {
+    const [name, status, exception, event] = row.split('|').map((cell) => cell.trim());
+    const made = await json('trigger', name!, '--currency', 'LTC', '--amount-usd', '10.00');
+    assert.deepEqual([made.status, made.exception ?? ''], [status, exception], name);
+    assert.ok(
+      made.events.some((found: any) => found.type === event),
+      `${name}: ${JSON.stringify(made.events)}`,
+    );
+  }
+});
+
+test('listen carries every new event once, in order, signed with the printed secret; exact bytes', async () => {
+  await json('trigger', 'payment.created');
+  const { secret } = await json('listen', '--print-secret');
+  const child = spawn(process.execPath, [CLI, 'listen', '--forward-to', receiver.url, '--json'], { env: environment() });
+  let out = '';
+  child.stdout.on('data', (chunk) => {
+    out += chunk;
+  });
+  let err = '';
+  child.stderr.on('data', (chunk) => {
+    err += chunk;
+  });
+  try {
+    await eventually(
+      async () => out + err,
+      (text) => text.includes('"ready":true'),
+    );
+    assert.equal(JSON.parse(out.split('\n')[0]!).secret, secret);
+    const { payment_id: id } = await json('trigger', 'success');
+    const other = await json('trigger', 'payment.cancelled');
+    await eventually(
+      async () => receiver.received,
+      (all) => all.some(({ event }) => event.type === 'payment.completed') && all.some(({ event }) => event.type === 'payment.cancelled'),
+    );
+    const expected = [...(await app.test.get(`/v1/events?payment_id=${id}`)).json.data].reverse();
+    const mine = receiver.received.filter(({ event }) => event.data.id === id);
+    assert.deepEqual(
+      mine.map(({ event }) => event.id),
+      expected.map((event: any) => event.id),
+    );
+    for (const { body, headers, event } of receiver.received) {
+      assert.equal(body, (await app.test.get(`/v1/events/${event.id}`)).text);
+      assert.equal((await webhooks.verify(body, headers, secret)).id, event.id);
+      assert.ok([id, other.payment_id].includes(event.data.id), 'nothing from before');
+    }
+    // A receiver that refuses is told, and does not hold up the rest.
+    receiver.answer(500);
+    await json('trigger', 'payment.created');
+    await eventually(
+      async () => out,
+      (text) => text.includes('"failure":"answered 500"'),
+    );
+    receiver.answer(200);
+    const count = receiver.received.length;
+    await json('trigger', 'payment.created');
+    await eventually(
+      async () => receiver.received.length,
+      (length) => length === count + 1,
+    );
+  } finally {
+    child.kill('SIGINT');
+  }
+  const [code] = await once(child, 'exit');
+  assert.equal(code, 0, err);
+  assert.equal(err, '');
+});
+
+test('listen filters by type, and lives through a service that is away', async () => {
+  const way = await startReceiver();
+  const own = await startTestApp();
+  const env = environment({ FLORIN_URL: own.url, FLORIN_API_KEY: own.merchant.keys.testSecret });
+  const child = spawn(process.execPath, [CLI, 'listen', '--forward-to', way.url, '--events', 'payment.cancelled', '--json'], { env });
+  let out = '';
+  child.stdout.on('data', (chunk) => {
+    out += chunk;
+  });
+  try {
+    await eventually(
+      async () => out,
+      (text) => text.includes('"ready":true'),
+    );
+    const made = await own.test.post('/api/payment/create/simple', { amount_usd: 1, return_url: 'https://shop.example/' });
+    await own.test.post(`/v1/payments/${made.json.id}/cancel`);
+    await eventually(
+      async () => way.received,
+      (all) => all.length === 1,
+    );
+    assert.equal(way.received[0]!.event.type, 'payment.cancelled');
+    await own.stop();
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    assert.equal(child.exitCode, null);
+  } finally {
+    child.kill('SIGTERM');
+    await way.stop();
+  }
+  assert.deepEqual(await once(child, 'exit'), [0, null]);
+});
+
+test('an event is carried again by its id', async () => {
+  const { events } = await json('trigger', 'payment.completed');
+  const listed = await json('events', 'list', '--limit', '100', '--type', 'payment.completed');
+  assert.ok(listed.data.some((event: any) => event.id === events.at(-1).id));
+  const before = receiver.received.length;
+  const sent = await json('events', 'resend', events.at(-1).id, '--forward-to', receiver.url);
+  assert.equal(sent.status, 200);
+  assert.equal(receiver.received.length, before + 1);
+  assert.equal(receiver.received.at(-1)!.event.id, events.at(-1).id);
+  const { code, out } = await florin(['events', 'resend', events[0].id, '--forward-to', `http://127.0.0.1:${await freePort()}/`, '--json']);
+  assert.equal(code, 1);
+  assert.equal(JSON.parse(out).failure, 'ECONNREFUSED');
+});
+
+test('an event is sent to its endpoints again, and the log shows it', async () => {
+  const made = await app.test.post('/v1/webhook_endpoints', { url: receiver.url });
+  assert.equal(made.status, 201, made.text);
+  const { payment_id: id } = await json('trigger', 'payment.created');
+  const arrived = () => receiver.received.filter(({ event }) => event.data.id === id);
+  await eventually(
+    async () => arrived().length,
+    (count) => count === 1,
+  );
+  const event = arrived()[0]!.event.id;
+  const [delivery] = await eventually(
+    async () => (await json('deliveries', 'list', '--event', event, '--state', 'delivered')).data,
+    (rows) => rows.length === 1,
+  );
+  assert.equal((await json('events', 'resend', event)).deliveries[0].id, delivery.id);
+  await eventually(
+    async () => arrived().length,
+    (count) => count === 2,
+  );
+  assert.equal(arrived()[1]!.body, arrived()[0]!.body);
+  const shown = await eventually(
+    () => json('deliveries', 'get', delivery.id),
+    (now) => now.attempts.length === 2,
+  );
+  assert.equal(shown.attempts[1].status, 200);
+  assert.equal((await app.test.post(`/v1/webhook_endpoints/${made.json.id}`, { enabled: false })).status, 200);
+  const { events } = await json('trigger', 'payment.created');
+  const none = await florin(['events', 'resend', events[0].id]);
+  assert.equal(none.code, 1);
+  assert.match(none.err, /--forward-to/);
+});
+
+test('the signature of a delivery is checked from a file and from standard input', async () => {
+  const secret = webhooks.newSecret();
+  const { body, headers } = await webhooks.signTestEvent({ type: 'payment.completed', data: {} }, secret);
+  const file = join(folder, 'body.json');
+  writeFileSync(file, body);
+  const given = Object.entries(headers).flatMap(([name, value]) => ['--header', `${name}: ${value}`]);
+  assert.equal((await json('webhooks', 'verify', '--secret', secret, '--body', file, ...given)).valid, true);
+  const piped = await florin(['webhooks', 'verify', '--secret', secret, '--body', '-', ...given, '--json'], { input: body });
+  assert.equal(JSON.parse(piped.out).type, 'payment.completed');
+  const wrong = await florin(['webhooks', 'verify', '--secret', secret, '--body', '-', ...given], { input: `${body} ` });
+  assert.equal(wrong.code, 1);
+  assert.match(wrong.err, /byte for byte/);
+  const bare = await florin([
+    'webhooks',
+    'verify',
+    '--secret',
+    secret,
+    '--body',
+    file,
+    '--header',
+    `x-service-signature: ${headers['x-service-signature']}`,
+  ]);
+  assert.match(bare.err, /legacy/);
+  assert.equal((await json('webhooks', 'verify', '--secret', secret, '--body', file, ...given.slice(2, 4), '--legacy')).valid, true);
+});
+
+test('open names pages of the service and of a payment', async () => {
+  assert.equal((await json('open')).url, `${app.url}/docs`);
+  assert.equal((await json('open', 'status')).url, `${app.url}/readyz`);
+  const { payment_id, payment_url } = await json('trigger', 'payment.created');
+  assert.equal((await json('open', payment_id)).url, payment_url);
+});
+
+test('what is used wrongly says how it is used, with exit code 2', async () => {
+  const rows: [string[], RegExp, object?][] = [
+    [['payments'], /create, get, list, cancel/],
+    [['nothing'], /no command "nothing"/],
+    [['payments', 'get'], /id of a payment/],
+    [['payments', 'get', 'a', 'b'], /once/],
+    [['payments', 'create', '--amount-usd', '1'], /--return-url is needed/],
+    [['payments', 'list', '--limit', 'ten'], /--limit/],
+    [['payments', 'list', '--limt', '1'], /no --limt/],
+    [['payments', 'list', '--limit'], /takes a value/],
+    [['trigger', 'payment.paid'], /payment\.completed/],
+    [['listen'], /--forward-to/],
+    [['listen', '--forward-to', 'localhost:4000'], /http/],
+    [['completion', 'tcsh'], /bash, zsh, fish/],
+    [['payments', 'list'], /FLORIN_API_KEY/, { FLORIN_API_KEY: '' }],
+    [['listen', '--forward-to', 'http://127.0.0.1:1/'], /--live/, { FLORIN_API_KEY: app.merchant.keys.liveSecret }],
+    [['trigger', 'success'], /test key/, { FLORIN_API_KEY: app.merchant.keys.liveSecret }],
+  ];
+  for (const [args, words, env = {}] of rows) {
+    const { code, out, err } = await florin(args, { env });
+    assert.equal(code, 2, `${args.join(' ')}: ${out}${err}`);
+    assert.match(err, words);
+    assert.equal(out, '');
+  }
+});
+
+test('a command of the operator is named, without repeating a key', async () => {
+  for (const args of [
+    ['merchant', 'create', '--name', 'X'],
+    ['doctor'],
+    ['endpoint', 'create'],
+    ['verify'],
+    ['wallet', 'set', '--key', 'sk_test_secret'],
+  ]) {
+    const { code, err } = await florin(args);
+    assert.equal(code, 2);
+    assert.ok(err.includes(`npm run florin -- ${args[0]}`), err);
+    assert.ok(!err.includes('sk_test_secret'));
+  }
+});
+
+test('a refusal of the service shows its code and request, as text and as JSON', async () => {
+  const plain = await florin(['payments', 'get', 'pay_000000000000000000000000']);
+  assert.equal(plain.code, 1);
+  assert.match(plain.err, /No such payment.*\n {2}payment_not_found, request req_/);
+  const { out, err } = await florin(['payments', 'get', 'pay_000000000000000000000000', '--json']);
+  assert.equal(out, '');
+  assert.equal(JSON.parse(err).error.code, 'payment_not_found');
+  const away = await florin(['payments', 'list'], { env: { FLORIN_URL: `http://127.0.0.1:${await freePort()}` } });
+  assert.equal(away.code, 1);
+  assert.match(away.err, /cannot be reached: .*ECONNREFUSED/);
+});
+
+test('completion of a shell knows the commands', async () => {
+  const { out } = await florin(['completion', 'bash']);
+  writeFileSync(join(folder, 'florin.bash'), out);
+  const complete = (words: string, index: number) =>
+    new Promise<string[]>((resolve, reject) => {
+      const script = `. ${join(folder, 'florin.bash')}; COMP_WORDS=(${words}); COMP_CWORD=${index}; _florin; echo "\${COMPREPLY[*]}"`;
+      execFile('bash', ['-c', script], (error, stdout) => (error ? reject(error) : resolve(stdout.trim().split(' '))));
+    });
+  assert.deepEqual(await complete('florin pay', 1), ['payments']);
+  assert.deepEqual(await complete('florin payments ""', 2), ['create', 'get', 'list', 'cancel']);
+  assert.deepEqual(await complete('florin listen --forw', 2), ['--forward-to']);
+  for (const shell of ['zsh', 'fish']) assert.match((await florin(['completion', shell])).out, /payments/);
+});
+
+test('help names every command, and each says how it is used', async () => {
+  const { code, out } = await florin([]);
+  assert.equal(code, 0);
+  for (const name of ['listen', 'trigger', 'payments cancel', 'events resend', 'webhooks verify', 'open', 'completion'])
+    assert.ok(out.includes(name), name);
+  const help = await florin(['listen', '--help']);
+  assert.match(help.out, /--forward-to URL/);
+});

@@ -1,0 +1,244 @@
+/** The package as developers get it: packed, installed into an empty folder, and used from every kind of module, compiler and page. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { createReadStream, existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
+import { createContext, runInContext } from 'node:vm';
+import { createKey } from '../../src/merchants/keys.ts';
+import { startTestApp, type TestApp } from '../kit/app.ts';
+import { openTab, startBrowser } from '../kit/browser.ts';
+import { copySource } from '../kit/copy.ts';
+
+const run = promisify(execFile);
+const ROOT = resolve(import.meta.dirname, '../..');
+let app: TestApp;
+let home: string;
+let packed: string[];
+/** The versions of Node on this machine, by their major number. */
+const nodes = new Map<number, string>();
+
+before(async () => {
+  app = await startTestApp();
+  home = mkdtempSync(join(tmpdir(), 'florin-package-'));
+  copySource(join(home, 'source'), { linked: true });
+  const npm = (args: string[], cwd: string) => run('npm', args, { cwd, env: { ...process.env, npm_config_cache: join(home, '.npm') } });
+  const { stdout } = await npm(['pack', '--json', '--pack-destination', home], join(home, 'source/sdk'));
+  const answer = JSON.parse(stdout.slice(stdout.search(/^[[{]/m)));
+  const [{ filename, files }] = Array.isArray(answer) ? answer : Object.values(answer);
+  packed = files.map((file: { path: string }) => file.path);
+  writeFileSync(join(home, 'package.json'), '{"private":true}');
+  await npm(['install', '--offline', '--ignore-scripts', '--no-audit', '--no-fund', `./${filename}`], home);
+  for (const path of [process.execPath, '/usr/bin/node', '/usr/local/bin/node']) {
+    if (!existsSync(path)) continue;
+    const { stdout: version } = await run(path, ['--version']);
+    nodes.set(Number(/^v(\d+)/.exec(version)![1]), path);
+  }
+});
+after(async () => {
+  await app.stop();
+  rmSync(home, { recursive: true, force: true });
+});
+
+test('the package holds what is built and nothing else, and depends on nothing', () => {
+  const others = packed.filter((path) => !/^dist\/(esm|cjs)\/.*\.(js|d\.ts)$/.test(path));
+  assert.deepEqual(others.sort(), ['LICENSE', 'README.md', 'dist/cjs/package.json', 'package.json']);
+  const manifest = JSON.parse(readFileSync(join(home, 'node_modules/florin/package.json'), 'utf8'));
+  for (const field of ['dependencies', 'peerDependencies', 'optionalDependencies']) assert.equal(manifest[field], undefined);
+  assert.equal(existsSync(join(home, 'node_modules/florin/dist/esm/cli.js')), true);
+});
+
+/** What a shop does, in either kind of module. */
+const STORY = `
+  const { body, headers } = await webhooks.signTestEvent({ type: 'payment.completed', data: { id: 'pay_1' } }, webhooks.newSecret(new Uint8Array(32)));
+  const event = await verify(body, headers, webhooks.newSecret(new Uint8Array(32)));
+  const florin = createClient({ url: process.env.URL, key: process.env.KEY });
+  const { id } = await florin.payments.createSimple({ amount_usd: 25, return_url: 'https://shop.example/' });
+  await florin.test.simulate(id, { scenario: 'success' });
+  const done = await florin.payments.waitFor(id, { timeoutMs: 20000, intervalMs: 100 });
+  const rows = [];
+  for await (const row of florin.payments.list({ limit: 1 })) rows.push(row.id);
+  const refused = await florin.payments.retrieve('pay_000000000000000000000000').catch((error) => error);
+  console.log(JSON.stringify([event.type, done.status, rows.includes(id), refused instanceof NotFoundError, refused.code]));
+`;
+const NAMES = '{ createClient, NotFoundError, webhooks }';
+const MODULES: Readonly<Record<string, string>> = {
+  'shop.mjs': `import ${NAMES} from 'florin';\nimport { verify } from 'florin/webhooks';\n${STORY}`,
+  'shop.cjs': `const ${NAMES} = require('florin');\nconst { verify } = require('florin/webhooks');\n(async () => {${STORY}})();`,
+};
+
+for (const major of [20, 24]) {
+  for (const [file, text] of Object.entries(MODULES)) {
+    test(`${file.endsWith('.mjs') ? 'an ECMAScript module' : 'a CommonJS module'} takes a payment in Node ${major}`, async (t) => {
+      const node = nodes.get(major);
+      if (!node) return t.skip(`there is no Node ${major} on this machine`);
+      writeFileSync(join(home, file), text);
+      const { stdout, stderr } = await run(node, [join(home, file)], {
+        cwd: home,
+        env: { PATH: process.env.PATH, URL: app.url, KEY: app.merchant.keys.testSecret },
+      });
+      assert.deepEqual(JSON.parse(stdout), ['payment.completed', 'completed', true, true, 'payment_not_found']);
+      assert.equal(stderr, '');
+    });
+  }
+}
+
+/** What the web platform has and edge runtimes share; no process, no Buffer, no modules of Node. */
+const WEB = [
+  ...['AbortController', 'AbortSignal', 'Headers', 'TextDecoder', 'TextEncoder', 'URL', 'URLSearchParams', 'Uint8Array', 'ArrayBuffer'],
+  ...['atob', 'btoa', 'clearTimeout', 'crypto', 'fetch', 'performance', 'setTimeout'],
+] as const;
+
+test('nothing but the web platform is needed to take a payment and believe its webhook', async () => {
+  const folder = join(home, 'node_modules/florin/dist/cjs');
+  const context = createContext(Object.fromEntries(WEB.map((name) => [name, globalThis[name]])));
+  const loaded = new Map<string, object>();
+  const load = (name: string): object => {
+    assert.match(name, /^\.\/[\w-]+\.js$/, 'a module of the package');
+    const known = loaded.get(name);
+    if (known) return known;
+    const exports = {};
+    loaded.set(name, exports);
+    runInContext(`(function (exports, require) {${readFileSync(join(folder, name), 'utf8')}\n})`, context)(exports, load);
+    return exports;
+  };
+  const { createClient, webhooks } = load('./index.js') as typeof import('../../sdk/src/index.ts');
+  const florin = createClient({ url: app.url, key: app.merchant.keys.testSecret });
+  const { id } = await florin.payments.createSimple({ amount_usd: 25, return_url: 'https://shop.example/' });
+  await florin.test.simulate(id, { scenario: 'success' });
+  assert.equal((await florin.payments.waitFor(id, { timeoutMs: 20_000, intervalMs: 100 })).status, 'completed');
+  const secret = webhooks.newSecret();
+  const { body, headers } = await webhooks.signTestEvent({ type: 'payment.completed', data: { id } }, secret);
+  assert.equal((await webhooks.verify(body, headers, secret)).type, 'payment.completed');
+  await assert.rejects(webhooks.verify(`${body} `, headers, secret), { reason: 'signature_mismatch' });
+});
+
+test('the command line is installed and runs in every Node there is', async () => {
+  for (const node of nodes.values()) {
+    const { stdout } = await run(node, [realpathSync(join(home, 'node_modules/.bin/florin')), '--version']);
+    assert.equal(stdout.trim(), JSON.parse(readFileSync(join(ROOT, 'sdk/package.json'), 'utf8')).version);
+  }
+  const { stdout } = await run(join(home, 'node_modules/.bin/florin'), ['payments', 'list', '--json'], {
+    env: { PATH: process.env.PATH, FLORIN_URL: app.url, FLORIN_API_KEY: app.merchant.keys.testSecret },
+  });
+  assert.equal(JSON.parse(stdout).success, true);
+});
+
+const CONSUMER = (imports: string) => `${imports}
+const florin: Client = createClient({ url: 'https://pay.example', key: 'sk_test_aaaaaaaa' });
+export async function take(request: Request): Promise<string | null> {
+  const event = await webhooks.verify(await request.text(), request.headers, 'whsec_');
+  switch (event.type) {
+    case 'payment.completed': {
+      const status: PaymentStatus = event.data.status;
+      const amount: string | null = event.data.amount;
+      return amount === null ? status : event.data.metadata.order ?? null;
+    }
+    case 'webhook.test':
+      return event.data.endpoint_id;
+    default: {
+      const rest: Exclude<PaymentEvent['type'], 'payment.completed'> = event.type;
+      return rest;
+    }
+  }
+}
+export async function pages(): Promise<number> {
+  let count = 0;
+  for await (const row of florin.payments.list({ status: 'completed', currency: 'BTC' })) if (row.exception === 'overpaid') count++;
+  const page = await florin.payments.list();
+  return count + page.total_count;
+}
+// @ts-expect-error a status that does not exist
+florin.payments.list({ status: 'paid' });
+// @ts-expect-error an amount is needed
+florin.payments.createSimple({ return_url: 'https://shop.example/' });
+// @ts-expect-error a coin that does not exist
+florin.crypto.fees('XMR');
+export const isOurs = (error: unknown): string | null => (error instanceof ApiError && error.code === 'amount_invalid' ? error.param : null);
+`;
+const VALUES = 'ApiError, createClient, webhooks';
+const TYPES = 'Client, PaymentEvent, PaymentStatus';
+
+test('a strict compiler takes the types in both kinds of module, and in a bundler, checking the declarations too', async () => {
+  writeFileSync(join(home, 'consumer.mts'), CONSUMER(`import { ${VALUES}, type ${TYPES.replaceAll(', ', ', type ')} } from 'florin';`));
+  writeFileSync(
+    join(home, 'consumer.cts'),
+    CONSUMER(`import florin_ = require('florin');\nimport type { ${TYPES} } from 'florin';\nconst { ${VALUES} } = florin_;`).replaceAll(
+      'instanceof ApiError',
+      'instanceof florin_.ApiError',
+    ),
+  );
+  const base = [
+    '--noEmit',
+    '--strict',
+    '--exactOptionalPropertyTypes',
+    '--noUncheckedIndexedAccess',
+    '--target',
+    'es2022',
+    '--lib',
+    'es2022,dom,dom.iterable',
+    '--types',
+    '',
+  ];
+  const compile = (args: string[]) =>
+    run(join(ROOT, 'node_modules/.bin/tsc'), [...base, ...args], { cwd: home }).catch((error) => assert.fail(error.stdout));
+  await compile(['--module', 'nodenext', 'consumer.mts', 'consumer.cts']);
+  await compile(['--module', 'esnext', '--moduleResolution', 'bundler', 'consumer.mts']);
+});
+
+test('a page of another origin creates a payment with a public key, and is kept from using a secret one', async () => {
+  const server = createServer((request, reply) => {
+    const path = join(home, 'node_modules/florin', request.url!);
+    if (request.url!.startsWith('/dist/') && existsSync(path)) {
+      reply.writeHead(200, { 'content-type': 'text/javascript' });
+      createReadStream(path).pipe(reply);
+      return;
+    }
+    reply
+      .writeHead(200, { 'content-type': 'text/html' })
+      .end('<!doctype html><link rel="icon" href="data:,"><script type="importmap">{"imports":{"florin":"/dist/esm/index.js"}}</script>');
+  });
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { key } = await createKey(app.app.ctx, { merchantId: app.merchant.merchantId, mode: 'test', kind: 'public', origins: [origin] });
+  const browser = await startBrowser();
+  try {
+    const { page, faults, close } = await openTab(browser, origin);
+    const seen = await page.evaluate(
+      async ({ url, key, secret, origin }) => {
+        const { createClient } = await import('florin' as string);
+        const ids: (string | null)[] = [];
+        const florin = createClient({ url, key, onResponse: ({ requestId }: { requestId: string | null }) => ids.push(requestId) });
+        const made = await florin.payments.createSimple({ amount_usd: '25.00', return_url: `${origin}/thanks` });
+        const elsewhere = await florin.payments
+          .createSimple({ amount_usd: 1, return_url: 'https://elsewhere.example/' }, { maxRetries: 0 })
+          .catch((error: any) => [error.name, error.code, error.requestId]);
+        let refused = '';
+        try {
+          createClient({ url, key: secret });
+        } catch (error) {
+          refused = String(error);
+        }
+        return { made, elsewhere, refused, ids };
+      },
+      { url: app.url, key, secret: app.merchant.keys.testSecret, origin },
+    );
+    assert.equal((await app.test.get(`/api/payment/${seen.made.id}`)).json.created_with, 'public');
+    assert.deepEqual(seen.elsewhere.slice(0, 2), ['InvalidRequestError', 'url_invalid']);
+    assert.match(seen.elsewhere[2], /^req_/);
+    for (const id of seen.ids) assert.match(String(id), /^req_/, 'the header is exposed to the page');
+    assert.match(seen.refused, /everybody who opens it can read the secret key/);
+    assert.deepEqual(
+      faults.filter((fault) => !/400/.test(fault)),
+      [],
+    );
+    await close();
+  } finally {
+    await browser.close();
+    server.close();
+  }
+});

@@ -1,0 +1,119 @@
+/** The quick start, its commands run as they are printed in a fresh copy of the source; and how long it takes. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createConnection } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { eventually } from '../kit/app.ts';
+import { copySource, terminalEnvironment } from '../kit/copy.ts';
+import { codeBlocks } from '../kit/documents.ts';
+import { freePort } from '../kit/nodes.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'florin-quickstart-'));
+const source = join(folder, 'florin');
+const shop = join(folder, 'shop');
+const running: ChildProcess[] = [];
+after(async () => {
+  for (const child of running.reverse()) {
+    if (child.exitCode !== null || child.signalCode !== null) continue;
+    const ended = once(child, 'exit');
+    process.kill(-child.pid!, 'SIGTERM');
+    await ended;
+  }
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const isFree = (port: number): Promise<boolean> =>
+  new Promise((done) => {
+    const socket = createConnection({ port, host: '127.0.0.1' }, () => {
+      socket.destroy();
+      done(false);
+    }).on('error', () => done(true));
+  });
+
+/** Runs a block in a terminal; `exports` are what was typed there before. */
+function terminal(text: string, cwd: string, exports = ''): { child: ChildProcess; output: () => string } {
+  let output = '';
+  const child = spawn('bash', ['-e', '-c', `${exports}\n${text}`], {
+    cwd,
+    env: terminalEnvironment(),
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  for (const stream of [child.stdout!, child.stderr!])
+    stream.on('data', (part: Buffer) => {
+      output += part;
+    });
+  running.push(child);
+  return { child, output: () => output };
+}
+async function finished(text: string, cwd: string, exports?: string): Promise<string> {
+  const { child, output } = terminal(text, cwd, exports);
+  const [code] = await once(child, 'close');
+  assert.equal(code, 0, `${text}\n${output()}`);
+  return output();
+}
+async function shows({ child, output }: ReturnType<typeof terminal>, what: RegExp, timeoutMs: number): Promise<RegExpExecArray> {
+  await eventually(
+    async () => {
+      if (child.exitCode !== null) throw new Error(`it ended with ${child.exitCode}: ${output()}`);
+      return output();
+    },
+    (text) => what.test(text),
+    timeoutMs,
+  );
+  return what.exec(output())!;
+}
+
+test('the quick start works as printed, from a fresh copy of the source to a verified webhook', async (t) => {
+  copySource(source, { linked: false });
+  assert.notEqual(spawnSync('node', ['--version'], { env: terminalEnvironment() }).status, null, 'there is a Node of the machine');
+
+  // The one thing that is not as printed: ports that another program of this machine has taken.
+  const ports = new Map<string, string>();
+  for (const port of [3000, 4000]) ports.set(String(port), (await isFree(port)) ? String(port) : String(await freePort()));
+  const filled = (text: string, values: Record<string, string> = {}): string =>
+    Object.entries(values)
+      .reduce((all, [from, to]) => all.replaceAll(from, to), text)
+      .replace(/(localhost:|listen\()(3000|4000)/g, (_, before: string, port: string) => before + ports.get(port));
+  const blocks = codeBlocks('docs/guides/quickstart.md');
+  const commands = blocks.filter((block) => block.language === 'sh').map((block) => block.text);
+  const programs = blocks.filter((block) => block.language === 'js').map((block) => block.text);
+  assert.equal(commands.length, 9);
+  const [start, install, first, pay, curl, read, receive, listen, trigger] = commands as string[];
+  const ownPort = ports.get('3000') === '3000' ? '' : `export PORT=${ports.get('3000')} FLORIN_URL=http://localhost:${ports.get('3000')}`;
+
+  const began = performance.now();
+  const service = terminal(start!, source, ownPort);
+  const [, key] = await shows(service, /Secret test key +(sk_test_\w+)/, 300_000);
+  const started = performance.now();
+  await finished(install!, source);
+  const exports = `${ownPort}\n${filled(first!, { 'sk_test_...': key! }).split('\n')[0]}`;
+  const made = await finished(filled(first!, { 'sk_test_...': key! }), shop, ownPort);
+  assert.match(made, /^status: completed$/m);
+  t.diagnostic(
+    `from the copy to the service ready ${((started - began) / 1000).toFixed(1)} s, to the first completed payment ${((performance.now() - began) / 1000).toFixed(1)} s`,
+  );
+  const [, id] = /payment_id: (pay_\w+)/.exec(made)!;
+
+  writeFileSync(join(shop, 'pay.mjs'), filled(programs[0]!));
+  assert.match(await finished(pay!, shop, exports), /\/pay\?id=pay_\w{24}/);
+  assert.match(await finished(filled(curl!), shop, exports), /"success":true/);
+  const seen = await finished(filled(read!, { 'pay_...': id! }), shop, exports);
+  assert.match(seen, new RegExp(`id: ${id}`));
+  assert.match(seen, new RegExp(`"transaction_id":"${id}"`));
+
+  writeFileSync(join(shop, 'receiver.mjs'), filled(programs[1]!));
+  const receiver = terminal(filled(receive!), shop, exports);
+  const listener = terminal(filled(listen!), shop, exports);
+  await shows(listener, /Ready\./, 30_000);
+  await eventually(
+    () => isFree(Number(ports.get('4000'))),
+    (free) => !free,
+  );
+  await finished(trigger!, shop, exports);
+  await shows(receiver, /payment\.completed pay_\w+ completed/, 30_000);
+});

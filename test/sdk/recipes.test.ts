@@ -1,0 +1,256 @@
+/** The recipes of the guides as they are printed: each language believes what is real and refuses what is not. */
+import assert from 'node:assert/strict';
+import { execFile, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { after, before, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { webhooks } from '../../sdk/src/index.ts';
+import { signDelivery } from '../../src/webhooks/sign.ts';
+import { codeBlocks } from '../kit/documents.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+let folder: string;
+before(() => {
+  folder = mkdtempSync(join(tmpdir(), 'florin-recipes-'));
+});
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+const secret = webhooks.newSecret();
+const id = 'evt_8sWn2LxR7vKd1Ye4fTq0ZcJb';
+const now = Math.floor(Date.now() / 1000);
+const body = JSON.stringify({
+  id,
+  type: 'payment.completed',
+  created_at: new Date().toISOString(),
+  data: { metadata: { name: 'Zoë 🦊' } },
+});
+const sign = (more: object = {}) => {
+  const { 'x-service-signature': _, ...headers } = signDelivery({
+    secret,
+    previousSecret: null,
+    id,
+    timestampSeconds: now,
+    body: Buffer.from(body),
+    ...more,
+  });
+  return headers;
+};
+type Case = { name: string; headers: Record<string, string>; body: string; taken: boolean };
+const CASES: Case[] = [
+  { name: 'a real delivery', headers: sign(), body, taken: true },
+  { name: 'while the secret is changed', headers: sign({ secret: webhooks.newSecret(), previousSecret: secret }), body, taken: true },
+  { name: 'four minutes old', headers: sign({ timestampSeconds: now - 240 }), body, taken: true },
+  { name: 'six minutes old', headers: sign({ timestampSeconds: now - 360 }), body, taken: false },
+  { name: 'dated six minutes ahead', headers: sign({ timestampSeconds: now + 360 }), body, taken: false },
+  {
+    name: 'an old one with a new date',
+    headers: { ...sign({ timestampSeconds: now - 360 }), 'webhook-timestamp': String(now) },
+    body,
+    taken: false,
+  },
+  { name: 'another secret', headers: sign({ secret: webhooks.newSecret() }), body, taken: false },
+  { name: 'a changed body', headers: sign(), body: body.replace('completed', 'cancelled'), taken: false },
+  { name: 'no headers', headers: {}, body, taken: false },
+  { name: 'an empty signature', headers: { ...sign(), 'webhook-signature': '' }, body, taken: false },
+  { name: 'a short signature', headers: { ...sign(), 'webhook-signature': 'v1,AAAA' }, body, taken: false },
+  { name: 'a timestamp in words', headers: { ...sign(), 'webhook-timestamp': 'now' }, body, taken: false },
+  { name: 'another id', headers: sign({ id: 'evt_other' }), body, taken: false },
+];
+
+/** For each language the file that calls the recipe: cases as lines of JSON in, `taken <name>` or `refused` a line out. */
+const LANGUAGES: readonly { name: string; page: string; program: string; file: string; main: string; args(file: string): string[] }[] = [
+  {
+    name: 'Node',
+    page: 'node',
+    program: process.execPath,
+    file: 'recipe.mjs',
+    args: (file) => [file],
+    main: `import { readFileSync } from 'node:fs';
+for (const line of readFileSync(0, 'utf8').trim().split('\\n')) {
+  const { secret, headers, body } = JSON.parse(line);
+  try {
+    console.log('taken', verify(secret, headers, Buffer.from(body)).data.metadata.name);
+  } catch {
+    console.log('refused');
+  }
+}`,
+  },
+  {
+    name: 'Python',
+    page: 'python',
+    program: 'python3',
+    file: 'recipe.py',
+    args: (file) => [file],
+    main: `
+import sys
+for line in sys.stdin.buffer:
+    case = json.loads(line)
+    try:
+        event = verify(case["secret"], case["headers"], case["body"].encode())
+        print("taken", event["data"]["metadata"]["name"])
+    except ValueError:
+        print("refused")`,
+  },
+  {
+    name: 'PHP',
+    page: 'php',
+    program: 'php',
+    file: 'recipe.php',
+    args: (file) => [file],
+    main: `
+while ($line = fgets(STDIN)) {
+    $case = json_decode($line, true);
+    try {
+        echo 'taken ' . verify($case['secret'], $case['headers'], $case['body'])['data']['metadata']['name'] . "\\n";
+    } catch (UnexpectedValueException $e) {
+        echo "refused\\n";
+    }
+}`,
+  },
+  {
+    name: 'Ruby',
+    page: 'ruby',
+    program: 'ruby',
+    file: 'recipe.rb',
+    args: (file) => ['-Ku', file],
+    main: `
+STDIN.set_encoding('UTF-8')
+STDIN.each_line do |line|
+  given = JSON.parse(line)
+  puts "taken #{verify(given['secret'], given['headers'], given['body'])['data']['metadata']['name']}"
+rescue ArgumentError
+  puts 'refused'
+end`,
+  },
+  {
+    name: 'Go',
+    page: 'go',
+    program: 'go',
+    file: 'recipe.go',
+    args: (file) => ['run', file, join(folder, 'main.go')],
+    main: '',
+  },
+];
+const GO_MAIN = `package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+)
+
+func main() {
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		var given struct {
+			Secret, Body string
+			Headers      map[string]string
+		}
+		json.Unmarshal(lines.Bytes(), &given)
+		headers := http.Header{}
+		for name, value := range given.Headers {
+			headers.Set(name, value)
+		}
+		event, err := Verify(given.Secret, headers, []byte(given.Body), 5*time.Minute)
+		if err != nil {
+			fmt.Println("refused")
+			continue
+		}
+		var data struct{ Metadata struct{ Name string } }
+		json.Unmarshal(event.Data, &data)
+		fmt.Println("taken", data.Metadata.Name)
+	}
+}
+`;
+
+for (const { name, page, program, file, main, args } of LANGUAGES) {
+  test(`the ${name} recipe takes real deliveries and refuses the rest`, async (t) => {
+    if (spawnSync(program, [name === 'Go' ? 'version' : '--version']).error) return t.skip(`${name} is not installed on this machine`);
+    const [recipe, ...more] = codeBlocks(`docs/guides/recipes/${page}.md`);
+    assert.equal(more.length, 0);
+    const path = join(folder, file);
+    writeFileSync(path, `${recipe!.text}\n${main}\n`);
+    if (name === 'Go') writeFileSync(join(folder, 'main.go'), GO_MAIN);
+    const out = await new Promise<string>((done, failed) => {
+      const env = {
+        ...process.env,
+        LC_ALL: 'C.UTF-8',
+        GOCACHE: join(folder, 'go-cache'),
+        GOPATH: join(folder, 'go'),
+        GO111MODULE: 'off',
+        GOFLAGS: '',
+      };
+      const child = execFile(program, args(path), { env }, (error, stdout, stderr) =>
+        error ? failed(new Error(stderr || error.message)) : done(stdout),
+      );
+      child.stdin!.end(CASES.map((given) => JSON.stringify({ secret, headers: given.headers, body: given.body })).join('\n'));
+    });
+    assert.deepEqual(
+      out.trim().split('\n'),
+      CASES.map((given) => (given.taken ? 'taken Zoë 🦊' : 'refused')),
+    );
+  });
+}
+
+const EXAMPLES = codeBlocks('docs/guides/frameworks.md');
+const exampleOf = (heading: string): string => EXAMPLES.find((block) => block.heading === heading)!.text;
+/** Imports a piece of a guide as a module; `florin` is the SDK, `ship` is heard of. */
+async function importExample(file: string, text: string): Promise<any> {
+  mkdirSync(join(folder, 'node_modules/florin'), { recursive: true });
+  writeFileSync(join(folder, 'node_modules/florin/package.json'), '{"name":"florin","type":"module","exports":"./index.js"}');
+  writeFileSync(
+    join(folder, 'node_modules/florin/index.js'),
+    `export * from ${JSON.stringify(pathToFileURL(join(ROOT, 'sdk/src/index.ts')).href)};\n`,
+  );
+  try {
+    symlinkSync(join(ROOT, 'node_modules/fastify'), join(folder, 'node_modules/fastify'));
+  } catch {
+    // It is there from the example before.
+  }
+  writeFileSync(join(folder, file), `const ship = async (...given) => void globalThis.shipped.push(given);\n${text}`);
+  return import(pathToFileURL(join(folder, file)).href);
+}
+const shipped: unknown[][] = [];
+Object.assign(globalThis, { shipped });
+const order = await webhooks.signTestEvent({ type: 'payment.completed', data: { metadata: { order: 'A-1001' } } }, secret);
+
+test('the Next.js example ships what was paid and refuses a forgery', async () => {
+  process.env.SIGNING_SECRET = secret;
+  const { POST } = await importExample('next.mjs', exampleOf('Next.js'));
+  const post = (text: string): Promise<Response> =>
+    POST(new Request('https://shop.example/hook', { method: 'POST', body: text, headers: order.headers }));
+  assert.equal((await post(order.body)).status, 200);
+  assert.deepEqual(shipped.at(-1)?.[1], 'A-1001');
+  const count = shipped.length;
+  const forged = await post(order.body.replace('A-1001', 'A-1002'));
+  assert.equal(forged.status, 400);
+  assert.match(await forged.text(), /does not fit/);
+  assert.equal(shipped.length, count);
+});
+
+test('the Fastify example ships what was paid and refuses a forgery', async () => {
+  process.env.SIGNING_SECRET = secret;
+  const { app } = await importExample('fastify.mjs', `${exampleOf('Fastify')}\nexport { app };`);
+  const post = (payload: string) => app.inject({ method: 'POST', url: '/hook', payload, headers: order.headers });
+  assert.equal((await post(order.body)).statusCode, 200);
+  assert.deepEqual(shipped.at(-1)?.[1], 'A-1001');
+  const count = shipped.length;
+  assert.equal((await post(order.body.replace('A-1001', 'A-1002'))).statusCode, 400);
+  assert.equal(shipped.length, count);
+  await app.close();
+});
+
+test("the guide's own test of a receiver signs what is believed", async () => {
+  process.env.SIGNING_SECRET = secret;
+  const sent: [string, { body: string; headers: Record<string, string> }][] = [];
+  const text = exampleOf('Your own tests').replace('await fetch(', 'await globalThis.sent(');
+  Object.assign(globalThis, { sent: (...given: (typeof sent)[number]) => sent.push(given) });
+  await importExample('own.mjs', text);
+  const [, { body: given, headers }] = sent[0]!;
+  assert.equal((await webhooks.verify(given, headers, secret)).type, 'payment.completed');
+});
