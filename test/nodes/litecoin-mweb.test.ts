@@ -194,6 +194,14 @@ test('sent and mined while the service is down: found in the block alone', async
   assert.equal((await reach(id, 'completed')).transfers.length, 1);
 });
 
+/** Another block takes the place of the last one, without the transaction that it held. */
+async function replaceTip(hash: string, txid: string): Promise<void> {
+  await node.rpc('invalidateblock', hash);
+  await node.rpc('prioritisetransaction', txid, 0, -100_000_000);
+  await node.mine(1);
+  await node.rpc('prioritisetransaction', txid, 0, 100_000_000);
+}
+
 for (const seenFirst of [true, false]) {
   const how = seenFirst ? 'seen before its block' : 'found in its block';
   test(`${how}, then reorganised away and mined by another transaction: it counts once all along`, async () => {
@@ -206,7 +214,7 @@ for (const seenFirst of [true, false]) {
     const first = await hogExOf(hash!, address);
     const confirmed = await reach(id, 'processing', null, (d) => d.confirmations === 1);
     assert.equal(confirmed.transaction_hash, first.txid);
-    await node.rpc('invalidateblock', hash);
+    await replaceTip(hash!, txid);
     assert.deepEqual(await node.rpc('getrawmempool'), [txid]);
     await reach(id, 'processing', null, (d) => d.confirmations === 0 && d.transaction_hash === txid);
     // Started anew, the service reads the whole mempool again.
@@ -235,7 +243,7 @@ test('a reorganisation between the blocks and the mempool of one look: it counts
   const [hash] = await node.mine(1);
   await service.start();
   await reach(id, 'processing', null, (d) => d.confirmations === 1);
-  await proxy.beforeNext('getrawmempool', () => node.rpc('invalidateblock', hash));
+  await proxy.beforeNext('getrawmempool', () => replaceTip(hash!, txid));
   const back = await reach(id, 'processing', null, (d) => d.transaction_hash === txid);
   assert.equal(back.transfers.length, 1);
   await node.mine(24);
