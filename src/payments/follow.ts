@@ -176,6 +176,8 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
 
   /** Steps back to the last block that is still on the chain. */
   const unwind = async (cursor: Cursor, tip: BlockRef): Promise<Cursor> => {
+    // Most of the time, and always while catching up, the last block still stands.
+    if ((await source.blockAt(cursor.height))?.hash === cursor.hash) return cursor;
     const stored = await ctx.db.sql<{ height: bigint; hash: string }[]>`
       select height, hash from blocks where coin = ${coin} and height <= ${cursor.height} order by height desc limit ${COIN[coin].maxReorg + 1}`;
     for (const row of stored) {
