@@ -20,6 +20,8 @@ export function createAdversaryChain({ height, now }: { height: number; now(): D
   const byHash = new Map<string, Block>();
   const mempool = new Map<string, OnChain>();
   const limbo = new Map<string, OnChain>();
+  /** Coinbases of orphaned blocks. */
+  const dropped: OnChain[] = [];
   const spent = new Set<string>();
   let names = 0;
 
@@ -39,6 +41,7 @@ export function createAdversaryChain({ height, now }: { height: number; now(): D
     blocks,
     mempool,
     limbo,
+    dropped,
     tip,
     nameOf,
     isSpendable,
@@ -79,7 +82,8 @@ export function createAdversaryChain({ height, now }: { height: number; now(): D
       for (const tx of undone) {
         for (const input of tx.inputs) spent.delete(input);
         // A coinbase belongs to its block: it never comes back.
-        if (tx.kind !== 'coinbase') limbo.set(tx.txid, tx);
+        if (tx.kind === 'coinbase') dropped.push(tx);
+        else limbo.set(tx.txid, tx);
       }
       return undone;
     },
