@@ -306,3 +306,14 @@ test('confirmations: merchants raise, the operator may lower, never under one', 
   );
   assert.deepEqual(mergeConfirmations(COIN.DASH.confirmations, null, parseConfirmations('1'))[0]?.rule, 'confirmations');
 });
+
+test('an ended payment is due again when a transfer of its books has been absent for a day, and until the follower says so', () => {
+  const absent: Transfer = { ...transferOf('100@5 x0', 0), absentSince: minute(10) };
+  for (const status of ['completed', 'expired', 'failed', 'cancelled'] as const) {
+    const at = (now: Date, scanned: Date) => settle({ ...base, status }, [absent], { BTC: tip(scanned) }, now).nextDueAt;
+    const gone = minute(10 + 24 * 60);
+    assert.deepEqual(at(minute(70), minute(70)), gone, status);
+    assert.ok(at(gone, minute(70))! > gone, status);
+    assert.equal(at(gone, gone), null, status);
+  }
+});

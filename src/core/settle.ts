@@ -359,7 +359,7 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     completionRule: wanted?.rule ?? 'confirmations',
     completedAt,
     holdReason: goal === 'processing' ? holdReason : null,
-    nextDueAt: nextDue({ status: goal, ended, expiresAt, coinsIssued, real, now }),
+    nextDueAt: nextDue({ status: goal, ended, expiresAt, coinsIssued, standing, now }),
   };
 }
 
@@ -424,14 +424,15 @@ function nextDue({
   ended,
   expiresAt,
   coinsIssued,
-  real,
+  standing,
   now,
 }: {
   status: PaymentStatus;
   ended: boolean;
   expiresAt: Date;
   coinsIssued: readonly Coin[];
-  real: readonly Transfer[];
+  /** What is gone changes nothing any more by time. */
+  standing: readonly Transfer[];
   now: Date;
 }): Date | null {
   const due: Date[] = [];
@@ -439,14 +440,20 @@ function nextDue({
     const slackMs = Math.max(0, ...coinsIssued.map((coin) => COIN[coin].slackSeconds * 1000));
     due.push(addMs(expiresAt, slackMs + 1));
   }
-  for (const t of real) {
+  let isOverdue = false;
+  for (const t of standing) {
     if (t.block) continue;
-    if (t.absentSince && !isFinal(status)) due.push(addMs(t.absentSince, GONE_AFTER_MS));
+    if (t.absentSince) {
+      // Also when the payment has ended: what it received is told as long as it stands.
+      const goneAt = addMs(t.absentSince, GONE_AFTER_MS);
+      due.push(goneAt);
+      isOverdue ||= goneAt <= now;
+    }
     if (t.unminedSince) due.push(addMs(t.unminedSince, REORGED_AFTER_MS));
   }
-  // What should have happened by now waits for the follower: asked again soon while the payment is open, else left to new facts.
+  // What should have happened by now waits for the follower: asked again soon.
   const ahead = due.filter((at) => at > now);
-  if (ahead.length < due.length && !isFinal(status)) ahead.push(addMs(now, RECHECK_MS));
+  if (isOverdue || (ahead.length < due.length && !isFinal(status))) ahead.push(addMs(now, RECHECK_MS));
   return ahead.length === 0 ? null : earliest(...ahead);
 }
 

@@ -199,6 +199,8 @@ export function createFollower(
 
   /** Steps back to the last block that is still on the chain. */
   const unwind = async (cursor: Cursor, tip: BlockRef): Promise<Cursor> => {
+    // Most of the time, and always while catching up, the last block still stands.
+    if ((await source.blockAt(cursor.height))?.hash === cursor.hash) return cursor;
     const stored = await ctx.db.sql<{ height: bigint; hash: string }[]>`
       select height, hash from blocks where coin = ${coin} and height <= ${cursor.height} order by height desc limit ${COIN[coin].maxReorg + 1}`;
     for (const row of stored) {
@@ -212,12 +214,23 @@ export function createFollower(
         return fork;
       }
     }
+    // An install younger than that knows no common block when the fork lies below its first one. It begins anew as deep as the
+    // coin allows: what was paid since lies above, wherever it is mined now.
+    const first = stored.at(-1);
+    if (first && stored.length <= COIN[coin].maxReorg) {
+      const base = await source.blockAt(Math.max(0, Number(first.height) - COIN[coin].maxReorg));
+      if (base) {
+        await orphanAbove(base, cursor, base);
+        return { height: base.height, hash: base.hash };
+      }
+    }
     await ctx.db
       .sql`update tips set hold_reason = 'a reorganisation deeper than this coin allows; an operator must look' where coin = ${coin}`;
     throw new ChainError('outage', `no common block of ${coin} within ${COIN[coin].maxReorg} blocks; completion is held`);
   };
 
-  const orphanAbove = async (fork: Cursor, cursor: Cursor): Promise<void> => {
+  /** `base`: a block that is not recorded yet and becomes the lowest one. */
+  const orphanAbove = async (fork: Cursor, cursor: Cursor, base: BlockRef | null = null): Promise<void> => {
     ctx.log.warn({ coin, depth: cursor.height - fork.height, height: fork.height }, 'the chain was reorganised');
     const affected = await ctx.db.sql<{ id: string }[]>`
       select distinct payment_id as id from transfers where coin = ${coin} and (block_height > ${fork.height} or conflict_height > ${fork.height})`;
@@ -240,6 +253,7 @@ export function createFollower(
           await tx`update transfers set conflict_height = null where coin = ${coin} and conflict_height > ${fork.height}`;
           await tx`delete from blocks where coin = ${coin} and height > ${fork.height}`;
           await noteReorg(tx, source, { depth: cursor.height - fork.height, height: cursor.height });
+          if (base) await insertBlock(tx, coin, base, 0n);
           // Should never happen; but a height that named a locked block must not vouch for another one.
           await tx`update tips set chainlock_height = ${fork.height} where coin = ${coin} and chainlock_height > ${fork.height}`;
         },

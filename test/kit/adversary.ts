@@ -1,0 +1,211 @@
+/** A chain in memory with a mempool, mined, undone and double-spent by the test, and what reads it as a Core node would be read. */
+import { type BlockRef, ChainError, type ChainSource, type Conflict, type Matcher, type Sighting } from '../../src/chains/chain.ts';
+import type { TransferKind } from '../../src/core/payment.ts';
+
+export type Payout = { key: string; units: bigint };
+export type OnChain = {
+  txid: string;
+  /** `pegout`: waits under its own id and is paid by an output of its block's last transaction, under that one's id. */
+  kind: Extract<TransferKind, 'output' | 'pegout' | 'coinbase'>;
+  /** What it spends; of a peg-out nobody sees it. */
+  inputs: readonly string[];
+  outputs: readonly Payout[];
+};
+export type Block = BlockRef & { transactions: readonly OnChain[] };
+export type AdversaryChain = ReturnType<typeof createAdversaryChain>;
+
+/** Starts with `height` empty blocks. A transaction is in the chain, in the mempool or in limbo, whence it may return. */
+export function createAdversaryChain({ height, now }: { height: number; now(): Date }) {
+  const blocks: Block[] = [];
+  const byHash = new Map<string, Block>();
+  const mempool = new Map<string, OnChain>();
+  const limbo = new Map<string, OnChain>();
+  /** Coinbases of orphaned blocks. */
+  const dropped: OnChain[] = [];
+  const spent = new Set<string>();
+  let names = 0;
+
+  const tip = (): Block => blocks.at(-1)!;
+  const nameOf = (prefix: string): string => `${prefix}${(++names).toString(16).padStart(8, '0')}`;
+  /** What spends the same coins has no place beside it. */
+  const evictRivals = (tx: OnChain): void => {
+    for (const other of [...mempool.values()])
+      if (other.txid !== tx.txid && other.inputs.some((input) => tx.inputs.includes(input))) {
+        mempool.delete(other.txid);
+        limbo.set(other.txid, other);
+      }
+  };
+  const isSpendable = (tx: OnChain): boolean => !tx.inputs.some((input) => spent.has(input));
+
+  const chain = {
+    blocks,
+    mempool,
+    limbo,
+    dropped,
+    tip,
+    nameOf,
+    isSpendable,
+    /** Into the mempool, in place of what it double-spends; false when a block already spends its coins. */
+    accept: (tx: OnChain): boolean => {
+      if (tx.kind === 'coinbase' || !isSpendable(tx)) return false;
+      evictRivals(tx);
+      limbo.delete(tx.txid);
+      mempool.set(tx.txid, tx);
+      return true;
+    },
+    evict: (txid: string): void => {
+      const tx = mempool.get(txid);
+      if (!tx) return;
+      mempool.delete(txid);
+      limbo.set(txid, tx);
+    },
+    /** One block with those of the transactions whose coins are unspent. */
+    mine: (transactions: readonly OnChain[] = []): Block => {
+      const taken: OnChain[] = [];
+      for (const tx of transactions) {
+        if (!isSpendable(tx) || taken.includes(tx)) continue;
+        for (const input of tx.inputs) spent.add(input);
+        evictRivals(tx);
+        mempool.delete(tx.txid);
+        limbo.delete(tx.txid);
+        taken.push(tx);
+      }
+      const parent = blocks.at(-1);
+      const block = { height: blocks.length, hash: nameOf('b'), parent: parent?.hash ?? '', time: now(), transactions: taken };
+      blocks.push(block);
+      byHash.set(block.hash, block);
+      return block;
+    },
+    /** Takes the last blocks away; what they held is in limbo, oldest first. */
+    undo: (count: number): OnChain[] => {
+      const undone = blocks.splice(Math.max(1, blocks.length - count)).flatMap((block) => block.transactions);
+      for (const tx of undone) {
+        for (const input of tx.inputs) spent.delete(input);
+        // A coinbase belongs to its block: it never comes back.
+        if (tx.kind === 'coinbase') dropped.push(tx);
+        else limbo.set(tx.txid, tx);
+      }
+      return undone;
+    },
+    /** The chain that ends with this block, which may be orphaned by now. */
+    pathTo: (hash: string): Block[] => {
+      const path: Block[] = [];
+      for (let block = byHash.get(hash); block; block = byHash.get(block.parent)) path.push(block);
+      return path.reverse();
+    },
+    blockOf: (hash: string): Block | undefined => byHash.get(hash),
+  };
+  for (let i = 0; i <= height; i++) chain.mine();
+  return chain;
+}
+
+/** Under what reference, and by which transaction, an output is seen. */
+export function shownAs(tx: OnChain, index: number, block: Block | null): { ref: string; txid: string } {
+  if (tx.kind !== 'pegout') return { ref: `${tx.txid}:${index}`, txid: tx.txid };
+  if (!block) return { ref: `${tx.txid}:pegout:${index}`, txid: tx.txid };
+  const pegouts = block.transactions.filter((other) => other.kind === 'pegout');
+  const before = pegouts.slice(0, pegouts.indexOf(tx)).reduce((count, other) => count + other.outputs.length, 0);
+  return { ref: `${block.hash}-hogex:${1 + before + index}`, txid: `${block.hash}-hogex` };
+}
+
+/**
+ * One connection to the chain. `interrupt` runs before each answer: it may change the chain, throw, or let time pass.
+ * The mempool is handed out once, as long as it was `done`, unless `repeat` asks for all of it again.
+ */
+export function createAdversarySource({
+  chain,
+  coin,
+  interrupt,
+  isSyncing = () => false,
+}: {
+  chain: AdversaryChain;
+  coin: 'BTC' | 'LTC';
+  interrupt(call: string): Promise<void>;
+  isSyncing?: () => boolean;
+}): ChainSource & { repeat(): void } {
+  const known = new Set<string>();
+  const ref = ({ height, hash, parent, time }: Block): BlockRef => ({ height, hash, parent, time });
+  const match = (tx: OnChain, block: Block | null, matcher: Matcher, sightings: Sighting[], conflicts: Conflict[]): void => {
+    const spends = tx.kind === 'output' ? tx.inputs : [];
+    for (const [i, { key, units }] of tx.outputs.entries())
+      if (matcher.has(key)) sightings.push({ key, ...shownAs(tx, i, block), units, kind: tx.kind, spends, lock: null });
+    for (const outpoint of spends) if (matcher.spends(outpoint)) conflicts.push({ outpoint, txid: tx.txid });
+  };
+  const nowhere = async (): Promise<never> => {
+    throw new ChainError('unsupported', 'not asked for by a follower');
+  };
+  return {
+    coin,
+    network: 'regtest',
+    genesis: async () => {
+      await interrupt('genesis');
+      return chain.blocks[0]!.hash;
+    },
+    health: async () => {
+      await interrupt('health');
+      return {
+        tip: ref(chain.tip()),
+        headers: chain.tip().height,
+        syncing: isSyncing(),
+        software: 'adversary',
+        version: 1,
+        network: 'regtest',
+        pruned: false,
+        txindex: false,
+        peers: 1,
+      };
+    },
+    tip: async () => {
+      await interrupt('tip');
+      return ref(chain.tip());
+    },
+    blockAt: async (height) => {
+      await interrupt('blockAt');
+      const block = chain.blocks[height];
+      return block ? ref(block) : null;
+    },
+    block: async (hash) => {
+      await interrupt('block');
+      const block = chain.blockOf(hash);
+      return block ? ref(block) : null;
+    },
+    fetchBlock: async (hash) => {
+      await interrupt('fetchBlock');
+      const block = chain.blockOf(hash);
+      if (!block) throw new ChainError('not_found', hash);
+      return {
+        ref: ref(block),
+        scan: (matcher) => {
+          const sightings: Sighting[] = [];
+          const conflicts: Conflict[] = [];
+          for (const tx of block.transactions) match(tx, block, matcher, sightings, conflicts);
+          return { block: ref(block), sightings, conflicts };
+        },
+      };
+    },
+    fetchMempool: async () => {
+      await interrupt('fetchMempool');
+      const present = new Set(chain.mempool.keys());
+      for (const txid of known) if (!present.has(txid)) known.delete(txid);
+      const fresh = [...chain.mempool.values()].filter((tx) => !known.has(tx.txid));
+      return {
+        scan: (matcher) => {
+          const sightings: Sighting[] = [];
+          const conflicts: Conflict[] = [];
+          for (const tx of fresh) match(tx, null, matcher, sightings, conflicts);
+          return { sightings, conflicts, present };
+        },
+        done: () => {
+          for (const tx of fresh) known.add(tx.txid);
+        },
+      };
+    },
+    txState: nowhere,
+    finality: async () => ({ safe: null, finalized: null, chainlock: null }),
+    transaction: nowhere,
+    addressSummary: nowhere,
+    fees: nowhere,
+    close: () => {},
+    repeat: () => known.clear(),
+  };
+}
