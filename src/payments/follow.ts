@@ -201,6 +201,7 @@ export function createFollower(
   const unwind = async (cursor: Cursor, tip: BlockRef): Promise<Cursor> => {
     // Most of the time, and always while catching up, the last block still stands.
     if ((await source.blockAt(cursor.height))?.hash === cursor.hash) return cursor;
+    await refuseBehind(cursor, tip);
     const stored = await ctx.db.sql<{ height: bigint; hash: string }[]>`
       select height, hash from blocks where coin = ${coin} and height <= ${cursor.height} order by height desc limit ${COIN[coin].maxReorg + 1}`;
     for (const row of stored) {
@@ -547,7 +548,6 @@ export function createFollower(
           }
           return;
         }
-        await refuseBehind(cursor, tip);
         cursor = await unwind(cursor, tip);
         const next = await source.blockAt(cursor.height + 1);
         if (!next) return;

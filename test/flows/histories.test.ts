@@ -450,8 +450,10 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
     if (looks > 0 || works) await judgeCompletions();
   }
 
-  // The chain rests, the follower catches up
+  // The network goes on from where it was, whatever a node fell back to; then the chain rests and the follower catches up.
   syncing = false;
+  while (chain.tip().height <= highest) chain.mine();
+  highest = chain.tip().height;
   const rest = async (looks: number): Promise<void> => {
     for (let i = 0; i < looks; i++) {
       read = { hashes: [], moved: false };

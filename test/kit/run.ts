@@ -24,7 +24,7 @@ const runner = spawn(
   process.execPath,
   [
     '--test',
-    '--test-concurrency=2',
+    '--test-concurrency=3',
     '--test-reporter=spec',
     `--test-timeout=${long ? 7_200_000 : 600_000}`,
     '--disable-warning=ExperimentalWarning',
