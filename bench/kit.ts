@@ -37,7 +37,7 @@ export async function measure(load: Load): Promise<Figures> {
   };
 }
 
-const median = (values: number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
+export const median = (values: number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
 
 /** Measures both in turns (A B A B …) after a warm-up of each and prints the ratio of the medians. */
 export async function compare(
