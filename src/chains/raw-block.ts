@@ -1,5 +1,5 @@
 /** Reads raw blocks and transactions of the Core family: BTC segwit, LTC MWEB, DOGE AuxPoW, DASH special transactions. */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 export type RawOutput = { n: number; units: bigint; script: Uint8Array };
 export type RawTransaction = {
@@ -17,7 +17,7 @@ export type RawTransaction = {
 export type RawBlock = { hash: string; parent: string; merkleRoot: string; time: Date; transactions: RawTransaction[] };
 export type Family = 'BTC' | 'LTC' | 'DASH' | 'DOGE';
 
-const sha256d = (bytes: Uint8Array): Buffer => createHash('sha256').update(createHash('sha256').update(bytes).digest()).digest();
+const sha256d = (bytes: Uint8Array): Buffer => hash('sha256', hash('sha256', bytes, 'buffer'), 'buffer');
 /** Hashes are shown with their bytes reversed. */
 const shown = (hash: Uint8Array): string => Buffer.from(hash).reverse().toString('hex');
 

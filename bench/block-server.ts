@@ -1,0 +1,126 @@
+/** A node that only hands out prepared blocks, in a process of its own, so that serving costs the reader nothing. Prints `ready` with its port. */
+import { createHash } from 'node:crypto';
+import { createServer } from 'node:http';
+
+const count = Number(process.argv[2] ?? 1);
+const transactionsEach = Number(process.argv[3] ?? 4_000);
+
+const sha256d = (bytes: Uint8Array): Buffer => createHash('sha256').update(createHash('sha256').update(bytes).digest()).digest();
+const number = (value: number): Buffer => {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE(value);
+  return bytes;
+};
+/** Bytes that follow from a name. */
+const bytesOf = (name: string, length: number): Buffer => {
+  const parts: Buffer[] = [];
+  for (let i = 0; parts.length * 32 < length; i++) parts.push(createHash('sha256').update(`${name} ${i}`).digest());
+  return Buffer.concat(parts).subarray(0, length);
+};
+
+/** A segwit transaction as most are: two inputs with signature and key, two outputs. */
+function makeTransaction(name: string): { raw: Buffer; txid: Buffer } {
+  const coinbase = name.endsWith(' 0');
+  const inputs = coinbase
+    ? Buffer.concat([
+        Buffer.from([1]),
+        Buffer.alloc(32),
+        Buffer.from('ffffffff', 'hex'),
+        Buffer.from([4]),
+        bytesOf(name, 4),
+        Buffer.alloc(4, 0xff),
+      ])
+    : Buffer.concat([
+        Buffer.from([2]),
+        ...[0, 1].flatMap((n) => [bytesOf(`${name} in ${n}`, 32), number(n), Buffer.from([0]), Buffer.alloc(4, 0xff)]),
+      ]);
+  const units = Buffer.alloc(8);
+  units.writeBigInt64LE(123_456n);
+  const outputs = Buffer.concat([
+    Buffer.from([2]),
+    ...[0, 1].flatMap((n) => [units, Buffer.from([22, 0, 20]), bytesOf(`${name} out ${n}`, 20)]),
+  ]);
+  const witness = (length: number) =>
+    Buffer.concat([Buffer.from([2, 71]), bytesOf(`${name} sig`, 71), Buffer.from([33]), bytesOf(name, length)]);
+  const body = Buffer.concat([inputs, outputs]);
+  const [version, lock] = [number(2), number(0)];
+  const raw = coinbase
+    ? Buffer.concat([version, body, lock])
+    : Buffer.concat([version, Buffer.from([0, 1]), body, witness(33), witness(33), lock]);
+  return { raw, txid: sha256d(Buffer.concat([version, body, lock])) };
+}
+
+type Prepared = { height: number; hash: string; parent: string; merkleRoot: string; time: number; hex: string };
+function makeBlock(height: number, parent: string): Prepared {
+  const transactions = Array.from({ length: transactionsEach }, (_, i) => makeTransaction(`${height} ${i}`));
+  let level = transactions.map((tx) => tx.txid);
+  while (level.length > 1)
+    level = Array.from({ length: Math.ceil(level.length / 2) }, (_, i) =>
+      sha256d(Buffer.concat([level[2 * i]!, level[2 * i + 1] ?? level[2 * i]!])),
+    );
+  const time = 1_700_000_000 + height * 600;
+  const header = Buffer.concat([number(4), Buffer.from(parent, 'hex').reverse(), level[0]!, number(time), number(0), number(height)]);
+  const shown = (bytes: Buffer): string => Buffer.from(bytes).reverse().toString('hex');
+  const size = Buffer.alloc(3);
+  size[0] = 0xfd;
+  size.writeUInt16LE(transactions.length, 1);
+  return {
+    height,
+    hash: shown(sha256d(header)),
+    parent,
+    merkleRoot: shown(level[0]!),
+    time,
+    hex: Buffer.concat([header, size, ...transactions.map((tx) => tx.raw)]).toString('hex'),
+  };
+}
+
+const blocks: Prepared[] = [];
+for (let height = 0; height < count; height++) blocks.push(makeBlock(height, blocks.at(-1)?.hash ?? '00'.repeat(32)));
+const byHash = new Map(blocks.map((block) => [block.hash, block]));
+/** Blocks beyond this one are not there yet. */
+let tip = 0;
+
+const answer = (method: string, params: unknown[]): string => {
+  const block = typeof params[0] === 'string' ? byHash.get(params[0]) : undefined;
+  switch (method) {
+    case 'grow':
+      tip = count - 1;
+      return '0';
+    case 'getblock':
+      return `"${block!.hex}"`;
+    case 'getblockheader':
+      return JSON.stringify({
+        hash: block!.hash,
+        height: block!.height,
+        previousblockhash: block!.parent,
+        merkleroot: block!.merkleRoot,
+        time: block!.time,
+      });
+    case 'getbestblockhash':
+      return `"${blocks[tip]!.hash}"`;
+    case 'getblockhash':
+      return `"${blocks[Number(params[0])]?.hash ?? ''}"`;
+    case 'getblockchaininfo':
+      return JSON.stringify({ chain: 'regtest', blocks: tip, headers: tip, bestblockhash: blocks[tip]!.hash });
+    case 'getrawmempool':
+      return '[]';
+    default:
+      return '{}';
+  }
+};
+const server = createServer((request, reply) => {
+  const parts: Buffer[] = [];
+  request.on('data', (part: Buffer) => parts.push(part));
+  request.on('end', () => {
+    const asked = JSON.parse(Buffer.concat(parts).toString()) as { id: number; method: string; params: unknown[] }[];
+    const one = ({ id, method, params }: (typeof asked)[number]) => `{"result":${answer(method, params)},"error":null,"id":${id}}`;
+    reply.setHeader('content-type', 'application/json');
+    reply.end(Array.isArray(asked) ? `[${asked.map(one).join()}]` : one(asked));
+  });
+});
+// Its reader may think for a while between two questions; and it never outlives it.
+server.keepAliveTimeout = 300_000;
+const parent = process.ppid;
+setInterval(() => process.ppid !== parent && process.exit(0), 1_000).unref();
+server.listen(0, '127.0.0.1', () => process.stdout.write(`ready ${(server.address() as { port: number }).port}\n`));
+process.on('SIGTERM', () => process.exit(0));
