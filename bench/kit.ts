@@ -44,8 +44,9 @@ export async function compare(
   name: string,
   { subject, baseline, rounds = 5, goal }: { subject: Load; baseline: Load; rounds?: number; goal: string },
 ): Promise<{ rate: number; p99: number }> {
-  await measure({ ...subject, seconds: 3 });
-  await measure({ ...baseline, seconds: 3 });
+  // Long enough for the compiler to have seen everything.
+  await measure({ ...subject, seconds: 8 });
+  await measure({ ...baseline, seconds: 8 });
   const runs: { subject: Figures; baseline: Figures }[] = [];
   for (let i = 0; i < rounds; i++) runs.push({ subject: await measure(subject), baseline: await measure(baseline) });
   const rates = runs.map((run) => run.subject.perSecond / run.baseline.perSecond);

@@ -95,7 +95,7 @@ function settingsText(merchant: Merchant): string {
 const ruleSets = perContext(() => new Map<string, { rules: Rules; ruleSet: bigint }>());
 
 const batcherOf = perContext((ctx) =>
-  createBatcher({ maxItems: 128, maxRunning: 2, maxWaiting: 4_000, run: (items: NewPayment[]) => runBatch(ctx, items) }),
+  createBatcher({ maxItems: 128, maxRunning: 1, maxWaiting: 4_000, run: (items: NewPayment[]) => runBatch(ctx, items) }),
 );
 
 /** Creates a payment without a coin, together with whatever else is being created now. */
