@@ -8,7 +8,7 @@ import { e8ToCents, worthUsdE8 } from '../core/money.ts';
 import type { Tx } from '../db/db.ts';
 import { createGuard, noteReorg } from './guard.ts';
 import { AddressGiven, createLookAhead, type Stray } from './look-ahead.ts';
-import { lockAndSettle } from './settle-payments.ts';
+import { lockAndSettle, queueProcessing } from './settle-payments.ts';
 
 /** Locks of the followers: one process at a time reads a coin; the cursor alone keeps it correct. */
 const FOLLOW_LOCK = 7_233_200;
@@ -190,18 +190,18 @@ export function createFollower(
     return { height: tip.height, hash: tip.hash };
   };
 
-  /** A source that only lacks the newest blocks (just started, or taking over from another) takes nothing back: it is waited for. */
-  const refuseBehind = async (cursor: Cursor, tip: BlockRef): Promise<void> => {
-    if (tip.height >= cursor.height) return;
-    const [known] = await ctx.db.sql`select 1 from blocks where coin = ${coin} and height = ${tip.height} and hash = ${tip.hash}`;
-    if (known) throw new ChainError('outage', `the ${coin} source is ${cursor.height - tip.height} blocks behind what was read before`);
-  };
+  /** A source that only lacks the newest blocks (just started, or taking over from another): its tip is one of those below the cursor. */
+  const isBehind = async (tip: BlockRef, cursor: Cursor): Promise<boolean> =>
+    tip.height < cursor.height &&
+    (await ctx.db.sql`select 1 from blocks where coin = ${coin} and height = ${tip.height} and hash = ${tip.hash}`).length > 0;
 
   /** Steps back to the last block that is still on the chain. */
   const unwind = async (cursor: Cursor, tip: BlockRef): Promise<Cursor> => {
     // Most of the time, and always while catching up, the last block still stands.
     if ((await source.blockAt(cursor.height))?.hash === cursor.hash) return cursor;
-    await refuseBehind(cursor, tip);
+    // It takes nothing back: it is waited for.
+    if (await isBehind(tip, cursor))
+      throw new ChainError('outage', `the ${coin} source is ${cursor.height - tip.height} blocks behind what was read before`);
     const stored = await ctx.db.sql<{ height: bigint; hash: string }[]>`
       select height, hash from blocks where coin = ${coin} and height <= ${cursor.height} order by height desc limit ${COIN[coin].maxReorg + 1}`;
     for (const row of stored) {
@@ -285,7 +285,7 @@ export function createFollower(
         await writeSightings(tx, sightings, fetched.ref, scannedAt, byOutpoint);
         await writeConflicts(tx, lost, fetched.ref.height);
         // Confirmations grew: everything of this coin that waits for them is settled again.
-        await queueProcessing(tx, ids);
+        await queueProcessing(tx, { coin, except: ids });
         await tx`delete from blocks where coin = ${coin} and height < ${fetched.ref.height - 2_000}`;
       });
       return recorded;
@@ -293,13 +293,6 @@ export function createFollower(
     spares.tell(found);
     return { height: fetched.ref.height, hash: fetched.ref.hash };
   };
-
-  const queueProcessing = (tx: Tx, except: readonly string[]) => tx`
-    insert into due_work (kind, key, merchant_id, due_at)
-    select 'settle', p.id, p.merchant_id, clock_timestamp() from payments p
-    where p.status = 'processing' and p.mode = 'live' and p.id <> all(${except}::text[])
-      and exists (select 1 from transfers t where t.payment_id = p.id and t.coin = ${coin})
-    on conflict (kind, key) do update set due_at = excluded.due_at`;
 
   /** What a block of ours is worth together: many small payments in one block are one big one. */
   const worthOf = (sightings: readonly Sighting[]): bigint => {
@@ -431,16 +424,10 @@ export function createFollower(
         update tips set safe_height = ${safe}::bigint, finalized_height = ${finalized}::bigint
         where coin = ${coin} and hash = ${cursor.hash}
           and (safe_height is distinct from ${safe}::bigint or finalized_height is distinct from ${finalized}::bigint)`;
-      if (moved.count > 0) await queueProcessing(tx, []);
+      if (moved.count > 0) await queueProcessing(tx, { coin });
     });
     finalityOf = cursor.hash;
   };
-
-  /** ETH: a machine behind what was read from another says nothing new. Its tip is then one of the blocks below the cursor. */
-  const isBehind = async (tip: BlockRef, cursor: Cursor): Promise<boolean> =>
-    coin === 'ETH' &&
-    tip.height < cursor.height &&
-    (await ctx.db.sql`select 1 from blocks where coin = ${coin} and height = ${tip.height} and hash = ${tip.hash}`).length > 0;
 
   /** Looks at the mempool; true when it was complete, so that everything first seen before it is recorded. */
   const lookAtMempool = async (cursor: Cursor): Promise<boolean> => {
@@ -528,7 +515,8 @@ export function createFollower(
         if (signal?.aborted) return;
         const [before] = await ctx.db.sql<{ now: Date }[]>`select clock_timestamp() as now`;
         const tip = await source.tip();
-        if (await isBehind(tip, cursor)) return;
+        // Behind one address of a provider stand machines that are not equally far: one that is behind says nothing new.
+        if (coin === 'ETH' && (await isBehind(tip, cursor))) return;
         if (tip.hash === cursor.hash) {
           await lookAtFinality(cursor);
           const health = await source.health();
@@ -542,7 +530,7 @@ export function createFollower(
               await tx`
                 update tips set scanned_through = ${before!.now}, chainlock_height = greatest(chainlock_height, ${chainlock}::bigint),
                   updated_at = clock_timestamp() where coin = ${coin} and hash = ${cursor.hash}`;
-              if (chainlock !== null && chainlock !== lockedThrough) await queueProcessing(tx, []);
+              if (chainlock !== null && chainlock !== lockedThrough) await queueProcessing(tx, { coin });
             });
             lockedThrough = chainlock;
           }

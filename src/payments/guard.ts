@@ -4,6 +4,7 @@ import type { Context } from '../context.ts';
 import { COIN, COINS, type Coin } from '../core/coin.ts';
 import { isBinding, judgeChain, reorgText, type Vote } from '../core/guard.ts';
 import type { Tx } from '../db/db.ts';
+import { queueProcessing } from './settle-payments.ts';
 
 /** Intervals need one block more than there are of them. */
 const BLOCKS_JUDGED = 13;
@@ -46,14 +47,6 @@ export function createGuard(ctx: Context, chain: Chain): { check(): Promise<{ be
       throw error;
     }
   };
-
-  /** What was held may complete: it is settled again. */
-  const queueHeld = (tx: Tx) => tx`
-    insert into due_work (kind, key, merchant_id, due_at)
-    select 'settle', p.id, p.merchant_id, clock_timestamp() from payments p
-    where p.status = 'processing' and p.mode = 'live'
-      and exists (select 1 from transfers t where t.payment_id = p.id and t.coin = ${coin})
-    on conflict (kind, key) do update set due_at = excluded.due_at`;
 
   return {
     check: async () => {
@@ -115,7 +108,8 @@ export function createGuard(ctx: Context, chain: Chain): { check(): Promise<{ be
           sources = excluded.sources, checked_at = clock_timestamp()`;
       const lifted = (before?.reasons.length ?? 0) > 0 && texts.length === 0;
       const agreesOnMore = agreed !== null && before !== undefined && before.agreedHeight !== BigInt(agreed);
-      if (binding && (lifted || agreesOnMore)) await queueHeld(tx);
+      // What was held may complete: it is settled again.
+      if (binding && (lifted || agreesOnMore)) await queueProcessing(tx, { coin });
       return codes.join() !== (before?.codes ?? []).join();
     });
     written = found;

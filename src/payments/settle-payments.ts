@@ -237,6 +237,14 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
   if (events.length > 0) await recordEvents(tx, events);
 }
 
+/** Has everything of a coin that waits for its chain settled again, `except` what the caller settles itself. */
+export const queueProcessing = (tx: Tx, { coin, except = [] }: { coin: Coin; except?: readonly string[] }) => tx`
+  insert into due_work (kind, key, merchant_id, due_at)
+  select 'settle', p.id, p.merchant_id, clock_timestamp() from payments p
+  where p.status = 'processing' and p.mode = 'live' and p.id <> all(${except as string[]}::text[])
+    and exists (select 1 from transfers t where t.payment_id = p.id and t.coin = ${coin})
+  on conflict (kind, key) do update set due_at = excluded.due_at`;
+
 /** An event with its bytes frozen. `parts` make its id: the same transition always has the same. */
 export function newEvent(
   ctx: Context,
