@@ -3,7 +3,7 @@
 import { addressOfScript } from '../core/address.ts';
 import type { Clock } from '../core/clock.ts';
 import { COIN, type Coin, type Network } from '../core/coin.ts';
-import { divideCeil } from '../core/money.ts';
+import { divideCeil, parseExactJson } from '../core/money.ts';
 import type { Lock, TransferKind } from '../core/payment.ts';
 import type { Log } from '../log.ts';
 import { type Outgoing, OutgoingError } from '../outgoing.ts';
@@ -34,10 +34,6 @@ type RpcError = { code: number; message: string };
 type Reply = { result: unknown; error: RpcError | null };
 type Fields = Record<string, unknown>;
 
-/** Numbers stay the text they were, so that no amount passes through a float. */
-const parseExact = (text: string): unknown =>
-  JSON.parse(text, ((_key: string, value: unknown, context: { source: string }) =>
-    typeof value === 'number' ? context.source : value) as (key: string, value: unknown) => unknown);
 const fields = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {});
 const rows = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 const text = (value: unknown): string => (typeof value === 'string' ? value : '');
@@ -116,7 +112,7 @@ export function createCoreSource({
     clockAheadSeconds = Number.isNaN(told) ? null : Math.round((told - clock.now().getTime()) / 1000);
     let parsed: unknown;
     try {
-      parsed = parseExact(Buffer.from(reply.body).toString());
+      parsed = parseExactJson(Buffer.from(reply.body).toString());
     } catch (cause) {
       throw new ChainError('outage', `the ${coin} node answered status ${reply.status} and no JSON`, { cause });
     }

@@ -6,7 +6,7 @@ import type { Log } from '../log.ts';
 import type { Outgoing } from '../outgoing.ts';
 import { agree } from './agreement.ts';
 import { type Asked, createFeed } from './feed.ts';
-import { getJson, getText, type Hosts, inverse, isDead, priceOf, readKraken, record } from './sources.ts';
+import { getJson, getText, type Hosts, inverse, isDead, namesIn, priceOf, readKraken, readStatic, record } from './sources.ts';
 
 export type FiatRate = {
   currency: Fiat;
@@ -221,12 +221,9 @@ export function createFiatRates({
   hosts?: Hosts;
   pollMs?: number;
 }): FiatRates {
-  const fixed = sources.startsWith('static:') ? parseStatic(sources.slice(7)) : null;
-  const names = sources
-    .split(',')
-    .map((name) => name.trim())
-    .filter(Boolean);
-  const feeds = fixed ? [] : createFiatSources(names, hosts);
+  const isPriced = (name: string): name is Fiat => isFiat(name) && name !== 'USD';
+  const fixed = readStatic(sources, isPriced, 'FIAT_RATES must look like static:EUR=0.92,JPY=150 (units for one US dollar)');
+  const feeds = fixed ? [] : createFiatSources(namesIn(sources), hosts);
   /** What each source said last: `until` when it counts, in monotonic time, and as of when. */
   const votes = new Map<string, { rates: Rates; until: number; asOf: Date }>();
   const feed = createFeed({
@@ -295,19 +292,4 @@ export function createFiatRates({
     start: async () => feed.start(),
     stop: () => feed.stop(),
   };
-}
-
-function parseStatic(text: string): Map<Fiat, bigint> {
-  return new Map(
-    text
-      .split(',')
-      .filter(Boolean)
-      .map((part): [Fiat, bigint] => {
-        const [currency = '', amount = ''] = part.trim().split('=');
-        const rateE8 = parseDecimal(amount, 8);
-        if (!isFiat(currency) || currency === 'USD' || rateE8 === null || rateE8 === 0n)
-          throw new Error(`FIAT_RATES must look like static:EUR=0.92,JPY=150 (units for one US dollar); ${part} does not`);
-        return [currency, rateE8];
-      }),
-  );
 }

@@ -1,13 +1,12 @@
 /** Prices: what the fresh sources agree on, in memory; quotes only on what is fresh and agreed. */
 import { addMs, type Clock, DAY_MS, MINUTE_MS } from '../core/clock.ts';
 import { COINS, type Coin, isCoin } from '../core/coin.ts';
-import { parseDecimal } from '../core/money.ts';
 import type { Db } from '../db/db.ts';
 import type { Log } from '../log.ts';
 import type { Outgoing } from '../outgoing.ts';
 import { decidePrice, type Past, STALE_MS, type Vote } from './agreement.ts';
 import { createFeed } from './feed.ts';
-import { createSources, type Hosts } from './sources.ts';
+import { createSources, type Hosts, namesIn, readStatic } from './sources.ts';
 
 export type Price = {
   coin: Coin;
@@ -76,7 +75,7 @@ export function createPrices({
   hosts?: Hosts;
   pollMs?: number;
 }): Prices {
-  const fixed = sources.startsWith('static:') ? parseStatic(sources.slice(7)) : null;
+  const fixed = readStatic(sources, isCoin, 'PRICES must look like static:BTC=97000.00,ETH=3500.00');
   const feeds = fixed ? [] : createSources(namesIn(sources), { ...(hosts && { hosts }), clock });
   const votes = new Map<Coin, Map<string, Vote>>(COINS.map((coin) => [coin, new Map()]));
   const last = new Map<Coin, { price: Omit<Price, 'stale'>; at: number }>();
@@ -217,25 +216,4 @@ export function createPrices({
     start: async () => feed.start(),
     stop: () => feed.stop(),
   };
-}
-
-const namesIn = (text: string): string[] =>
-  text
-    .split(',')
-    .map((name) => name.trim())
-    .filter(Boolean);
-
-function parseStatic(text: string): Map<Coin, bigint> {
-  return new Map(
-    text
-      .split(',')
-      .filter(Boolean)
-      .map((part): [Coin, bigint] => {
-        const [coin = '', amount = ''] = part.trim().split('=');
-        const priceE8 = parseDecimal(amount, 8);
-        if (!isCoin(coin) || priceE8 === null || priceE8 === 0n)
-          throw new Error(`PRICES must look like static:BTC=97000.00,ETH=3500.00; ${part} does not`);
-        return [coin, priceE8];
-      }),
-  );
 }

@@ -1,7 +1,7 @@
 /** Price sources: each read in its own form, from its source text so that no float touches a price. */
 import type { Clock } from '../core/clock.ts';
 import { COINS, type Coin } from '../core/coin.ts';
-import { E8, parseDecimal } from '../core/money.ts';
+import { E8, parseDecimal, parseExactJson } from '../core/money.ts';
 import type { Outgoing } from '../outgoing.ts';
 import type { Asked } from './feed.ts';
 
@@ -26,11 +26,6 @@ const MAX_BYTES = 262_144;
 const UNLISTED_MS = 3_600_000;
 /** An aggregator's own figure older than this is none. */
 const AGGREGATE_AGE_MS = 300_000;
-
-/** Every number stays the text it was: JSON numbers become strings. */
-const parseExact = (text: string): unknown =>
-  JSON.parse(text, ((_key: string, value: unknown, context: { source: string }) =>
-    typeof value === 'number' ? context.source : value) as (key: string, value: unknown) => unknown);
 
 /** A positive price of at most eight decimals kept; more are cut. Null when it is none. */
 export function priceOf(value: unknown): bigint | null {
@@ -78,7 +73,7 @@ export async function getText(outgoing: Outgoing, url: string, accept = 'applica
 export async function getJson(outgoing: Outgoing, url: string): Promise<unknown> {
   const body = await getText(outgoing, url);
   try {
-    return parseExact(body);
+    return parseExactJson(body);
   } catch (cause) {
     throw new Error('it answers no JSON', { cause });
   }
@@ -279,3 +274,31 @@ export function createSources(names: readonly string[], { hosts = SOURCE_HOSTS, 
 
 /** Units of the other currency for one, when `priceE8` is units of one for the other. */
 export const inverse = (priceE8: bigint): bigint => (E8 * E8 + priceE8 / 2n) / priceE8;
+
+/** The names in a setting, separated by commas. */
+export const namesIn = (text: string): string[] =>
+  text
+    .split(',')
+    .map((name) => name.trim())
+    .filter(Boolean);
+
+/** What `static:NAME=1.00,...` fixes, with eight decimals; null for a setting of another kind. Errors: `expected`, and the part that is not so. */
+export function readStatic<Name extends string>(
+  setting: string,
+  isName: (name: string) => name is Name,
+  expected: string,
+): Map<Name, bigint> | null {
+  if (!setting.startsWith('static:')) return null;
+  return new Map(
+    setting
+      .slice('static:'.length)
+      .split(',')
+      .filter(Boolean)
+      .map((part): [Name, bigint] => {
+        const [name = '', amount = ''] = part.trim().split('=');
+        const valueE8 = parseDecimal(amount, 8);
+        if (!isName(name) || valueE8 === null || valueE8 === 0n) throw new Error(`${expected}; ${part} does not`);
+        return [name, valueE8];
+      }),
+  );
+}
