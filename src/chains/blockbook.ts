@@ -8,7 +8,7 @@ import { COIN, type Coin, type Network } from '../core/coin.ts';
 import { divideCeil } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import type { Log } from '../log.ts';
-import { type Outgoing, OutgoingError } from '../outgoing.ts';
+import type { Outgoing } from '../outgoing.ts';
 import { createHintSocket } from './blockbook-socket.ts';
 import {
   type AddressSummary,
@@ -23,6 +23,7 @@ import {
   type Sighting,
 } from './chain.ts';
 import { merkleRootOf, parseBlock, type RawBlock } from './raw-block.ts';
+import { type Fields, fields, requestFrom } from './reply.ts';
 
 const TIMEOUT_MS = 15_000;
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;
@@ -45,8 +46,6 @@ const MAX_HEADERS = 500;
 /** One point of the balance history for the whole life of an address. */
 const HISTORY_SECONDS = 100 * 365 * 86_400;
 
-type Fields = Record<string, unknown>;
-const fields = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {});
 const rows = (value: unknown): Fields[] => (Array.isArray(value) ? value.map(fields) : []);
 const text = (value: unknown): string => (typeof value === 'string' ? value : '');
 /** Zero is left out of replies. */
@@ -108,18 +107,12 @@ export function createBlockbookSource({
   const get = async (path: string): Promise<unknown> => {
     const waitMs = patientUntilMs - clock.monotonicMs();
     if (waitMs > 0) throw new ChainError('outage', `${server} wants ${Math.ceil(waitMs / 1000)} s of rest`);
-    let reply: Awaited<ReturnType<Outgoing['request']>>;
-    try {
-      reply = await outgoing.request({
-        url: `${base}/api/${path}`,
-        headers: { accept: 'application/json' },
-        timeoutMs: TIMEOUT_MS,
-        maxReplyBytes: MAX_REPLY_BYTES,
-        over: 'refuse',
-      });
-    } catch (cause) {
-      throw new ChainError('outage', `${server} does not answer${cause instanceof OutgoingError ? ` (${cause.class})` : ''}`, { cause });
-    }
+    const reply = await requestFrom(outgoing, server, {
+      url: `${base}/api/${path}`,
+      headers: { accept: 'application/json' },
+      timeoutMs: TIMEOUT_MS,
+      maxReplyBytes: MAX_REPLY_BYTES,
+    });
     if (reply.status === 429) {
       const seconds = /^\d{1,5}$/.test(reply.headers['retry-after'] ?? '') ? Number(reply.headers['retry-after']) : PATIENCE_MS / 1000;
       patientUntilMs = clock.monotonicMs() + seconds * 1000;

@@ -6,7 +6,7 @@ import { COIN, type Coin, type Network } from '../core/coin.ts';
 import { divideCeil, parseExactJson } from '../core/money.ts';
 import type { Lock, TransferKind } from '../core/payment.ts';
 import type { Log } from '../log.ts';
-import { type Outgoing, OutgoingError } from '../outgoing.ts';
+import type { Outgoing } from '../outgoing.ts';
 import {
   type BlockRef,
   ChainError,
@@ -18,6 +18,7 @@ import {
   type Sighting,
 } from './chain.ts';
 import { type Family, parseBlock, parseTransaction, type RawTransaction } from './raw-block.ts';
+import { type Fields, fields, requestFrom } from './reply.ts';
 
 const TIMEOUT_MS = 30_000;
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;
@@ -32,9 +33,7 @@ const OUT_OF_RANGE = -8;
 type Call = readonly [method: string, ...params: unknown[]];
 type RpcError = { code: number; message: string };
 type Reply = { result: unknown; error: RpcError | null };
-type Fields = Record<string, unknown>;
 
-const fields = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {});
 const rows = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 const text = (value: unknown): string => (typeof value === 'string' ? value : '');
 const integer = (value: unknown): number => Number(text(value) || '0');
@@ -88,24 +87,14 @@ export function createCoreSource({
     const first = nextId;
     nextId += calls.length;
     const body = calls.map(([method, ...params], i) => ({ jsonrpc: '1.0', id: first + i, method, params }));
-    let reply: Awaited<ReturnType<Outgoing['request']>>;
-    try {
-      reply = await outgoing.request({
-        url,
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: Buffer.from(JSON.stringify(calls.length === 1 ? body[0] : body)),
-        timeoutMs: TIMEOUT_MS,
-        maxReplyBytes: MAX_REPLY_BYTES,
-        over: 'refuse',
-      });
-    } catch (cause) {
-      throw new ChainError(
-        'outage',
-        cause instanceof OutgoingError ? `the ${coin} node does not answer (${cause.class})` : `the ${coin} node does not answer`,
-        { cause },
-      );
-    }
+    const reply = await requestFrom(outgoing, `the ${coin} node`, {
+      url,
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: Buffer.from(JSON.stringify(calls.length === 1 ? body[0] : body)),
+      timeoutMs: TIMEOUT_MS,
+      maxReplyBytes: MAX_REPLY_BYTES,
+    });
     if (reply.status === 401) throw new ChainError('outage', `the ${coin} node refuses user and password`);
     if (reply.status === 403) throw new ChainError('outage', `the ${coin} node does not allow this to us (rpcallowip, rpcwhitelist)`);
     const told = Date.parse(reply.headers.date ?? '');

@@ -1,7 +1,8 @@
 /** JSON-RPC 2.0 to an Ethereum node or provider: batches as large as it takes, patience with its limits, exact hex. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Outgoing, OutgoingError } from '../outgoing.ts';
+import type { Outgoing } from '../outgoing.ts';
 import { ChainError } from './chain.ts';
+import { fields, requestFrom } from './reply.ts';
 
 const TIMEOUT_MS = 30_000;
 /** Traces of a full block are tens of megabytes. */
@@ -24,8 +25,6 @@ export type EthRpc = {
   close(): void;
 };
 
-type Fields = Record<string, unknown>;
-export const fields = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {});
 export const rows = (value: unknown): unknown[] => {
   if (!Array.isArray(value)) throw malformed('a list');
   return value;
@@ -78,24 +77,14 @@ export function createEthRpc({ url, outgoing, retryMs = 1_000 }: { url: string; 
     const first = nextId;
     nextId += calls.length;
     const body = calls.map(([method, ...params], i) => ({ jsonrpc: '2.0', id: first + i, method, params }));
-    let reply: Awaited<ReturnType<Outgoing['request']>>;
-    try {
-      reply = await outgoing.request({
-        url,
-        method: 'POST',
-        headers: { 'content-type': 'application/json', accept: 'application/json' },
-        body: Buffer.from(JSON.stringify(calls.length === 1 ? body[0] : body)),
-        timeoutMs: TIMEOUT_MS,
-        maxReplyBytes: MAX_REPLY_BYTES,
-        over: 'refuse',
-      });
-    } catch (cause) {
-      throw new ChainError(
-        'outage',
-        cause instanceof OutgoingError ? `the ETH node does not answer (${cause.class})` : 'the ETH node does not answer',
-        { cause },
-      );
-    }
+    const reply = await requestFrom(outgoing, 'the ETH node', {
+      url,
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'application/json' },
+      body: Buffer.from(JSON.stringify(calls.length === 1 ? body[0] : body)),
+      timeoutMs: TIMEOUT_MS,
+      maxReplyBytes: MAX_REPLY_BYTES,
+    });
     let parsed: unknown = null;
     try {
       parsed = JSON.parse(Buffer.from(reply.body).toString());

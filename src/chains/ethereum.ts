@@ -17,7 +17,8 @@ import {
   type Matcher,
   type Sighting,
 } from './chain.ts';
-import { account, createEthRpc, failure, fields, hash32, isMissing, isPruned, quantity, rows, smallNumber, toHex } from './eth-rpc.ts';
+import { account, createEthRpc, failure, hash32, isMissing, isPruned, quantity, rows, smallNumber, toHex } from './eth-rpc.ts';
+import { fields } from './reply.ts';
 import {
   type BalanceChange,
   directMoves,

@@ -1,5 +1,6 @@
 /** Which ETH moved to whom in a block, as each kind of answer tells it: pure readers of logs, access lists and traces. */
-import { account, fields, hash32, quantity, rows, smallNumber } from './eth-rpc.ts';
+import { account, hash32, quantity, rows, smallNumber } from './eth-rpc.ts';
+import { fields } from './reply.ts';
 
 export type EthTransaction = {
   txid: string;
