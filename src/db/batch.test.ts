@@ -1,11 +1,9 @@
 /** Writing together: each gets its own answer, a fault stays with its row, and a lost answer writes nothing twice. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { connect, createServer, type Socket } from 'node:net';
-import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { client, startTestApp, type TestApp, testEnvironment } from '../../test/kit/app.ts';
 import { testDatabase } from '../../test/kit/database.ts';
+import { startDatabaseProxy } from '../../test/kit/database-proxy.ts';
 import { startApp } from '../app.ts';
 import { readConfig } from '../config.ts';
 import { newId } from '../core/id.ts';
@@ -181,49 +179,14 @@ test('replies are kept for seven days', async () => {
 
 test('the answer to a commit is lost: it is answered all the same, and nothing is written twice', async (t) => {
   const database = await testDatabase();
-  const folder = mkdtempSync('/dev/shm/florin-proxy-');
-  // Stands between the service and the database; `cut` lets a matching message through and closes before the answer.
-  let cut: 'commit' | 'create' | null = null;
-  const sockets = new Set<Socket>();
-  const proxy = createServer((near) => {
-    const far = connect(join(database.connection.host, '.s.PGSQL.5432'));
-    for (const socket of [near, far]) {
-      sockets.add(socket);
-      socket.on('error', () => {});
-      socket.on('close', () => sockets.delete(socket));
-    }
-    let cutting = false;
-    let commit = '';
-    near.on('data', (part) => {
-      const text = part.toString('latin1');
-      // Prepared once under a name, then run by the name alone.
-      const [, prepared] = /P[\s\S]{4}([^\0]+)\0commit\0/.exec(text) ?? [];
-      if (prepared !== undefined) commit = prepared;
-      if (cut === 'commit' ? commit !== '' && text.includes(`\0${commit}\0`) : cut === 'create' && /pay_[0-9A-Za-z]{24}/.test(text)) {
-        cut = null;
-        cutting = true;
-      }
-      far.write(part);
-    });
-    far.on('data', (part) => {
-      if (!cutting) near.write(part);
-      // Ready for the next query: what was sent is done.
-      else if (part.includes(Buffer.from([0x5a, 0, 0, 0, 5, 0x49]))) near.destroy();
-    });
-    near.on('close', () => far.end());
-    far.on('close', () => near.end());
-  });
-  await new Promise<void>((resolve) => proxy.listen(join(folder, '.s.PGSQL.5432'), resolve));
-  const url = `postgres://florin@localhost/${database.connection.database}?host=${encodeURIComponent(folder)}`;
-  const app = await startApp(readConfig(testEnvironment(url, database.folder, { LOG_LEVEL: 'silent' })), {
+  const proxy = await startDatabaseProxy(database.connection);
+  const app = await startApp(readConfig(testEnvironment(proxy.url, database.folder, { LOG_LEVEL: 'silent' })), {
     log: createLog('silent'),
     roles: ['api'],
   });
   t.after(async () => {
     await app.stop();
-    for (const socket of sockets) socket.destroy();
-    proxy.close();
-    rmSync(folder, { recursive: true, force: true });
+    await proxy.stop();
     await database.drop();
   });
   const { keys } = await createMerchant(app.ctx, { name: 'Test shop' });
@@ -234,17 +197,18 @@ test('the answer to a commit is lost: it is answered all the same, and nothing i
   const count = async () => (await database.db.sql<{ n: bigint }[]>`select count(*) as n from payments`)[0]!.n;
   for (const mode of ['live', 'test'] as const) assert.ok((await create(mode, null)).status < 300);
 
-  for (const { mode, key, message } of [
-    { mode: 'test', key: newId('req', app.ctx.random), message: 'commit' },
-    { mode: 'live', key: newId('req', app.ctx.random), message: 'commit' },
-    { mode: 'test', key: null, message: 'commit' },
+  for (const { mode, key, at } of [
+    { mode: 'test', key: newId('req', app.ctx.random), at: 'commit' },
+    { mode: 'live', key: newId('req', app.ctx.random), at: 'commit' },
+    { mode: 'test', key: null, at: 'commit' },
     // A plain create is one statement and its own transaction.
-    { mode: 'live', key: null, message: 'create' },
+    { mode: 'live', key: null, at: 'statement' },
   ] as const) {
     const before = await count();
-    cut = message;
+    const replies = proxy.lost();
+    proxy.loseReply({ text: 'pay_', at });
     const lost = await create(mode, key);
-    assert.equal(cut, null, 'nothing was cut');
+    assert.equal(proxy.lost(), replies + 1, 'nothing was cut');
     // What was written is found, and answered as if nothing had happened.
     assert.equal(lost.status, 201, lost.text);
     assert.equal((await database.db.sql`select 1 from payments where id = ${lost.json.id}`).length, 1);

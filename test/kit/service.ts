@@ -27,6 +27,8 @@ export type Service = {
   choose(paymentId: string, coin: string): Promise<string>;
   /** Moves everything stored about a payment into the past, as if that much time had gone by. */
   age(paymentId: string, seconds: number): Promise<void>;
+  /** Waits until the follower of a coin has looked at everything as it is now, and what hung on it is settled. */
+  looked(coin: string): Promise<void>;
   /** The events the merchant's receiver took for a payment, each once, in order of arrival, signatures checked. */
   eventsOf(paymentId: string): string[];
   destroy(): Promise<void>;
@@ -125,6 +127,20 @@ export async function startService({
           update payments set created_at = created_at - ${by}::interval, expires_at = expires_at - ${by}::interval,
             extended_until = extended_until - ${by}::interval, due_at = clock_timestamp() where id = ${paymentId}`;
       });
+    },
+    looked: async (coin) => {
+      const { sql } = database.db;
+      const [from] = await sql<{ now: Date }[]>`select clock_timestamp() as now`;
+      await eventually(
+        async () =>
+          (
+            await sql<{ done: boolean }[]>`
+              select exists (select 1 from tips where coin = ${coin} and scanned_through > ${from!.now})
+                and not exists (select 1 from due_work where kind = 'settle') as done`
+          )[0]!.done,
+        (done) => done,
+        20_000,
+      );
     },
     eventsOf: (paymentId) => {
       const seen = new Map<string, string>();

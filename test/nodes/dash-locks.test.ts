@@ -22,7 +22,7 @@ before(async () => {
     ...['wallet', 'set', '--merchant', service.merchantId, '--coin', 'DASH', '--mode', 'live'],
     ...['--key', base58check.respell(account, 0x043587cf), '--script', 'p2pkh'],
   );
-  await looked();
+  await service.looked('DASH');
 });
 after(async () => {
   await service?.destroy();
@@ -50,24 +50,9 @@ const locksOf = async (id: string): Promise<(string | null)[]> => {
   const rows = await service.database.db.sql<{ lock: string | null }[]>`select lock from transfers where payment_id = ${id}`;
   return rows.map((row) => row.lock);
 };
-/** Waits until the follower has looked at everything as it is now, and what hung on it is settled. */
-async function looked(): Promise<void> {
-  const { sql } = service.database.db;
-  const [from] = await sql<{ now: Date }[]>`select clock_timestamp() as now`;
-  await eventually(
-    async () =>
-      (
-        await sql<{ done: boolean }[]>`
-      select exists (select 1 from tips where coin = 'DASH' and scanned_through > ${from!.now})
-        and not exists (select 1 from due_work where kind = 'settle') as done`
-      )[0]!.done,
-    (done) => done,
-    20_000,
-  );
-}
 /** Everything has been looked at, and the payment still waits. */
 const stays = async (id: string, confirmations: number) => {
-  await looked();
+  await service.looked('DASH');
   const now = await detail(id);
   assert.equal(now.status, 'processing');
   assert.equal(now.confirmations, confirmations);
@@ -135,7 +120,7 @@ test('without a lock of its own, the ChainLock of its block completes it', async
   node.lockChain();
   const done = await reach(id, 'completed');
   assert.equal(done.confirmations, 1);
-  await looked();
+  await service.looked('DASH');
   const [tip] = await service.database.db.sql`select height, chainlock_height from tips where coin = 'DASH'`;
   assert.equal(tip!.chainlock_height, tip!.height);
 });

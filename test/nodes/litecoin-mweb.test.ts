@@ -38,7 +38,7 @@ before(async () => {
     ...['wallet', 'set', '--merchant', service.merchantId, '--coin', 'LTC', '--mode', 'live'],
     ...['--key', base58check.respell(account, 0x043587cf), '--script', 'p2wpkh'],
   );
-  await looked();
+  await service.looked('LTC');
 });
 after(async () => {
   await service?.destroy();
@@ -63,21 +63,6 @@ const reach = (id: string, status: string, exception: string | null = null, more
     (d) => d.status === status && d.exception === exception && more(d),
     20_000,
   );
-/** Waits until the follower has looked at everything as it is now, and what hung on it is settled. */
-async function looked(): Promise<void> {
-  const { sql } = service.database.db;
-  const [from] = await sql<{ now: Date }[]>`select clock_timestamp() as now`;
-  await eventually(
-    async () =>
-      (
-        await sql<{ done: boolean }[]>`
-      select exists (select 1 from tips where coin = 'LTC' and scanned_through > ${from!.now})
-        and not exists (select 1 from due_work where kind = 'settle') as done`
-      )[0]!.done,
-    (done) => done,
-    20_000,
-  );
-}
 /** Pays from MWEB coins alone: the id of the transaction in the mempool. */
 const pegOut = async (address: string, amount = AMOUNT): Promise<string> => {
   const txid = (await payer('sendtoaddress', address, amount)) as string;
@@ -122,7 +107,7 @@ test('a peg-out is seen in the mempool, mined under another transaction id, coun
   const [now] = confirmed.transfers;
   assert.deepEqual([now.ref, now.first_seen_at, now.amount_usd], [before.ref, before.first_seen_at, before.amount_usd]);
   await node.mine(22);
-  await looked();
+  await service.looked('LTC');
   const almost = await detail(id);
   assert.deepEqual([almost.status, almost.confirmations], ['processing', 23]);
   await node.mine(1);
@@ -220,7 +205,7 @@ for (const seenFirst of [true, false]) {
     // Started anew, the service reads the whole mempool again.
     await service.end('SIGKILL');
     await service.start();
-    await looked();
+    await service.looked('LTC');
     assert.equal((await detail(id)).transfers.length, 1);
     // Another peg-out in the block makes another transaction of it.
     await pegOut(await node.newAddress());
@@ -263,10 +248,10 @@ test('a peg-out that is never mined: absence alone changes nothing, a day of it 
     ([row]) => row!.absent_since !== null,
     20_000,
   );
-  await looked();
+  await service.looked('LTC');
   assert.equal((await detail(id)).status, 'processing');
   await service.age(id, 23.5 * 3_600);
-  await looked();
+  await service.looked('LTC');
   assert.equal((await detail(id)).status, 'processing');
   await service.age(id, 3_600);
   const failed = await reach(id, 'failed');
