@@ -314,8 +314,11 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
   };
 
   // The follower and the worker
-  /** Blocks that were read while it looked, and whether the chain moved meanwhile. */
-  let read: { hashes: string[]; moved: boolean } = { hashes: [], moved: false };
+  /**
+   * Blocks that the node named as standing on its chain at some height, since completions were last judged, and the cursor of then.
+   * No more can be known: a block is downloaded by its hash, which a node answers although it left the chain a moment before.
+   */
+  let named = new Set<string>();
   let waiting: Fault = null;
   let calls = 0;
   const interrupt = async (call: string): Promise<void> => {
@@ -324,14 +327,17 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
       waiting = null;
       if (is === 'down') throw new ChainError('outage', `down at ${call}`);
       if (is === 'kill') throw new Killed();
-      read.moved = true;
       await happen(is, true);
     }
-    if (call === 'fetchBlock') read.hashes.push(chain.tip().hash);
   };
   const connect = () => {
     const source = createAdversarySource({ chain, coin, interrupt, isSyncing: () => syncing });
-    return { source, follower: createFollower(ctx, source) };
+    const blockAt = async (height: number) => {
+      const block = await source.blockAt(height);
+      if (block) named.add(block.hash);
+      return block;
+    };
+    return { source, follower: createFollower(ctx, { ...source, blockAt }) };
   };
   let mine = connect();
   const step = async (one: typeof mine): Promise<boolean> => {
@@ -349,11 +355,8 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
     raced ||= race;
     waiting = given;
     calls = 0;
-    const [before] = await sql<{ hash: string }[]>`select hash from tips`;
-    read = { hashes: [], moved: false };
     await Promise.all(race ? [step(mine), step(connect())] : [step(mine)]);
     waiting = null;
-    if (read.moved && before) read.hashes.push(before.hash);
   };
 
   // Judgement from the chain alone
@@ -400,21 +403,19 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
     return covers(payment, total(deep));
   };
 
-  /** Whatever was completed since the last look was confirmed enough on the chain as it was read. */
+  /** Whatever was completed since this was last asked was confirmed enough on a chain that the node showed meanwhile. */
   const judgeCompletions = async (): Promise<void> => {
-    const done = await sql<{ id: string; hash: string }[]>`
-      select p.id, t.hash from payments p cross join tips t where p.status = 'completed' and p.id <> all(${[...completed]}::text[])`;
-    if (done.length === 0) return;
-    const paths = [...new Set([...read.hashes, done[0]!.hash])].map((hash) => chain.pathTo(hash));
+    const [cursor] = await sql<{ hash: string }[]>`select hash from tips`;
+    const done = await sql<{ id: string }[]>`
+      select id from payments where status = 'completed' and id <> all(${[...completed]}::text[])`;
+    const paths = done.length === 0 ? [] : [...named].map((hash) => chain.pathTo(hash)).map((path) => ({ path, landed: landedOn(path) }));
     for (const { id } of done) {
       completed.add(id);
       const payment = owed.find((one) => one.id === id)!;
-      // As the chain was when it was completed: more money may have raised what is wanted since.
-      const isDue = paths.some((path) =>
-        path.some((_, i) => isPaid(payment, path.slice(0, path.length - i), landedOn(path.slice(0, path.length - i)), 0n)),
-      );
+      const isDue = paths.some(({ path, landed }) => isPaid(payment, path, landed, 0n));
       assert.ok(isDue, `${id} was completed although the chain does not confirm it`);
     }
+    named = new Set([cursor!.hash]);
   };
   const work = async (): Promise<void> => {
     for (let i = 0; i < 20 && (await settleDuePayments(ctx, { limit: 200 })) > 0; i++);
@@ -455,10 +456,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
   while (chain.tip().height <= highest) chain.mine();
   highest = chain.tip().height;
   const rest = async (looks: number): Promise<void> => {
-    for (let i = 0; i < looks; i++) {
-      read = { hashes: [], moved: false };
-      assert.equal(await step(mine), true);
-    }
+    for (let i = 0; i < looks; i++) assert.equal(await step(mine), true);
     await work();
     await judgeCompletions();
   };
