@@ -50,7 +50,12 @@ type ChainFact =
   | { do: 'vanish' | 'return'; mask: number };
 type Fact = ChainFact | { do: 'pass'; minutes: number } | { do: 'restart' | 'repeat' | 'sync' | 'nothing' };
 /** What goes wrong while the follower looks, before the answer to one of its calls. */
-type Fault = { at: number; is: 'down' | 'kill' } | { at: number; is: ChainFact } | null;
+type Fault =
+  | { at: number; is: 'down' | 'kill' }
+  | { at: number; is: ChainFact }
+  /** Another machine answers the next calls: one that has not heard of the blocks made last. */
+  | { at: number; is: 'elsewhere'; calls: number; blocksAgo: number }
+  | null;
 type Moment = { fact: Fact; fault: Fault; looks: 0 | 1 | 2; race: boolean; works: boolean };
 
 const mask = fc.nat(0xffff);
@@ -106,6 +111,15 @@ const fault: fc.Arbitrary<Fault> = fc.oneof(
   { weight: 5, arbitrary: fc.constant(null) },
   { weight: 1, arbitrary: fc.record({ at: fc.nat(12), is: fc.constantFrom('down' as const, 'kill' as const) }) },
   { weight: 2, arbitrary: fc.record({ at: fc.nat(12), is: onChain }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      at: fc.nat(12),
+      is: fc.constant('elsewhere' as const),
+      calls: fc.oneof(fc.integer({ min: 1, max: 3 }), fc.integer({ min: 4, max: 40 })),
+      blocksAgo: fc.integer({ min: 1, max: 12 }),
+    }),
+  },
 );
 const moment: fc.Arbitrary<Moment> = fc.record({
   fact,
@@ -321,17 +335,26 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
   let named = new Set<string>();
   let waiting: Fault = null;
   let calls = 0;
+  let elsewhere: { shown: readonly Block[]; calls: number } | null = null;
   const interrupt = async (call: string): Promise<void> => {
+    if (elsewhere && --elsewhere.calls < 0) elsewhere = null;
     if (waiting && calls++ >= waiting.at) {
-      const { is } = waiting;
+      const fault = waiting;
       waiting = null;
-      if (is === 'down') throw new ChainError('outage', `down at ${call}`);
-      if (is === 'kill') throw new Killed();
-      await happen(is, true);
+      if (fault.is === 'down') throw new ChainError('outage', `down at ${call}`);
+      if (fault.is === 'kill') throw new Killed();
+      if (fault.is === 'elsewhere') elsewhere = { shown: chain.asOf(fault.blocksAgo), calls: fault.calls - 1 };
+      else await happen(fault.is, true);
     }
   };
   const connect = () => {
-    const source = createAdversarySource({ chain, coin, interrupt, isSyncing: () => syncing });
+    const source = createAdversarySource({
+      chain,
+      coin,
+      interrupt,
+      isSyncing: () => syncing,
+      shown: () => elsewhere?.shown ?? chain.blocks,
+    });
     const blockAt = async (height: number) => {
       const block = await source.blockAt(height);
       if (block) named.add(block.hash);
@@ -346,7 +369,10 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
       return true;
     } catch (error) {
       if (error instanceof Killed) mine = connect();
-      else if (!(error instanceof ChainError && error.kind === 'outage') && (error as Error).constructor.name !== 'CursorMoved')
+      else if (
+        !(error instanceof ChainError && (error.kind === 'outage' || error.kind === 'not_found')) &&
+        (error as Error).constructor.name !== 'CursorMoved'
+      )
         throw error;
       return false;
     }
@@ -357,6 +383,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
     calls = 0;
     await Promise.all(race ? [step(mine), step(connect())] : [step(mine)]);
     waiting = null;
+    elsewhere = null;
   };
 
   // Judgement from the chain alone

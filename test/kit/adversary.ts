@@ -94,6 +94,19 @@ export function createAdversaryChain({ height, now }: { height: number; now(): D
       return path.reverse();
     },
     blockOf: (hash: string): Block | undefined => byHash.get(hash),
+    /** What a machine shows that has not heard of the blocks made last: an earlier tip, perhaps of a branch that was left since. */
+    asOf: (blocksAgo: number): Block[] => {
+      const made = [...byHash.keys()];
+      return chain.pathTo(made[Math.max(0, made.length - 1 - blocksAgo)]!);
+    },
+    /** What waits beside these blocks: also what is mined in others, but for what they spend already. */
+    mempoolBeside: (path: readonly Block[]): Map<string, OnChain> => {
+      if (path === blocks) return mempool;
+      const gone = new Set(path.flatMap((block) => block.transactions.flatMap((tx) => tx.inputs)));
+      const elsewhere = blocks.filter((block) => path[block.height] !== block).flatMap((block) => block.transactions);
+      const all = [...mempool.values(), ...elsewhere].filter((tx) => tx.kind !== 'coinbase' && !tx.inputs.some((input) => gone.has(input)));
+      return new Map(all.map((tx) => [tx.txid, tx]));
+    },
   };
   for (let i = 0; i <= height; i++) chain.mine();
   return chain;
@@ -117,11 +130,14 @@ export function createAdversarySource({
   coin,
   interrupt,
   isSyncing = () => false,
+  shown = () => chain.blocks,
 }: {
   chain: AdversaryChain;
   coin: 'BTC' | 'LTC';
   interrupt(call: string): Promise<void>;
   isSyncing?: () => boolean;
+  /** The chain as the machine that answers now knows it. */
+  shown?: () => readonly Block[];
 }): ChainSource & { repeat(): void } {
   const known = new Set<string>();
   const ref = ({ height, hash, parent, time }: Block): BlockRef => ({ height, hash, parent, time });
@@ -131,6 +147,7 @@ export function createAdversarySource({
       if (matcher.has(key)) sightings.push({ key, ...shownAs(tx, i, block), units, kind: tx.kind, spends, lock: null });
     for (const outpoint of spends) if (matcher.spends(outpoint)) conflicts.push({ outpoint, txid: tx.txid });
   };
+  const tip = (): Block => shown().at(-1)!;
   const nowhere = async (): Promise<never> => {
     throw new ChainError('unsupported', 'not asked for by a follower');
   };
@@ -139,13 +156,13 @@ export function createAdversarySource({
     network: 'regtest',
     genesis: async () => {
       await interrupt('genesis');
-      return chain.blocks[0]!.hash;
+      return shown()[0]!.hash;
     },
     health: async () => {
       await interrupt('health');
       return {
-        tip: ref(chain.tip()),
-        headers: chain.tip().height,
+        tip: ref(tip()),
+        headers: tip().height,
         syncing: isSyncing(),
         software: 'adversary',
         version: 1,
@@ -157,11 +174,11 @@ export function createAdversarySource({
     },
     tip: async () => {
       await interrupt('tip');
-      return ref(chain.tip());
+      return ref(tip());
     },
     blockAt: async (height) => {
       await interrupt('blockAt');
-      const block = chain.blocks[height];
+      const block = shown()[height];
       return block ? ref(block) : null;
     },
     block: async (hash) => {
@@ -172,7 +189,8 @@ export function createAdversarySource({
     fetchBlock: async (hash) => {
       await interrupt('fetchBlock');
       const block = chain.blockOf(hash);
-      if (!block) throw new ChainError('not_found', hash);
+      // Names are given in the order of making: later ones this machine has not heard of.
+      if (!block || (shown() !== chain.blocks && hash > tip().hash)) throw new ChainError('not_found', hash);
       return {
         ref: ref(block),
         scan: (matcher) => {
@@ -185,9 +203,10 @@ export function createAdversarySource({
     },
     fetchMempool: async () => {
       await interrupt('fetchMempool');
-      const present = new Set(chain.mempool.keys());
+      const mempool = chain.mempoolBeside(shown());
+      const present = new Set(mempool.keys());
       for (const txid of known) if (!present.has(txid)) known.delete(txid);
-      const fresh = [...chain.mempool.values()].filter((tx) => !known.has(tx.txid));
+      const fresh = [...mempool.values()].filter((tx) => !known.has(tx.txid));
       return {
         scan: (matcher) => {
           const sightings: Sighting[] = [];
