@@ -435,11 +435,11 @@ create table chain_guard (
   binding boolean not null default false,
   reasons text[] not null default '{}'::text[],
   codes text[] not null default '{}'::text[],
-  agreed_height bigint,
   reorg_depth integer,
   reorg_height bigint,
   sources jsonb not null default '[]'::jsonb,
   checked_at timestamp with time zone not null default clock_timestamp(),
+  agreed_hash text,
   PRIMARY KEY (coin)
 );
 

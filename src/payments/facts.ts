@@ -295,13 +295,13 @@ async function readTips(sql: Sql | Tx, coins: Coin[], transfers: StoredTransfer[
       scannedThrough: Date;
       holdReason: string | null;
       guardReasons: string[] | null;
-      agreedHeight: bigint | null;
+      agreedHash: string | null;
       blocks: { height: number; usdCents: string }[] | null;
     }[]
   >`
     select t.coin, t.height, t.hash, t.safe_height as "safeHeight", t.finalized_height as "finalizedHeight",
       t.chainlock_height as "chainlockHeight", t.scanned_through as "scannedThrough", t.hold_reason as "holdReason",
-      g.reasons as "guardReasons", g.agreed_height as "agreedHeight",
+      g.reasons as "guardReasons", g.agreed_hash as "agreedHash",
       (select json_agg(json_build_object('height', b.height, 'usdCents', b.usd_cents::text)) from blocks b
         where b.coin = t.coin and b.height = any(${heights}::bigint[])) as blocks
     from tips t left join chain_guard g on g.coin = t.coin and g.binding where t.coin = any(${coins}::text[])`;
@@ -319,8 +319,8 @@ async function readTips(sql: Sql | Tx, coins: Coin[], transfers: StoredTransfer[
         holdReason:
           row.holdReason ??
           row.guardReasons?.[0] ??
-          // Blocks read since the sources were compared are not agreed on yet.
-          (row.agreedHeight !== null && row.height > row.agreedHeight
+          // Blocks read since the sources were compared are not agreed on yet, and blocks on the way to the agreed one might not lead there.
+          (row.agreedHash !== null && row.hash !== row.agreedHash
             ? `the sources of this chain have not agreed on block ${row.height} yet`
             : null),
         blockUsdCents: new Map((row.blocks ?? []).map((b) => [b.height, BigInt(b.usdCents)])),

@@ -74,14 +74,14 @@ export function createGuard(ctx: Context, chain: Chain): { check(): Promise<{ be
         now: seen?.now ?? ctx.clock.now(),
         reorg: seen?.depth ? { depth: seen.depth, height: Number(seen.reorgHeight) } : null,
       });
-      const agreed = followed && votes.every((vote) => vote.agrees) ? followed.health!.tip.height : null;
+      const agreed = followed && votes.every((vote) => vote.agrees) ? followed.health!.tip.hash : null;
       await record(survey, reasons, survey.length > 1 ? agreed : null);
       const highest = Math.max(...survey.map((state) => (state.state === 'ok' ? state.health!.tip.height : 0)));
       return { behind: binding && followed !== undefined && highest > followed.health!.tip.height + COIN[coin].agreeWithin };
     },
   };
 
-  async function record(survey: readonly SourceState[], reasons: ReturnType<typeof judgeChain>, agreed: number | null): Promise<void> {
+  async function record(survey: readonly SourceState[], reasons: ReturnType<typeof judgeChain>, agreed: string | null): Promise<void> {
     const sources = survey.map(
       ({ name, state, reason, health }): StoredSource => ({
         name,
@@ -94,20 +94,20 @@ export function createGuard(ctx: Context, chain: Chain): { check(): Promise<{ be
     const texts = reasons.map((reason) => reason.text);
     const codes = reasons.map((reason) => reason.code);
     // Where several sources are set, what they agreed on stays until they agree on more: none of them answering is no agreement.
-    const first = survey.length > 1 ? 0 : null;
+    const first = survey.length > 1 ? '' : null;
     const found = JSON.stringify([texts, agreed, sources]);
     if (found === written && ctx.clock.monotonicMs() - writtenAtMs < REWRITE_MS) return;
     const changed = await ctx.db.begin(async (tx) => {
-      const [before] = await tx<{ reasons: string[]; codes: string[]; agreedHeight: bigint | null }[]>`
-        select reasons, codes, agreed_height as "agreedHeight" from chain_guard where coin = ${coin} for update`;
+      const [before] = await tx<{ reasons: string[]; codes: string[]; agreedHash: string | null }[]>`
+        select reasons, codes, agreed_hash as "agreedHash" from chain_guard where coin = ${coin} for update`;
       await tx`
-        insert into chain_guard (coin, binding, reasons, codes, agreed_height, sources)
+        insert into chain_guard (coin, binding, reasons, codes, agreed_hash, sources)
         values (${coin}, ${binding}, ${texts}, ${codes}, ${agreed ?? first}, ${tx.json(sources as never)})
         on conflict (coin) do update set binding = excluded.binding, reasons = excluded.reasons, codes = excluded.codes,
-          agreed_height = ${agreed === null && first !== null ? tx`coalesce(chain_guard.agreed_height, 0)` : tx`excluded.agreed_height`},
+          agreed_hash = ${agreed === null && first !== null ? tx`coalesce(chain_guard.agreed_hash, '')` : tx`excluded.agreed_hash`},
           sources = excluded.sources, checked_at = clock_timestamp()`;
       const lifted = (before?.reasons.length ?? 0) > 0 && texts.length === 0;
-      const agreesOnMore = agreed !== null && before !== undefined && before.agreedHeight !== BigInt(agreed);
+      const agreesOnMore = agreed !== null && before !== undefined && before.agreedHash !== agreed;
       // What was held may complete: it is settled again.
       if (binding && (lifted || agreesOnMore)) await queueProcessing(tx, { coin });
       return codes.join() !== (before?.codes ?? []).join();

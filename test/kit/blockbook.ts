@@ -25,6 +25,8 @@ export type Blockbook = {
   behave(mood: Mood): void;
   /** The chain that is shown from now on. */
   show(chain: TestChain): void;
+  /** Names the tip of an honest chain, and hands out the blocks of the shown one below it. */
+  nameTipOf(honest: TestChain): void;
   /** The sockets stay open, but nothing is answered or told any more. */
   silenceSockets(): void;
   /** Ends all sockets; new ones are refused until told otherwise. */
@@ -64,6 +66,7 @@ export async function startBlockbook(
   } = {},
 ): Promise<Blockbook> {
   let chain = first;
+  let honest: TestChain | null = null;
   let mood: Mood = 'well';
   let refusing = false;
   let silent = false;
@@ -120,7 +123,9 @@ export async function startBlockbook(
     }),
   });
   const blockBy = (id: string): ChainBlock => {
-    const found = /^\d{1,9}$/.test(id) ? chain.blocks[Number(id)] : (chain.blocks.find((b) => b.hash === id) ?? chain.stale.get(id));
+    const found = /^\d{1,9}$/.test(id)
+      ? chain.blocks[Number(id)]
+      : ([...chain.blocks, ...(honest?.blocks ?? [])].find((b) => b.hash === id) ?? chain.stale.get(id));
     if (!found) throw new PublicError('Block not found, Block not found');
     return found;
   };
@@ -179,7 +184,8 @@ export async function startBlockbook(
   const answer = (path: string, query: URLSearchParams): unknown => {
     const [kind, id = ''] = path.split('/').slice(-2) as [string, string?];
     if (path === '/api/status' || path === '/api/') {
-      const best = chain.tip().height;
+      const told = honest ?? chain;
+      const best = told.tip().height;
       return {
         blockbook: {
           ...{ coin, network: coin, host: 'test', version: '0.5.1', gitCommit: 'a0960c8e', buildTime: '2024-08-08T12:32:50+00:00' },
@@ -200,7 +206,7 @@ export async function startBlockbook(
                 chain: { mainnet: coin === 'ETH' ? 'mainnet' : 'main', testnet: 'test', regtest: 'regtest' }[chain.network],
                 blocks: best + nodeAhead,
                 headers: best + nodeAhead,
-                bestBlockHash: chain.tip().hash,
+                bestBlockHash: told.tip().hash,
                 version: nodeVersion,
                 ...(coin !== 'ETH' && { subversion: '/Test:1.0/' }),
               },
@@ -208,7 +214,7 @@ export async function startBlockbook(
     }
     switch (kind) {
       case 'block-index': {
-        const block = chain.blocks[Number(id)];
+        const block = (Number(id) === honest?.tip().height ? honest : chain).blocks[Number(id)];
         if (!block) throw new Error('Block height out of range');
         return { blockHash: block.hash };
       }
@@ -411,6 +417,9 @@ export async function startBlockbook(
       if (next !== chain) listen(next);
       chain = next;
       for (const peer of peers) if (peer.blocks !== null) tell(peer, peer.blocks, { height: chain.tip().height, hash: chain.tip().hash });
+    },
+    nameTipOf: (of) => {
+      honest = of;
     },
     silenceSockets: () => {
       silent = true;

@@ -180,6 +180,21 @@ test('a source that lies at the tip it is read from completes nothing that the o
     await staysHeld(story, id);
   }));
 
+test('a source that names the tip of the other, but hands out other blocks below it, completes nothing', () =>
+  tell({}, async (story) => {
+    const { app, chain, servers } = story;
+    const { id, address, amount } = await openPayment(app, 'BTC', 50);
+    const [honest, lying] = [chain.copy(), chain.copy()];
+    honest.mine(2);
+    lying.pay([[address, units(amount)]]);
+    lying.mine();
+    servers[0]!.nameTipOf(honest);
+    servers[0]!.show(lying);
+    servers[1]!.show(honest);
+    await reach(app, id, held(/not agreed on block 30/));
+    await staysHeld(story, id);
+  }));
+
 test('a source that is down or syncing has no vote', () =>
   tell({ options: [{}, { nodeAhead: 50 }] }, async (story) => {
     const { app, servers, ready, metrics } = story;
