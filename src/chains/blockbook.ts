@@ -440,7 +440,7 @@ export function createBlockbookSource({
         ? { state: 'mempool', blockHash: null, lock: null }
         : { state: 'mined', blockHash: text(tx.blockHash), lock: null };
     },
-    finality: async () => ({ safe: null, finalized: null, chainlock: null }),
+    finality: async () => ({ safe: null, finalized: null, chainlock: null, tip: null }),
     transaction: async (txid) => {
       const tx = await orNull(get(`v2/tx/${txid}`));
       if (tx === null) throw new ChainError('not_found', txid);

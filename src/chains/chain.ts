@@ -104,6 +104,9 @@ export type FeeTier = {
   source: 'estimate' | 'fallback';
 };
 
+/** Heights on the chain that ends with `tip`, by its hash; null where no chain is spoken of. */
+export type Finality = { safe: number | null; finalized: number | null; chainlock: number | null; tip: string | null };
+
 export type Unspent = { units: bigint; leavingUnits: bigint };
 
 /** One way to reach a coin's network. Every method throws ChainError, never anything else, when the source cannot answer. */
@@ -121,12 +124,15 @@ export interface ChainSource {
   block(hash: string): Promise<BlockRef | null>;
   /** Downloads a block by hash, so that it can be matched later without waiting. */
   fetchBlock(hash: string): Promise<{ ref: BlockRef; scan(matcher: Matcher): BlockScan | Promise<BlockScan> }>;
-  /** Downloads what is new in the mempool since what was last `done`; until then it is handed out again. */
-  fetchMempool(): Promise<{ scan(matcher: Matcher): MempoolScan | Promise<MempoolScan>; done(): void }>;
+  /**
+   * Downloads what is new in the mempool since what was last `done`; until then it is handed out again. `beside`: the tip at that
+   * time, where the same machine tells both at once.
+   */
+  fetchMempool(): Promise<{ beside?: string; scan(matcher: Matcher): MempoolScan | Promise<MempoolScan>; done(): void }>;
   /** Where a transaction of ours is now. */
   txState(txid: string): Promise<{ state: 'mempool' | 'mined' | 'unknown'; blockHash: string | null; lock: Lock }>;
-  /** Best block that can no longer be reorganised, where the chain has such a notion. */
-  finality(): Promise<{ safe: number | null; finalized: number | null; chainlock: number | null }>;
+  /** Best block that can no longer be reorganised, where the chain has such a notion, and the tip of the machine that says so. */
+  finality(): Promise<Finality>;
   transaction(txid: string): Promise<ChainTransaction>;
   addressSummary(address: string): Promise<AddressSummary>;
   fees(): Promise<readonly FeeTier[]>;

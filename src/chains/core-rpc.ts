@@ -14,6 +14,7 @@ import {
   type ChainTransaction,
   type Conflict,
   type FeeTier,
+  type Finality,
   type Matcher,
   type Sighting,
 } from './chain.ts';
@@ -33,6 +34,8 @@ const OUT_OF_RANGE = -8;
 type Call = readonly [method: string, ...params: unknown[]];
 type RpcError = { code: number; message: string };
 type Reply = { result: unknown; error: RpcError | null };
+
+const NO_LOCK = { chainlock: null, tip: null };
 
 const rows = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 const text = (value: unknown): string => (typeof value === 'string' ? value : '');
@@ -279,7 +282,9 @@ export function createCoreSource({
       };
     },
     fetchMempool: async () => {
-      const present = new Set(rows(await call('getrawmempool')).map(text));
+      const [pool, best] = await post([['getrawmempool'], ['getbestblockhash']]);
+      if (pool!.error) throw failure(pool!.error, 'getrawmempool');
+      const present = new Set(rows(pool!.result).map(text));
       for (const txid of known) if (!present.has(txid)) known.delete(txid);
       const fresh = [...present].filter((txid) => !known.has(txid));
       const transactions: RawTransaction[] = [];
@@ -303,6 +308,7 @@ export function createCoreSource({
         }
       }
       return {
+        beside: text(best!.result),
         scan: (matcher) => {
           const sightings: Sighting[] = pegged.filter((s) => matcher.has(s.key));
           const conflicts: Conflict[] = [];
@@ -320,7 +326,7 @@ export function createCoreSource({
       const blockHash = found.blockhash ? text(found.blockhash) : null;
       return { state: blockHash ? 'mined' : 'mempool', blockHash, lock: coin === 'DASH' ? lockOf(found) : null };
     },
-    finality: async () => ({ safe: null, finalized: null, chainlock: coin === 'DASH' ? await bestChainLock() : null }),
+    finality: async () => ({ safe: null, finalized: null, ...(coin === 'DASH' ? await bestChainLock() : NO_LOCK) }),
     transaction: async (txid) => {
       const reply = await post([['getrawtransaction', txid, 1]]);
       const { result, error } = reply[0]!;
@@ -384,13 +390,14 @@ export function createCoreSource({
   };
 
   /** Height of the best ChainLock, when it lies on the chain that the node follows. Null: the node has none. */
-  async function bestChainLock(): Promise<number | null> {
+  async function bestChainLock(): Promise<Pick<Finality, 'chainlock' | 'tip'>> {
     const [reply] = await post([['getbestchainlock']]);
     const best = fields(reply!.result);
     // An error means "none yet" (no quorums, as on a lone node) or a version before ChainLocks: depth decides instead.
-    if (reply!.error || best.known_block === false || !best.blockhash) return null;
+    if (reply!.error || best.known_block === false || !best.blockhash) return NO_LOCK;
     const height = integer(best.height);
-    return (await orNull(call('getblockhash', height))) === text(best.blockhash) ? height : null;
+    const [there, tip] = await post([['getblockhash', height], ['getbestblockhash']]);
+    return !there!.error && text(there!.result) === text(best.blockhash) ? { chainlock: height, tip: text(tip!.result) } : NO_LOCK;
   }
 
   async function describe(tx: Fields): Promise<ChainTransaction> {

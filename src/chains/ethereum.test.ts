@@ -816,16 +816,16 @@ describe('as anvil 1.7.1 answered', () => {
     const head = { ...answer('block-full'), number: '0x3e8' };
     const known = await nodeOf({ eth_getBlockByNumber: (tag: string) => (tag === 'latest' ? head : answer(`block-${tag}`)) });
     const heights = ['safe', 'finalized'].map((tag) => Number(answer(`block-${tag}`).number));
-    assert.deepEqual(await known.source.finality(), { safe: heights[0], finalized: heights[1], chainlock: null });
+    assert.deepEqual(await known.source.finality(), { safe: heights[0], finalized: heights[1], chainlock: null, tip: head.hash });
     const unknown = await nodeOf({
       eth_getBlockByNumber: (tag: string) => {
         if (tag === 'finalized') throw new NodeError(-39001, 'Unknown block');
         return tag === 'latest' ? head : null;
       },
     });
-    assert.deepEqual(await unknown.source.finality(), { safe: 936, finalized: 872, chainlock: null });
+    assert.deepEqual(await unknown.source.finality(), { safe: 936, finalized: 872, chainlock: null, tip: head.hash });
     const young = await nodeOf({ eth_getBlockByNumber: (tag: string) => (tag === 'latest' ? { ...head, number: '0x46' } : null) });
-    assert.deepEqual(await young.source.finality(), { safe: 6, finalized: null, chainlock: null });
+    assert.deepEqual(await young.source.finality(), { safe: 6, finalized: null, chainlock: null, tip: head.hash });
   });
 
   test('health of a node and of a provider that keeps its peers to itself', async () => {

@@ -423,12 +423,13 @@ export function createEthereumSource({
       return { state: mined ? 'mined' : 'mempool', blockHash: mined ? hash32(found.blockHash) : null, lock: null };
     },
     finality: async () => {
-      const [latest, safe, finalized] = await batch(['latest', 'safe', 'finalized'].map((tag) => ['eth_getBlockByNumber', tag, false]));
+      // The tip last: what is final below it was final before.
+      const [safe, finalized, latest] = await batch(['safe', 'finalized', 'latest'].map((tag) => ['eth_getBlockByNumber', tag, false]));
       if (latest!.error) throw failure(latest!.error, 'eth_getBlockByNumber');
-      const head = header(latest!.result).height;
+      const { height: head, hash: tip } = header(latest!.result);
       const heightOf = (reply: typeof safe, depth: number) =>
         reply!.error || reply!.result === null ? (head >= depth ? head - depth : null) : header(reply!.result).height;
-      return { safe: heightOf(safe, SAFE_DEPTH), finalized: heightOf(finalized, FINALIZED_DEPTH), chainlock: null };
+      return { safe: heightOf(safe, SAFE_DEPTH), finalized: heightOf(finalized, FINALIZED_DEPTH), chainlock: null, tip };
     },
     transaction: async (txid) => {
       const [transaction, receipt, latest] = await batch([

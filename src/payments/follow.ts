@@ -416,9 +416,9 @@ export function createFollower(
   /** ETH: which blocks can no longer be reorganised, as of the cursor's chain. */
   const lookAtFinality = async (cursor: Cursor): Promise<void> => {
     if (coin !== 'ETH' || cursor.hash === finalityOf) return;
-    const { safe, finalized } = await source.finality();
-    // Only while the node is on the chain that was read: its finalized height must not vouch for another chain's block.
-    if ((await source.tip()).hash !== cursor.hash) return;
+    const { safe, finalized, tip } = await source.finality();
+    // Only of a machine that is on the chain that was read: its finalized height must not vouch for another chain's block.
+    if (tip !== cursor.hash) return;
     await ctx.db.begin(async (tx) => {
       const moved = await tx`
         update tips set safe_height = ${safe}::bigint, finalized_height = ${finalized}::bigint
@@ -432,8 +432,8 @@ export function createFollower(
   /** Looks at the mempool; true when it was complete, so that everything first seen before it is recorded. */
   const lookAtMempool = async (cursor: Cursor): Promise<boolean> => {
     const fetched = await source.fetchMempool();
-    // Beside another tip than the recorded one it could show a transfer that a recorded block still holds, under another id.
-    if ((await source.tip()).hash !== cursor.hash) return false;
+    // Beside another tip than the recorded one it could show a transfer that a recorded block holds, under another id.
+    if ((fetched.beside ?? (await source.tip()).hash) !== cursor.hash) return false;
     const seenAt = ctx.clock.now();
     await refresh();
     const waiting = await readWaiting();
@@ -522,7 +522,8 @@ export function createFollower(
           const health = await source.health();
           const complete = await lookAtMempool(cursor);
           await lookAtLocks();
-          const chainlock = coin === 'DASH' ? (await source.finality()).chainlock : null;
+          const lock = coin === 'DASH' ? await source.finality() : null;
+          const chainlock = lock?.tip === cursor.hash ? lock.chainlock : null;
           // The tip may have moved meanwhile: then the look is not complete and the loop goes on. Beside a source that has
           // more blocks nothing is certain, and nothing expires.
           if (complete && !behind && !health.syncing && (await source.tip()).hash === cursor.hash) {

@@ -208,6 +208,7 @@ export function createAdversarySource({
       for (const txid of known) if (!present.has(txid)) known.delete(txid);
       const fresh = [...mempool.values()].filter((tx) => !known.has(tx.txid));
       return {
+        beside: tip().hash,
         scan: (matcher) => {
           const sightings: Sighting[] = [];
           const conflicts: Conflict[] = [];
@@ -220,7 +221,7 @@ export function createAdversarySource({
       };
     },
     txState: nowhere,
-    finality: async () => ({ safe: null, finalized: null, chainlock: null }),
+    finality: async () => ({ safe: null, finalized: null, chainlock: null, tip: null }),
     transaction: nowhere,
     addressSummary: nowhere,
     fees: nowhere,

@@ -80,7 +80,14 @@ test('DASH: a transaction as recorded, its inputs told by the spent index', asyn
   );
   assert.deepEqual(await source.txState(txid), { state: 'mempool', blockHash: null, lock: null });
   assert.deepEqual(await source.txState('0'.repeat(64)), { state: 'unknown', blockHash: null, lock: null });
-  assert.deepEqual(await source.finality(), { safe: null, finalized: null, chainlock: null });
+  assert.deepEqual(await source.finality(), { safe: null, finalized: null, chainlock: null, tip: null });
+});
+
+const tipIs = (hash: string): Recording => ({
+  label: 'tip',
+  request: { method: 'getbestblockhash', params: [] },
+  status: 200,
+  body: `{"result":"${hash}","error":null,"id":1}`,
 });
 
 test('DASH: locks as recorded on a network with masternodes', async (t) => {
@@ -94,17 +101,18 @@ test('DASH: locks as recorded on a network with masternodes', async (t) => {
     status: 200,
     body: `{"result":"${hash}","error":null,"id":1}`,
   });
+  const tip = tipIs('e'.repeat(64));
   for (const [label, state, lock] of [
     ['seen-before-lock', 'mempool', null],
     ['instantlocked', 'mempool', 'instantsend'],
     ['confirmed-chainlocked', 'mined', 'chainlock'],
   ] as const) {
-    const source = await open(t, 'DASH', name, [all.get(label)!, hashAt(best.blockhash)]);
+    const source = await open(t, 'DASH', name, [all.get(label)!, hashAt(best.blockhash), tip]);
     assert.deepEqual(await source.txState(txid), { state, blockHash: state === 'mined' ? best.blockhash : null, lock }, label);
-    assert.equal((await source.finality()).chainlock, best.height);
+    assert.deepEqual(await source.finality(), { safe: null, finalized: null, chainlock: best.height, tip: 'e'.repeat(64) });
   }
   // The lock of a block that is not on the node's chain says nothing about the height.
-  const elsewhere = await open(t, 'DASH', name, [hashAt('f'.repeat(64))]);
+  const elsewhere = await open(t, 'DASH', name, [hashAt('f'.repeat(64)), tip]);
   assert.equal((await elsewhere.finality()).chainlock, null);
 });
 
@@ -196,6 +204,7 @@ test('LTC: a peg-out as recorded, waiting and mined; the hidden parts of MWEB ar
   const txid = txidOf(name, 'mweb-pegout-mempool');
   const full = JSON.parse(all.get('mweb-pegout-mempool')!.body).result;
   const pool: Recording[] = [
+    tipIs('e'.repeat(64)),
     { label: 'pool', request: { method: 'getrawmempool', params: [] }, status: 200, body: `{"result":["${txid}"],"error":null,"id":1}` },
     {
       label: 'raw',
@@ -206,7 +215,9 @@ test('LTC: a peg-out as recorded, waiting and mined; the hidden parts of MWEB ar
   ];
   const source = await open(t, 'LTC', name, pool);
   const key = '00148763a280dbd1d694f8b0118933008fb5a1861e0f';
-  const scan = await (await source.fetchMempool()).scan(lookFor(key));
+  const mempool = await source.fetchMempool();
+  assert.equal(mempool.beside, 'e'.repeat(64));
+  const scan = await mempool.scan(lookFor(key));
   assert.deepEqual(scan.sightings, [{ key, ref: `${txid}:pegout:0`, txid, units: 150_000_000n, kind: 'pegout', spends: [], lock: null }]);
   const waiting = await source.transaction(txid);
   assert.deepEqual(waiting.inputs, []);

@@ -1,0 +1,41 @@
+/** What the follower believes of machines behind one address that are not equally far. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createAdversaryChain, createAdversarySource } from '../../test/kit/adversary.ts';
+import { testEnvironment } from '../../test/kit/app.ts';
+import { testDatabase } from '../../test/kit/database.ts';
+import { openCore } from '../app.ts';
+import type { ChainSource } from '../chains/chain.ts';
+import { readConfig } from '../config.ts';
+import { createFollower } from './follow.ts';
+
+for (const { coin, word, column } of [
+  { coin: 'ETH', word: 'finalized', column: 'finalized_height' },
+  { coin: 'DASH', word: 'chainlock', column: 'chainlock_height' },
+] as const) {
+  test(`${coin}: what one machine calls ${word} vouches for no block of another chain that a second machine shows`, async () => {
+    const database = await testDatabase();
+    const core = await openCore(readConfig(testEnvironment(database.url, database.folder)));
+    try {
+      const chain = createAdversaryChain({ height: 20, now: () => new Date() });
+      let tip: string | null = 'another tip';
+      const source: ChainSource = {
+        ...createAdversarySource({ chain, coin: 'BTC', interrupt: async () => {} }),
+        coin,
+        finality: async () => ({ safe: null, finalized: null, chainlock: null, [word]: 18, tip }),
+      };
+      const follower = createFollower(core.ctx, source);
+      const told = async () => {
+        await follower.step();
+        const [row] = await database.db.sql`select ${database.db.sql(column)} as height from tips where coin = ${coin}`;
+        return row!.height;
+      };
+      assert.equal(await told(), null);
+      tip = chain.tip().hash;
+      assert.equal(await told(), 18n);
+    } finally {
+      await core.close();
+      await database.drop();
+    }
+  });
+}
