@@ -633,12 +633,7 @@ after(async () => {
 });
 
 const SEED = process.env.FLORIN_SEED ? Number(process.env.FLORIN_SEED) : null;
-/** Fresh histories every time: told where somebody waits for what they find. */
-const skip = process.env.FLORIN_LONG || process.env.FLORIN_SEED ? false : 'told in the long run, or with FLORIN_SEED';
-
-test(`${HISTORIES} payments on adversarial chains: nothing is counted twice, missed, or completed without its confirmations`, {
-  skip,
-}, async () => {
+test(`${HISTORIES} payments on adversarial chains: nothing is counted twice, missed, or completed without its confirmations`, async () => {
   await fc.assert(
     fc.asyncProperty(history, (given) => live(world, given)),
     {
