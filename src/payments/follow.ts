@@ -540,7 +540,10 @@ export function createFollower(
         cursor = await unwind(cursor, tip);
         const next = await source.blockAt(cursor.height + 1);
         if (!next) return;
-        cursor = (await applyBlock(cursor, next.hash)) ?? cursor;
+        const further = await applyBlock(cursor, next.hash);
+        // The source names a next block that does not follow the one it named before: it is between two chains, and is asked again later.
+        if (!further) return;
+        cursor = further;
       }
     },
   };

@@ -192,7 +192,9 @@ test('a source that names the tip of the other, but hands out other blocks below
     servers[0]!.show(lying);
     servers[1]!.show(honest);
     await reach(app, id, held(/not agreed on block 30/));
+    const asked = servers[0]!.requests.length;
     await staysHeld(story, id);
+    assert.ok(servers[0]!.requests.length - asked < 100, 'it is not asked without a pause');
   }));
 
 test('a source that is down or syncing has no vote', () =>
