@@ -56,7 +56,8 @@ type Fault =
   /** Another machine answers the next calls: one that has not heard of the blocks made last. */
   | { at: number; is: 'elsewhere'; calls: number; blocksAgo: number }
   | null;
-type Moment = { fact: Fact; fault: Fault; looks: 0 | 1 | 2; race: boolean; works: boolean };
+/** `works`: whether the worker settles what is due after the looks, or beside them. */
+type Moment = { fact: Fact; fault: Fault; looks: 0 | 1 | 2; race: boolean; works: false | 'after' | 'beside' };
 
 const mask = fc.nat(0xffff);
 const part: fc.Arbitrary<Part> = fc.record({
@@ -126,7 +127,7 @@ const moment: fc.Arbitrary<Moment> = fc.record({
   fault,
   looks: fc.constantFrom(0 as const, 1 as const, 1 as const, 2 as const),
   race: fc.integer({ min: 0, max: 9 }).map((n) => n === 9),
-  works: fc.boolean(),
+  works: fc.constantFrom(false as const, 'after' as const, 'beside' as const),
 });
 /** `recorded`: blocks since the install began, before anything happens. */
 type History = { coin: Coin; targets: number[]; recorded: number; moments: Moment[] };
@@ -476,8 +477,8 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
       default:
         await happen(given, false);
     }
-    for (let i = 0; i < looks; i++) await look(i === 0 ? wrong : null, race);
-    if (works) await work();
+    for (let i = 0; i < looks; i++) await Promise.all([look(i === 0 ? wrong : null, race), ...(works === 'beside' ? [work()] : [])]);
+    if (works === 'after') await work();
     if (looks > 0 || works) await judgeCompletions();
   }
 
@@ -651,7 +652,7 @@ const story = (recorded: number, ...facts: Fact[]): History => ({
   coin: 'BTC',
   targets: [0],
   recorded,
-  moments: facts.map((given) => ({ fact: given, fault: null, looks: 1, race: false, works: true })),
+  moments: facts.map((given) => ({ fact: given, fault: null, looks: 1, race: false, works: 'after' })),
 });
 const pay = (percent: number, to: 'mempool' | 'block'): Fact => ({
   do: 'pay',
