@@ -143,8 +143,8 @@ create table payments (
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text]))),
   CHECK ((status = ANY (ARRAY['pending'::text, 'processing'::text, 'completed'::text, 'expired'::text, 'cancelled'::text, 'failed'::text])))
 );
-CREATE INDEX payments_by_coin ON payments USING btree (merchant_id, mode, coin, sequence DESC) WHERE (coin IS NOT NULL);
-CREATE INDEX payments_by_status ON payments USING btree (merchant_id, mode, status, sequence DESC);
+CREATE INDEX payments_by_coin ON payments USING btree (merchant_id, mode, coin, sequence) WHERE (coin IS NOT NULL);
+CREATE INDEX payments_by_status ON payments USING btree (merchant_id, mode, status, sequence);
 CREATE INDEX payments_due ON payments USING btree (due_at) WHERE (due_at IS NOT NULL);
 
 create table payment_counts (
@@ -302,7 +302,7 @@ create table events (
   PRIMARY KEY (id),
   UNIQUE (payment_id, sequence)
 );
-CREATE INDEX events_feed ON events USING btree (merchant_id, mode, xid DESC, feed DESC) WHERE (body IS NOT NULL);
+CREATE INDEX events_feed ON events USING btree (merchant_id, mode, xid, feed) WHERE (body IS NOT NULL);
 
 create table endpoints (
   id text collate "C" not null,
