@@ -125,6 +125,14 @@ export type Api = {
       success: boolean;
     };
   };
+  'POST /:mode/second-factor/remove': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
   'GET /:mode/payments': {
     query: {
       limit?: string | undefined;

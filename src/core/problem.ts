@@ -43,9 +43,17 @@ export const PROBLEMS = {
   // Who signs in to the dashboard
   not_signed_in: entry(401, 'authentication_failed', 'Sign in to go on.'),
   sign_in_failed: entry(401, 'authentication_failed', 'That did not work. Check e-mail and password, or use another way to sign in.'),
-  second_factor_invalid: entry(401, 'authentication_failed', 'That code is not valid. Codes change every 30 seconds; each backup code works once.'),
+  second_factor_invalid: entry(
+    401,
+    'authentication_failed',
+    'That code is not valid. Codes change every 30 seconds; each backup code works once.',
+  ),
   password_wrong: entry(403, 'permission_denied', 'That password is not right.'),
-  action_not_permitted: entry(403, 'permission_denied', 'Your role, {role}, does not include this. An owner of {merchant} can change that.'),
+  action_not_permitted: entry(
+    403,
+    'permission_denied',
+    'Your role, {role}, does not include this. An owner of {merchant} can change that.',
+  ),
   recent_authentication_required: entry(403, 'permission_denied', 'Confirm that it is you, then the act goes on.'),
   cross_site_request: entry(403, 'permission_denied', 'This request did not come from the dashboard.'),
   setup_link_invalid: entry(404, 'not_found', 'This set-up link was used already, or never existed.'),

@@ -6,6 +6,7 @@ import type { Context } from '../context.ts';
 import { perContext } from '../context.ts';
 import { base62 } from '../core/id.ts';
 import { Problem, type ProblemCode } from '../core/problem.ts';
+import type { Tx } from '../db/db.ts';
 
 export const PASSWORD_MIN = 12;
 const PASSWORD_MAX = 128;
@@ -225,4 +226,10 @@ export async function confirmSignIn(
     await refusing('password_wrong', () => auth.api.verifyPassword({ body: { password }, headers }));
   }
   await ctx.db.sql`update sessions set confirmed_at = clock_timestamp() where id = ${signedIn.sessionId}`;
+}
+
+/** Takes the second factor away, with its backup codes; who is signed in stays so. */
+export async function removeSecondFactor(tx: Tx, { userId }: { userId: string }): Promise<void> {
+  await tx`delete from second_factors where user_id = ${userId}`;
+  await tx`update users set two_factor_enabled = false, updated_at = clock_timestamp() where id = ${userId}`;
 }

@@ -31,7 +31,10 @@ test('the set-up link makes the first owner once; short passwords and made-up li
   assert.equal(me.status, 200, me.text);
   assert.equal(me.json.role, 'owner');
   assert.equal(me.json.merchant.id, app.merchant.merchantId);
-  assert.equal((await new Person(app.url).post('/set-up', { token, ...owner, email: 'b@shop.example' })).json.error.code, 'setup_link_invalid');
+  assert.equal(
+    (await new Person(app.url).post('/set-up', { token, ...owner, email: 'b@shop.example' })).json.error.code,
+    'setup_link_invalid',
+  );
 });
 
 test('signing in and out: a wrong password and an unknown address sound the same', async () => {
@@ -90,7 +93,13 @@ test('a backup code works once', async () => {
 });
 
 test('nothing of the sign-in library is reachable by itself', async () => {
-  for (const path of ['unmounted/get-session', 'unmounted/sign-up/email', 'auth/sign-up/email', 'auth/two-factor/disable', 'unmounted/update-user']) {
+  for (const path of [
+    'unmounted/get-session',
+    'unmounted/sign-up/email',
+    'auth/sign-up/email',
+    'auth/two-factor/disable',
+    'unmounted/update-user',
+  ]) {
     for (const method of ['GET', 'POST']) {
       const reply = await fetch(`${app.url}/dashboard/api/${path}`, { method, headers: { 'x-florin-dashboard': '1' } });
       assert.ok(reply.status === 404 || reply.status === 405, `${method} ${path}: ${reply.status}`);

@@ -21,7 +21,9 @@ export class Person {
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
     });
-    const jar = new Map(this.cookie.split('; ').flatMap((pair) => (pair === '' ? [] : [pair.split(/=(.*)/s).slice(0, 2) as [string, string]])));
+    const jar = new Map(
+      this.cookie.split('; ').flatMap((pair) => (pair === '' ? [] : [pair.split(/=(.*)/s).slice(0, 2) as [string, string]])),
+    );
     for (const line of reply.headers.getSetCookie()) {
       const [name, value] = line.split(';')[0]!.split(/=(.*)/s) as [string, string];
       if (/max-age=0/i.test(line) || value === '') jar.delete(name);
@@ -39,7 +41,9 @@ export class Person {
 
 /** Six digits for a secret in base32, 30 seconds, SHA-1. */
 export function totp(secret: string): string {
-  const bits = [...secret.replace(/=+$/, '')].map((char) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(char).toString(2).padStart(5, '0')).join('');
+  const bits = [...secret.replace(/=+$/, '')]
+    .map((char) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(char).toString(2).padStart(5, '0'))
+    .join('');
   const key = Buffer.from((bits.match(/.{8}/g) ?? []).map((byte) => Number.parseInt(byte, 2)));
   const counter = Buffer.alloc(8);
   counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000)));

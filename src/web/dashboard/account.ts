@@ -8,6 +8,7 @@ import {
   finishSecondFactor,
   hashPassword,
   passkeyOptions,
+  removeSecondFactor,
   signInWithCode,
   signInWithPasskey,
   signInWithPassword,
@@ -165,6 +166,27 @@ export const ACCOUNT: readonly Route[] = [
       await ctx.db.begin((tx) =>
         writeAudit(tx, { merchantId: member.merchantId, mode: null, actor, action: 'second_factor.set', object: signedIn.userId }),
       );
+      return done;
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/second-factor/remove',
+    action: 'account.use',
+    recent: true,
+    body: Type.Object({}),
+    reply: Done,
+    handle: async ({ ctx, signedIn, member, actor }) => {
+      await ctx.db.begin(async (tx) => {
+        await removeSecondFactor(tx, { userId: signedIn.userId });
+        await writeAudit(tx, {
+          merchantId: member.merchantId,
+          mode: null,
+          actor,
+          action: 'second_factor.removed',
+          object: signedIn.userId,
+        });
+      });
       return done;
     },
   }),
