@@ -65,7 +65,6 @@ export function Screen() {
             autoComplete="one-time-code"
             inputMode={step === 'totp' ? 'numeric' : 'text'}
             required
-            // biome-ignore lint/a11y/noAutofocus: the one field of this step
             autoFocus
             value={code}
             onChange={(e) => setCode(e.target.value)}

@@ -1,16 +1,18 @@
 /** The frame around all screens: navigation, mode, account; the stream of news, toasts, the prompt for recent authentication. */
 import { CSPProvider } from '@base-ui/react/csp-provider';
 import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router';
-import { useEffect, useState } from 'react';
+import { lazy, Suspense, useEffect, useState } from 'react';
 import { call } from '../lib/api.ts';
+import { confirmation } from '../lib/confirmation.ts';
 import { useMe, useMode, useNews } from '../lib/hooks.ts';
 import { useStore } from '../lib/store.ts';
 import { setTheme, type Theme, theme } from '../lib/theme.ts';
 import { SCREENS } from '../screens.ts';
 import { Icon } from '../ui/icon.tsx';
 import { Menu } from '../ui/menu.tsx';
-import { Confirmation } from './confirmation.tsx';
 import { Toasts } from './toasts.tsx';
+
+const Confirmation = lazy(() => import('./confirmation.tsx').then((module) => ({ default: module.Confirmation })));
 
 const THEMES: readonly { value: Theme; label: string }[] = [
   { value: 'system', label: 'Theme of the system' },
@@ -38,6 +40,7 @@ export function Shell() {
   const mode = useMode();
   const me = useMe();
   const path = useLocation({ select: ({ pathname }) => pathname });
+  const asked = useStore(confirmation);
   const [open, setOpen] = useState(false);
   useNews(mode);
   useSearchKey();
@@ -126,7 +129,11 @@ export function Shell() {
           </main>
         </div>
       </div>
-      <Confirmation />
+      {asked !== null && (
+        <Suspense>
+          <Confirmation />
+        </Suspense>
+      )}
       <Toasts />
     </CSPProvider>
   );

@@ -9,7 +9,7 @@ const LOOKS = {
 } as const;
 export type Look = keyof typeof LOOKS;
 export const buttonClass = (look: Look = 'plain'): string =>
-  `inline-flex min-h-9 items-center justify-center gap-2 rounded-lg border px-3.5 py-1.5 text-sm font-medium transition-colors disabled:opacity-60 ${LOOKS[look]}`;
+  `inline-flex min-h-9 items-center justify-center gap-2 rounded-lg border px-3.5 py-1.5 text-sm font-medium disabled:opacity-60 ${LOOKS[look]}`;
 
 export const Button = ({
   look = 'plain',

@@ -1,9 +1,10 @@
 /** Somebody at the dashboard's API, with the cookies of a browser; and the code an authenticator shows (RFC 6238). */
 import { createHmac } from 'node:crypto';
-import type { Reply } from './app.ts';
+import type { Reply, TestApp } from './app.ts';
 
 export class Person {
   cookie = '';
+  readonly password = 'correct horse battery';
   url: string;
   constructor(url: string) {
     this.url = url;
@@ -49,4 +50,13 @@ export function totp(secret: string): string {
   counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000)));
   const digest = createHmac('sha1', key).update(counter).digest();
   return String((digest.readUInt32BE(digest[19]! & 15) & 0x7fffffff) % 1_000_000).padStart(6, '0');
+}
+
+/** The owner of a test app, signed in by its set-up link. */
+export async function setUpPerson(app: TestApp): Promise<Person> {
+  const person = new Person(app.url);
+  const token = new URL(app.merchant.setupUrl).searchParams.get('token');
+  const made = await person.post('/set-up', { token, name: 'Olga Owner', email: 'olga@shop.example', password: person.password });
+  if (made.status !== 200) throw new Error(`no owner was made: ${made.text}`);
+  return person;
 }
