@@ -55,8 +55,23 @@ test('imports go one way', () => {
 
 const OWNERS: Readonly<Record<string, readonly string[]>> = {
   merchants: [
-    'users', 'sessions', 'accounts', 'verifications', 'second_factors', 'passkeys', 'members', 'audit_log',
-    'merchants', 'merchant_logos', 'keys', 'wallets', 'skipped_indexes', 'live_usage', 'test_clocks', 'clock_advances'],
+    'users',
+    'sessions',
+    'accounts',
+    'verifications',
+    'second_factors',
+    'passkeys',
+    'members',
+    'audit_log',
+    'merchants',
+    'merchant_logos',
+    'keys',
+    'wallets',
+    'skipped_indexes',
+    'live_usage',
+    'test_clocks',
+    'clock_advances',
+  ],
   payments: [
     'payments',
     'rule_sets',

@@ -37,8 +37,17 @@ export async function findApp(): Promise<string | null> {
   return (await exists(join(folder, 'index.html'))) ? folder : null;
 }
 
+let building: Promise<void> | null = null;
+/** Builds the app unless it is there; whoever asks meanwhile waits for the same build. */
+export function buildApp(log: Pick<Log, 'info'>): Promise<void> {
+  building ??= build(log).finally(() => {
+    building = null;
+  });
+  return building;
+}
+
 /** Builds beside and moves into place: of several builders one wins, and nobody ever serves half an app. */
-export async function buildApp(log: Pick<Log, 'info'>): Promise<void> {
+async function build(log: Pick<Log, 'info'>): Promise<void> {
   const name = await nameOfSources();
   const folder = join(OUT, name);
   if (await exists(join(folder, 'index.html'))) return;
@@ -58,7 +67,10 @@ export async function buildApp(log: Pick<Log, 'info'>): Promise<void> {
   child.stderr.on('data', (bytes) => {
     said = (said + bytes).slice(-4_000);
   });
+  const stop = () => void child.kill();
+  process.once('exit', stop);
   const [code] = (await once(child, 'exit')) as [number | null];
+  process.off('exit', stop);
   if (code !== 0) {
     await rm(aside, { recursive: true, force: true });
     throw new Error(`the build ended with ${code}: ${said}`);
