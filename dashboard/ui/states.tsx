@@ -18,7 +18,7 @@ export const Skeleton = ({ lines = 8 }: { lines?: number }) => (
 export const Empty = ({ title, children }: { title: string; children?: ReactNode }) => (
   <div className="grid justify-items-center gap-3 px-6 py-16 text-center">
     <p className="font-medium">{title}</p>
-    <div className="max-w-md text-soft">{children}</div>
+    <div className="words max-w-md text-soft">{children}</div>
   </div>
 );
 
