@@ -123,4 +123,8 @@ test('guessing is slowed down', async () => {
   for (let i = 0; i < 14; i++)
     statuses.push((await new Person(app.url).post('/sign-in', { email: 'x@shop.example', password: 'guess guess guess' })).status);
   assert.equal(statuses.at(-1), 429);
+  assert.equal(
+    (await new Person(app.url).post('/sign-in?again=1', { email: 'x@shop.example', password: 'guess guess guess' })).status,
+    429,
+  );
 });

@@ -78,6 +78,10 @@ export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doo
           const signedIn = await findSignedIn(ctx, { visitor });
           const member = route.open ? null : await memberOf(signedIn, route);
           if (signedIn && route.attempts !== undefined) await limit(`dashboard ${route.path} ${signedIn.userId}`, route.attempts);
+          const read = readRequest(route, request);
+          // Whoever guesses at one account is slowed down from all addresses together.
+          const { email } = read.body as { email?: string };
+          if (route.attempts !== undefined && email !== undefined) await limit(`dashboard account ${email.toLowerCase()}`, 20);
           const answer = await route.handle({
             ctx,
             visitor,
@@ -85,7 +89,7 @@ export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doo
             member: member!,
             mode: mode!,
             actor: { userId: signedIn?.userId ?? '', name: signedIn?.name ?? '', ip: visitor.ip },
-            ...readRequest(route, request),
+            ...read,
             setCookies: (cookies) => void reply.header('set-cookie', cookies),
           });
           return send(reply, answer);
@@ -93,12 +97,6 @@ export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doo
       });
     }
   }
-  // Whoever guesses at one account is slowed down from all addresses together.
-  app.addHook('preHandler', async (request) => {
-    if (request.url !== `${API}/sign-in` || typeof request.body !== 'string') return;
-    const { email } = parseJson(request.body).value as { email?: unknown };
-    if (typeof email === 'string') await limit(`dashboard sign-in of ${email.toLowerCase().slice(0, 254)}`, 20);
-  });
   registerStream(app, ctx, {
     enter: async (request) => {
       await enter(request);
