@@ -10,6 +10,11 @@ RUN npm ci --omit=dev --no-audit --no-fund \
 COPY src src
 # Guides and reference are served at /docs.
 COPY docs docs
+# The dashboard is built into the image.
+COPY dashboard dashboard
+COPY tsconfig.json ./
+COPY scripts/build.ts scripts/build.ts
+RUN node scripts/build.ts
 
 # PostgreSQL keeps its socket folder and its data private to one user.
 RUN install -d -o node -g node -m 0711 /data

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 
 const steps: readonly [name: string, command: string, ...args: string[]][] = [
   ['types', 'tsc', '-p', '.'],
+  ['types of the dashboard', 'tsc', '-p', 'dashboard'],
   ['types of the SDK where there is no Node', 'tsc', '-p', 'sdk'],
   ['format and lint', 'biome', 'ci', '--error-on-warnings'],
   ['tidy', process.execPath, '--test', '--test-reporter=dot', 'test/tidy.test.ts'],

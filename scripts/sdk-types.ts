@@ -6,7 +6,7 @@ import { PROBLEM_TYPES, PROBLEMS } from '../src/core/problem.ts';
 import * as schemas from '../src/http/schema.ts';
 
 /** Unions that stand in many places, by name. */
-const UNIONS: Readonly<Record<string, readonly string[]>> = {
+export const UNIONS: Readonly<Record<string, readonly string[]>> = {
   Coin: COINS,
   Mode: MODES,
   PaymentStatus: PAYMENT_STATUSES,
@@ -60,7 +60,7 @@ const NAMES: Readonly<Record<string, string | null>> = {
   ErrorReply: 'ErrorBody',
 };
 
-type Shape = {
+export type Shape = {
   type?: string | undefined;
   const?: string | undefined;
   anyOf?: Shape[] | undefined;
@@ -92,7 +92,7 @@ const comment = (schema: Shape, indent: string): string => {
   return words.length === 0 ? '' : `${indent}/** ${words.join(' ')} */\n`;
 };
 
-function typeText(schema: Shape, indent: string, names: ReadonlyMap<Shape, string>, self?: Shape): string {
+export function typeText(schema: Shape, indent: string, names: ReadonlyMap<Shape, string>, self?: Shape): string {
   const known = schema === self ? undefined : names.get(schema);
   if (known === 'EventOf') return 'PaymentEvent';
   if (known) return known;
@@ -129,6 +129,8 @@ function typeText(schema: Shape, indent: string, names: ReadonlyMap<Shape, strin
       );
       return `{\n${fields.join('')}${indent}}`;
     }
+    case undefined:
+      return 'unknown';
     default:
       throw new Error(`no type for ${JSON.stringify(schema)}`);
   }

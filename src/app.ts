@@ -27,8 +27,8 @@ import { startSweep } from './payments/sweep.ts';
 import { createFiatRates } from './prices/fiat.ts';
 import { createPrices } from './prices/prices.ts';
 import { registerCheckout } from './web/checkout/actions.ts';
+import { registerDashboard } from './web/dashboard/serve.ts';
 import { registerDocs } from './web/docs.ts';
-import { registerSetup } from './web/setup.ts';
 import { startDeliveries } from './webhooks/deliver.ts';
 
 /** Random bytes from a pool that is filled a few kilobytes at a time: one call into the system for many ids. Bytes are handed out once. */
@@ -154,6 +154,7 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
       installKey: await readInstallKey(db),
       seal: sealer.seal,
       open: sealer.open,
+      derive: sealer.derive,
       settings: {
         dataFolder,
         publicUrl: config.publicUrl,
@@ -197,9 +198,9 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
         tls: config.tls && { cert: await readFile(config.tls.certFile), key: await readFile(config.tls.keyFile) },
         trustedProxies: [...config.trustedProxies],
         metricsToken: config.metricsToken,
-        registerPages: (app) => {
+        registerPages: (app, { client }) => {
           registerCheckout(app, ctx);
-          registerSetup(app, ctx);
+          registerDashboard(app, ctx, { limits, client });
           registerDocs(app, ctx);
         },
       });

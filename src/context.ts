@@ -26,6 +26,8 @@ export type Context = {
   /** AES-256-GCM under SECRET_KEY, bound to `purpose`. */
   seal(purpose: string, plain: Uint8Array): Uint8Array;
   open(purpose: string, sealed: Uint8Array): Uint8Array;
+  /** A key for one purpose, derived from SECRET_KEY. */
+  derive(purpose: string): Uint8Array;
   settings: Settings;
 };
 

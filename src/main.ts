@@ -15,6 +15,7 @@ import { createKey, revokeKey } from './merchants/keys.ts';
 import { createFirstMerchant, createMerchant, getMerchant, setPlan, THEMES } from './merchants/merchants.ts';
 import { setWallet } from './merchants/wallets.ts';
 import { claimDeposit, diagnose, type Finding, verifyAddresses } from './payments/doctor.ts';
+import { buildApp } from './web/dashboard/build.ts';
 import { getDelivery, getRecovery, resendDelivery, startRecovery } from './webhooks/deliveries.ts';
 import { createEndpoint, deleteEndpoint, listEndpoints, planUpdate, rotateSecret, sendTestEvent } from './webhooks/endpoints.ts';
 
@@ -301,6 +302,8 @@ async function serve(flags: Flags): Promise<void> {
   if (app.url) process.stdout.write(`\nFlorin is ready on ${config.publicUrl}\n`);
   else process.stdout.write(`\nFlorin is running as ${roles.join(', ')}\n`);
   await welcome(app.ctx);
+  // Beside the service that already serves; a later start finds it built.
+  if (roles.includes('api')) await buildApp(app.log).catch((error) => app.log.error({ err: error }, 'the dashboard could not be prepared'));
 }
 
 /** On an empty install: the first merchant, its set-up link, the test keys (shown this once) and a command that works. */

@@ -54,7 +54,24 @@ test('imports go one way', () => {
 });
 
 const OWNERS: Readonly<Record<string, readonly string[]>> = {
-  merchants: ['merchants', 'merchant_logos', 'keys', 'wallets', 'skipped_indexes', 'live_usage', 'test_clocks', 'clock_advances'],
+  merchants: [
+    'users',
+    'sessions',
+    'accounts',
+    'verifications',
+    'second_factors',
+    'passkeys',
+    'members',
+    'audit_log',
+    'merchants',
+    'merchant_logos',
+    'keys',
+    'wallets',
+    'skipped_indexes',
+    'live_usage',
+    'test_clocks',
+    'clock_advances',
+  ],
   payments: [
     'payments',
     'rule_sets',
@@ -123,6 +140,24 @@ test('words with a better home', () => {
     [],
   );
   assert.equal(banned('src/a.ts', 'const x = Date.now();').length, 1);
+});
+
+export const crossings = (path: string, text: string): string[] =>
+  [...text.matchAll(/(?:from |import\(|import )'([^']+)'/g)].flatMap(([, target]) => {
+    if (!target!.startsWith('.')) return [];
+    const to = relative('.', join(dirname(path), target!));
+    return path.startsWith('dashboard/') === to.startsWith('dashboard/') ? [] : [`${path} imports ${to}`];
+  });
+
+test('the service and the dashboard share types through generated files alone', () => {
+  const all = [...globSync('dashboard/**/*.{ts,tsx}', { cwd: ROOT }), ...sources];
+  assert.ok(all.some((path) => path.startsWith('dashboard/')));
+  assert.deepEqual(
+    all.flatMap((path) => crossings(path, read(path))),
+    [],
+  );
+  assert.equal(crossings('dashboard/lib/a.ts', "import type { A } from '../../src/a.ts';").length, 1);
+  assert.equal(crossings('src/a.ts', "import { a } from '../dashboard/a.ts';").length, 1);
 });
 
 test('no dead files', () => {

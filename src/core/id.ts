@@ -2,7 +2,7 @@
 import { createCipheriv, createDecipheriv, createHmac, type KeyObject } from 'node:crypto';
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-export type IdPrefix = 'pay' | 'we' | 'mer' | 'key' | 'del' | 'rec' | 'req' | 'wal';
+export type IdPrefix = 'pay' | 'we' | 'mer' | 'key' | 'del' | 'rec' | 'req' | 'wal' | 'usr' | 'acc';
 
 /** Base62 text of `length` characters from random bytes, by rejection sampling (no modulo bias). `random(n)` yields n fresh bytes. */
 export function base62(length: number, random: (bytes: number) => Uint8Array): string {
@@ -23,13 +23,14 @@ export const newId = (prefix: IdPrefix, random: (bytes: number) => Uint8Array): 
  * a different one never takes it. `parts` are joined unambiguously.
  */
 export function eventId(installKey: KeyObject, parts: readonly string[]): string {
-  let value = BigInt(`0x${createHmac('sha256', installKey).update(JSON.stringify(parts)).digest('hex')}`);
-  let text = '';
-  for (let i = 0; i < 24; i++) {
-    text += ALPHABET[Number(value % 62n)];
-    value /= 62n;
-  }
-  return `evt_${text}`;
+  const text = JSON.stringify(parts);
+  let block = 0;
+  // Another block of bytes is needed by one id in a million.
+  const bytes = () =>
+    createHmac('sha256', installKey)
+      .update(block++ === 0 ? text : `${block} ${text}`)
+      .digest();
+  return `evt_${base62(24, bytes)}`;
 }
 
 /** 128 bits under the install's key: a number as a name that tells neither how many there are nor which comes next. */

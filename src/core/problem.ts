@@ -40,6 +40,25 @@ export const PROBLEMS = {
   rate_limit_exceeded: entry(429, 'rate_limit_exceeded', 'Too many requests. Retry after {seconds} s, with exponential backoff.'),
   plan_limit_exceeded: entry(403, 'plan_limit_exceeded', 'The plan {plan} includes {limit} live payments a month and they are used up.'),
   plan_required: entry(403, 'plan_limit_exceeded', 'Webhooks are part of the Professional and Enterprise plans.'),
+  // Who signs in to the dashboard
+  not_signed_in: entry(401, 'authentication_failed', 'Sign in to go on.'),
+  sign_in_failed: entry(401, 'authentication_failed', 'That did not work. Check e-mail and password, or use another way to sign in.'),
+  second_factor_invalid: entry(
+    401,
+    'authentication_failed',
+    'That code is not valid. Codes change every 30 seconds; each backup code works once.',
+  ),
+  password_wrong: entry(403, 'permission_denied', 'That password is not right.'),
+  action_not_permitted: entry(
+    403,
+    'permission_denied',
+    'Your role, {role}, does not include this. An owner of {merchant} can change that.',
+  ),
+  recent_authentication_required: entry(403, 'permission_denied', 'Confirm that it is you, then the act goes on.'),
+  cross_site_request: entry(403, 'permission_denied', 'This request did not come from the dashboard.'),
+  setup_link_invalid: entry(404, 'not_found', 'This set-up link was used already, or never existed.'),
+  account_exists: entry(409, 'conflict', 'There is an account with this e-mail address. Sign in, then open the set-up link again.'),
+  second_factor_set: entry(409, 'conflict', 'A second factor is set already.'),
   // Idempotency
   idempotency_key_invalid: bad('Idempotency-Key must be 1 to 255 printable ASCII characters.'),
   idempotency_key_in_use: entry(409, 'conflict', 'A request with this Idempotency-Key is still running. Retry in a second.'),

@@ -21,12 +21,11 @@ after(() => shop.stop());
 const fulfilled = <T>(value: T): PromiseSettledResult<T> => ({ status: 'fulfilled', value });
 const tick = () => new Promise((resolve) => setImmediate(resolve));
 
-test('what comes while a batch runs goes together in the next one, in order, never more than allowed', async () => {
+test('what comes while batches run goes together in the next one, in order, never more than allowed', async () => {
   const batches: number[][] = [];
   const open: (() => void)[] = [];
   const write = createBatcher({
     maxItems: 3,
-    maxRunning: 1,
     maxWaiting: 5,
     run: async (items: number[]) => {
       batches.push(items);
@@ -34,22 +33,37 @@ test('what comes while a batch runs goes together in the next one, in order, nev
       return items.map((item) => (item === 4 ? { status: 'rejected' as const, reason: new Error('four') } : fulfilled(item * 10)));
     },
   });
-  const answers = [write(1)];
-  await tick();
-  assert.deepEqual(batches, [[1]]);
-  answers.push(...[2, 3, 4, 5, 6].map(write));
-  await assert.rejects(write(7), { code: 'overloaded', retryAfterSeconds: 1 });
-  const settled = Promise.allSettled(answers);
-  for (let batch = 0; batch < 3; batch++) {
-    assert.equal(batches.length, batch + 1);
+  const finish = async (batch: number) => {
     open[batch]!();
     await tick();
     await tick();
-  }
-  assert.deepEqual(batches, [[1], [2, 3, 4], [5, 6]]);
+  };
+  const answers = [1, 2].map(write);
+  await tick();
+  assert.deepEqual(batches, [[1, 2]]);
+  // The second goes out when it is as large as the first, and no third beside the two.
+  answers.push(write(3));
+  await tick();
+  assert.equal(batches.length, 1);
+  answers.push(write(4));
+  await tick();
+  assert.deepEqual(batches.slice(1), [[3, 4]]);
+  answers.push(...[5, 6, 7, 8, 9].map(write));
+  await assert.rejects(write(10), { code: 'overloaded', retryAfterSeconds: 1 });
+  await tick();
+  assert.equal(batches.length, 2);
+  const settled = Promise.allSettled(answers);
+  await finish(0);
+  assert.deepEqual(batches.slice(2), [[5, 6, 7]]);
+  // The rest is smaller than what runs: it waits for the end of both.
+  await finish(1);
+  assert.equal(batches.length, 3);
+  await finish(2);
+  assert.deepEqual(batches.slice(3), [[8, 9]]);
+  await finish(3);
   assert.deepEqual(
     (await settled).map((r) => (r.status === 'fulfilled' ? r.value : r.reason.message)),
-    [10, 20, 30, 'four', 50, 60],
+    [10, 20, 30, 'four', 50, 60, 70, 80, 90],
   );
 });
 
@@ -57,7 +71,6 @@ test('a batch that fails as a whole fails its own items; later ones go on', asyn
   let fails = true;
   const write = createBatcher({
     maxItems: 2,
-    maxRunning: 1,
     maxWaiting: 10,
     run: async (items: number[]) => {
       if (fails) throw new Error('no connection');

@@ -8,17 +8,16 @@ export type Sealing = { seal(bytes: Uint8Array): Uint8Array; open(bytes: Uint8Ar
 export type Claim = { claim: Uint8Array; fingerprint: Uint8Array };
 
 /**
- * Collects items while earlier batches are under way and hands them over together: one item alone is not delayed,
- * many share a statement and a commit. `run` returns one result per item, in order; a thrown error fails them all.
+ * Collects items while batches are under way and hands them over together: one item alone is not delayed, many share a
+ * statement and a commit. A second batch goes out beside a running one as soon as it is as large, so that `run` has the
+ * next at hand when the database is done with one. `run` returns one result per item, in order; a thrown error fails them all.
  */
 export function createBatcher<Item, Result>({
   maxItems,
-  maxRunning,
   maxWaiting,
   run,
 }: {
   maxItems: number;
-  maxRunning: number;
   /** More than this many waiting are refused with `overloaded`: an answer in time beats a queue without end. */
   maxWaiting: number;
   run(items: Item[]): Promise<PromiseSettledResult<Result>[]>;
@@ -26,34 +25,38 @@ export function createBatcher<Item, Result>({
   type Waiting = { item: Item; resolve(result: Result): void; reject(error: unknown): void };
   const waiting: Waiting[] = [];
   let running = 0;
+  let lastSize = 0;
   let scheduled = false;
 
+  const next = async (): Promise<void> => {
+    const batch = waiting.splice(0, maxItems);
+    lastSize = batch.length;
+    running++;
+    let answer: () => void;
+    try {
+      const results = await run(batch.map((w) => w.item));
+      answer = () =>
+        batch.forEach((w, i) => {
+          const result = results[i]!;
+          if (result.status === 'fulfilled') w.resolve(result.value);
+          else w.reject(result.reason);
+        });
+    } catch (error) {
+      answer = () => {
+        for (const w of batch) w.reject(error);
+      };
+    }
+    running--;
+    // Before these are answered: the database works while their replies are written.
+    flush();
+    answer();
+  };
   const flush = () => {
     scheduled = false;
-    while (waiting.length > 0 && running < maxRunning) {
-      const batch = waiting.splice(0, maxItems);
-      running++;
-      run(batch.map((w) => w.item))
-        .then(
-          (results) => {
-            batch.forEach((w, i) => {
-              const result = results[i]!;
-              if (result.status === 'fulfilled') w.resolve(result.value);
-              else w.reject(result.reason);
-            });
-          },
-          (error) => {
-            for (const w of batch) w.reject(error);
-          },
-        )
-        .finally(() => {
-          running--;
-          schedule();
-        });
-    }
+    while (waiting.length > 0 && (running === 0 || (running === 1 && waiting.length >= lastSize))) void next();
   };
   const schedule = () => {
-    if (scheduled || waiting.length === 0 || running >= maxRunning) return;
+    if (scheduled) return;
     scheduled = true;
     // After the sockets that are readable now, so that their requests ride along.
     setImmediate(flush);

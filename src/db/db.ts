@@ -20,6 +20,8 @@ export type Db = {
    * (a server that crashes and recovers drops all sessions), `regain` runs on the next one until it succeeds.
    */
   session(options?: { regain?: (sql: Sql) => Promise<unknown> }): Session;
+  /** A connection whose statements are sent without waiting for those before them: each its own transaction, one after the other. */
+  lane: Sql;
   close(): Promise<void>;
 };
 
@@ -32,12 +34,17 @@ const bigintType = (oid: number) => ({
 /** Array types of parameters that the driver cannot tell from their first element: `sql.array(values, OID.int8)`. */
 export const OID = { bool: 1000, bytea: 1001, int8: 1016, timestamptz: 1185 } as const;
 
+/** Words and numbers stand for themselves, except the one that means nothing. */
+const quoted = (text: string): string => (/^[\w.+-]+$/.test(text) && !/^null$/i.test(text) ? text : `"${text.replace(/["\\]/g, '\\$&')}"`);
 /** A one-dimensional array as PostgreSQL writes it: `{a,"b \\"c\\"",NULL}`. */
 const arrayType = <T>(oid: number, write: (item: T) => string, read: (text: string) => T) => ({
   to: oid,
   from: [oid],
-  serialize: (items: readonly (T | null)[]) =>
-    `{${items.map((item) => (item === null ? 'NULL' : `"${write(item).replace(/["\\]/g, '\\$&')}"`)).join(',')}}`,
+  serialize: (items: readonly (T | null)[]) => {
+    let text = '';
+    for (const item of items) text += item === null ? ',NULL' : `,${quoted(write(item))}`;
+    return `{${text.slice(1)}}`;
+  },
   parse: (text: string): (T | null)[] =>
     Array.from(text.slice(1, -1).matchAll(/"((?:[^"\\]|\\[\s\S])*)"|([^,]+)/g), ([, quoted, bare]) =>
       quoted !== undefined ? read(quoted.replace(/\\([\s\S])/g, '$1')) : bare === 'NULL' ? null : read(bare!),
@@ -122,6 +129,7 @@ export async function openDb(options: Connection & { max?: number; log: Log }): 
   };
   await refuseUnsafe(session());
   const sql = connect({ max: options.max ?? 10 });
+  const lane = connect({ max: 1 });
   return {
     sql,
     begin: async <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
@@ -135,7 +143,10 @@ export async function openDb(options: Connection & { max?: number; log: Log }): 
       }
     },
     session,
-    close: () => sql.end({ timeout: 5 }),
+    lane,
+    close: async () => {
+      await Promise.all([sql.end({ timeout: 5 }), lane.end({ timeout: 5 })]);
+    },
   };
 }
 

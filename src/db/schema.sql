@@ -143,8 +143,10 @@ create table payments (
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text]))),
   CHECK ((status = ANY (ARRAY['pending'::text, 'processing'::text, 'completed'::text, 'expired'::text, 'cancelled'::text, 'failed'::text])))
 );
-CREATE INDEX payments_by_coin ON payments USING btree (merchant_id, mode, coin, sequence DESC) WHERE (coin IS NOT NULL);
-CREATE INDEX payments_by_status ON payments USING btree (merchant_id, mode, status, sequence DESC);
+CREATE INDEX payments_by_coin ON payments USING btree (merchant_id, mode, coin, sequence) WHERE (coin IS NOT NULL);
+CREATE INDEX payments_by_description ON payments USING btree (merchant_id, mode, md5((request ->> 'description'::text)), sequence DESC) WHERE ((request ->> 'description'::text) IS NOT NULL);
+CREATE INDEX payments_by_invoice ON payments USING btree (merchant_id, mode, invoice_id, sequence DESC) WHERE (invoice_id IS NOT NULL);
+CREATE INDEX payments_by_status ON payments USING btree (merchant_id, mode, status, sequence);
 CREATE INDEX payments_due ON payments USING btree (due_at) WHERE (due_at IS NOT NULL);
 
 create table payment_counts (
@@ -207,6 +209,7 @@ create table deposit_addresses (
   UNIQUE (payment_id, coin),
   UNIQUE (wallet_id, index)
 );
+CREATE INDEX deposit_addresses_by_address ON deposit_addresses USING btree (address);
 CREATE INDEX deposit_addresses_new ON deposit_addresses USING btree (coin, xid);
 
 create table transfers (
@@ -236,6 +239,7 @@ create table transfers (
 CREATE INDEX transfers_by_address ON transfers USING btree (merchant_id, coin, address);
 CREATE INDEX transfers_by_block ON transfers USING btree (coin, block_height);
 CREATE INDEX transfers_by_ref ON transfers USING btree (coin, ref);
+CREATE INDEX transfers_by_txid ON transfers USING btree (txid) WHERE (txid IS NOT NULL);
 CREATE INDEX transfers_unconfirmed ON transfers USING btree (coin) WHERE (block_height IS NULL);
 
 create table refund_addresses (
@@ -302,7 +306,7 @@ create table events (
   PRIMARY KEY (id),
   UNIQUE (payment_id, sequence)
 );
-CREATE INDEX events_feed ON events USING btree (merchant_id, mode, xid DESC, feed DESC) WHERE (body IS NOT NULL);
+CREATE INDEX events_feed ON events USING btree (merchant_id, mode, xid, feed) WHERE (body IS NOT NULL);
 
 create table endpoints (
   id text collate "C" not null,
@@ -492,3 +496,126 @@ create table merchant_logos (
   CHECK ((type = ANY (ARRAY['image/png'::text, 'image/svg+xml'::text])))
 );
 CREATE INDEX merchant_logos_by_hash ON merchant_logos USING btree (hash);
+
+create table users (
+  id text collate "C" not null,
+  name text not null,
+  email text not null,
+  email_verified boolean not null default false,
+  image text,
+  two_factor_enabled boolean not null default false,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (id),
+  UNIQUE (email)
+);
+
+create table sessions (
+  id text collate "C" not null,
+  user_id text collate "C" not null,
+  token text not null,
+  ip_address text,
+  user_agent text,
+  expires_at timestamp with time zone not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  merchant_id text collate "C",
+  confirmed_at timestamp with time zone,
+  PRIMARY KEY (id),
+  UNIQUE (token),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX sessions_of ON sessions USING btree (user_id);
+
+create table accounts (
+  id text collate "C" not null,
+  user_id text collate "C" not null,
+  account_id text not null,
+  provider_id text not null,
+  access_token text,
+  refresh_token text,
+  id_token text,
+  access_token_expires_at timestamp with time zone,
+  refresh_token_expires_at timestamp with time zone,
+  scope text,
+  password text,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (id),
+  UNIQUE (provider_id, account_id),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX accounts_of ON accounts USING btree (user_id);
+
+create table verifications (
+  id text collate "C" not null,
+  identifier text not null,
+  value text not null,
+  expires_at timestamp with time zone not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (id)
+);
+CREATE INDEX verifications_of ON verifications USING btree (identifier);
+
+create table second_factors (
+  id text collate "C" not null,
+  user_id text collate "C" not null,
+  secret text not null,
+  backup_codes text not null,
+  verified boolean not null default false,
+  failed_verification_count integer not null default 0,
+  locked_until timestamp with time zone,
+  PRIMARY KEY (id),
+  UNIQUE (user_id),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
+create table passkeys (
+  id text collate "C" not null,
+  user_id text collate "C" not null,
+  name text,
+  public_key text not null,
+  credential_id text not null,
+  counter integer not null,
+  device_type text not null,
+  backed_up boolean not null,
+  transports text,
+  aaguid text,
+  created_at timestamp with time zone,
+  PRIMARY KEY (id),
+  UNIQUE (credential_id),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX passkeys_of ON passkeys USING btree (user_id);
+
+create table members (
+  merchant_id text collate "C" not null,
+  user_id text collate "C" not null,
+  role text not null,
+  joined_at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (merchant_id, user_id),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE,
+  CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'developer'::text, 'finance'::text, 'support'::text, 'viewer'::text])))
+);
+CREATE INDEX members_of ON members USING btree (user_id);
+
+create table audit_log (
+  id bigint not null generated always as identity,
+  merchant_id text collate "C" not null,
+  mode text,
+  actor_id text,
+  actor_name text not null,
+  action text not null,
+  object text not null,
+  before jsonb,
+  after jsonb,
+  ip text not null,
+  at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (id),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
+);
+CREATE INDEX audit_log_of ON audit_log USING btree (merchant_id, id DESC);

@@ -8,6 +8,8 @@ export type Sealer = {
   seal(purpose: string, plain: Uint8Array): Uint8Array;
   /** Errors: the bytes were sealed with another key or for another purpose. */
   open(purpose: string, sealed: Uint8Array): Uint8Array;
+  /** A key of its own for one purpose, the same at every start. */
+  derive(purpose: string): Uint8Array;
 };
 export const KEY_FILE = 'secret.key';
 
@@ -20,6 +22,7 @@ export async function openSealer({ secretKey, dataFolder }: { secretKey: string 
 export function sealerOf(material: string): Sealer {
   const key = Buffer.from(hkdfSync('sha256', material, 'florin', 'secrets at rest', 32));
   return {
+    derive: (purpose) => new Uint8Array(hkdfSync('sha256', material, 'florin', `derived ${purpose}`, 32)),
     seal: (purpose, plain) => {
       const nonce = randomBytes(12);
       const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(purpose));

@@ -4,7 +4,7 @@ import type { Context } from '../context.ts';
 import { base62 } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import { type KeyOwner, originAllowedByAnyKey } from '../merchants/keys.ts';
-import { createGate, readClaim } from './gate.ts';
+import { createGate, type Gate, readClaim } from './gate.ts';
 import { isAlive, readMetrics, readReadiness } from './health.ts';
 import { type ParsedBody, parseJson } from './json.ts';
 import type { Limits } from './limits.ts';
@@ -21,7 +21,7 @@ export type ServerOptions = {
   limits: Limits;
   metricsToken: string | null;
   /** Adds the pages, which are not JSON. */
-  registerPages(app: FastifyInstance): void;
+  registerPages(app: FastifyInstance, gate: Pick<Gate, 'client'>): void;
 };
 
 /** Builds the server; the caller listens. */
@@ -77,7 +77,7 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
   for (const route of ROUTES) registerRoute(app, ctx, gate, route);
   registerPreflight(app, ctx, gate);
   registerOperations(app, ctx, options);
-  options.registerPages(app);
+  options.registerPages(app, gate);
 
   app.setNotFoundHandler(async (request, reply) => {
     await gate.anonymous(request, reply);

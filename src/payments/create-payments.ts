@@ -95,7 +95,7 @@ function settingsText(merchant: Merchant): string {
 const ruleSets = perContext(() => new Map<string, { rules: Rules; ruleSet: bigint }>());
 
 const batcherOf = perContext((ctx) =>
-  createBatcher({ maxItems: 128, maxRunning: 1, maxWaiting: 4_000, run: (items: NewPayment[]) => runBatch(ctx, items) }),
+  createBatcher({ maxItems: 128, maxWaiting: 4_000, run: (items: NewPayment[]) => runBatch(ctx, items) }),
 );
 
 /** Creates a payment without a coin, together with whatever else is being created now. */
@@ -141,7 +141,7 @@ const isPlain = (ctx: Context, item: NewPayment): boolean =>
   item.idempotency === null && item.mode === 'live' && !(counts(item) && ctx.settings.plans[item.merchant.plan].perMonth > 0);
 
 async function createPlain(ctx: Context, items: NewPayment[]): Promise<Settled[]> {
-  const views = await insertPayments(ctx, ctx.db.sql, items, new Map());
+  const views = await insertPayments(ctx, ctx.db.lane, items, new Map());
   return items.map((item, i) => ({ status: 'fulfilled', value: { ...item.render(views[i]!), replayed: false } }));
 }
 
@@ -229,8 +229,8 @@ async function admit(ctx: Context, tx: Tx, items: NewPayment[], results: (Settle
 /** A payment by a public key counts toward the month at its first counted transfer instead. */
 const counts = (item: NewPayment): boolean => item.mode === 'live' && item.createdWith === 'secret';
 
-/** What a batch holds of one merchant and mode. */
-type Group = { merchantId: string; mode: Mode; payments: number; counted: number };
+/** What a batch holds of one merchant and mode; its payments are created at one instant of their clock. */
+type Group = { number: number; merchantId: string; mode: Mode; createdAt: Date; payments: number; counted: number };
 
 /**
  * Inserts payments, counters, events and deliveries. Counter rows are taken in one ordered statement, which yields the
@@ -244,8 +244,20 @@ export async function insertPayments(
 ): Promise<PaymentView[]> {
   if (items.length === 0) return [];
   const present = ctx.clock.now();
-  const offsetOf = (item: NewPayment) => (item.mode === 'test' ? (offsets.get(item.merchant.id) ?? 0) : 0);
-  const views = items.map((item) => newView(item, addMs(present, offsetOf(item))));
+  const groups = new Map<string, Group>();
+  // Each payment has a place among those of its merchant and mode: its sequence is the counter's old value and this.
+  const placed = items.map((item) => {
+    const key = `${item.mode} ${item.merchant.id}`;
+    let group = groups.get(key);
+    if (!group) {
+      const createdAt = item.mode === 'test' ? addMs(present, offsets.get(item.merchant.id) ?? 0) : present;
+      group = { number: groups.size + 1, merchantId: item.merchant.id, mode: item.mode, createdAt, payments: 0, counted: 0 };
+      groups.set(key, group);
+    }
+    if (counts(item)) group.counted++;
+    return { group, place: ++group.payments };
+  });
+  const views = items.map((item, i) => newView(item, placed[i]!.group.createdAt));
   const events = views.map((view) =>
     newEvent(ctx, view, {
       type: 'payment.created',
@@ -254,61 +266,42 @@ export async function insertPayments(
       at: view.facts.createdAt,
     }),
   );
-  const groups = new Map<string, Group>();
-  // The place of each payment among those of its merchant and mode: its sequence is the counter's old value and this.
-  const places = items.map((item) => {
-    const key = `${item.mode} ${item.merchant.id}`;
-    const group = groups.get(key) ?? { merchantId: item.merchant.id, mode: item.mode, payments: 0, counted: 0 };
-    groups.set(key, group);
-    if (counts(item)) group.counted++;
-    return ++group.payments;
-  });
   const all = [...groups.values()];
-  const column = <T>(of: (item: NewPayment, view: PaymentView, index: number) => T): T[] => items.map((item, i) => of(item, views[i]!, i));
-  const instants = (of: (item: NewPayment, view: PaymentView) => Date) => tx.array(column(of), OID.timestamptz);
+  const column = <T>(of: (item: NewPayment, index: number) => T): T[] => items.map(of);
+  const json = (of: (item: NewPayment, index: number) => string) => jsonColumn(tx, column(of));
   // What hardly any creation carries takes part only in batches that need it.
   const plain = items.every(({ draft: d }) => !d.fixed && !d.scenario && d.invoiceId === null && Object.keys(d.metadata).length === 0);
+  const sum = (of: (item: NewPayment) => bigint) => tx.array(column(of), OID.int8);
+  const instants = tx.array(
+    all.map((g) => g.createdAt),
+    OID.timestamptz,
+  );
   await tx`
     with groups as (
-      select * from unnest(${all.map((g) => g.merchantId)}::text[], ${all.map((g) => g.mode)}::text[], ${all.map((g) => g.payments)}::int[],
-        ${all.map((g) => g.counted)}::int[]) as g (merchant_id, mode, payments, counted)
-    ), input as (
-      select * from unnest(
-        ${column((i) => i.id)}::text[], ${column((i) => i.merchant.id)}::text[], ${column((i) => i.mode)}::text[],
-        ${column((_i, _v, index) => places[index]!)}::int[], ${tx.array(
-          column((i) => i.draft.amountUsdCents),
-          OID.int8,
-        )}::bigint[], ${tx.array(
-          column((i) => i.ruleSet),
-          OID.int8,
-        )}::bigint[], ${column((i) => i.createdWith)}::text[],
-        ${jsonColumn(
-          tx,
-          column((i) => JSON.stringify(requestToJson(i.draft.request))),
-        )},
-        ${instants((_, v) => v.facts.createdAt)}::timestamptz[], ${instants((_, v) => v.settlement.expiresAt)}::timestamptz[],
-        ${instants((i, v) => addMs(v.settlement.expiresAt, -offsetOf(i)))}::timestamptz[],
-        ${column((_i, _v, index) => events[index]!.id)}::text[], ${jsonColumn(
-          tx,
-          column((_i, _v, index) => events[index]!.body),
-        )} ${
-          plain
-            ? tx``
-            : tx`, ${column((i) => i.draft.fixed?.coin ?? null) as string[]}::text[],
-        ${column((i) => i.draft.fixed?.units.toString() ?? null) as string[]}::numeric[], ${column((i) => i.draft.invoiceId) as string[]}::text[],
-        ${jsonColumn(
-          tx,
-          column((i) => JSON.stringify(i.draft.metadata)),
-        )},
-        ${column((i) => (i.draft.scenario ? `test_${i.draft.scenario.coin.toLowerCase()}_${i.draft.scenario.name}` : null)) as string[]}::text[]`
-        }
-      ) as i (id, merchant_id, mode, place, amount_usd_cents, rule_set, created_with, request, created_at, expires_at, due_at, event_id, body
-        ${plain ? tx`` : tx`, fixed_coin, fixed_units, invoice_id, metadata, scenario`})
+      select * from unnest(${all.map((g) => g.number)}::int[], ${all.map((g) => g.merchantId)}::text[], ${all.map((g) => g.mode)}::text[],
+        ${all.map((g) => g.payments)}::int[], ${all.map((g) => g.counted)}::int[], ${instants}::timestamptz[])
+        as g (number, merchant_id, mode, payments, counted, created_at)
     ), counters as (
       insert into payment_counters as c (merchant_id, mode, last_sequence)
       select merchant_id, mode, payments from groups order by merchant_id, mode
       on conflict (merchant_id, mode) do update set last_sequence = c.last_sequence + excluded.last_sequence
       returning merchant_id, mode, last_sequence
+    ), input as (
+      select i.*, g.merchant_id, g.mode, g.created_at, c.last_sequence - g.payments + i.place as sequence
+      from groups g join counters c using (merchant_id, mode) join unnest(
+        ${column((i) => i.id)}::text[], ${placed.map(({ group }) => group.number)}::int[], ${placed.map(({ place }) => place)}::int[],
+        ${sum((i) => i.draft.amountUsdCents)}::bigint[], ${sum((i) => i.ruleSet)}::bigint[], ${column((i) => i.rules.windowSeconds)}::int[],
+        ${column((i) => i.createdWith)}::text[], ${json((i) => JSON.stringify(requestToJson(i.draft.request)))},
+        ${events.map((event) => event.id)}::text[], ${json((_, index) => events[index]!.body)} ${
+          plain
+            ? tx``
+            : tx`, ${column((i) => i.draft.fixed?.coin ?? null) as string[]}::text[],
+        ${column((i) => i.draft.fixed?.units.toString() ?? null) as string[]}::numeric[], ${column((i) => i.draft.invoiceId) as string[]}::text[],
+        ${json((i) => JSON.stringify(i.draft.metadata))},
+        ${column((i) => (i.draft.scenario ? `test_${i.draft.scenario.coin.toLowerCase()}_${i.draft.scenario.name}` : null)) as string[]}::text[]`
+        }
+      ) as i (id, number, place, amount_usd_cents, rule_set, window_seconds, created_with, request, event_id, body
+        ${plain ? tx`` : tx`, fixed_coin, fixed_units, invoice_id, metadata, scenario`}) using (number)
     ), ${
       items.some(counts)
         ? tx`usage as (
@@ -324,10 +317,10 @@ export async function insertPayments(
     ), made as (
       insert into payments (id, merchant_id, mode, sequence, status, amount_usd_cents, rule_set, created_with, request, created_at, expires_at,
         due_at, counted_in_month ${plain ? tx`` : tx`, fixed_coin, fixed_units, invoice_id, metadata, scenario`})
-      select i.id, i.merchant_id, i.mode, c.last_sequence - g.payments + i.place, 'pending', i.amount_usd_cents, i.rule_set, i.created_with,
-        i.request::jsonb, i.created_at, i.expires_at, i.due_at, i.created_with = 'secret' or i.mode = 'test'
-        ${plain ? tx`` : tx`, i.fixed_coin, i.fixed_units, i.invoice_id, i.metadata::jsonb, i.scenario`}
-      from input i join counters c using (merchant_id, mode) join groups g using (merchant_id, mode)
+      select id, merchant_id, mode, sequence, 'pending', amount_usd_cents, rule_set, created_with, request::jsonb, created_at,
+        created_at + window_seconds * interval '1 second', ${present} + window_seconds * interval '1 second', created_with = 'secret' or mode = 'test'
+        ${plain ? tx`` : tx`, fixed_coin, fixed_units, invoice_id, metadata::jsonb, scenario`}
+      from input
     ), event_input as (
       select event_id as id, merchant_id, mode, id as payment_id, 'payment.created' as type, 1::bigint as sequence, body, created_at from input
     ), ${recordingParts(tx)}

@@ -24,6 +24,8 @@ export type { PaymentDraft } from './create-payments.ts';
 export { lockAndSettle, settleDuePayments } from './settle-payments.ts';
 
 type Render = (view: PaymentView) => Rendered;
+/** Runs in the transaction of a decision, with the payment before and after it: who decided is written down there. */
+type Also = (tx: Tx, change: { before: PaymentView; after: PaymentView }) => Promise<void>;
 type Owner = { merchantId: string; mode: Mode; paymentId: string };
 
 /**
@@ -201,7 +203,7 @@ async function startScenario(tx: Tx, record: PaymentRecord, scenario: Scenario, 
 /** The merchant cancels, possible while pending, also with partial funds. Errors: payment_not_found, payment_status_conflict. */
 export async function cancelPayment(
   ctx: Context,
-  input: Owner & { idempotency: IdempotencyClaim | null; render: Render },
+  input: Owner & { idempotency: IdempotencyClaim | null; render: Render; also?: Also },
 ): Promise<Outcome> {
   return change(ctx, input, (tx, record) => {
     if (record.facts.status !== 'pending') {
@@ -222,6 +224,7 @@ export async function resolvePayment(
     transfers: readonly string[] | null;
     idempotency: IdempotencyClaim | null;
     render: Render;
+    also?: Also;
   },
 ): Promise<Outcome> {
   return change(ctx, input, (tx, record) => {
@@ -347,7 +350,7 @@ export async function advanceClock(
 /** Locks, checks and changes one payment of a merchant, at most once per Idempotency-Key, and renders the result. */
 async function change(
   ctx: Context,
-  { merchantId, mode, paymentId, idempotency, render }: Owner & { idempotency: IdempotencyClaim | null; render: Render },
+  { merchantId, mode, paymentId, idempotency, render, also }: Owner & { idempotency: IdempotencyClaim | null; render: Render; also?: Also },
   write: (tx: Tx, record: PaymentRecord) => Promise<void>,
 ): Promise<Outcome> {
   return runOnce(ctx.db, idempotency, async (tx) => {
@@ -357,6 +360,7 @@ async function change(
     if (record.merchantId !== merchantId || record.mode !== mode) throw new Problem('payment_not_found', { id: paymentId });
     const { status } = view.settlement;
     const settled = await settleOne(ctx, tx, paymentId, () => write(tx, { ...record, facts: { ...record.facts, status } }));
+    await also?.(tx, { before: view, after: settled.view });
     return render(settled.view);
   });
 }

@@ -24,7 +24,6 @@ export async function getPayment(
 const readerOf = perContext((ctx) =>
   createBatcher({
     maxItems: 64,
-    maxRunning: 2,
     maxWaiting: 10_000,
     run: async (wanted: OwnedId[]) =>
       (await readOwnedRecords(ctx, ctx.db.sql, wanted)).map((value) => ({ status: 'fulfilled' as const, value })),

@@ -490,13 +490,14 @@ test('an endpoint that came to lead inside is not connected to, and says why', a
 });
 
 test('what waits is counted with the age of the oldest', async (t) => {
-  const { due } = await readDeliveryQueue(ctx);
+  // Retries that earlier tests left would come due in the middle of the count.
+  await ctx.db.sql`truncate deliveries, attempts`;
   const shop = await openShop(t, { events: ['payment.created'] });
   await shop.create();
   await shop.create();
   await ctx.db.sql`update deliveries set due_at = due_at - interval '1 hour' where endpoint_id = ${shop.endpointId}`;
   const queue = await readDeliveryQueue(ctx);
-  assert.equal(queue.due, due + 2);
+  assert.equal(queue.due, 2);
   assert.ok(queue.oldestSeconds >= 3_600, String(queue.oldestSeconds));
   startWorker(t);
   await eventually(

@@ -67,7 +67,8 @@ export async function openTab(
   page.on('pageerror', (error) => faults.push(String(error)));
   page.on('requestfailed', (request) => {
     // A stream that ends with its page is no fault.
-    if (!request.url().includes('/pay/events')) faults.push(`${request.url()}: ${request.failure()?.errorText}`);
+    if (!/\/pay\/events|\/dashboard\/api\/\w+\/stream/.test(request.url()))
+      faults.push(`${request.url()}: ${request.failure()?.errorText}`);
   });
   await page.goto(url);
   return { page, faults, close: () => context.close() };

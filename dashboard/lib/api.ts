@@ -1,0 +1,73 @@
+/** Calls of the dashboard's API, typed by method and path; every failure is one class. */
+import type { Api, ErrorType } from '../generated/api.ts';
+
+export type { Api } from '../generated/api.ts';
+export type Endpoint = keyof Api;
+export type Reply<E extends Endpoint> = Api[E]['reply'];
+
+type ParamNames<P extends string> = P extends `${string}:${infer Name}/${infer Rest}`
+  ? Name | ParamNames<`/${Rest}`>
+  : P extends `${string}:${infer Name}`
+    ? Name
+    : never;
+type Params<E extends Endpoint> = ParamNames<E> extends never ? { params?: undefined } : { params: Record<ParamNames<E>, string> };
+type Sent<E extends Endpoint> = Api[E]['body'] extends undefined ? { body?: undefined } : { body: Api[E]['body'] };
+type Asked<E extends Endpoint> = Api[E]['query'] extends undefined ? { query?: undefined } : { query?: Api[E]['query'] };
+export type CallOptions<E extends Endpoint> = Params<E> & Sent<E> & Asked<E>;
+
+/** A refusal or a failure, as the service words it. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly type: ErrorType | 'offline';
+  readonly code: string;
+  readonly param: string | null;
+  readonly requestId: string | null;
+  /** Seconds until another try makes sense; null when it says nothing. */
+  readonly retryAfter: number | null;
+  constructor(
+    status: number,
+    fields: { type: ErrorType | 'offline'; code: string; message: string; param?: string | null; request_id?: string },
+    retryAfter: number | null,
+  ) {
+    super(fields.message);
+    this.status = status;
+    this.type = fields.type;
+    this.code = fields.code;
+    this.param = fields.param ?? null;
+    this.requestId = fields.request_id ?? null;
+    this.retryAfter = retryAfter;
+  }
+}
+
+/** One request. Errors: ApiError, also when the service cannot be reached. */
+export async function call<E extends Endpoint>(endpoint: E, options: CallOptions<E>, signal?: AbortSignal): Promise<Reply<E>> {
+  const [method, pattern] = endpoint.split(' ') as [string, string];
+  const params = (options.params ?? {}) as Record<string, string>;
+  const path = pattern.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(params[name]!));
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries((options.query ?? {}) as Record<string, unknown>)) {
+    if (value !== undefined && value !== '') query.set(name, String(value));
+  }
+  const asked = query.toString();
+  let reply: Response;
+  try {
+    reply = await fetch(`/dashboard/api${path}${asked === '' ? '' : `?${asked}`}`, {
+      method,
+      credentials: 'same-origin',
+      headers: { 'x-florin-dashboard': '1', ...(method === 'GET' ? {} : { 'content-type': 'application/json' }) },
+      ...(method === 'GET' ? {} : { body: JSON.stringify(options.body ?? {}) }),
+      ...(signal && { signal }),
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, { type: 'offline', code: 'offline', message: 'The service cannot be reached. Check your connection.' }, null);
+  }
+  const body = (await reply.json().catch(() => null)) as { error?: ConstructorParameters<typeof ApiError>[1] } | null;
+  if (reply.ok && body !== null) return body as Reply<E>;
+  const retryAfter = Number(reply.headers.get('retry-after')) || null;
+  throw new ApiError(
+    reply.status,
+    body?.error ?? { type: 'server_error', code: 'server_error', message: 'The answer cannot be read.' },
+    retryAfter,
+  );
+}

@@ -1,0 +1,128 @@
+/** What screens use: the mode, who is signed in, reading, acting, filters in the URL, titles. */
+import { type QueryClient, useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useLocation, useNavigate } from '@tanstack/react-router';
+import { useEffect } from 'react';
+import type { Action, Mode } from '../generated/api.ts';
+import { ApiError, type CallOptions, call, type Endpoint, type Reply } from './api.ts';
+import { askConfirmation } from './confirmation.ts';
+import { say } from './toasts.ts';
+
+/** The mode stands in the URL: /dashboard/test/… */
+export function useMode(): Mode {
+  return useLocation({ select: ({ pathname }) => (/^(\/dashboard)?\/live(\/|$)/.test(pathname) ? 'live' : 'test') });
+}
+
+type ModeEndpoint = Extract<Endpoint, `${string} /:mode/${string}`>;
+/** Options of a call below the mode, which is filled in. */
+type InMode<E extends Endpoint> = Omit<CallOptions<E>, 'params'> &
+  (CallOptions<E>['params'] extends { mode: string } & infer P
+    ? keyof Omit<P, 'mode'> extends never
+      ? unknown
+      : { params: Omit<P, 'mode'> }
+    : unknown);
+
+const withMode = <E extends ModeEndpoint>(mode: Mode, options: object): CallOptions<E> =>
+  ({ ...options, params: { ...(options as { params?: object }).params, mode } }) as unknown as CallOptions<E>;
+
+/** Reads. `key` is what the stream of news names, such as ['payments', id]; the mode is put before it. */
+export function useApi<E extends Extract<ModeEndpoint, `GET ${string}`>>(endpoint: E, key: readonly unknown[], options: InMode<E>) {
+  const mode = useMode();
+  return useQuery({
+    queryKey: [mode, ...key],
+    queryFn: ({ signal }) => call(endpoint, withMode<E>(mode, options), signal),
+  });
+}
+
+/** A list page by page, newest first. Old rows stay while others are fetched. */
+export function useList<E extends Extract<ModeEndpoint, `GET ${string}`>>(
+  endpoint: Reply<E> extends { data: { id: string }[]; has_more: boolean } ? E : never,
+  key: readonly unknown[],
+  query: Record<string, string | undefined>,
+) {
+  type Page = { data: { id: string }[]; has_more: boolean };
+  const mode = useMode();
+  const list = useInfiniteQuery({
+    queryKey: [mode, ...key, query],
+    initialPageParam: null as string | null,
+    queryFn: async ({ pageParam, signal }) =>
+      (await call(
+        endpoint as E,
+        withMode<E>(mode, { query: { ...query, ...(pageParam && { starting_after: pageParam }) } }),
+        signal,
+      )) as unknown as Page,
+    getNextPageParam: (page) => (page.has_more ? (page.data.at(-1)?.id ?? null) : null),
+    placeholderData: (old) => old,
+  });
+  const rows = (list.data?.pages.flatMap((page) => page.data) ?? []) as (Reply<E> extends { data: (infer R)[] } ? R : never)[];
+  return { ...list, rows };
+}
+
+/**
+ * Acts, then reads anew what the keys name. Where recent authentication is asked for, a prompt appears and the act is
+ * repeated. Failures are shown as a toast unless the screen handles them.
+ */
+export function useAct<E extends ModeEndpoint>(
+  endpoint: E,
+  { refreshes = [], done }: { refreshes?: readonly (readonly unknown[])[]; done?: string } = {},
+) {
+  const mode = useMode();
+  const client = useQueryClient();
+  return useMutation<Reply<E>, Error, InMode<E>>({
+    mutationFn: async (options) => {
+      const act = () => call(endpoint, withMode<E>(mode, options));
+      try {
+        return await act();
+      } catch (error) {
+        if (!(error instanceof ApiError) || error.code !== 'recent_authentication_required') throw error;
+        if (!(await askConfirmation())) throw error;
+        return act();
+      }
+    },
+    onSuccess: async () => {
+      if (done !== undefined) say(done);
+      await Promise.all(refreshes.map((key) => client.invalidateQueries({ queryKey: [mode, ...key] })));
+    },
+  });
+}
+
+export const meOptions = (mode: Mode) => ({
+  queryKey: [mode, 'me'],
+  queryFn: ({ signal }: { signal: AbortSignal }) => call('GET /:mode/me', { params: { mode } }, signal),
+  staleTime: 60_000,
+});
+export const useMe = () => useQuery(meOptions(useMode())).data ?? null;
+/** Whether the role includes an action; false until it is known. */
+export const useMay = (action: Action): boolean => useMe()?.actions.includes(action) ?? false;
+
+/** Filters that live in the URL. Setting one to '' takes it away. */
+export function useFilters<K extends string>(keys: readonly K[]) {
+  const search = useLocation({ select: (location) => location.search as Record<string, unknown> });
+  const navigate = useNavigate();
+  const filters = Object.fromEntries(keys.map((key) => [key, search[key] === undefined ? '' : String(search[key])])) as Record<K, string>;
+  const set = (change: Partial<Record<K, string>>) => {
+    const next = Object.entries({ ...search, ...change }).filter(([, value]) => value !== '' && value !== undefined);
+    void navigate({ to: '.', search: Object.fromEntries(next) as never, replace: true });
+  };
+  const active = keys.filter((key) => filters[key] !== '');
+  return { filters, set, active, clear: () => set(Object.fromEntries(keys.map((key) => [key, ''])) as Record<K, string>) };
+}
+
+export function useTitle(title: string): void {
+  const mode = useMode();
+  useEffect(() => {
+    document.title = `${mode === 'test' ? 'TEST · ' : ''}${title} · Florin`;
+  }, [title, mode]);
+}
+
+/** One stream of news for the tab: names the query keys whose data changed. */
+export function useNews(mode: Mode): void {
+  const client: QueryClient = useQueryClient();
+  useEffect(() => {
+    const stream = new EventSource(`/dashboard/api/${mode}/stream`);
+    stream.addEventListener('refresh', (event) => {
+      for (const key of JSON.parse((event as MessageEvent<string>).data) as string[])
+        void client.invalidateQueries({ queryKey: [mode, key] });
+    });
+    return () => stream.close();
+  }, [client, mode]);
+}

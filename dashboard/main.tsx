@@ -1,0 +1,103 @@
+/** Where the app begins: data, routes, theme. */
+import './lib/theme.ts';
+import './style.css';
+import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query';
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet, RouterProvider, redirect } from '@tanstack/react-router';
+import { StrictMode } from 'react';
+import { createRoot } from 'react-dom/client';
+import { ApiError } from './lib/api.ts';
+import { meOptions } from './lib/hooks.ts';
+import { say } from './lib/toasts.ts';
+import { SCREENS } from './screens.ts';
+import { ErrorCard } from './ui/states.tsx';
+
+const signInFirst = (error: Error): boolean => {
+  if (!(error instanceof ApiError) || error.code !== 'not_signed_in') return false;
+  const { pathname, search } = router.state.location;
+  if (!pathname.startsWith('/sign-in') && !pathname.startsWith('/set-up')) {
+    client.clear();
+    void router.navigate({ to: '/sign-in', search: { next: pathname + router.options.stringifySearch!(search) } as never });
+  }
+  return true;
+};
+const client = new QueryClient({
+  queryCache: new QueryCache({ onError: signInFirst }),
+  mutationCache: new MutationCache({
+    onError: (error, _variables, _context, mutation) => {
+      if (signInFirst(error) || mutation.options.meta?.quiet) return;
+      say(error.message, 'bad');
+    },
+  }),
+  defaultOptions: {
+    queries: {
+      staleTime: 10_000,
+      retry: (count, error) => count < 2 && (!(error instanceof ApiError) || error.status === 0 || error.status === 503),
+    },
+  },
+});
+
+const root = createRootRoute({
+  component: Outlet,
+  errorComponent: ({ error }) => <ErrorCard error={error instanceof Error ? error : new Error(String(error))} />,
+  notFoundComponent: () => (
+    <main className="mx-auto grid max-w-md gap-3 px-6 py-24">
+      <h1>There is no such page</h1>
+      <p>
+        <a href="/dashboard">Go to the dashboard</a>
+      </p>
+    </main>
+  ),
+});
+const index = createRoute({
+  getParentRoute: () => root,
+  path: '/',
+  beforeLoad: () => {
+    throw redirect({ to: '/test/payments' });
+  },
+});
+const signIn = createRoute({
+  getParentRoute: () => root,
+  path: 'sign-in',
+  component: lazyRouteComponent(() => import('./screens/sign-in.tsx'), 'Screen'),
+});
+const setUp = createRoute({
+  getParentRoute: () => root,
+  path: 'set-up',
+  component: lazyRouteComponent(() => import('./screens/set-up.tsx'), 'Screen'),
+});
+const modes = (['test', 'live'] as const).map((mode) => {
+  const shell = createRoute({
+    getParentRoute: () => root,
+    path: mode,
+    // Who is signed in is asked while the code of the screen is on its way.
+    loader: () => void client.prefetchQuery(meOptions(mode)),
+    component: lazyRouteComponent(() => import('./shell/shell.tsx'), 'Shell'),
+  });
+  const start = createRoute({
+    getParentRoute: () => shell,
+    path: '/',
+    beforeLoad: () => {
+      throw redirect({ to: `/${mode}/payments` });
+    },
+  });
+  return shell.addChildren([
+    start,
+    ...SCREENS.map((screen) =>
+      createRoute({ getParentRoute: () => shell, path: screen.path, component: lazyRouteComponent(screen.load, 'Screen') }),
+    ),
+  ]);
+});
+const router = createRouter({
+  routeTree: root.addChildren([index, signIn, setUp, ...modes]),
+  basepath: '/dashboard',
+  defaultPreload: 'intent',
+  scrollRestoration: true,
+});
+
+createRoot(document.getElementById('app')!).render(
+  <StrictMode>
+    <QueryClientProvider client={client}>
+      <RouterProvider router={router} />
+    </QueryClientProvider>
+  </StrictMode>,
+);

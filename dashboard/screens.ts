@@ -1,0 +1,29 @@
+/** All screens below /dashboard/:mode. A new screen is a file that exports `Screen`, and a line here; `nav` puts it into the navigation. */
+import type { ComponentType } from 'react';
+import type { Action } from './generated/api.ts';
+import type { IconName } from './ui/icon.tsx';
+
+export type ScreenEntry = {
+  /** Below the mode; `$id` is a parameter. */
+  path: string;
+  nav?: { label: string; icon: IconName; group: 'Business' | 'Developers' | 'Settings' };
+  /** Without it neither the entry nor the screen is shown. */
+  action: Action;
+  load: () => Promise<{ Screen: ComponentType }>;
+};
+
+export const SCREENS: readonly ScreenEntry[] = [
+  {
+    path: 'payments',
+    nav: { label: 'Payments', icon: 'payments', group: 'Business' },
+    action: 'payments.read',
+    load: () => import('./screens/payments.tsx'),
+  },
+  { path: 'payments/$id', action: 'payments.read', load: () => import('./screens/payment.tsx') },
+  {
+    path: 'security',
+    nav: { label: 'Security', icon: 'shield', group: 'Settings' },
+    action: 'account.use',
+    load: () => import('./screens/security.tsx'),
+  },
+];

@@ -1,0 +1,201 @@
+/** One payment: what it is, what happened, what can be decided. */
+import { useParams } from '@tanstack/react-router';
+import { type ReactNode, useState } from 'react';
+import type { Reply } from '../lib/api.ts';
+import { useAct, useApi, useMay, useTitle } from '../lib/hooks.ts';
+import { Button, buttonClass } from '../ui/button.tsx';
+import { Ask } from '../ui/dialog.tsx';
+import { Icon, type IconName } from '../ui/icon.tsx';
+import { ModeLink } from '../ui/link.tsx';
+import { Card, ErrorCard, Facts, Skeleton } from '../ui/states.tsx';
+import { Badge, CopyButton, ExceptionBadge, Money, Status, Time } from '../ui/values.tsx';
+
+type Full = Reply<'GET /:mode/payments/:id'>;
+type Payment = Full['payment'];
+
+export function Screen() {
+  const { id } = useParams({ strict: false }) as { id: string };
+  useTitle('Payment');
+  const { data, error, isPending, refetch } = useApi('GET /:mode/payments/:id', ['payments', id], { params: { id } });
+  if (isPending) return <Skeleton lines={12} />;
+  if (error && !data) return <ErrorCard error={error} onRetry={() => void refetch()} />;
+  if (!data) return null;
+  const { payment, timeline } = data;
+  return (
+    <div className="grid gap-6">
+      <p className="text-sm">
+        <ModeLink to="payments">Payments</ModeLink>
+      </p>
+      <div className="flex flex-wrap items-start justify-between gap-4">
+        <div className="grid gap-2">
+          <h1>
+            <Money amount={payment.amount_usd} />
+          </h1>
+          <p className="flex flex-wrap items-center gap-2">
+            <Status status={payment.status} />
+            <ExceptionBadge exception={payment.exception} />
+            {payment.mode === 'test' && <Badge tone="warn">TEST</Badge>}
+          </p>
+          <p className="flex items-center gap-1 text-sm break-all text-soft">
+            <code>{payment.id}</code>
+            <CopyButton value={payment.id} label="Copy the payment id" />
+          </p>
+        </div>
+        <div className="flex flex-wrap gap-2">
+          <a href={payment.payment_url} target="_blank" rel="noreferrer" className={buttonClass()}>
+            Open page
+          </a>
+          <Decisions payment={payment} />
+        </div>
+      </div>
+      <div className="grid items-start gap-6 lg:grid-cols-[3fr_2fr]">
+        <Card title="Timeline">
+          <Timeline entries={timeline} />
+        </Card>
+        <div className="grid gap-6">
+          <MoneyCard payment={payment} />
+          <Card title="Details">
+            <Facts
+              rows={[
+                ['Created', <Time key="t" at={payment.created_at} />],
+                ['Expires', <Time key="t" at={payment.expires_at} />],
+                ['Completed', <Time key="t" at={payment.completed_at} />],
+                ['Invoice', payment.invoice_id ?? '–'],
+                ['Description', payment.description ?? '–'],
+                ...Object.entries(payment.metadata).map(([name, value]) => [name, value] as const),
+              ]}
+            />
+          </Card>
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function MoneyCard({ payment }: { payment: Payment }) {
+  const rows: (readonly [string, ReactNode])[] = [
+    ['Price', <Money key="price" amount={payment.amount_usd} />],
+    ['Due', <Money key="due" amount={payment.amount} currency={payment.currency} />],
+    ['Received', <Money key="received" amount={payment.amount_received} currency={payment.currency} />],
+    ['Received, in USD', <Money key="usd" amount={payment.amount_received_usd} />],
+    ['Remaining', <Money key="remaining" amount={payment.amount_remaining} currency={payment.currency} />],
+  ];
+  if (payment.payment_address) {
+    rows.push([
+      'Address',
+      <span key="address" className="inline-flex items-center gap-1 font-mono text-xs break-all">
+        {payment.payment_address}
+        <CopyButton value={payment.payment_address} label="Copy the address" />
+      </span>,
+    ]);
+  }
+  payment.transfers.forEach((transfer, i) => {
+    rows.push([
+      `Transfer ${i + 1}`,
+      <span key={transfer.ref} className="grid justify-items-end gap-0.5">
+        <Money amount={transfer.amount} currency={transfer.currency} />
+        <span className="font-mono text-xs break-all text-soft">{transfer.transaction_hash}</span>
+      </span>,
+    ]);
+  });
+  return (
+    <Card title="Money">
+      <Facts rows={rows} />
+    </Card>
+  );
+}
+
+const DECISIONS: Readonly<Record<string, string>> = {
+  cancel: 'Cancelled',
+  accept: 'Accepted',
+  reject: 'Refused',
+  refund_sent: 'Refund marked as sent',
+};
+function wordsOf({ kind, what, actor }: Full['timeline'][number]): { text: string; icon: IconName } {
+  switch (kind) {
+    case 'created':
+      return { text: `Created with a ${what} key`, icon: 'payments' };
+    case 'coin_chosen':
+      return { text: 'Coin chosen', icon: 'wallet' };
+    case 'transfer_seen':
+      return { text: 'Transfer seen', icon: 'arrow' };
+    case 'transfer_confirmed':
+      return { text: 'Transfer in a block', icon: 'check' };
+    case 'decision':
+      return { text: `${DECISIONS[what ?? ''] ?? what}${actor ? ` by ${actor}` : ''}`, icon: 'person' };
+    case 'event':
+      return { text: `Became ${(what ?? '').replace('payment.', '')}`, icon: 'clock' };
+  }
+}
+
+const Timeline = ({ entries }: { entries: Full['timeline'] }) => (
+  <ol className="grid gap-4 p-4">
+    {entries.map((entry) => {
+      const { text, icon } = wordsOf(entry);
+      return (
+        <li key={`${entry.at} ${entry.kind} ${entry.what} ${entry.ref}`} className="grid grid-cols-[1.25rem_1fr] gap-3 text-sm">
+          <Icon name={icon} className="size-5 text-soft" />
+          <div className="grid gap-0.5">
+            <p className="flex flex-wrap justify-between gap-x-4">
+              <span className="font-medium">{entry.what === 'payment.updated' ? 'Changed' : text}</span>
+              <span className="text-soft">
+                <Time at={entry.at} />
+              </span>
+            </p>
+            {entry.amount && <Money amount={entry.amount} currency={entry.currency} />}
+            {entry.ref && <p className="font-mono text-xs break-all text-soft">{entry.ref}</p>}
+          </div>
+        </li>
+      );
+    })}
+  </ol>
+);
+
+function Decisions({ payment }: { payment: Payment }) {
+  const mayCancel = useMay('payments.cancel');
+  const mayResolve = useMay('payments.resolve');
+  const [asked, setAsked] = useState<'cancel' | 'accept' | 'reject' | null>(null);
+  const refreshes = [['payments']];
+  const cancel = useAct('POST /:mode/payments/:id/cancel', { refreshes, done: 'The payment is cancelled.' });
+  const resolve = useAct('POST /:mode/payments/:id/resolve', { refreshes, done: 'Decided.' });
+  const params = { id: payment.id };
+  const ends = payment.status === 'expired' || payment.status === 'failed' || payment.status === 'cancelled';
+  const undecided = ends && payment.transfers.length > 0;
+  return (
+    <>
+      {payment.status === 'pending' && mayCancel && (
+        <Button look="danger" onClick={() => setAsked('cancel')}>
+          Cancel payment
+        </Button>
+      )}
+      {undecided && mayResolve && (
+        <>
+          <Button look="main" onClick={() => setAsked('accept')}>
+            Accept what arrived
+          </Button>
+          <Button onClick={() => setAsked('reject')}>Refuse</Button>
+        </>
+      )}
+      <Ask
+        open={asked !== null}
+        onClose={() => setAsked(null)}
+        title={asked === 'cancel' ? 'Cancel this payment?' : asked === 'accept' ? 'Accept what arrived?' : 'Refuse what arrived?'}
+        text={
+          asked === 'cancel'
+            ? 'The payer’s page closes. What arrives later is kept and shown as paid after cancel.'
+            : asked === 'accept'
+              ? 'The payment goes on and completes with the amount received.'
+              : 'The payment stays as it is. Sending the money back is up to you.'
+        }
+        act={asked === 'cancel' ? 'Cancel the payment' : asked === 'accept' ? 'Accept' : 'Refuse'}
+        danger={asked === 'cancel'}
+        busy={cancel.isPending || resolve.isPending}
+        onAct={() => {
+          const close = { onSettled: () => setAsked(null) };
+          if (asked === 'cancel') cancel.mutate({ params, body: {} }, close);
+          else if (asked !== null) resolve.mutate({ params, body: { action: asked } }, close);
+        }}
+      />
+    </>
+  );
+}

@@ -1,0 +1,75 @@
+/** Where the one-time set-up link leads: the first owner. */
+import { type FormEvent, useEffect, useState } from 'react';
+import { ApiError, call } from '../lib/api.ts';
+import { Button } from '../ui/button.tsx';
+import { Entry } from '../ui/entry.tsx';
+import { Field } from '../ui/field.tsx';
+
+const token = () => location.hash.slice(1);
+
+export function Screen() {
+  const [name, setName] = useState('');
+  const [email, setEmail] = useState('');
+  const [password, setPassword] = useState('');
+  const [error, setError] = useState<Error | null>(null);
+  const [busy, setBusy] = useState(false);
+  useEffect(() => {
+    document.title = 'Set up · Florin';
+  }, []);
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      await call('POST /set-up', { body: { token: token(), name, email, password } });
+      location.assign('/dashboard');
+    } catch (failure) {
+      setError(failure as Error);
+      setBusy(false);
+    }
+  };
+  const faultOf = (param: string) => (error instanceof ApiError && error.param === param ? error.message : null);
+  return (
+    <Entry title="Create the owner’s account" lead="This link works once. Others are invited from here later.">
+      <form onSubmit={submit} className="grid gap-4">
+        <Field
+          label="Name"
+          autoComplete="name"
+          required
+          maxLength={100}
+          value={name}
+          onChange={(e) => setName(e.target.value)}
+          fault={faultOf('name')}
+        />
+        <Field
+          label="E-mail"
+          type="email"
+          autoComplete="username"
+          required
+          value={email}
+          onChange={(e) => setEmail(e.target.value)}
+          fault={faultOf('email')}
+        />
+        <Field
+          label="Password"
+          type="password"
+          autoComplete="new-password"
+          required
+          minLength={12}
+          maxLength={128}
+          hint="At least 12 characters."
+          value={password}
+          onChange={(e) => setPassword(e.target.value)}
+          fault={faultOf('password')}
+        />
+        {error && !(error instanceof ApiError && error.param) && (
+          <p role="alert" className="text-sm text-bad">
+            {error.message}
+          </p>
+        )}
+        <Button type="submit" look="main" busy={busy}>
+          Create account
+        </Button>
+      </form>
+    </Entry>
+  );
+}

@@ -1,0 +1,121 @@
+/** Signing in: a passkey, or e-mail and password, then the second factor where one is set. */
+import { startAuthentication } from '@simplewebauthn/browser';
+import { useLocation } from '@tanstack/react-router';
+import { type FormEvent, useEffect, useState } from 'react';
+import { call } from '../lib/api.ts';
+import { Button } from '../ui/button.tsx';
+import { Entry } from '../ui/entry.tsx';
+import { Field } from '../ui/field.tsx';
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+export function Screen() {
+  const next = useLocation({ select: (location) => (location.search as { next?: string }).next });
+  const [step, setStep] = useState<'password' | 'totp' | 'backup_code'>('password');
+  const [email, setEmail] = useState('');
+  const [password, setPassword] = useState('');
+  const [code, setCode] = useState('');
+  const [fault, setFault] = useState<string | null>(null);
+  const [busy, setBusy] = useState(false);
+  useEffect(() => {
+    document.title = 'Sign in · Florin';
+  }, []);
+  // A whole load: nothing read before may be shown to who signs in now. Only own paths are followed.
+  const enter = () => location.assign(`/dashboard${next && /^\/(test|live)\/[\w/?=&.%:-]*$/.test(next) ? next : ''}`);
+  const trying = async (work: () => Promise<void>) => {
+    setBusy(true);
+    setFault(null);
+    await work().catch((error) => setFault(messageOf(error)));
+    setBusy(false);
+  };
+  const withPassword = (event: FormEvent) => {
+    event.preventDefault();
+    return trying(async () => {
+      const reply = await call('POST /sign-in', { body: { email, password } });
+      if (!reply.needs_second_factor) return enter();
+      setPassword('');
+      setStep('totp');
+    });
+  };
+  const withCode = (event: FormEvent) => {
+    event.preventDefault();
+    return trying(async () => {
+      await call('POST /sign-in/code', { body: { kind: step === 'totp' ? 'totp' : 'backup_code', code: code.replaceAll(' ', '') } });
+      enter();
+    });
+  };
+  const withPasskey = () =>
+    trying(async () => {
+      const { options } = await call('POST /sign-in/passkey/options', { body: {} });
+      const response = await startAuthentication({ optionsJSON: options as never });
+      await call('POST /sign-in/passkey', { body: { response: response as never } });
+      enter();
+    });
+  if (step !== 'password') {
+    const other = step === 'totp' ? 'backup_code' : 'totp';
+    return (
+      <Entry
+        title="Second factor"
+        lead={step === 'totp' ? 'Enter the code that your authenticator shows.' : 'Enter one of the backup codes you stored.'}
+      >
+        <form onSubmit={withCode} className="grid gap-4">
+          <Field
+            key={step}
+            label={step === 'totp' ? 'Code' : 'Backup code'}
+            autoComplete="one-time-code"
+            inputMode={step === 'totp' ? 'numeric' : 'text'}
+            required
+            autoFocus
+            value={code}
+            onChange={(e) => setCode(e.target.value)}
+            fault={fault}
+          />
+          <Button type="submit" look="main" busy={busy}>
+            Sign in
+          </Button>
+          <Button
+            look="ghost"
+            onClick={() => {
+              setStep(other);
+              setCode('');
+              setFault(null);
+            }}
+          >
+            {other === 'totp' ? 'Use the authenticator' : 'Use a backup code'}
+          </Button>
+        </form>
+      </Entry>
+    );
+  }
+  return (
+    <Entry title="Sign in">
+      <form onSubmit={withPassword} className="grid gap-4">
+        <Field
+          label="E-mail"
+          type="email"
+          autoComplete="username webauthn"
+          required
+          value={email}
+          onChange={(e) => setEmail(e.target.value)}
+        />
+        <Field
+          label="Password"
+          type="password"
+          autoComplete="current-password"
+          required
+          value={password}
+          onChange={(e) => setPassword(e.target.value)}
+          fault={fault}
+        />
+        <Button type="submit" look="main" busy={busy}>
+          Sign in
+        </Button>
+      </form>
+      <div className="grid gap-3 border-t border-line pt-5">
+        <Button onClick={withPasskey} busy={busy}>
+          Sign in with a passkey
+        </Button>
+      </div>
+    </Entry>
+  );
+}

@@ -1,0 +1,62 @@
+/** The prompt for recent authentication: a code, or the password where there is no second factor. */
+import { type FormEvent, useState } from 'react';
+import { call } from '../lib/api.ts';
+import { confirmation } from '../lib/confirmation.ts';
+import { useMe, useMode } from '../lib/hooks.ts';
+import { useStore } from '../lib/store.ts';
+import { Button } from '../ui/button.tsx';
+import { Dialog } from '../ui/dialog.tsx';
+import { Field } from '../ui/field.tsx';
+
+export function Confirmation() {
+  const answer = useStore(confirmation);
+  const mode = useMode();
+  const me = useMe();
+  const [value, setValue] = useState('');
+  const [fault, setFault] = useState<string | null>(null);
+  const [busy, setBusy] = useState(false);
+  const withCode = me?.user.has_second_factor ?? false;
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      await call('POST /:mode/confirm', { params: { mode }, body: withCode ? { code: value.replaceAll(' ', '') } : { password: value } });
+      setValue('');
+      setFault(null);
+      answer?.(true);
+    } catch (error) {
+      setFault(error instanceof Error ? error.message : String(error));
+    }
+    setBusy(false);
+  };
+  return (
+    <Dialog open={answer !== null} onClose={() => answer?.(false)} title="Confirm that it is you">
+      <form onSubmit={submit} className="grid gap-4">
+        {withCode ? (
+          <Field
+            label="Code of your authenticator"
+            inputMode="numeric"
+            autoComplete="one-time-code"
+            required
+            value={value}
+            onChange={(e) => setValue(e.target.value)}
+            fault={fault}
+          />
+        ) : (
+          <Field
+            label="Password"
+            type="password"
+            autoComplete="current-password"
+            required
+            value={value}
+            onChange={(e) => setValue(e.target.value)}
+            fault={fault}
+          />
+        )}
+        <Button type="submit" look="main" busy={busy}>
+          Confirm
+        </Button>
+      </form>
+    </Dialog>
+  );
+}

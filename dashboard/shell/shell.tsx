@@ -1,0 +1,167 @@
+/** The frame around all screens: navigation, mode, account; the stream of news, toasts, the prompt for recent authentication. */
+import { CSPProvider } from '@base-ui/react/csp-provider';
+import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router';
+import { lazy, Suspense, useEffect, useState } from 'react';
+import { call } from '../lib/api.ts';
+import { confirmation } from '../lib/confirmation.ts';
+import { useMe, useMode, useNews } from '../lib/hooks.ts';
+import { useStore } from '../lib/store.ts';
+import { setTheme, type Theme, theme } from '../lib/theme.ts';
+import { SCREENS } from '../screens.ts';
+import { Icon } from '../ui/icon.tsx';
+import { Menu } from '../ui/menu.tsx';
+import { Toasts } from './toasts.tsx';
+
+const Confirmation = lazy(() => import('./confirmation.tsx').then((module) => ({ default: module.Confirmation })));
+
+const THEMES: readonly { value: Theme; label: string }[] = [
+  { value: 'system', label: 'Theme of the system' },
+  { value: 'light', label: 'Light theme' },
+  { value: 'dark', label: 'Dark theme' },
+];
+
+/** `/` goes to the search box of the screen. */
+function useSearchKey() {
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.target instanceof HTMLElement && event.target.closest('input, textarea, select, [contenteditable]')) return;
+      const box = document.querySelector<HTMLInputElement>('input[type=search]');
+      if (!box) return;
+      event.preventDefault();
+      box.focus();
+    };
+    addEventListener('keydown', onKey);
+    return () => removeEventListener('keydown', onKey);
+  }, []);
+}
+
+export function Shell() {
+  const mode = useMode();
+  const me = useMe();
+  const path = useLocation({ select: ({ pathname }) => pathname });
+  const asked = useStore(confirmation);
+  const [open, setOpen] = useState(false);
+  useNews(mode);
+  useSearchKey();
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the drawer closes when the place changes
+  useEffect(() => setOpen(false), [path]);
+  const other = mode === 'test' ? 'live' : 'test';
+  const sections = ['Business', 'Developers', 'Settings'] as const;
+  const entries = SCREENS.filter((screen) => screen.nav && me?.actions.includes(screen.action));
+  return (
+    <CSPProvider disableStyleElements>
+      <a href="#main" className="absolute -top-20 left-2 z-50 rounded bg-card px-3 py-2 focus:top-2">
+        Skip to the content
+      </a>
+      {mode === 'test' && (
+        <aside
+          aria-label="Mode shown"
+          className="sticky top-0 z-20 bg-warn-wash px-4 py-1 text-center text-xs font-semibold tracking-wide text-warn"
+        >
+          TEST DATA
+        </aside>
+      )}
+      <div className="lg:grid lg:grid-cols-[240px_1fr]">
+        <nav
+          aria-label="Main"
+          id="nav"
+          className={`${open ? 'block' : 'hidden'} border-line bg-card px-3 py-4 max-lg:border-b lg:sticky lg:top-0 lg:block lg:h-screen lg:overflow-y-auto lg:border-r`}
+        >
+          <p className="truncate px-3 pb-4 text-base font-semibold">{me?.merchant.name ?? ' '}</p>
+          {sections.map((section) => {
+            const mine = entries.filter((entry) => entry.nav!.group === section);
+            return (
+              mine.length > 0 && (
+                <div key={section} className="pb-4">
+                  <p className="px-3 pb-1 text-xs font-medium text-soft">{section}</p>
+                  <ul className="grid gap-0.5">
+                    {mine.map((entry) => (
+                      <li key={entry.path}>
+                        <Link
+                          to={`/${mode}/${entry.path}`}
+                          className="flex items-center gap-2.5 rounded-lg px-3 py-1.5 text-sm text-ink hover:bg-raised aria-[current=page]:bg-raised aria-[current=page]:font-medium"
+                        >
+                          <Icon name={entry.nav!.icon} />
+                          {entry.nav!.label}
+                        </Link>
+                      </li>
+                    ))}
+                  </ul>
+                </div>
+              )
+            );
+          })}
+        </nav>
+        <div className="min-w-0">
+          <header className="flex items-center justify-between gap-3 border-b border-line bg-card px-4 py-2 sm:px-8">
+            <button
+              type="button"
+              className="rounded-lg p-2 hover:bg-raised lg:hidden"
+              aria-expanded={open}
+              aria-controls="nav"
+              onClick={() => setOpen(!open)}
+            >
+              <Icon name={open ? 'close' : 'menu'} />
+              <span className="sr-only">Navigation</span>
+            </button>
+            <nav className="flex rounded-lg border border-line p-0.5 text-sm" aria-label="Mode">
+              {(['test', 'live'] as const).map((name) => (
+                <Link
+                  key={name}
+                  // Switching keeps the page, but for those of one object, which the other mode does not have.
+                  to={
+                    name === other
+                      ? path.replace(/^(\/dashboard)?\/(test|live)\/([^/]+).*$/, `/${name}/$3`)
+                      : path.replace(/^\/dashboard/, '')
+                  }
+                  aria-current={name === mode ? 'true' : undefined}
+                  className={`rounded-md px-3 py-1 ${name === mode ? 'bg-raised font-medium text-ink' : 'text-soft hover:text-ink'}`}
+                >
+                  {name === 'test' ? 'Test' : 'Live'}
+                </Link>
+              ))}
+            </nav>
+            <Account />
+          </header>
+          <main id="main" tabIndex={-1} className="mx-auto max-w-6xl px-4 py-6 outline-none sm:px-8 sm:py-8">
+            <Outlet />
+          </main>
+        </div>
+      </div>
+      {asked !== null && (
+        <Suspense>
+          <Confirmation />
+        </Suspense>
+      )}
+      <Toasts />
+    </CSPProvider>
+  );
+}
+
+function Account() {
+  const me = useMe();
+  const navigate = useNavigate();
+  const mode = useMode();
+  const current = useStore(theme);
+  const signOut = async () => {
+    await call('POST /sign-out', { body: {} });
+    location.assign('/dashboard/sign-in');
+  };
+  return (
+    <Menu
+      className="flex items-center gap-2 p-2 text-sm"
+      entries={[
+        { label: 'Security', onSelect: () => void navigate({ to: `/${mode}/security` }) },
+        'line',
+        ...THEMES.filter(({ value }) => value !== current).map(({ value, label }) => ({ label, onSelect: () => setTheme(value) })),
+        'line',
+        { label: 'Sign out', onSelect: () => void signOut() },
+      ]}
+    >
+      <Icon name="person" />
+      <span className="sr-only">Account</span>
+      <span className="max-w-40 truncate max-sm:hidden">{me?.user.name ?? ''}</span>
+    </Menu>
+  );
+}

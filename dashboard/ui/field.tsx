@@ -1,0 +1,48 @@
+/** A labelled input with its hint and its fault; a labelled select. */
+import { type InputHTMLAttributes, type ReactNode, type SelectHTMLAttributes, useId } from 'react';
+
+const BOX = 'w-full min-h-10 rounded-lg border border-line bg-card px-3 py-2 text-ink placeholder:text-soft';
+
+export function Field({
+  label,
+  hint,
+  fault,
+  ...rest
+}: InputHTMLAttributes<HTMLInputElement> & { label: string; hint?: ReactNode; fault?: string | null | undefined }) {
+  const id = useId();
+  return (
+    <div className="grid gap-1.5">
+      <label htmlFor={id} className="text-sm font-medium">
+        {label}
+      </label>
+      <input
+        {...rest}
+        id={id}
+        className={`${BOX} ${fault ? 'border-bad' : ''}`}
+        aria-invalid={Boolean(fault)}
+        aria-describedby={hint || fault ? `${id}-more` : undefined}
+      />
+      {(hint || fault) && (
+        <p id={`${id}-more`} className={`text-sm ${fault ? 'text-bad' : 'text-soft'}`}>
+          {fault ?? hint}
+        </p>
+      )}
+    </div>
+  );
+}
+
+export function Select({
+  label,
+  options,
+  ...rest
+}: SelectHTMLAttributes<HTMLSelectElement> & { label: string; options: readonly { value: string; label: string }[] }) {
+  return (
+    <select {...rest} aria-label={label} className="min-h-9 rounded-lg border border-line bg-card px-2.5 py-1.5 text-sm text-ink">
+      {options.map((option) => (
+        <option key={option.value} value={option.value}>
+          {option.label}
+        </option>
+      ))}
+    </select>
+  );
+}

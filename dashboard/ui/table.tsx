@@ -1,0 +1,64 @@
+/** Rows newest first: a table with a head that stays, cards on a narrow screen, more on demand. */
+import type { ReactNode } from 'react';
+import { Button } from './button.tsx';
+
+export type Column<R> = { name: string; cell: (row: R) => ReactNode; right?: boolean };
+
+/** The first cell must hold a link to the row's own page. */
+export function Table<R extends { id: string }>({
+  label,
+  columns,
+  rows,
+  hasMore = false,
+  onMore,
+  busy = false,
+}: {
+  label: string;
+  columns: readonly Column<R>[];
+  rows: readonly R[];
+  hasMore?: boolean;
+  onMore?: () => void;
+  busy?: boolean;
+}) {
+  return (
+    <>
+      <table aria-label={label} aria-busy={busy} className="block w-full text-sm sm:table">
+        <thead className="hidden sm:table-header-group">
+          <tr>
+            {columns.map((column) => (
+              <th
+                key={column.name}
+                scope="col"
+                className={`sticky top-0 z-10 border-b border-line bg-card px-4 py-2.5 font-medium text-soft ${column.right ? 'text-right' : 'text-left'}`}
+              >
+                {column.name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody className="block sm:table-row-group">
+          {rows.map((row) => (
+            <tr key={row.id} className="block border-b border-line py-2 last:border-b-0 hover:bg-page sm:table-row sm:py-0">
+              {columns.map((column) => (
+                <td
+                  key={column.name}
+                  className={`flex justify-between gap-4 px-4 py-1 sm:table-cell sm:border-b sm:border-line sm:py-2.5 ${column.right ? 'sm:text-right' : ''}`}
+                >
+                  <span className="text-soft sm:hidden">{column.name}</span>
+                  <span className="min-w-0">{column.cell(row)}</span>
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {hasMore && (
+        <div className="border-t border-line p-3 text-center">
+          <Button onClick={onMore} busy={busy}>
+            Show more
+          </Button>
+        </div>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,100 @@
+/** How money, times and states are written, everywhere the same. */
+import { useState } from 'react';
+import type { PaymentException, PaymentStatus } from '../generated/api.ts';
+import { Icon, type IconName } from './icon.tsx';
+
+const grouped = (text: string): string =>
+  text.replace(/^(-?)(\d+)/, (_, sign: string, whole: string) => sign + whole.replace(/\B(?=(\d{3})+$)/g, ','));
+
+/** Decimal text as the service gave it, never a float. Without a currency: US dollars. */
+export const Money = ({
+  amount,
+  currency = 'USD',
+  className = '',
+}: {
+  amount: string | null;
+  currency?: string | null;
+  className?: string;
+}) =>
+  amount === null || currency === null ? (
+    <span className="text-soft">–</span>
+  ) : (
+    <span className={`tabular-nums whitespace-nowrap ${className}`}>
+      {currency === 'USD' ? `$${grouped(amount)}` : `${grouped(amount)} ${currency}`}
+    </span>
+  );
+
+const LOCAL = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+/** Local time; the exact instant in UTC as its title. */
+export const Time = ({ at }: { at: string | null }) =>
+  at === null ? (
+    <span className="text-soft">–</span>
+  ) : (
+    <time dateTime={at} title={`${at.replace('T', ' ').replace('Z', '')} UTC`} className="whitespace-nowrap tabular-nums">
+      {LOCAL.format(new Date(at))}
+    </time>
+  );
+
+const TONES = {
+  good: 'bg-good-wash text-good',
+  warn: 'bg-warn-wash text-warn',
+  bad: 'bg-bad-wash text-bad',
+  info: 'bg-info-wash text-info',
+  calm: 'bg-raised text-soft',
+} as const;
+export type Tone = keyof typeof TONES;
+/** A word with an icon and a colour. */
+export const Badge = ({ tone, icon, children }: { tone: Tone; icon?: IconName; children: string }) => (
+  <span className={`inline-flex items-center gap-1 rounded-md px-2 py-0.5 text-xs font-medium whitespace-nowrap ${TONES[tone]}`}>
+    {icon && <Icon name={icon} className="size-3.5" />}
+    {children}
+  </span>
+);
+
+const STATUS: Readonly<Record<PaymentStatus, { tone: Tone; icon: IconName; word: string }>> = {
+  pending: { tone: 'calm', icon: 'clock', word: 'Pending' },
+  processing: { tone: 'info', icon: 'arrow', word: 'Processing' },
+  completed: { tone: 'good', icon: 'check', word: 'Completed' },
+  expired: { tone: 'calm', icon: 'clock', word: 'Expired' },
+  cancelled: { tone: 'calm', icon: 'cross', word: 'Cancelled' },
+  failed: { tone: 'bad', icon: 'alert', word: 'Failed' },
+};
+export const Status = ({ status }: { status: PaymentStatus }) => (
+  <Badge tone={STATUS[status].tone} icon={STATUS[status].icon}>
+    {STATUS[status].word}
+  </Badge>
+);
+export const EXCEPTION_WORDS: Readonly<Record<PaymentException, string>> = {
+  reorged: 'Taken back by the network',
+  replaced: 'Replaced',
+  paid_after_cancel: 'Paid after cancel',
+  late: 'Late',
+  underpaid: 'Underpaid',
+  overpaid: 'Overpaid',
+};
+export const ExceptionBadge = ({ exception }: { exception: PaymentException | null }) =>
+  exception && (
+    <Badge tone="warn" icon="alert">
+      {EXCEPTION_WORDS[exception]}
+    </Badge>
+  );
+
+/** Copies the bare value and says so. */
+export function CopyButton({ value, label }: { value: string; label: string }) {
+  const [copied, setCopied] = useState(false);
+  return (
+    <button
+      type="button"
+      aria-label={copied ? 'Copied' : label}
+      className="rounded p-1 text-soft hover:bg-raised hover:text-ink"
+      onClick={() =>
+        void navigator.clipboard.writeText(value).then(() => {
+          setCopied(true);
+          setTimeout(() => setCopied(false), 2_000);
+        })
+      }
+    >
+      <Icon name={copied ? 'check' : 'copy'} className="size-4" />
+    </button>
+  );
+}

@@ -1,0 +1,193 @@
+/** Signing in and out, the set-up link, the second factor, and who somebody is. */
+import Type from 'typebox';
+import { Problem } from '../../core/problem.ts';
+import { setUpMerchant, setUpOwner, writeAudit } from '../../merchants/members.ts';
+import { ACTIONS, type Action, actionsOf, ROLES } from '../../merchants/roles.ts';
+import {
+  confirmSignIn,
+  finishSecondFactor,
+  hashPassword,
+  passkeyOptions,
+  removeSecondFactor,
+  signInWithCode,
+  signInWithPasskey,
+  signInWithPassword,
+  signOut,
+  startSecondFactor,
+} from '../../merchants/sign-in.ts';
+import { drawQr } from '../checkout/qr.ts';
+import { Done, literals, ModeName, memberRoute, openRoute, type Route } from './route.ts';
+
+const Email = Type.String({ minLength: 3, maxLength: 254, pattern: '^[^\\s@<>"]+@[^\\s@<>"]+$' });
+const Password = Type.String({ minLength: 1, maxLength: 128 });
+const Code = Type.String({ minLength: 6, maxLength: 20 });
+const TotpCode = Type.String({ pattern: '^[0-9]{6}$' });
+const done = { success: true };
+
+export const ACCOUNT: readonly Route[] = [
+  openRoute({
+    method: 'POST',
+    path: '/sign-in',
+    attempts: 10,
+    body: Type.Object({ email: Email, password: Password }),
+    reply: Type.Object({ success: Type.Boolean(), needs_second_factor: Type.Boolean() }),
+    handle: async ({ ctx, visitor, body, setCookies }) => {
+      const { cookies, needsSecondFactor } = await signInWithPassword(ctx, { visitor, email: body.email, password: body.password });
+      setCookies(cookies);
+      return { ...done, needs_second_factor: needsSecondFactor };
+    },
+  }),
+  openRoute({
+    method: 'POST',
+    path: '/sign-in/code',
+    attempts: 10,
+    body: Type.Object({ kind: literals(['totp', 'backup_code'] as const), code: Code }),
+    reply: Done,
+    handle: async ({ ctx, visitor, body, setCookies }) => {
+      const kind = body.kind === 'totp' ? 'totp' : 'backup_code';
+      setCookies((await signInWithCode(ctx, { visitor, code: body.code, kind })).cookies);
+      return done;
+    },
+  }),
+  openRoute({
+    method: 'POST',
+    path: '/sign-in/passkey/options',
+    attempts: 20,
+    body: Type.Object({}),
+    reply: Type.Object({ success: Type.Boolean(), options: Type.Record(Type.String(), Type.Unknown()) }),
+    handle: async ({ ctx, visitor, setCookies }) => {
+      const { cookies, options } = await passkeyOptions(ctx, { visitor });
+      setCookies(cookies);
+      return { ...done, options };
+    },
+  }),
+  openRoute({
+    method: 'POST',
+    path: '/sign-in/passkey',
+    attempts: 10,
+    body: Type.Object({ response: Type.Record(Type.String(), Type.Unknown()) }),
+    reply: Done,
+    handle: async ({ ctx, visitor, body, setCookies }) => {
+      setCookies((await signInWithPasskey(ctx, { visitor, response: body.response })).cookies);
+      return done;
+    },
+  }),
+  openRoute({
+    method: 'POST',
+    path: '/sign-out',
+    body: Type.Object({}),
+    reply: Done,
+    handle: async ({ ctx, visitor, setCookies }) => {
+      setCookies((await signOut(ctx, { visitor })).cookies);
+      return done;
+    },
+  }),
+  openRoute({
+    method: 'POST',
+    path: '/set-up',
+    attempts: 10,
+    body: Type.Object({
+      token: Type.String({ minLength: 1, maxLength: 64 }),
+      name: Type.Optional(Type.String({ minLength: 1, maxLength: 100, pattern: '\\S' })),
+      email: Type.Optional(Email),
+      password: Type.Optional(Password),
+    }),
+    reply: Done,
+    handle: async ({ ctx, visitor, signedIn, body, setCookies }) => {
+      const { token, name, email, password } = body;
+      if (signedIn) {
+        await setUpMerchant(ctx, { token, actor: { userId: signedIn.userId, name: signedIn.name, ip: visitor.ip } });
+        return done;
+      }
+      for (const [param, value] of Object.entries({ name, email, password })) {
+        if (value === undefined) throw new Problem('parameter_missing', {}, { param });
+      }
+      const passwordHash = await hashPassword(ctx, { password: password! });
+      await setUpOwner(ctx, { token, name: name!.trim(), email: email!, passwordHash, ip: visitor.ip });
+      setCookies((await signInWithPassword(ctx, { visitor, email: email!, password: password! })).cookies);
+      return done;
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/me',
+    action: 'account.use',
+    reply: Type.Object({
+      success: Type.Boolean(),
+      user: Type.Object({ id: Type.String(), name: Type.String(), email: Type.String(), has_second_factor: Type.Boolean() }),
+      merchant: Type.Object({ id: Type.String(), name: Type.String() }),
+      role: literals(ROLES),
+      actions: Type.Array(literals(Object.keys(ACTIONS) as Action[])),
+      mode: ModeName,
+    }),
+    handle: async ({ signedIn, member, mode }) => ({
+      ...done,
+      user: { id: signedIn.userId, name: signedIn.name, email: signedIn.email, has_second_factor: signedIn.hasSecondFactor },
+      merchant: { id: member.merchantId, name: member.merchantName },
+      role: member.role,
+      actions: actionsOf(member.role),
+      mode,
+    }),
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/confirm',
+    action: 'account.use',
+    attempts: 5,
+    body: Type.Object({ code: Type.Optional(TotpCode), password: Type.Optional(Password) }),
+    reply: Done,
+    handle: async ({ ctx, visitor, signedIn, body }) => {
+      await confirmSignIn(ctx, { visitor, signedIn, code: body.code ?? null, password: body.password ?? null });
+      return done;
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/second-factor',
+    action: 'account.use',
+    attempts: 5,
+    body: Type.Object({ password: Password }),
+    reply: Type.Object({ success: Type.Boolean(), uri: Type.String(), qr: Type.String(), backup_codes: Type.Array(Type.String()) }),
+    handle: async ({ ctx, visitor, signedIn, body }) => {
+      const { uri, backupCodes } = await startSecondFactor(ctx, { visitor, signedIn, password: body.password });
+      const svg = drawQr(uri, 'QR code for the authenticator').text.replace('<svg ', '<svg xmlns="http://www.w3.org/2000/svg" ');
+      return { ...done, uri, qr: `data:image/svg+xml;base64,${Buffer.from(svg).toString('base64')}`, backup_codes: backupCodes };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/second-factor/finish',
+    action: 'account.use',
+    attempts: 5,
+    body: Type.Object({ code: TotpCode }),
+    reply: Done,
+    handle: async ({ ctx, visitor, signedIn, member, actor, body, setCookies }) => {
+      setCookies((await finishSecondFactor(ctx, { visitor, signedIn, code: body.code })).cookies);
+      await ctx.db.begin((tx) =>
+        writeAudit(tx, { merchantId: member.merchantId, mode: null, actor, action: 'second_factor.set', object: signedIn.userId }),
+      );
+      return done;
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/second-factor/remove',
+    action: 'account.use',
+    recent: true,
+    body: Type.Object({}),
+    reply: Done,
+    handle: async ({ ctx, signedIn, member, actor }) => {
+      await ctx.db.begin(async (tx) => {
+        await removeSecondFactor(tx, { userId: signedIn.userId });
+        await writeAudit(tx, {
+          merchantId: member.merchantId,
+          mode: null,
+          actor,
+          action: 'second_factor.removed',
+          object: signedIn.userId,
+        });
+      });
+      return done;
+    },
+  }),
+];

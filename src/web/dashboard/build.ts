@@ -1,0 +1,88 @@
+/** Builds the app of the dashboard with the tools that are installed beside it. Its folder is named by its sources, so it is never stale. */
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { access, glob, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import type { Log } from '../../log.ts';
+
+const ROOT = join(import.meta.dirname, '../../..');
+const OUT = join(ROOT, 'dist/dashboard');
+
+const exists = (path: string): Promise<boolean> =>
+  access(path).then(
+    () => true,
+    () => false,
+  );
+
+/** The name of what these sources make: a hash over their contents, and over the versions of what builds them. */
+async function nameOfSources(): Promise<string> {
+  const hash = createHash('sha256');
+  const paths: string[] = [];
+  for await (const path of glob('dashboard/**/*.{ts,tsx,css,html,json,svg}', { cwd: ROOT })) paths.push(path);
+  paths.sort();
+  for (const path of [...paths, 'package.json'])
+    hash
+      .update(path)
+      .update('\0')
+      .update(await readFile(join(ROOT, path)))
+      .update('\0');
+  return hash.digest('hex').slice(0, 16);
+}
+
+/** The folder of the app as its sources are now; null when it was not built yet. */
+export async function findApp(): Promise<string | null> {
+  const folder = join(OUT, await nameOfSources());
+  return (await exists(join(folder, 'index.html'))) ? folder : null;
+}
+
+let building: Promise<void> | null = null;
+/** Builds the app unless it is there; whoever asks meanwhile waits for the same build. */
+export function buildApp(log: Pick<Log, 'info'>): Promise<void> {
+  building ??= build(log).finally(() => {
+    building = null;
+  });
+  return building;
+}
+
+/** Builds beside and moves into place: of several builders one wins, and nobody ever serves half an app. */
+async function build(log: Pick<Log, 'info'>): Promise<void> {
+  const name = await nameOfSources();
+  const folder = join(OUT, name);
+  if (await exists(join(folder, 'index.html'))) return;
+  const aside = `${folder}.${process.pid}.part`;
+  await mkdir(OUT, { recursive: true });
+  log.info({}, 'the dashboard is being prepared');
+  const vite = join(dirname(createRequire(import.meta.url).resolve('vite/package.json')), 'bin/vite.js');
+  const child = spawn(
+    process.execPath,
+    [vite, 'build', '--logLevel', 'warn', '--outDir', aside, '--emptyOutDir', join(ROOT, 'dashboard')],
+    {
+      cwd: ROOT,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    },
+  );
+  let said = '';
+  child.stderr.on('data', (bytes) => {
+    said = (said + bytes).slice(-4_000);
+  });
+  const stop = () => void child.kill();
+  process.once('exit', stop);
+  const [code] = (await once(child, 'exit')) as [number | null];
+  process.off('exit', stop);
+  if (code !== 0) {
+    await rm(aside, { recursive: true, force: true });
+    throw new Error(`the build ended with ${code}: ${said}`);
+  }
+  try {
+    await rename(aside, folder);
+  } catch (error) {
+    await rm(aside, { recursive: true, force: true });
+    if (!(await exists(join(folder, 'index.html')))) throw error;
+  }
+  for (const other of await readdir(OUT)) {
+    if (other !== name && !other.endsWith('.part')) await rm(join(OUT, other), { recursive: true, force: true });
+  }
+  log.info({}, 'the dashboard is ready');
+}

@@ -1,0 +1,123 @@
+/** The built app: made in a child process when it is missing or older than its sources, then served from memory. */
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { extname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { brotliCompress, constants } from 'node:zlib';
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { Context } from '../../context.ts';
+import { findSetup } from '../../merchants/merchants.ts';
+import { html } from '../html.ts';
+import { sendPlain } from '../plain.ts';
+import { buildApp, findApp } from './build.ts';
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+};
+const CSP =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+const compress = promisify(brotliCompress);
+
+type File = { type: string; bytes: Buffer; small: Buffer; etag: string };
+
+export function registerFiles(app: FastifyInstance, ctx: Context): void {
+  const files = new Map<string, Promise<File | null>>();
+  let folder: string | null = null;
+  let building: Promise<void> | null = null;
+  let failedAt = Number.NEGATIVE_INFINITY;
+
+  /** The folder of the built app; null while it is being made. */
+  const ready = async (): Promise<string | null> => {
+    folder ??= await findApp();
+    if (folder === null && building === null && ctx.clock.monotonicMs() - failedAt > 30_000) {
+      building = buildApp(ctx.log)
+        .catch((error) => {
+          failedAt = ctx.clock.monotonicMs();
+          ctx.log.error({ err: error }, 'the dashboard could not be prepared');
+        })
+        .finally(() => {
+          building = null;
+        });
+    }
+    return folder;
+  };
+  const load = (root: string, path: string): Promise<File | null> => {
+    const known = files.get(path);
+    if (known) return known;
+    const file = readFile(join(root, path)).then(
+      async (bytes) => ({
+        type: TYPES[extname(path)] ?? 'application/octet-stream',
+        bytes,
+        small: await compress(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }),
+        etag: `"${createHash('sha256').update(bytes).digest('hex').slice(0, 20)}"`,
+      }),
+      () => null,
+    );
+    // Only what exists is kept, so that no list of made-up paths fills the memory.
+    files.set(path, file);
+    void file.then((found) => {
+      if (!found) files.delete(path);
+    });
+    return file;
+  };
+  const send = (reply: FastifyReply, file: File, accepts: string, cache: string) => {
+    const small = /\bbr\b/.test(accepts);
+    return reply
+      .headers({ 'content-type': file.type, 'cache-control': cache, vary: 'accept-encoding', ...(small && { 'content-encoding': 'br' }) })
+      .send(small ? file.small : file.bytes);
+  };
+
+  app.get<{ Params: { name: string } }>('/dashboard/assets/:name', { exposeHeadRoute: false }, async (request, reply) => {
+    const root = await ready();
+    const { name } = request.params;
+    const file = root !== null && /^[\w.-]+\.(js|css|svg)$/.test(name) ? await load(root, `assets/${name}`) : null;
+    if (!file) return reply.code(404).type('text/plain').send('not found');
+    return send(reply, file, String(request.headers['accept-encoding'] ?? ''), 'public, max-age=31536000, immutable');
+  });
+  const page = async (request: { headers: Record<string, unknown> }, reply: FastifyReply) => {
+    const root = await ready();
+    const file = root === null ? null : await load(root, 'index.html');
+    if (!file) {
+      reply.header('refresh', '2');
+      const failed = building === null;
+      return sendPlain(reply, {
+        status: 503,
+        title: 'Florin',
+        main: failed
+          ? html`<h1>The dashboard could not be prepared</h1><p>The log of the service says why. Payments are not affected. This page tries again by itself.</p>`
+          : html`<h1>The dashboard is being prepared</h1><p>It is made once after an installation or an upgrade and takes a few seconds. This page opens it by itself.</p>`,
+      });
+    }
+    reply.headers({
+      'content-security-policy': CSP,
+      'referrer-policy': 'same-origin',
+      'x-robots-tag': 'noindex',
+      'cross-origin-opener-policy': 'same-origin',
+    });
+    return send(reply, file, String(request.headers['accept-encoding'] ?? ''), 'no-store');
+  };
+  app.get('/dashboard', { exposeHeadRoute: false }, page);
+  app.get('/dashboard/*', { exposeHeadRoute: false }, (request, reply) => {
+    if (request.url.startsWith('/dashboard/api/')) return reply.callNotFound();
+    return page(request, reply);
+  });
+
+  // The token goes on as a fragment, which no server is sent and no log keeps. Looking spends nothing.
+  app.get<{ Querystring: { token?: unknown } }>('/setup', { exposeHeadRoute: false }, async (request, reply) => {
+    const { token } = request.query;
+    const owner = typeof token === 'string' && token.length <= 64 ? await findSetup(ctx, { token }) : null;
+    if (owner)
+      return reply
+        .code(303)
+        .headers({ location: `/dashboard/set-up#${token}`, 'cache-control': 'no-store' })
+        .send();
+    return sendPlain(reply, {
+      status: 404,
+      title: 'Set up Florin',
+      main: html`<h1>This link is not valid</h1><p>It was used already, or never existed. Use the set-up link that the service printed, <a href="/dashboard">sign in</a>, or make a new merchant with <code>npm run florin -- merchant create</code>.</p>`,
+    });
+  });
+}

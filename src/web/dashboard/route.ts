@@ -1,0 +1,79 @@
+/** What a route of the dashboard's API is: its action, its schemas, what it answers. */
+import Type, { type Static, type TObject, type TSchema } from 'typebox';
+import type { Context } from '../../context.ts';
+import { COINS, MODES, type Mode } from '../../core/coin.ts';
+import { EXCEPTIONS, PAYMENT_STATUSES } from '../../core/payment.ts';
+import type { ParsedBody } from '../../http/json.ts';
+import type { Actor, Membership } from '../../merchants/members.ts';
+import type { Action } from '../../merchants/roles.ts';
+import type { Cookies, SignedIn, Visitor } from '../../merchants/sign-in.ts';
+import type { Rendered } from '../../payments/view.ts';
+
+export const literals = <T extends readonly string[]>(values: T) => Type.Union(values.map((value) => Type.Literal(value)));
+export const Nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
+export const Text = Type.String();
+export const Timestamp = Type.String({ format: 'date-time' });
+export const Coin = literals(COINS);
+export const ModeName = literals(MODES);
+export const Status = literals(PAYMENT_STATUSES);
+export const Exception = literals(EXCEPTIONS);
+export const Done = Type.Object({ success: Type.Boolean() });
+export const Empty = Type.Object({});
+/** Query parameters of a page of a list; values of a query are text. */
+export const paging = { limit: Type.Optional(Type.String({ pattern: '^([1-9][0-9]?|100)$' })), starting_after: Type.Optional(Text) };
+/** The envelope of the public lists, without a count. */
+export const pageOf = <S extends TSchema>(item: S) =>
+  Type.Object({ success: Type.Boolean(), data: Type.Array(item), has_more: Type.Boolean() });
+
+/** What every handler gets. */
+export type Request = {
+  ctx: Context;
+  visitor: Visitor;
+  params: Readonly<Record<string, string>>;
+  /** The body with the source text of its numbers. */
+  parsed: ParsedBody;
+  setCookies(cookies: Cookies): void;
+};
+export type OpenCall = Request & { signedIn: SignedIn | null };
+export type Call = Request & { signedIn: SignedIn; actor: Actor; member: Membership; mode: Mode };
+
+type Common<Q extends TSchema, B extends TSchema> = {
+  method: 'GET' | 'POST' | 'DELETE';
+  /** Below /dashboard/api/:mode, or below /dashboard/api for open routes. */
+  path: string;
+  query?: Q;
+  body?: B;
+  reply: TObject;
+};
+type Answer = Promise<object | Rendered>;
+export type OpenRoute = Common<TSchema, TSchema> & {
+  /** Reached before anybody is signed in. */
+  open: true;
+  /** Attempts a minute from one address; for all that takes secrets. */
+  attempts?: number;
+  handle(call: OpenCall & { query: never; body: never }): Answer;
+};
+export type MemberRoute = Common<TSchema, TSchema> & {
+  open?: never;
+  action: Action;
+  /** Asks for recent authentication first. */
+  recent?: true;
+  attempts?: number;
+  handle(call: Call & { query: never; body: never }): Answer;
+};
+export type Route = OpenRoute | MemberRoute;
+
+/** A route for members whose role includes `action`. */
+export const memberRoute = <Q extends TSchema = TObject, B extends TSchema = TObject>(
+  route: Common<Q, B> & {
+    action: Action;
+    recent?: true;
+    attempts?: number;
+    handle(call: Call & { query: Static<Q>; body: Static<B> }): Answer;
+  },
+): MemberRoute => route as unknown as MemberRoute;
+export const openRoute = <Q extends TSchema = TObject, B extends TSchema = TObject>(
+  route: Common<Q, B> & { attempts?: number; handle(call: OpenCall & { query: Static<Q>; body: Static<B> }): Answer },
+): OpenRoute => ({ ...route, open: true }) as unknown as OpenRoute;
+
+export const ownerOf = ({ member, mode }: Call) => ({ merchantId: member.merchantId, mode });

@@ -1,0 +1,6 @@
+/** All areas of the dashboard's API. A new area is a file of routes and a line here. */
+import { ACCOUNT } from './account.ts';
+import { PAYMENTS } from './payments.ts';
+import type { Route } from './route.ts';
+
+export const DASHBOARD_ROUTES: readonly Route[] = [...ACCOUNT, ...PAYMENTS];

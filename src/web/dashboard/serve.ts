@@ -1,0 +1,127 @@
+/** The dashboard's API on the server: HTTPS, same site, sign-in, role, recent authentication, then the route. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Context } from '../../context.ts';
+import { MODES, type Mode } from '../../core/coin.ts';
+import { Problem } from '../../core/problem.ts';
+import { type ParsedBody, parseJson } from '../../http/json.ts';
+import type { Limits } from '../../http/limits.ts';
+import { readQuery } from '../../http/read.ts';
+import { checkBody } from '../../http/schema.ts';
+import { listMemberships, type Membership } from '../../merchants/members.ts';
+import { mayDo } from '../../merchants/roles.ts';
+import { findSignedIn, type SignedIn, type Visitor } from '../../merchants/sign-in.ts';
+import type { Rendered } from '../../payments/view.ts';
+import { registerFiles } from './files.ts';
+import type { MemberRoute, Route } from './route.ts';
+import { DASHBOARD_ROUTES } from './routes.ts';
+import { registerStream } from './stream.ts';
+
+export const API = '/dashboard/api';
+/** No page of another site can add it without being asked for a preflight, which nothing here answers. */
+export const WRITE_HEADER = 'x-florin-dashboard';
+const EMPTY_BODY: ParsedBody = { value: {}, numbers: new Map() };
+
+export type Doors = {
+  limits: Limits;
+  /** The caller's address and whether the request came over TLS, through trusted proxies. */
+  client(request: FastifyRequest): { ip: string; secure: boolean };
+};
+
+/** Where a route answers: routes for members once in each mode. */
+export const pathsOf = (route: Route): { url: string; mode: Mode | null }[] =>
+  route.open ? [{ url: `${API}${route.path}`, mode: null }] : MODES.map((mode) => ({ url: `${API}/${mode}${route.path}`, mode }));
+
+export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doors, routes: readonly Route[] = DASHBOARD_ROUTES): void {
+  const origin = new URL(ctx.settings.publicUrl).origin;
+  const httpsOnly = origin.startsWith('https:');
+
+  const visitorOf = (request: FastifyRequest): Visitor => ({
+    cookie: request.headers.cookie ?? '',
+    ip: doors.client(request).ip,
+    userAgent: request.headers['user-agent'] ?? '',
+  });
+  const limit = async (bucket: string, points: number) => {
+    const { allowed, resetMs } = await doors.limits.consume(bucket, points);
+    const seconds = Math.max(1, Math.ceil(resetMs / 1000));
+    if (!allowed) throw new Problem('rate_limit_exceeded', { seconds }, { retryAfterSeconds: seconds });
+  };
+  /** What every request passes before its body is read. */
+  const enter = async (request: FastifyRequest) => {
+    const { ip, secure } = doors.client(request);
+    if (httpsOnly && !secure) throw new Problem('https_required');
+    await limit(`dashboard ${ip}`, 600);
+    if (request.method === 'GET') return;
+    const from = request.headers.origin;
+    if (request.headers[WRITE_HEADER] === undefined || (from !== undefined && from !== origin)) throw new Problem('cross_site_request');
+  };
+  const memberOf = async (signedIn: SignedIn | null, route: Pick<MemberRoute, 'action' | 'recent'>): Promise<Membership> => {
+    if (!signedIn) throw new Problem('not_signed_in');
+    const memberships = await listMemberships(ctx, { userId: signedIn.userId });
+    const member = memberships.find((m) => m.merchantId === signedIn.merchantId) ?? memberships[0];
+    if (!member) throw new Problem('not_signed_in');
+    if (!mayDo(member.role, route.action)) throw new Problem('action_not_permitted', { role: member.role, merchant: member.merchantName });
+    if (route.recent && !signedIn.isRecent) throw new Problem('recent_authentication_required');
+    return member;
+  };
+
+  for (const route of routes) {
+    if (!route.open && route.action === undefined) throw new Error(`${route.method} ${route.path} names no action`);
+    for (const { url, mode } of pathsOf(route)) {
+      app.route({
+        method: route.method,
+        url,
+        exposeHeadRoute: false,
+        onRequest: enter,
+        handler: async (request, reply) => {
+          const visitor = visitorOf(request);
+          if (route.attempts !== undefined) await limit(`dashboard ${route.path} ${visitor.ip}`, route.attempts);
+          const signedIn = await findSignedIn(ctx, { visitor });
+          const member = route.open ? null : await memberOf(signedIn, route);
+          if (signedIn && route.attempts !== undefined) await limit(`dashboard ${route.path} ${signedIn.userId}`, route.attempts);
+          const read = readRequest(route, request);
+          // Whoever guesses at one account is slowed down from all addresses together.
+          const { email } = read.body as { email?: string };
+          if (route.attempts !== undefined && email !== undefined) await limit(`dashboard account ${email.toLowerCase()}`, 20);
+          const answer = await route.handle({
+            ctx,
+            visitor,
+            signedIn: signedIn!,
+            member: member!,
+            mode: mode!,
+            actor: { userId: signedIn?.userId ?? '', name: signedIn?.name ?? '', ip: visitor.ip },
+            ...read,
+            setCookies: (cookies) => void reply.header('set-cookie', cookies),
+          });
+          return send(reply, answer);
+        },
+      });
+    }
+  }
+  registerStream(app, ctx, {
+    enter: async (request) => {
+      await enter(request);
+      return memberOf(await findSignedIn(ctx, { visitor: visitorOf(request) }), { action: 'account.use' });
+    },
+  });
+  registerFiles(app, ctx);
+}
+
+function readRequest(route: Route, request: FastifyRequest) {
+  for (const name of Object.keys(request.params as object)) readQuery(request.params as Record<string, unknown>, name);
+  const given = request.query as Record<string, unknown>;
+  for (const name of Object.keys(given)) readQuery(given, name);
+  const parsed = typeof request.body === 'string' ? parseJson(request.body) : EMPTY_BODY;
+  return {
+    params: request.params as Record<string, string>,
+    query: (route.query ? checkBody(route.query, { value: { ...given } as ParsedBody['value'], numbers: new Map() }) : {}) as never,
+    body: (route.body ? checkBody(route.body, parsed) : {}) as never,
+    parsed,
+  };
+}
+
+function send(reply: FastifyReply, answer: object): FastifyReply {
+  reply.headers({ 'cache-control': 'no-store', 'content-type': 'application/json; charset=utf-8' });
+  if (isRendered(answer)) return reply.code(answer.status).send(answer.body);
+  return reply.code(200).send(JSON.stringify(answer));
+}
+const isRendered = (answer: object): answer is Rendered => 'body' in answer && answer.body instanceof Uint8Array;

@@ -1,0 +1,82 @@
+/** Open dashboards: one look at the database for all of them, a line to those whose data may have changed. */
+import type { ServerResponse } from 'node:http';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Context } from '../../context.ts';
+import { MODES, type Mode } from '../../core/coin.ts';
+import { readPulse } from '../../payments/search.ts';
+
+const LOOK_MS = 500;
+const KEEPALIVE_MS = 20_000;
+/** A stream ends and is opened again by the browser: whoever was signed out meanwhile is not let in. */
+const LIFE_MS = 5 * 60_000;
+
+type Owner = { merchantId: string; mode: Mode };
+/** Query keys of the app, with what changes when their data does. A new kind of news is a line here. */
+const PULSES: readonly { keys: readonly string[]; read: (ctx: Context, owners: readonly Owner[]) => Promise<(string | null)[]> }[] = [
+  { keys: ['payments'], read: (ctx, owners) => readPulse(ctx, { owners }) },
+];
+
+type Watched = Owner & { pulses: (string | null)[]; tabs: Set<ServerResponse> };
+
+export function registerStream(
+  app: FastifyInstance,
+  ctx: Context,
+  { enter }: { enter: (request: FastifyRequest) => Promise<{ merchantId: string }> },
+): void {
+  const watched = new Map<string, Watched>();
+  let timer: NodeJS.Timeout | null = null;
+  let beatAt = 0;
+  const readPulses = async (owners: readonly Owner[]) => {
+    const columns = await Promise.all(PULSES.map((pulse) => pulse.read(ctx, owners)));
+    return owners.map((_, i) => columns.map((column) => column[i] ?? null));
+  };
+  const schedule = () => {
+    if (timer === null && watched.size > 0) timer = setTimeout(() => void look(), LOOK_MS);
+  };
+  const look = async () => {
+    try {
+      const all = [...watched.values()];
+      const now = await readPulses(all);
+      const at = ctx.clock.monotonicMs();
+      const beat = at - beatAt >= KEEPALIVE_MS;
+      if (beat) beatAt = at;
+      all.forEach((entry, i) => {
+        const keys = PULSES.flatMap((pulse, n) => (now[i]![n] === entry.pulses[n] ? [] : pulse.keys));
+        entry.pulses = now[i]!;
+        const line = keys.length > 0 ? `event: refresh\ndata: ${JSON.stringify(keys)}\n\n` : beat ? ':\n\n' : null;
+        if (line !== null) for (const tab of entry.tabs) tab.write(line);
+      });
+    } catch (error) {
+      ctx.log.warn({ err: error }, 'open dashboards could not be looked after');
+    }
+    timer = null;
+    schedule();
+  };
+  for (const mode of MODES) {
+    app.get(`/dashboard/api/${mode}/stream`, { exposeHeadRoute: false }, async (request, reply) => {
+      const owner = { merchantId: (await enter(request)).merchantId, mode };
+      const [pulses] = await readPulses([owner]);
+      const tab = reply.raw;
+      reply.hijack();
+      if (tab.destroyed) return;
+      tab.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' });
+      tab.write('retry: 2000\nevent: open\ndata: {}\n\n');
+      const key = `${owner.merchantId} ${mode}`;
+      const entry = watched.get(key) ?? { ...owner, pulses: pulses!, tabs: new Set() };
+      watched.set(key, entry);
+      entry.tabs.add(tab);
+      const life = setTimeout(() => tab.end(), LIFE_MS);
+      tab.once('close', () => {
+        clearTimeout(life);
+        entry.tabs.delete(tab);
+        if (entry.tabs.size === 0) watched.delete(key);
+      });
+      schedule();
+    });
+  }
+  app.addHook('preClose', async () => {
+    if (timer) clearTimeout(timer);
+    for (const entry of watched.values()) for (const tab of entry.tabs) tab.end();
+    watched.clear();
+  });
+}

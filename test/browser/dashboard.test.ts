@@ -1,0 +1,207 @@
+/** The dashboard in a real browser: from the set-up link to a decision over a payment, accessible in both themes, under its security policy. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Browser, Page } from 'playwright-core';
+import { buildApp } from '../../src/web/dashboard/build.ts';
+import { startTestApp, type TestApp } from '../kit/app.ts';
+import { auditAccessibility, findClipped, openTab, startBrowser, type Tab } from '../kit/browser.ts';
+import { freePort } from '../kit/nodes.ts';
+import { totp } from '../kit/person.ts';
+
+let app: TestApp;
+let browser: Browser;
+let tab: Tab;
+let page: Page;
+const owner = { name: 'Olga Owner', email: 'olga@shop.example', password: 'correct horse battery' };
+let secret = '';
+let payment = '';
+
+before(async () => {
+  const port = await freePort();
+  await buildApp({ info: () => {} });
+  [app, browser] = await Promise.all([
+    startTestApp({ PORT: String(port), PUBLIC_URL: `http://localhost:${port}`, HOST: 'localhost', LOG_LEVEL: 'silent' }),
+    startBrowser(),
+  ]);
+  const made = await app.test.post('/api/payment/create/simple', {
+    amount_usd: 1252.5,
+    return_url: 'https://shop.example/thanks',
+    invoice_id: 'INV-77',
+  });
+  payment = made.json.transaction_id;
+  tab = await openTab(browser, app.merchant.setupUrl, { width: 1280 });
+  page = tab.page;
+});
+after(async () => {
+  await browser?.close();
+  await app?.stop();
+});
+
+/** The screen as it stands, in both themes and on a telephone. */
+async function audit(name: string) {
+  for (const scheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
+    assert.deepEqual(await auditAccessibility(page), [], `${name}, ${scheme}`);
+  }
+  await page.setViewportSize({ width: 360, height: 780 });
+  assert.deepEqual(await findClipped(page), [], `${name} at 360 px`);
+  await page.setViewportSize({ width: 1280, height: 844 });
+  await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
+}
+/** A request that is given up because its screen was left is no fault. */
+const noFaults = () =>
+  assert.deepEqual(
+    tab.faults.splice(0).filter((fault) => !fault.endsWith('net::ERR_ABORTED')),
+    [],
+  );
+const signIn = async () => {
+  await page.getByLabel('E-mail').fill(owner.email);
+  await page.getByLabel('Password').fill(owner.password);
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+};
+const signOut = async () => {
+  await page.getByRole('button', { name: 'Account' }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+};
+
+test('the set-up link makes the owner and opens the dashboard', async () => {
+  await page.getByRole('heading', { name: 'Create the owner’s account' }).waitFor();
+  await audit('set-up');
+  await page.getByLabel('Name').fill(owner.name);
+  await page.getByLabel('E-mail').fill(owner.email);
+  await page.getByLabel('Password').fill(owner.password);
+  await page.getByRole('button', { name: 'Create account' }).click();
+  await page.getByRole('heading', { name: 'Payments' }).waitFor();
+  assert.match(page.url(), /\/dashboard\/test\/payments$/);
+  await page.getByText('TEST DATA').waitFor();
+  noFaults();
+});
+
+test('signed out, a screen asks to sign in and then opens', async () => {
+  await signOut();
+  await audit('sign-in');
+  noFaults();
+  await page.goto(`${app.config.publicUrl}/dashboard/test/payments?search=INV-77`);
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+  tab.faults.splice(0);
+  await signIn();
+  await page.getByRole('row').getByText('INV-77').waitFor();
+  assert.match(page.url(), /\/dashboard\/test\/payments\?search=INV-77$/);
+  noFaults();
+});
+
+test('a second factor is set up from its code on the screen, and asked for from then on', async () => {
+  await page.getByRole('link', { name: 'Security' }).click();
+  await page.getByLabel('Your password').fill(owner.password);
+  await page.getByRole('button', { name: 'Set up an authenticator' }).click();
+  await page.getByAltText('QR code for the authenticator').waitFor();
+  secret = (await page.locator('ol code').first().innerText()).trim();
+  await audit('second factor');
+  await page.getByLabel('The code that the authenticator shows now').fill(totp(secret));
+  await page.getByRole('button', { name: 'Turn on' }).click();
+  await page.getByText('The second factor is on.').waitFor();
+  await page.getByRole('button', { name: 'Turn off' }).waitFor();
+  await audit('security');
+  await signOut();
+  await signIn();
+  await page.getByRole('heading', { name: 'Second factor' }).waitFor();
+  await audit('second step');
+  noFaults();
+  await page.getByLabel('Code').fill('000000');
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+  await page.getByText('That code is not valid.').waitFor();
+  tab.faults.splice(0);
+  await page.getByLabel('Code').fill(totp(secret));
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+  await page.getByRole('heading', { name: 'Payments' }).waitFor();
+  noFaults();
+});
+
+test('the list: filters in the URL, empty by filter and empty by nature, search by slash', async () => {
+  await page.getByRole('link', { name: '$1,252.50' }).waitFor();
+  await audit('payments');
+  await page.getByLabel('Status').selectOption('completed');
+  await page.getByText('No payment matches these filters').waitFor();
+  assert.match(page.url(), /\?status=completed$/);
+  await audit('payments, filtered empty');
+  await page.reload();
+  await page.getByRole('button', { name: 'Clear the filters' }).click();
+  await page.getByRole('link', { name: '$1,252.50' }).waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type(payment);
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: /Take away Search/ }).click();
+  await page.getByRole('link', { name: 'Live', exact: true }).click();
+  await page.getByText('No payments yet').waitFor();
+  assert.equal(await page.getByText('TEST DATA').count(), 0);
+  await audit('payments, none');
+  await page.getByRole('link', { name: 'Test', exact: true }).click();
+  await page.getByRole('link', { name: '$1,252.50' }).waitFor();
+  noFaults();
+});
+
+test('a new payment is announced above the list without moving it', async () => {
+  await app.test.post('/api/payment/create/simple', { amount_usd: 7, return_url: 'https://shop.example/thanks' });
+  await page.getByRole('button', { name: '1 new payment' }).waitFor();
+  assert.equal(await page.getByRole('link', { name: '$7.00' }).count(), 0);
+  await page.getByRole('button', { name: '1 new payment' }).click();
+  await page.getByRole('link', { name: '$7.00' }).waitFor();
+  noFaults();
+});
+
+test('the detail: timeline, cancelling, who did it', async () => {
+  await page.getByRole('link', { name: '$1,252.50' }).click();
+  await page.getByText('Created with a secret key').waitFor();
+  await audit('payment');
+  await page.getByRole('button', { name: 'Cancel payment' }).click();
+  await page.getByRole('dialog').waitFor();
+  await audit('question before an act');
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  assert.equal(await page.evaluate('document.activeElement.textContent'), 'Cancel payment', 'the focus comes back');
+  await page.getByRole('button', { name: 'Cancel payment' }).click();
+  await page.getByRole('button', { name: 'Cancel the payment' }).click();
+  await page.getByText('Cancelled by Olga Owner').waitFor();
+  assert.equal((await app.test.get(`/api/payment/${payment}`)).json.status, 'cancelled');
+  const rows = await app.app.ctx.db
+    .sql`select actor_name, action, object, before, after, mode from audit_log where action = 'payment.cancel'`;
+  assert.deepEqual(
+    rows.map((row) => ({ ...row })),
+    [
+      {
+        actor_name: owner.name,
+        action: 'payment.cancel',
+        object: payment,
+        before: { status: 'pending' },
+        after: { status: 'cancelled', decision: 'cancel' },
+        mode: 'test',
+      },
+    ],
+  );
+  noFaults();
+});
+
+test('a risky act asks who it is, then goes on by itself', async () => {
+  await app.app.ctx.db.sql`update sessions set created_at = created_at - interval '11 minutes', confirmed_at = null`;
+  await page.getByRole('link', { name: 'Security' }).click();
+  await page.getByRole('button', { name: 'Turn off' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Turn off' }).click();
+  await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
+  tab.faults.splice(0);
+  await audit('confirmation');
+  await page.getByLabel('Code of your authenticator').fill(totp(secret));
+  await page.getByRole('button', { name: 'Confirm', exact: true }).click();
+  await page.getByText('The second factor is off.').waitFor();
+  noFaults();
+});
+
+test('the dark theme can be chosen and stays', async () => {
+  await page.getByRole('button', { name: 'Account' }).click();
+  await audit('account menu');
+  await page.getByRole('menuitem', { name: 'Dark theme' }).click();
+  await page.reload();
+  await page.getByRole('heading', { name: 'Security' }).waitFor();
+  assert.equal(await page.evaluate('getComputedStyle(document.documentElement).colorScheme'), 'dark');
+  noFaults();
+});

@@ -1,0 +1,51 @@
+/** What a browser loads for the dashboard: sizes after gzip, and that nothing comes from elsewhere. */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { buildApp, findApp } from '../../src/web/dashboard/build.ts';
+
+type Chunk = { file: string; imports?: string[]; css?: string[]; isEntry?: boolean; isDynamicEntry?: boolean };
+let folder = '';
+let manifest: Record<string, Chunk> = {};
+before(async () => {
+  await buildApp({ info: () => {} });
+  folder = (await findApp())!;
+  manifest = JSON.parse(readFileSync(join(folder, '.vite/manifest.json'), 'utf8'));
+});
+
+const kB = (file: string): number => gzipSync(readFileSync(join(folder, file)), { level: 9 }).length / 1000;
+/** All files that loading a chunk needs. */
+function filesOf(key: string, seen = new Set<string>()): Set<string> {
+  const chunk = manifest[key]!;
+  if (seen.has(chunk.file)) return seen;
+  seen.add(chunk.file);
+  for (const next of chunk.imports ?? []) filesOf(next, seen);
+  return seen;
+}
+const total = (files: Iterable<string>): number => [...files].reduce((sum, file) => sum + kB(file), 0);
+
+test('the entry is at most 120 kB, each screen with the frame at most 60 kB more, the style at most 20 kB', (t) => {
+  const entry = Object.keys(manifest).find((key) => manifest[key]!.isEntry)!;
+  const first = filesOf(entry);
+  assert.ok(total(first) <= 120, `the entry is ${total(first)} kB`);
+  const frame = filesOf('shell/shell.tsx');
+  const screens = Object.keys(manifest).filter((key) => manifest[key]!.isDynamicEntry && key.startsWith('screens/'));
+  assert.ok(screens.length >= 5);
+  for (const screen of screens) {
+    const outside = screen === 'screens/sign-in.tsx' || screen === 'screens/set-up.tsx';
+    const more = new Set([...filesOf(screen), ...(outside ? [] : frame)].filter((file) => !first.has(file)));
+    t.diagnostic(`${screen}: ${total(more).toFixed(1)} kB`);
+    assert.ok(total(more) <= 60, `${screen} adds ${total(more)} kB`);
+  }
+  const style = readdirSync(join(folder, 'assets')).filter((name) => name.endsWith('.css'));
+  assert.ok(total(style.map((name) => `assets/${name}`)) <= 20);
+  t.diagnostic(`entry ${total(first).toFixed(1)} kB`);
+});
+
+test('the page loads own files alone and holds no script or style of its own', () => {
+  const page = readFileSync(join(folder, 'index.html'), 'utf8');
+  for (const [, url] of page.matchAll(/(?:src|href)="([^"]+)"/g)) assert.match(url!, /^(\/dashboard\/assets\/|data:,$)/);
+  assert.ok(!/<script(?![^>]*src=)|<style|style="/.test(page));
+});

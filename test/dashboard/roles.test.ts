@@ -1,0 +1,163 @@
+/** Every route of the dashboard against every role, from the registry itself; and the wall between merchants and between modes. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import Fastify from 'fastify';
+import { createMerchant } from '../../src/merchants/merchants.ts';
+import { ACTIONS, mayDo, ROLES } from '../../src/merchants/roles.ts';
+import { DASHBOARD_ROUTES } from '../../src/web/dashboard/routes.ts';
+import { pathsOf, registerDashboard } from '../../src/web/dashboard/serve.ts';
+import { startTestApp, type TestApp } from '../kit/app.ts';
+import { Person, setUpPerson } from '../kit/person.ts';
+
+let app: TestApp;
+let owner: Person;
+const MEMBER_ROUTES = DASHBOARD_ROUTES.filter((route) => !route.open);
+
+before(async () => {
+  app = await startTestApp({ LOG_LEVEL: 'silent' });
+  owner = await setUpPerson(app);
+});
+after(() => app?.stop());
+const setRole = (role: string) => app.app.ctx.db.sql`update members set role = ${role} where merchant_id = ${app.merchant.merchantId}`;
+
+test('each role reaches exactly the routes whose action the table gives it, in both modes', async () => {
+  const wrong: string[] = [];
+  for (const role of ROLES) {
+    await setRole(role);
+    for (const route of MEMBER_ROUTES) {
+      for (const { url } of pathsOf(route)) {
+        // The second factor and confirming are about oneself; what they answer has tests of its own.
+        if (route.attempts !== undefined) continue;
+        const path = url.replace('/dashboard/api', '').replace(/:\w+/g, 'made-up');
+        const reply = await owner.send(route.method, path, route.method === 'GET' ? undefined : {});
+        const refused = reply.status === 403 && reply.json.error.code === 'action_not_permitted';
+        if (refused === mayDo(role, route.action)) wrong.push(`${role} ${route.method} ${path}: ${reply.status}`);
+      }
+    }
+  }
+  await setRole('owner');
+  assert.deepEqual(wrong, []);
+});
+
+test('the table of roles: what each may do', () => {
+  const table = Object.fromEntries(
+    Object.keys(ACTIONS).map((action) => [action, ROLES.filter((role) => mayDo(role, action as 'payments.read')).join(' ')]),
+  );
+  assert.equal(table['payments.read'], 'owner admin developer finance support viewer');
+  assert.equal(table['payments.cancel'], 'owner admin finance');
+  assert.equal(table['payments.resolve'], 'owner admin finance');
+  for (const action of Object.keys(ACTIONS)) assert.ok(mayDo('owner', action as 'payments.read'), `owners may ${action}`);
+});
+
+test('nobody reaches a route for members without signing in', async () => {
+  const nobody = new Person(app.url);
+  for (const route of MEMBER_ROUTES) {
+    for (const { url } of pathsOf(route)) {
+      if (route.attempts !== undefined) continue;
+      const reply = await nobody.send(
+        route.method,
+        url.replace('/dashboard/api', '').replace(/:\w+/g, 'made-up'),
+        route.method === 'GET' ? undefined : {},
+      );
+      assert.deepEqual([reply.status, reply.json.error.code], [401, 'not_signed_in'], `${route.method} ${url}`);
+    }
+  }
+});
+
+test('every write without the header of the dashboard, or from another origin, is refused', async () => {
+  for (const route of DASHBOARD_ROUTES) {
+    if (route.method === 'GET') continue;
+    for (const { url } of pathsOf(route)) {
+      for (const headers of [{}, { 'x-florin-dashboard': '1', origin: 'https://evil.example' }]) {
+        const reply: Response = await fetch(app.url + url.replace(/:\w+/g, 'made-up'), {
+          method: route.method,
+          headers: { cookie: owner.cookie, 'content-type': 'application/json', ...headers } as Record<string, string>,
+          body: '{}',
+        });
+        assert.equal(reply.status, 403, `${route.method} ${url}`);
+        assert.equal(((await reply.json()) as { error: { code: string } }).error.code, 'cross_site_request');
+      }
+    }
+  }
+});
+
+test('a route that asks for recent authentication refuses ten minutes later, until it is confirmed', async () => {
+  const recent = MEMBER_ROUTES.filter((route) => !route.open && route.recent);
+  assert.ok(recent.length > 0);
+  await app.app.ctx.db.sql`update sessions set created_at = created_at - interval '11 minutes'`;
+  for (const route of recent) {
+    const path = `/test${route.path.replace(/:\w+/g, 'made-up')}`;
+    const reply = await owner.send(route.method, path, route.method === 'GET' ? undefined : {});
+    assert.deepEqual([reply.status, reply.json.error.code], [403, 'recent_authentication_required'], path);
+  }
+  assert.equal((await owner.post('/test/confirm', { password: 'a wrong password' })).json.error.code, 'password_wrong');
+  assert.equal((await owner.post('/test/second-factor/remove')).status, 403);
+  assert.equal((await owner.post('/test/confirm', { password: owner.password })).status, 200);
+  assert.equal((await owner.post('/test/second-factor/remove')).status, 200);
+});
+
+test('payments of another merchant, and of the other mode, do not exist here', async () => {
+  const { ctx } = app.app;
+  const other = await createMerchant(ctx, { name: 'Other shop' });
+  const theirs = (
+    await app.as(other.keys.testSecret).post('/api/payment/create/simple', { amount_usd: 5, return_url: 'https://a.example/' })
+  ).json;
+  const ours = (await app.test.post('/api/payment/create/simple', { amount_usd: 6, return_url: 'https://a.example/', invoice_id: 'INV-1' }))
+    .json;
+  assert.equal((await owner.get(`/test/payments/${ours.id}`)).status, 200);
+  for (const path of [`/test/payments/${theirs.id}`, `/live/payments/${ours.id}`]) {
+    assert.equal((await owner.get(path)).status, 404, path);
+    assert.equal((await owner.post(`${path}/cancel`)).status, 404, path);
+    assert.equal((await owner.post(`${path}/resolve`, { action: 'accept' })).status, 404, path);
+  }
+  assert.deepEqual((await owner.get('/live/payments')).json.data, []);
+  assert.deepEqual((await owner.get(`/test/payments?search=${theirs.id}`)).json.data, []);
+  assert.equal((await owner.get(`/test/payments?starting_after=${theirs.id}`)).json.error.code, 'cursor_invalid');
+  const found = (await owner.get('/test/payments?search=INV-1')).json.data as { id: string }[];
+  assert.deepEqual(
+    found.map((row) => row.id),
+    [ours.id],
+  );
+});
+
+test('one search finds a payment by each of its names, exactly', async () => {
+  const made = (
+    await app.test.post('/api/payment/create/simple', {
+      amount_usd: 9,
+      return_url: 'https://a.example/',
+      invoice_id: 'INV-9',
+      description: 'Nine roses',
+      payment_address: 'test_btc_success',
+    })
+  ).json;
+  await app.test.post(`/v1/test/payments/${made.id}/simulate`, { scenario: 'success' });
+  const detail = (await app.test.get(`/api/payment/${made.id}`)).json;
+  assert.ok(detail.transaction_hash);
+  // Deposit addresses are live only; one is put beside it as if it had been given.
+  const address = 'bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu';
+  await app.app.ctx.db.sql`
+    insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+    values ('BTC', 'aa', ${address}, ${made.id}, ${app.merchant.merchantId}, 'wal_x', 0, now())`;
+  for (const name of [made.id, 'INV-9', 'Nine roses', address, detail.transaction_hash]) {
+    const found = (await owner.get(`/test/payments?search=${encodeURIComponent(name)}`)).json.data as { id: string }[];
+    assert.ok(
+      found.some((row) => row.id === made.id),
+      name,
+    );
+  }
+  assert.deepEqual((await owner.get('/test/payments?search=INV')).json.data, []);
+  assert.deepEqual((await owner.get('/test/payments?search=INV-9&status=cancelled')).json.data, []);
+});
+
+test('the log of what members did cannot be changed', async () => {
+  const { sql } = app.app.ctx.db;
+  assert.ok((await sql`select 1 from audit_log`).length > 0);
+  await assert.rejects(sql`update audit_log set actor_name = 'somebody else'`, /never changed/);
+  await assert.rejects(sql`delete from audit_log`, /never changed/);
+});
+
+test('a route without an action does not start', () => {
+  const route = { ...MEMBER_ROUTES[0]!, action: undefined } as never;
+  const doors = { limits: null, client: () => ({ ip: '', secure: true }) } as never;
+  assert.throws(() => registerDashboard(Fastify() as never, app.app.ctx, doors, [route]), /names no action/);
+});

@@ -1,0 +1,130 @@
+/** Signing in over HTTP: the set-up link, the password, the second factor that nothing goes around, limits, and requests of other sites. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { startTestApp, type TestApp } from '../kit/app.ts';
+import { Person, totp } from '../kit/person.ts';
+
+let app: TestApp;
+before(async () => {
+  app = await startTestApp({ LOG_LEVEL: 'silent' });
+});
+after(() => app?.stop());
+
+const PASSWORD = 'correct horse battery';
+const owner = { name: 'Olga Owner', email: 'olga@shop.example', password: PASSWORD };
+let secret = '';
+let backupCodes: string[] = [];
+
+test('the set-up link makes the first owner once; short passwords and made-up links make nobody', async () => {
+  const link = await app.anonymous.get(new URL(app.merchant.setupUrl).pathname + new URL(app.merchant.setupUrl).search);
+  assert.equal(link.status, 303);
+  const token = link.headers.get('location')!.split('#')[1]!;
+  const person = new Person(app.url);
+  const short = await person.post('/set-up', { token, ...owner, password: 'too short' });
+  assert.deepEqual([short.status, short.json.error.param], [400, 'password']);
+  assert.equal((await person.post('/set-up', { token: 'made up', ...owner })).json.error.code, 'setup_link_invalid');
+  assert.equal((await person.get('/test/me')).status, 401);
+  const made = await person.post('/set-up', { token, ...owner });
+  assert.equal(made.status, 200, made.text);
+  assert.match(made.headers.get('set-cookie')!, /florin\.session_token=[^;]+;.*HttpOnly;.*SameSite=Lax/i);
+  const me = await person.get('/test/me');
+  assert.equal(me.status, 200, me.text);
+  assert.equal(me.json.role, 'owner');
+  assert.equal(me.json.merchant.id, app.merchant.merchantId);
+  assert.equal(
+    (await new Person(app.url).post('/set-up', { token, ...owner, email: 'b@shop.example' })).json.error.code,
+    'setup_link_invalid',
+  );
+});
+
+test('signing in and out: a wrong password and an unknown address sound the same', async () => {
+  const person = new Person(app.url);
+  const wrong = await person.post('/sign-in', { email: owner.email, password: 'not the password' });
+  const unknown = await person.post('/sign-in', { email: 'nobody@shop.example', password: 'not the password' });
+  assert.deepEqual([wrong.status, unknown.status], [401, 401]);
+  assert.equal(wrong.json.error.message, unknown.json.error.message);
+  const right = await person.post('/sign-in', { email: 'OLGA@shop.example', password: PASSWORD });
+  assert.deepEqual([right.status, right.json.needs_second_factor], [200, false]);
+  assert.equal((await person.get('/live/me')).status, 200);
+  const before = person.cookie;
+  await person.post('/sign-out', {});
+  assert.equal((await person.get('/live/me')).status, 401);
+  person.cookie = before;
+  assert.equal((await person.get('/live/me')).status, 401, 'an old cookie does not open again what was closed');
+});
+
+test('once a second factor is set a password alone reaches nothing, and sessions that began without it end', async () => {
+  const other = new Person(app.url);
+  await other.post('/sign-in', { email: owner.email, password: PASSWORD });
+  const person = new Person(app.url);
+  await person.post('/sign-in', { email: owner.email, password: PASSWORD });
+  assert.equal((await person.post('/test/second-factor', { password: 'wrong password' })).json.error.code, 'password_wrong');
+  const begun = await person.post('/test/second-factor', { password: PASSWORD });
+  assert.equal(begun.status, 200, begun.text);
+  secret = new URL(begun.json.uri).searchParams.get('secret')!;
+  backupCodes = begun.json.backup_codes;
+  assert.equal(backupCodes.length, 10);
+  assert.equal((await person.post('/test/second-factor/finish', { code: '000000' })).json.error.code, 'second_factor_invalid');
+  const finished = await person.post('/test/second-factor/finish', { code: totp(secret) });
+  assert.equal(finished.status, 200, finished.text);
+  assert.equal((await person.get('/test/me')).json.user.has_second_factor, true);
+  assert.equal((await other.get('/test/me')).status, 401);
+
+  const half = new Person(app.url);
+  const signIn = await half.post('/sign-in', { email: owner.email, password: PASSWORD });
+  assert.deepEqual([signIn.status, signIn.json.needs_second_factor], [200, true]);
+  for (const path of ['/test/me', '/live/me', '/test/payments', '/test/stream']) assert.equal((await half.get(path)).status, 401, path);
+  assert.equal((await half.post('/test/second-factor', { password: PASSWORD })).status, 401);
+  assert.equal((await half.post('/test/second-factor/finish', { code: totp(secret) })).status, 401);
+  assert.equal((await half.post('/sign-in/code', { kind: 'totp', code: '000000' })).json.error.code, 'second_factor_invalid');
+  assert.equal((await half.post('/sign-in/code', { kind: 'totp', code: totp(secret) })).status, 200);
+  assert.equal((await half.get('/test/me')).status, 200);
+});
+
+test('a backup code works once', async () => {
+  const person = new Person(app.url);
+  await person.post('/sign-in', { email: owner.email, password: PASSWORD });
+  assert.equal((await person.post('/sign-in/code', { kind: 'backup_code', code: backupCodes[0] })).status, 200);
+  assert.equal((await person.get('/test/me')).status, 200);
+  const again = new Person(app.url);
+  await again.post('/sign-in', { email: owner.email, password: PASSWORD });
+  assert.equal((await again.post('/sign-in/code', { kind: 'backup_code', code: backupCodes[0] })).status, 401);
+  assert.equal((await again.get('/test/me')).status, 401);
+});
+
+test('nothing of the sign-in library is reachable by itself', async () => {
+  for (const path of [
+    'unmounted/get-session',
+    'unmounted/sign-up/email',
+    'auth/sign-up/email',
+    'auth/two-factor/disable',
+    'unmounted/update-user',
+  ]) {
+    for (const method of ['GET', 'POST']) {
+      const reply = await fetch(`${app.url}/dashboard/api/${path}`, { method, headers: { 'x-florin-dashboard': '1' } });
+      assert.ok(reply.status === 404 || reply.status === 405, `${method} ${path}: ${reply.status}`);
+    }
+  }
+});
+
+test('writes of other sites are refused', async () => {
+  const headers = { 'content-type': 'application/json' };
+  const body = JSON.stringify({ email: owner.email, password: PASSWORD });
+  const send = (more: Record<string, string>) =>
+    fetch(`${app.url}/dashboard/api/sign-in`, { method: 'POST', headers: { ...headers, ...more }, body });
+  assert.equal((await send({})).status, 403);
+  assert.equal((await send({ 'x-florin-dashboard': '1', origin: 'https://evil.example' })).status, 403);
+  assert.equal((await send({ 'x-florin-dashboard': '1', origin: 'null' })).status, 403);
+  assert.equal((await send({ 'x-florin-dashboard': '1', origin: 'http://localhost:3000' })).status, 200);
+});
+
+test('guessing is slowed down', async () => {
+  const statuses: number[] = [];
+  for (let i = 0; i < 14; i++)
+    statuses.push((await new Person(app.url).post('/sign-in', { email: 'x@shop.example', password: 'guess guess guess' })).status);
+  assert.equal(statuses.at(-1), 429);
+  assert.equal(
+    (await new Person(app.url).post('/sign-in?again=1', { email: 'x@shop.example', password: 'guess guess guess' })).status,
+    429,
+  );
+});

@@ -1,0 +1,62 @@
+/** Somebody at the dashboard's API, with the cookies of a browser; and the code an authenticator shows (RFC 6238). */
+import { createHmac } from 'node:crypto';
+import type { Reply, TestApp } from './app.ts';
+
+export class Person {
+  cookie = '';
+  readonly password = 'correct horse battery';
+  url: string;
+  constructor(url: string) {
+    this.url = url;
+  }
+  get = (path: string): Promise<Reply> => this.send('GET', path);
+  post = (path: string, body: unknown = {}): Promise<Reply> => this.send('POST', path, body);
+
+  async send(method: string, path: string, body?: unknown): Promise<Reply> {
+    const reply = await fetch(`${this.url}/dashboard/api${path}`, {
+      method,
+      headers: {
+        ...(this.cookie !== '' && { cookie: this.cookie }),
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        'x-florin-dashboard': '1',
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    const jar = new Map(
+      this.cookie.split('; ').flatMap((pair) => (pair === '' ? [] : [pair.split(/=(.*)/s).slice(0, 2) as [string, string]])),
+    );
+    for (const line of reply.headers.getSetCookie()) {
+      const [name, value] = line.split(';')[0]!.split(/=(.*)/s) as [string, string];
+      if (/max-age=0/i.test(line) || value === '') jar.delete(name);
+      else jar.set(name, value);
+    }
+    this.cookie = [...jar].map(([name, value]) => `${name}=${value}`).join('; ');
+    const text = await reply.text();
+    let json: unknown = null;
+    try {
+      json = JSON.parse(text);
+    } catch {}
+    return { status: reply.status, headers: reply.headers, text, json };
+  }
+}
+
+/** Six digits for a secret in base32, 30 seconds, SHA-1. */
+export function totp(secret: string): string {
+  const bits = [...secret.replace(/=+$/, '')]
+    .map((char) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(char).toString(2).padStart(5, '0'))
+    .join('');
+  const key = Buffer.from((bits.match(/.{8}/g) ?? []).map((byte) => Number.parseInt(byte, 2)));
+  const counter = Buffer.alloc(8);
+  counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000)));
+  const digest = createHmac('sha1', key).update(counter).digest();
+  return String((digest.readUInt32BE(digest[19]! & 15) & 0x7fffffff) % 1_000_000).padStart(6, '0');
+}
+
+/** The owner of a test app, signed in by its set-up link. */
+export async function setUpPerson(app: TestApp): Promise<Person> {
+  const person = new Person(app.url);
+  const token = new URL(app.merchant.setupUrl).searchParams.get('token');
+  const made = await person.post('/set-up', { token, name: 'Olga Owner', email: 'olga@shop.example', password: person.password });
+  if (made.status !== 200) throw new Error(`no owner was made: ${made.text}`);
+  return person;
+}
