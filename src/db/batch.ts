@@ -9,8 +9,8 @@ export type Claim = { claim: Uint8Array; fingerprint: Uint8Array };
 
 /**
  * Collects items while batches are under way and hands them over together: one item alone is not delayed, many share a
- * statement and a commit. A second batch goes out beside a running one as soon as it is as large, so that `run` has the
- * next at hand when the database is done with one. `run` returns one result per item, in order; a thrown error fails them all.
+ * statement and a commit. Two batches are under way at most, so that the database has the next at hand when it is done with
+ * one. `run` returns one result per item, in order; a thrown error fails them all.
  */
 export function createBatcher<Item, Result>({
   maxItems,
@@ -25,12 +25,10 @@ export function createBatcher<Item, Result>({
   type Waiting = { item: Item; resolve(result: Result): void; reject(error: unknown): void };
   const waiting: Waiting[] = [];
   let running = 0;
-  let lastSize = 0;
   let scheduled = false;
 
   const next = async (): Promise<void> => {
     const batch = waiting.splice(0, maxItems);
-    lastSize = batch.length;
     running++;
     let answer: () => void;
     try {
@@ -53,7 +51,7 @@ export function createBatcher<Item, Result>({
   };
   const flush = () => {
     scheduled = false;
-    while (waiting.length > 0 && (running === 0 || (running === 1 && waiting.length >= lastSize))) void next();
+    while (waiting.length > 0 && running < 2) void next();
   };
   const schedule = () => {
     if (scheduled) return;

@@ -34,7 +34,7 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
     const family = isIP(network!) === 6 ? 'ipv6' : 'ipv4';
     proxies.addSubnet(network!, bits === undefined ? (family === 'ipv4' ? 32 : 128) : Number(bits), family);
   }
-  const isProxy = (ip: string) => isIP(ip) !== 0 && proxies.check(ip, isIP(ip) === 6 ? 'ipv6' : 'ipv4');
+  const isProxy = (ip: string) => trustedProxies.length > 0 && isIP(ip) !== 0 && proxies.check(ip, isIP(ip) === 6 ? 'ipv6' : 'ipv4');
 
   const consume = async (reply: FastifyReply, bucket: string, points: number): Promise<void> => {
     const show = (remaining: number, resetMs: number) => {
@@ -109,7 +109,7 @@ export function readClaim(request: FastifyRequest, owner: KeyOwner, route: strin
   if (!/^[\x20-\x7e]{1,255}$/.test(key)) throw new Problem('idempotency_key_invalid', {}, { param: null });
   const hash = (value: string) => createHash('sha256').update(value).digest();
   return {
-    claim: hash(JSON.stringify([owner.kind, owner.merchantId, owner.mode, route, key])),
+    claim: hash(JSON.stringify([owner.kind, owner.merchantId, owner.mode, route, request.params, key])),
     fingerprint: hash(canonicalJson(body)),
   };
 }

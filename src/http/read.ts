@@ -51,8 +51,8 @@ export function readReturnUrl(text: string, mode: Mode, param = 'return_url'): s
   const schemes = mode === 'live' ? 'https' : 'http or https';
   const bad = (reason: string) => new Problem('url_invalid', { schemes, reason }, { param });
   if (/[\s\\\u0000-\u001f\u007f]/.test(text)) throw bad('it contains blanks, backslashes or control characters');
-  if (!/^https?:\/\/[^/]/i.test(text) || !URL.canParse(text)) throw bad('it is not one');
-  const url = new URL(text);
+  const url = /^https?:\/\/[^/]/i.test(text) ? URL.parse(text) : null;
+  if (!url) throw bad('it is not one');
   if (url.username !== '' || url.password !== '' || text.split('/')[2]!.includes('@')) throw bad('it must not carry a user name');
   if (url.hostname.endsWith('.')) throw bad('its host ends with a dot');
   // Against look-alike letters: what the payer is shown must be what was written.

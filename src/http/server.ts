@@ -62,7 +62,7 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
     // Bodies are read as they come; a compressed one would otherwise be called bad JSON.
     if ((request.headers['content-encoding'] ?? 'identity') !== 'identity') return done(new Problem('unsupported_media_type'));
     try {
-      done(null, new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes as Buffer));
+      done(null, UTF8.decode(bytes as Buffer));
     } catch {
       done(new Problem('invalid_json', { reason: 'it is not UTF-8' }));
     }
@@ -95,6 +95,7 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
   return app;
 }
 
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const PATTERNS = ROUTES.flatMap((route) =>
   pathsOf(route.path).map((path) => ({ method: route.method, shape: new RegExp(`^${path.replace(/:[a-z]+/g, '[^/]+')}$`) })),
 );
@@ -130,7 +131,7 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
       if (route.method === 'POST' && request.body === undefined && request.headers['content-type'] === undefined && requiresBody(route)) {
         throw new Problem('unsupported_media_type');
       }
-      const claim = route.method === 'POST' ? readClaim(request, owner, canonicalFor(canonical, request.params), body) : null;
+      const claim = route.method === 'POST' ? readClaim(request, owner, canonical, body) : null;
       const answer = await route.handle({
         ctx,
         owner,
@@ -148,7 +149,6 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
   for (const url of pathsOf(route.path)) app.route({ ...common, url } as RouteOptions);
 }
 const requiresBody = (route: Route): boolean => ((route.body as { required?: string[] } | undefined)?.required?.length ?? 0) > 0;
-const canonicalFor = (canonical: string, params: unknown): string => `${canonical} ${JSON.stringify(params)}`;
 
 /** Only creations answer a preflight, when any public key lists the origin; the POST then checks its own key. */
 function registerPreflight(app: FastifyInstance, ctx: Context, gate: ReturnType<typeof createGate>): void {
