@@ -91,6 +91,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'stray_deposits',
   ],
   webhooks: ['events', 'endpoints', 'deliveries', 'attempts', 'attempt_counts', 'recoveries', 'endpoint_notices'],
+  http: ['unlisted_proxies'],
   db: ['install', 'migrations', 'due_work', 'idempotency'],
   prices: ['price_history'],
 };

@@ -619,3 +619,9 @@ create table audit_log (
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
 );
 CREATE INDEX audit_log_of ON audit_log USING btree (merchant_id, id DESC);
+
+create table unlisted_proxies (
+  peer text collate "C" not null,
+  seen_at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (peer)
+);

@@ -1,12 +1,12 @@
 /** What every API request passes: HTTPS, key, permission, limit; and the claim of its Idempotency-Key. */
 import { createHash } from 'node:crypto';
-import { BlockList, isIP } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../context.ts';
 import { UNLIMITED } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
 import { findKey, type KeyOwner } from '../merchants/keys.ts';
 import type { IdempotencyClaim } from '../payments/view.ts';
+import { createClientReader, type ReadClient } from './client.ts';
 import { canonicalJson, type ParsedBody } from './json.ts';
 import { type Limits, WINDOW_SECONDS } from './limits.ts';
 
@@ -20,7 +20,7 @@ const PUBLIC_PER_MINUTE_PER_IP = 10;
 
 export type Gate = {
   /** The caller's address and whether the request came over TLS, through trusted proxies. */
-  client(request: FastifyRequest): { ip: string; secure: boolean };
+  client: ReadClient;
   /** Lets a request through or throws the problem; rate limit headers are set either way. */
   enter(request: FastifyRequest, reply: FastifyReply, access: Access): Promise<KeyOwner>;
   /** Sets the rate limit headers of a caller without a key (unknown route, preflight). */
@@ -28,14 +28,7 @@ export type Gate = {
 };
 
 export function createGate(ctx: Context, { trustedProxies, limits }: { trustedProxies: readonly string[]; limits: Limits }): Gate {
-  const proxies = new BlockList();
-  for (const entry of trustedProxies) {
-    const [network, bits] = entry.split('/');
-    const family = isIP(network!) === 6 ? 'ipv6' : 'ipv4';
-    proxies.addSubnet(network!, bits === undefined ? (family === 'ipv4' ? 32 : 128) : Number(bits), family);
-  }
-  const isProxy = (ip: string) => trustedProxies.length > 0 && isIP(ip) !== 0 && proxies.check(ip, isIP(ip) === 6 ? 'ipv6' : 'ipv4');
-
+  const client = createClientReader(ctx, trustedProxies);
   const consume = async (reply: FastifyReply, bucket: string, points: number): Promise<void> => {
     const show = (remaining: number, resetMs: number) => {
       const seconds = Math.max(1, Math.ceil(resetMs / 1000));
@@ -53,19 +46,6 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
     const { allowed, remaining, resetMs } = await limits.consume(bucket, points);
     const seconds = show(allowed ? remaining : 0, resetMs);
     if (!allowed) throw new Problem('rate_limit_exceeded', { seconds }, { retryAfterSeconds: seconds });
-  };
-
-  const client: Gate['client'] = (request) => {
-    const peer = (request.socket.remoteAddress ?? '').replace(/^::ffff:/, '');
-    const tls = 'encrypted' in request.socket;
-    if (!isProxy(peer)) return { ip: peer, secure: tls };
-    const hops = String(request.headers['x-forwarded-for'] ?? '')
-      .split(',')
-      .map((hop) => hop.trim())
-      .filter((hop) => isIP(hop) !== 0);
-    // The last hop that is no proxy of ours is the caller; what stands before it is the caller's own claim.
-    const ip = hops.findLast((hop) => !isProxy(hop)) ?? peer;
-    return { ip, secure: tls || request.headers['x-forwarded-proto'] === 'https' };
   };
 
   const httpsOnly = ctx.settings.publicUrl.startsWith('https:');

@@ -30,6 +30,7 @@ export async function diagnose(ctx: Context): Promise<{ ok: boolean; findings: F
     ...(await checkDatabase(ctx)),
     ...(await checkDisk(ctx.settings.dataFolder)),
     ...checkAddress(ctx),
+    ...(await checkProxies(ctx)),
     ...(await checkCoins(ctx, wallets)),
     ...(await checkPrices(ctx, wallets)),
     ...(await checkEndpoints(ctx)),
@@ -56,12 +57,22 @@ async function checkDatabase(ctx: Context): Promise<Finding[]> {
   else findings.push(good('database', `PostgreSQL ${version}, schema ${migration}, every commit is on disk`));
   if (autovacuum !== 'on') findings.push(bad('database', 'autovacuum is off: tables grow and become slow', 'set autovacuum = on'));
   if (free < 10)
-    findings.push(bad('database', `only ${free} more connections are possible`, 'raise max_connections: each process uses ten'));
+    findings.push(bad('database', `only ${free} more connections are possible`, 'raise max_connections: each process uses about fifteen'));
   if (Math.abs(ahead) > MOST_CLOCK_SECONDS)
     findings.push(bad('database', `its clock is ${inWords(ahead)} this machine's`, 'let both keep their time by NTP'));
   return findings;
 }
 const inWords = (aheadSeconds: number): string => `${Math.abs(Math.round(aheadSeconds))} s ${aheadSeconds < 0 ? 'behind' : 'ahead of'}`;
+
+/** Forwarded headers of peers that are not listed count for nothing: then all callers share the proxy's limits, and none comes over HTTPS. */
+async function checkProxies(ctx: Context): Promise<Finding[]> {
+  const peers = await ctx.db.sql<{ peer: string }[]>`
+    select peer from unlisted_proxies where seen_at > clock_timestamp() - interval '1 day' order by peer limit ${MOST_NAMED}`;
+  if (peers.length === 0) return [];
+  const names = peers.map(({ peer }) => peer).join(', ');
+  const fix = 'if it is your proxy, list it in TRUSTED_PROXIES; if not, nothing needs to be done';
+  return [good('proxies', `X-Forwarded headers of ${names} were ignored in the last 24 hours`, fix)];
+}
 
 async function checkDisk(folder: string): Promise<Finding[]> {
   const found = await statfs(folder, { bigint: true }).catch(() => null);

@@ -1,0 +1,55 @@
+/** Who is at the other end: the peer itself, or the caller a listed proxy names. */
+import { BlockList, isIP } from 'node:net';
+import type { FastifyRequest } from 'fastify';
+import type { Context } from '../context.ts';
+
+/** The caller's address and whether the request came over TLS. */
+export type ReadClient = (request: FastifyRequest) => { ip: string; secure: boolean };
+
+/** So many unlisted peers are remembered, each written at most so often: headers are free to send. */
+const MOST_UNLISTED = 20;
+const WRITE_MS = 600_000;
+
+/** Reads the caller through `trustedProxies` (addresses or CIDRs). What other peers claim is ignored, and remembered for the doctor. */
+export function createClientReader(ctx: Context, trustedProxies: readonly string[]): ReadClient {
+  const proxies = new BlockList();
+  for (const entry of trustedProxies) {
+    const [network, bits] = entry.split('/');
+    const family = isIP(network!) === 6 ? 'ipv6' : 'ipv4';
+    proxies.addSubnet(network!, bits === undefined ? (family === 'ipv4' ? 32 : 128) : Number(bits), family);
+  }
+  const isProxy = (ip: string) => trustedProxies.length > 0 && isIP(ip) !== 0 && proxies.check(ip, isIP(ip) === 6 ? 'ipv6' : 'ipv4');
+  const written = new Map<string, number>();
+  const remember = (peer: string) => {
+    const now = ctx.clock.monotonicMs();
+    const last = written.get(peer);
+    if (last === undefined ? written.size >= MOST_UNLISTED : now - last < WRITE_MS) return;
+    written.set(peer, now);
+    rememberUnlisted(ctx, peer).catch((error: unknown) => ctx.log.warn({ err: error, peer }, 'an unlisted proxy could not be noted'));
+  };
+  return (request) => {
+    const peer = (request.socket.remoteAddress ?? '').replace(/^::ffff:/, '');
+    const tls = 'encrypted' in request.socket;
+    const { headers } = request;
+    if (!isProxy(peer)) {
+      if (headers['x-forwarded-for'] !== undefined || headers['x-forwarded-proto'] !== undefined) remember(peer);
+      return { ip: peer, secure: tls };
+    }
+    const hops = String(headers['x-forwarded-for'] ?? '')
+      .split(',')
+      .map((hop) => hop.trim())
+      .filter((hop) => isIP(hop) !== 0);
+    // The last hop that is no proxy of ours is the caller; what stands before it is the caller's own claim.
+    const ip = hops.findLast((hop) => !isProxy(hop)) ?? peer;
+    return { ip, secure: tls || headers['x-forwarded-proto'] === 'https' };
+  };
+}
+
+/** Notes a peer that sent forwarded headers; what was seen last a week ago makes room. */
+const rememberUnlisted = ({ db: { sql } }: Context, peer: string) => sql`
+  with old as (
+    delete from unlisted_proxies where seen_at < clock_timestamp() - interval '7 days' and peer <> ${peer}
+  )
+  insert into unlisted_proxies (peer)
+  select ${peer} where (select count(*) from unlisted_proxies) < ${MOST_UNLISTED} or exists (select 1 from unlisted_proxies where peer = ${peer})
+  on conflict (peer) do update set seen_at = excluded.seen_at`;
