@@ -355,11 +355,12 @@ create table deliveries (
   UNIQUE (event_id, endpoint_id),
   FOREIGN KEY (endpoint_id) REFERENCES endpoints(id),
   FOREIGN KEY (event_id) REFERENCES events(id),
+  CHECK (((state = 'pending'::text) = (due_at IS NOT NULL))),
   CHECK ((state = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])))
 );
 CREATE INDEX deliveries_lanes ON deliveries USING btree (endpoint_id, due_at, id) WHERE (state = 'pending'::text);
 CREATE INDEX deliveries_of ON deliveries USING btree (endpoint_id, state, id);
-CREATE INDEX deliveries_order ON deliveries USING btree (endpoint_id, payment_id, sequence) WHERE (state = 'pending'::text);
+CREATE INDEX deliveries_order ON deliveries USING btree (payment_id, sequence) WHERE ((state || ''::text) = 'pending'::text);
 
 create table attempts (
   delivery_id bigint not null,

@@ -177,7 +177,8 @@ function startLoop(
         // Who stops does not wait for a database that is gone.
         if (stopping() && failures > 3) return;
       }
-      if (failures === 0 && (more || woken)) continue;
+      // What this step did may have been the last of it: then nobody nudges any more.
+      if (failures === 0 && (more || woken || ended())) continue;
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, failures > 0 ? Math.min(pollMs * 2 ** failures, 10_000) : pollMs);
         wake = () => {

@@ -62,6 +62,10 @@ type LeaseOptions = { limit: number; suspectLimit: number; lanes: number; after:
  * most LOOK_AT_ONCE due rows in order. So it costs the same whether an endpoint has ten deliveries waiting or a million. Rows
  * are locked and changed by their ids, in laterals and arrays: no join may turn into a walk over all that waits.
  *
+ * The planner often knows the queue as it was when empty, and then takes any index that fits for as good as the right one. So
+ * only the right one fits: deliveries_lanes is of rows with `state = 'pending'`, deliveries_order of the same rows told in other
+ * words, `state || '' = 'pending'`, and what is found by its key is asked in words of neither.
+ *
  * Of a payment the oldest undelivered event goes first. A row behind one that is due or under way is looked at again in a
  * second, one behind a later retry at that time; either is pulled forward when the row before it is done. While an endpoint
  * takes nothing at all, successors wait for as long as it does: what was missed then arrives in order.
@@ -94,7 +98,7 @@ export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, afte
         bool_or(o.step < ${ORDERED_ATTEMPTS} or v.broken) as holds, max(o.due_at) as until
       from (
         select o.due_at, o.leased_until, o.step from deliveries o
-        where o.endpoint_id = d.endpoint_id and o.payment_id = d.payment_id and o.sequence < d.sequence and o.state = 'pending'
+        where o.payment_id = d.payment_id and o.sequence < d.sequence and o.state || '' = 'pending' and o.endpoint_id || '' = d.endpoint_id
         order by o.sequence limit ${LOOK_AT_ONCE}
       ) o
     ) b on true
@@ -109,7 +113,7 @@ export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, afte
       select id, place, due_at from ranked where not suspect or rank <= ${suspectLimit} order by place, due_at limit ${limit}
     ) c cross join lateral (
       -- All of it again: another worker may have been done with the row since it was looked at.
-      select id from deliveries where id = c.id and state = 'pending' and due_at <= clock_timestamp()
+      select id from deliveries where id = c.id and coalesce(due_at, 'infinity') <= clock_timestamp()
         and (leased_until is null or leased_until < clock_timestamp()) for update skip locked
     ) d
   ), leased as (
@@ -120,7 +124,7 @@ export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, afte
     select l.id, case when l.active then now() + interval '1 second' else l.until end as until
     from looked l cross join lateral (
       -- A row that was pulled forward since it was looked at has another time.
-      select id from deliveries where id = l.id and state = 'pending' and due_at = l.due_at for update skip locked
+      select id from deliveries where id = l.id and coalesce(due_at, 'infinity') = l.due_at for update skip locked
     ) d
     where l.active or l.holds
   ), moved as (
@@ -220,9 +224,12 @@ export async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[])
     const cleared = written.filter((row) => row.paymentId !== null && (row.state !== 'pending' || row.step >= ORDERED_ATTEMPTS));
     if (cleared.length > 0) {
       await tx`
-        update deliveries n set waits = false, due_at = clock_timestamp()
-        from unnest(${cleared.map((row) => row.endpointId)}::text[], ${cleared.map((row) => row.paymentId!)}::text[]) as i (endpoint_id, payment_id)
-        where n.endpoint_id = i.endpoint_id and n.payment_id = i.payment_id and n.state = 'pending' and n.waits`;
+        update deliveries set waits = false, due_at = clock_timestamp() where id = any(array(
+          select n.id from unnest(${cleared.map((row) => row.endpointId)}::text[], ${cleared.map((row) => row.paymentId!)}::text[]) as i (endpoint_id, payment_id)
+            cross join lateral (
+              select id from deliveries where payment_id = i.payment_id and endpoint_id || '' = i.endpoint_id and state || '' = 'pending' and waits
+              order by sequence limit ${LOOK_AT_ONCE}
+            ) n))`;
     }
     await recordHealth(ctx, tx, outcomes);
     const finished = written.filter((row) => row.recoveryId !== null && row.state !== 'pending');
