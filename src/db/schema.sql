@@ -461,6 +461,7 @@ create table recoveries (
   created_at timestamp with time zone not null default clock_timestamp(),
   stepped_at timestamp with time zone not null default clock_timestamp(),
   queued_at timestamp with time zone,
+  cancelled_at timestamp with time zone,
   PRIMARY KEY (id),
   FOREIGN KEY (endpoint_id) REFERENCES endpoints(id)
 );
@@ -619,3 +620,15 @@ create table audit_log (
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
 );
 CREATE INDEX audit_log_of ON audit_log USING btree (merchant_id, id DESC);
+
+create table attempt_hours (
+  endpoint_id text collate "C" not null,
+  hour timestamp with time zone not null,
+  outcome text not null,
+  attempts bigint not null,
+  total_ms bigint not null,
+  slowest_ms integer not null,
+  last_at timestamp with time zone not null,
+  PRIMARY KEY (endpoint_id, hour, outcome),
+  FOREIGN KEY (endpoint_id) REFERENCES endpoints(id) ON DELETE CASCADE
+);
