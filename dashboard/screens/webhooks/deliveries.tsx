@@ -75,7 +75,7 @@ function Deliveries({ endpoint }: { endpoint: Endpoint }) {
   ];
   return (
     <div className="grid gap-4">
-      <Filters key={filters.payment} filters={filters} set={set} />
+      <Filters key={filters.payment} filters={filters} set={set} clear={narrowed ? clear : null} />
       <Card>
         {list.error && list.rows.length === 0 ? (
           <ErrorCard error={list.error} onRetry={() => void list.refetch()} />
@@ -112,7 +112,7 @@ function Deliveries({ endpoint }: { endpoint: Endpoint }) {
 }
 
 type Filter = Record<(typeof KEYS)[number], string>;
-function Filters({ filters, set }: { filters: Filter; set: (values: Partial<Filter>) => void }) {
+function Filters({ filters, set, clear }: { filters: Filter; set: (values: Partial<Filter>) => void; clear: (() => void) | null }) {
   const [payment, setPayment] = useState(filters.payment);
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -148,6 +148,11 @@ function Filters({ filters, set }: { filters: Filter; set: (values: Partial<Filt
         onChange={(event) => set({ type: event.target.value })}
         options={[{ value: '', label: 'All events' }, ...TYPES.map((value) => ({ value, label: value }))]}
       />
+      {clear && (
+        <Button look="ghost" onClick={clear}>
+          Clear
+        </Button>
+      )}
     </div>
   );
 }

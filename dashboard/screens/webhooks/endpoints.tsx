@@ -23,7 +23,7 @@ export function Screen() {
     {
       name: 'Endpoint',
       cell: (row) => (
-        <span className="grid gap-0.5">
+        <span className="grid gap-0.5 max-sm:text-right">
           <ModeLink to={`webhooks/${row.id}`} className="font-medium break-all hover:underline">
             {row.url}
           </ModeLink>
@@ -47,9 +47,11 @@ export function Screen() {
       name: 'Delivered, 24 h',
       right: true,
       cell: ({ health }) => (
-        <span className="grid tabular-nums">
+        <span className="grid text-right tabular-nums">
           <span>{share(health.delivered, health.attempts)}</span>
-          <span className="text-xs text-soft">{health.attempts === 0 ? 'no attempts' : `of ${count(health.attempts)} attempts`}</span>
+          <span className="text-xs text-soft">
+            {health.attempts === 0 ? 'no attempts' : `of ${count(health.attempts)} ${health.attempts === 1 ? 'attempt' : 'attempts'}`}
+          </span>
         </span>
       ),
     },
@@ -59,7 +61,7 @@ export function Screen() {
         health.last_failure === null ? (
           <span className="text-soft">None in 7 days</span>
         ) : (
-          <span className="grid">
+          <span className="grid max-sm:text-right">
             <span>{outcomeWords(health.last_failure)}</span>
             <span className="text-xs text-soft">
               <Time at={health.last_failure_at} />
@@ -74,7 +76,7 @@ export function Screen() {
         health.waiting === 0 ? (
           <span className="text-soft">None</span>
         ) : (
-          <span className="grid">
+          <span className="grid text-right">
             <Time at={health.oldest_waiting_at} />
             <span className="text-xs text-soft">{upTo(health.waiting)} waiting</span>
           </span>

@@ -51,13 +51,13 @@ export function Frame({ tab, children }: { tab: (typeof TABS)[number]['name']; c
         {maySend && endpoint.enabled && <Button onClick={() => setTesting(true)}>Send a test event</Button>}
       </div>
       <Notice endpoint={endpoint} />
-      <nav aria-label="Endpoint" className="flex flex-wrap gap-1 border-b border-line">
+      <nav aria-label="Endpoint" className="flex flex-wrap border-b border-line sm:gap-1">
         {TABS.map(({ name, path }) => (
           <Link
             key={name}
             to={`/${mode}/webhooks/${id}${path}`}
             activeOptions={{ exact: true, includeSearch: false }}
-            className="-mb-px border-b-2 border-transparent px-3 py-2 text-sm text-soft hover:text-ink aria-[current=page]:border-accent aria-[current=page]:font-medium aria-[current=page]:text-ink"
+            className="-mb-px border-b-2 border-transparent px-2 py-2 sm:px-3 text-sm text-soft hover:text-ink aria-[current=page]:border-accent aria-[current=page]:font-medium aria-[current=page]:text-ink"
           >
             {name}
           </Link>

@@ -52,12 +52,12 @@ function Overview({ endpoint }: { endpoint: Endpoint }) {
   const mix = [...failures].sort(([, a], [, b]) => b - a);
   return (
     <div className="grid gap-5">
-      <dl className="grid gap-4 sm:grid-cols-2 lg:grid-cols-4">
+      <dl className="grid grid-cols-2 gap-3 sm:gap-4 lg:grid-cols-4">
         <Tile name="Delivered, 24 h" value={share(delivered, attempts)}>
-          {attempts === 0 ? 'No attempts' : `${count(delivered)} of ${count(attempts)} attempts`}
+          {attempts === 0 ? 'No attempts' : `${count(delivered)} of ${count(attempts)} ${attempts === 1 ? 'attempt' : 'attempts'}`}
         </Tile>
         <Tile name="Time to answer" value={average === null ? '–' : millis(average)}>
-          {average === null ? 'No attempts' : `On average; the slowest took ${millis(slowest)}`}
+          {average === null ? 'No attempts' : `Average; slowest ${millis(slowest)}`}
         </Tile>
         <Tile name="Waiting" value={upTo(health.waiting)}>
           {health.oldest_waiting_at ? (
@@ -65,7 +65,7 @@ function Overview({ endpoint }: { endpoint: Endpoint }) {
               Oldest of <Time at={health.oldest_waiting_at} />
             </>
           ) : (
-            'Everything was sent'
+            'None'
           )}
         </Tile>
         <Tile name="Last failure" value={health.last_failure ? outcomeWords(health.last_failure) : 'None'}>
@@ -122,8 +122,7 @@ function Overview({ endpoint }: { endpoint: Endpoint }) {
           </Card>
           <details className="rounded-xl border border-line bg-card">
             <summary className="cursor-pointer px-4 py-3 text-sm font-medium">View as a table</summary>
-            <table className="w-full text-sm">
-              <caption className="sr-only">Attempts by the hour</caption>
+            <table aria-label="Attempts by the hour" className="w-full text-sm">
               <thead>
                 <tr className="border-t border-line text-soft">
                   {['Hour', 'Delivered', 'Failed', 'Average', 'Slowest'].map((name) => (

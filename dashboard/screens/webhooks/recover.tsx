@@ -60,10 +60,9 @@ function Begin({ endpoint }: { endpoint: Endpoint }) {
           fault={valid ? null : 'Choose a time in the past.'}
           onChange={(event) => setText(event.target.value)}
         />
-        <fieldset className="flex flex-wrap gap-2">
-          <legend className="sr-only">Shortcuts</legend>
+        <fieldset aria-label="Shortcuts" className="-mx-2 flex flex-wrap">
           {shortcuts.map(({ label, at }) => (
-            <Button key={label} look="ghost" onClick={() => setText(localText(at))}>
+            <Button key={label} look="ghost" className="px-2" onClick={() => setText(localText(at))}>
               {label}
             </Button>
           ))}
