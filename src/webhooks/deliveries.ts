@@ -121,7 +121,9 @@ export async function listDeliveries(
   const answer = await sql<((Row | { number: null }) & { looked: bigint })[]>`
     with f as materialized (${found})
     select c.looked, r.* from (select count(*) as looked from f) c left join (
-      select ${columns(sql)} from f join deliveries d on d.id = f.id join events v on v.id = d.event_id
+      -- Row by row: a join could be made by walking all there is.
+      select ${columns(sql)} from f cross join lateral (select * from deliveries where id = f.id offset 0) d
+        cross join lateral (select type from events where id = d.event_id offset 0) v
       ${eventType === null ? sql`` : sql`where v.type = ${eventType}`} order by d.id desc limit ${limit + 1}
     ) r on true order by r.number desc`;
   const searchedAll = eventType === null || narrow || answer[0]!.looked < BigInt(looked);
