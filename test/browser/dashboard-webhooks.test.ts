@@ -8,7 +8,7 @@ import { auditAccessibility, findClipped, openTab, startBrowser, type Tab } from
 import { freePort } from '../kit/nodes.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
 
-const STEP_MS = 90_000;
+const STEP_MS = 60_000;
 let app: TestApp;
 let browser: Browser;
 let tab: Tab;
@@ -132,7 +132,7 @@ test('a test event is sent, and its delivery opens and comes to its end without 
   const drawer = page.getByRole('dialog');
   await drawer.getByText('answered 200').waitFor();
   assert.match(page.url(), /\/deliveries\?delivery=del_/);
-  await drawer.getByText('x-service-signature').waitFor();
+  await drawer.getByText('user-agent: Florin-Webhooks/1').waitFor();
   await drawer.getByText('Check the signature').click();
   await drawer.getByText('timingSafeEqual', { exact: false }).first().waitFor();
   await audit('a delivery');
@@ -188,6 +188,7 @@ test('what failed is told, counted before it is sent again, and sent', async () 
     STEP_MS,
   );
   await sql`update deliveries set state = 'failed', due_at = null, leased_until = null where payment_id = ${payment}`;
+  await open(`webhooks/${endpoint}/deliveries`);
   await tabLink('Overview').click();
   await page.getByText('Nothing was taken lately').waitFor();
   await page.getByRole('img', { name: /Attempts in the last 24 hours: \d+ delivered, \d+ failed/ }).waitFor();
@@ -260,6 +261,7 @@ test('an endpoint that answered 410 says why it is off and what to do, and is tu
 });
 
 test('the secret is shown and replaced only to somebody who confirms that it is them', async () => {
+  await open(`webhooks/${endpoint}`);
   await tabLink('Settings').click();
   await page.getByRole('button', { name: 'Show the secret' }).waitFor();
   await audit('settings');

@@ -27,7 +27,16 @@ export function Frame({ tab, children }: { tab: (typeof TABS)[number]['name']; c
   const [testing, setTesting] = useState(false);
   useTitle(data ? `${tab} · ${hostOf(data.endpoint.url)}` : 'Webhook');
   if (isPending) return <Skeleton lines={12} />;
-  if (error && !data) return <ErrorCard error={error} onRetry={() => void refetch()} />;
+  if (error && !data)
+    return (
+      <div className="grid gap-5">
+        <p className="text-sm">
+          <ModeLink to="webhooks">Webhooks</ModeLink>
+        </p>
+        <h1>Endpoint</h1>
+        <ErrorCard error={error} onRetry={() => void refetch()} />
+      </div>
+    );
   if (!data) return null;
   const { endpoint } = data;
   return (
