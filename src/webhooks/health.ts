@@ -8,8 +8,8 @@ const KEPT_DAYS = 7;
 export const SHOWN_HOURS = 24;
 /** Beyond this many waiting deliveries of an endpoint the exact number tells nobody more. */
 export const MOST_COUNTED = 1_000;
-/** Of what an endpoint missed, the newest so many are looked at before a recovery begins. */
-export const MOST_MISSED = 100_000;
+/** Of what an endpoint missed, the newest so many of each state are looked at before a recovery begins: open dashboards ask often. */
+const MOST_MISSED = 10_000;
 
 type Owner = { merchantId: string; mode: Mode };
 
