@@ -107,7 +107,9 @@ function Content({ delivery }: { delivery: Full }) {
       <section className="grid gap-2" aria-label="Attempts">
         <h2>Attempts</h2>
         {delivery.attempts.length === 0 ? (
-          <p className="text-sm text-soft">None yet.</p>
+          <p className="text-sm text-soft">
+            {delivery.state === 'pending' ? 'None yet. Of a payment the oldest event goes first.' : 'None: the endpoint was off.'}
+          </p>
         ) : (
           <ol className="grid gap-2">
             {delivery.attempts.toReversed().map((attempt, i) => (

@@ -65,7 +65,7 @@ function Overview({ endpoint }: { endpoint: Endpoint }) {
               Oldest of <Time at={health.oldest_waiting_at} />
             </>
           ) : (
-            'None'
+            'Nothing to send'
           )}
         </Tile>
         <Tile name="Last failure" value={health.last_failure ? outcomeWords(health.last_failure) : 'None'}>

@@ -67,11 +67,11 @@ export function EndpointState({ endpoint }: { endpoint: Pick<Endpoint, 'enabled'
 
 /** `97.3 %`: rounded down, so that 100 % means all. */
 export const share = (part: number, whole: number): string =>
-  whole === 0 ? '–' : `${(part === whole ? 100 : Math.floor((part / whole) * 1000) / 10).toLocaleString('en')} %`;
+  whole === 0 ? '–' : `${(part === whole ? 100 : Math.floor((part / whole) * 1000) / 10).toLocaleString('en')}\u00a0%`;
 export const count = (n: number): string => n.toLocaleString('en');
 /** Counted up to a thousand. */
 export const upTo = (n: number): string => (n >= 1000 ? '1,000 or more' : count(n));
-export const millis = (ms: number): string => (ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`);
+export const millis = (ms: number): string => (ms < 1000 ? `${ms}\u00a0ms` : `${(ms / 1000).toFixed(1)}\u00a0s`);
 /** Of ten; those sent again by hand may have more, test events have one. */
 export const attemptsText = ({ attempt_count, payment_id }: Pick<DeliveryItem, 'attempt_count' | 'payment_id'>): string =>
   payment_id === null || attempt_count > MOST_ATTEMPTS ? String(attempt_count) : `${attempt_count} of ${MOST_ATTEMPTS}`;
