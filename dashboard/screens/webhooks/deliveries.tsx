@@ -1,6 +1,6 @@
 /** What was sent to an endpoint: filters in the URL, each delivery in a drawer. */
 import { Link } from '@tanstack/react-router';
-import { type FormEvent, useState } from 'react';
+import { type FormEvent, lazy, Suspense, useState } from 'react';
 import { EVENT_TYPES } from '../../generated/api.ts';
 import { useFilters, useList, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
@@ -8,11 +8,12 @@ import { Select } from '../../ui/field.tsx';
 import { Card, Empty, ErrorCard, Skeleton } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Badge, Time } from '../../ui/values.tsx';
-import { Delivery } from './delivery.tsx';
 import { Frame } from './frame.tsx';
 import { attemptsText, DELIVERY_STATES, type DeliveryItem, DeliveryState, type Endpoint, millis, outcomeWords } from './words.tsx';
 
 export const Screen = () => <Frame tab="Deliveries">{(endpoint) => <Deliveries endpoint={endpoint} />}</Frame>;
+
+const Delivery = lazy(() => import('./delivery.tsx').then((module) => ({ default: module.Delivery })));
 
 const KEYS = ['state', 'type', 'payment', 'delivery'] as const;
 const TYPES = [...EVENT_TYPES, 'webhook.test'] as const;
@@ -106,7 +107,11 @@ function Deliveries({ endpoint }: { endpoint: Endpoint }) {
         )}
       </Card>
       <p className="text-sm text-soft">Deliveries are kept for 30 days.</p>
-      {filters.delivery !== '' && <Delivery key={filters.delivery} id={filters.delivery} onClose={() => set({ delivery: '' })} />}
+      {filters.delivery !== '' && (
+        <Suspense>
+          <Delivery key={filters.delivery} id={filters.delivery} onClose={() => set({ delivery: '' })} />
+        </Suspense>
+      )}
     </div>
   );
 }

@@ -1,16 +1,14 @@
 /** All endpoints of the mode and how they do; adding one. */
-import { useState } from 'react';
-import type { Reply } from '../../lib/api.ts';
-import { useAct, useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
+import { lazy, Suspense, useState } from 'react';
+import { useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
-import { Dialog } from '../../ui/dialog.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Card, Empty, ErrorCard, Skeleton } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Badge, Time } from '../../ui/values.tsx';
-import { EndpointForm } from './form.tsx';
-import { SecretBox } from './secret.tsx';
 import { count, type Endpoint, EndpointState, eventsText, outcomeWords, share, upTo } from './words.tsx';
+
+const Add = lazy(() => import('./add.tsx').then((module) => ({ default: module.Add })));
 
 export function Screen() {
   useTitle('Webhooks');
@@ -133,44 +131,11 @@ export function Screen() {
           </Empty>
         )}
       </Card>
-      {adding && <Add onClose={() => setAdding(false)} />}
+      {adding && (
+        <Suspense>
+          <Add onClose={() => setAdding(false)} />
+        </Suspense>
+      )}
     </div>
-  );
-}
-
-function Add({ onClose }: { onClose: () => void }) {
-  const create = useAct('POST /:mode/webhooks', { refreshes: [['webhooks']] });
-  const [made, setMade] = useState<Reply<'POST /:mode/webhooks'>['endpoint'] | null>(null);
-  if (made !== null) {
-    return (
-      <Dialog open onClose={onClose} title="The endpoint is ready">
-        <p className="text-soft">
-          Your server checks with this secret that an event is from here. Settings of the endpoint shows it again.
-        </p>
-        <SecretBox secret={made.secret} />
-        <div className="flex flex-wrap justify-end gap-2">
-          <Button onClick={onClose}>Close</Button>
-          <ModeLink to={`webhooks/${made.id}`} className={buttonClass('main')}>
-            Open the endpoint
-          </ModeLink>
-        </div>
-      </Dialog>
-    );
-  }
-  return (
-    <Dialog open onClose={onClose} title="Add an endpoint">
-      <EndpointForm
-        initial={{ url: '', events: ['*'], description: null }}
-        error={create.error}
-        onSubmit={(body) => create.mutate({ body }, { onSuccess: ({ endpoint }) => setMade(endpoint) })}
-      >
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Back</Button>
-          <Button type="submit" look="main" busy={create.isPending}>
-            Add endpoint
-          </Button>
-        </div>
-      </EndpointForm>
-    </Dialog>
   );
 }

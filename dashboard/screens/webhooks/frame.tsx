@@ -1,16 +1,15 @@
 /** What every page of an endpoint has: its name and state, why it is off and what to do, the way between its pages. */
-import { Link, useNavigate, useParams } from '@tanstack/react-router';
-import { type ReactNode, useState } from 'react';
-import { EVENT_TYPES } from '../../generated/api.ts';
+import { Link, useParams } from '@tanstack/react-router';
+import { lazy, type ReactNode, Suspense, useState } from 'react';
 import { useAct, useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
-import { Dialog } from '../../ui/dialog.tsx';
-import { Select } from '../../ui/field.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { ErrorCard, Skeleton } from '../../ui/states.tsx';
 import { Badge, CopyButton, Time } from '../../ui/values.tsx';
 import { type Endpoint, EndpointState, hostOf, outcomeWords } from './words.tsx';
+
+const TestEvent = lazy(() => import('./test-event.tsx').then((module) => ({ default: module.TestEvent })));
 
 const TABS = [
   { name: 'Overview', path: '' },
@@ -73,7 +72,11 @@ export function Frame({ tab, children }: { tab: (typeof TABS)[number]['name']; c
         ))}
       </nav>
       {children(endpoint)}
-      {testing && <TestEvent endpoint={endpoint} onClose={() => setTesting(false)} />}
+      {testing && (
+        <Suspense>
+          <TestEvent endpoint={endpoint} onClose={() => setTesting(false)} />
+        </Suspense>
+      )}
     </div>
   );
 }
@@ -156,52 +159,5 @@ function Notice({ endpoint }: { endpoint: Endpoint }) {
       </p>
       {turnOn('Turn on')}
     </Told>
-  );
-}
-
-function TestEvent({ endpoint, onClose }: { endpoint: Endpoint; onClose: () => void }) {
-  const mode = useMode();
-  const navigate = useNavigate();
-  const [type, setType] = useState<'webhook.test' | (typeof EVENT_TYPES)[number]>('webhook.test');
-  const send = useAct('POST /:mode/webhooks/:id/test', {
-    refreshes: [['deliveries'], ['webhooks']],
-    done: 'The test event is on its way.',
-  });
-  return (
-    <Dialog open onClose={onClose} title="Send a test event">
-      <p className="text-soft">
-        {mode === 'test'
-          ? 'Signed and sent like any event, once. The payment in it is made up.'
-          : 'webhook.test, signed and sent like any event, once. Other types can be tried in test mode: here nothing is signed that did not happen.'}
-      </p>
-      {mode === 'test' && (
-        <Select
-          label="Type of event"
-          value={type}
-          onChange={(event) => setType(event.target.value as typeof type)}
-          options={['webhook.test', ...EVENT_TYPES].map((value) => ({ value, label: value }))}
-        />
-      )}
-      <div className="flex justify-end gap-2">
-        <Button onClick={onClose}>Back</Button>
-        <Button
-          look="main"
-          busy={send.isPending}
-          onClick={() =>
-            send.mutate(
-              { params: { id: endpoint.id }, body: { type } },
-              {
-                onSuccess: ({ delivery }) => {
-                  onClose();
-                  void navigate({ to: `/${mode}/webhooks/${endpoint.id}/deliveries`, search: { delivery: delivery.id } as never });
-                },
-              },
-            )
-          }
-        >
-          Send
-        </Button>
-      </div>
-    </Dialog>
   );
 }
