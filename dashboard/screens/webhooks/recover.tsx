@@ -3,11 +3,12 @@ import { useState } from 'react';
 import type { Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMay } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
-import { Ask } from '../../ui/dialog.tsx';
+
 import { Field } from '../../ui/field.tsx';
 import { Card, ErrorCard, Skeleton } from '../../ui/states.tsx';
 import { Badge, Time, type Tone } from '../../ui/values.tsx';
 import { Frame } from './frame.tsx';
+import { Ask } from './later.tsx';
 import { count, type Endpoint } from './words.tsx';
 
 export const Screen = () => (

@@ -3,12 +3,13 @@ import { useNavigate } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { useAct, useMay, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
-import { Dialog } from '../../ui/dialog.tsx';
+
 import { Field, Select } from '../../ui/field.tsx';
 import { Card, Facts } from '../../ui/states.tsx';
 import { Time } from '../../ui/values.tsx';
 import { EndpointForm } from './form.tsx';
 import { Frame } from './frame.tsx';
+import { Dialog } from './later.tsx';
 import { SecretBox } from './secret.tsx';
 import { type Endpoint, eventsText, hostOf } from './words.tsx';
 
