@@ -3,10 +3,11 @@ import type { ComponentType } from 'react';
 import type { Action } from './generated/api.ts';
 import type { IconName } from './ui/icon.tsx';
 
+type Group = 'Business' | 'Developers' | 'Settings';
 export type ScreenEntry = {
   /** Below the mode; `$id` is a parameter. */
   path: string;
-  nav?: { label: string; icon: IconName; group: 'Business' | 'Developers' | 'Settings' };
+  nav?: { label: string; icon: IconName; group: Group | readonly Group[] };
   /** Without it neither the entry nor the screen is shown. */
   action: Action;
   load: () => Promise<{ Screen: ComponentType }>;
@@ -20,6 +21,17 @@ export const SCREENS: readonly ScreenEntry[] = [
     load: () => import('./screens/payments.tsx'),
   },
   { path: 'payments/$id', action: 'payments.read', load: () => import('./screens/payment.tsx') },
+  {
+    path: 'webhooks',
+    // Part of the settings, and looked for by developers.
+    nav: { label: 'Webhooks', icon: 'send', group: ['Developers', 'Settings'] },
+    action: 'webhooks.read',
+    load: () => import('./screens/webhooks/endpoints.tsx'),
+  },
+  { path: 'webhooks/$id', action: 'webhooks.read', load: () => import('./screens/webhooks/overview.tsx') },
+  { path: 'webhooks/$id/deliveries', action: 'webhooks.read', load: () => import('./screens/webhooks/deliveries.tsx') },
+  { path: 'webhooks/$id/recover', action: 'webhooks.read', load: () => import('./screens/webhooks/recover.tsx') },
+  { path: 'webhooks/$id/settings', action: 'webhooks.read', load: () => import('./screens/webhooks/settings.tsx') },
   {
     path: 'security',
     nav: { label: 'Security', icon: 'shield', group: 'Settings' },

@@ -8,7 +8,7 @@ import { COINS, type Coin, MODES } from './core/coin.ts';
 import { idOfNumber } from './core/id.ts';
 import { PLANS } from './core/plan.ts';
 import { Problem } from './core/problem.ts';
-import { deliveryBody, endpointBody, recoveryBody } from './http/webhooks.ts';
+import { deliveryBody, endpointBody, itemBody, recoveryBody } from './http/webhooks.ts';
 import { createLog, type Log } from './log.ts';
 import { setBranding } from './merchants/branding.ts';
 import { createKey, revokeKey } from './merchants/keys.ts';
@@ -16,7 +16,7 @@ import { createFirstMerchant, createMerchant, getMerchant, setPlan, THEMES } fro
 import { setWallet } from './merchants/wallets.ts';
 import { claimDeposit, diagnose, type Finding, verifyAddresses } from './payments/doctor.ts';
 import { buildApp } from './web/dashboard/build.ts';
-import { getDelivery, getRecovery, resendDelivery, startRecovery } from './webhooks/deliveries.ts';
+import { DELIVERY_STATES, getDelivery, getRecovery, listDeliveries, resendDelivery, startRecovery } from './webhooks/deliveries.ts';
 import { createEndpoint, deleteEndpoint, listEndpoints, planUpdate, rotateSecret, sendTestEvent } from './webhooks/endpoints.ts';
 
 const OPTIONS = {
@@ -39,6 +39,11 @@ const OPTIONS = {
   enabled: { type: 'string' },
   endpoint: { type: 'string' },
   delivery: { type: 'string' },
+  state: { type: 'string' },
+  payment: { type: 'string' },
+  event: { type: 'string' },
+  limit: { type: 'string' },
+  after: { type: 'string' },
   recovery: { type: 'string' },
   since: { type: 'string' },
   overlap: { type: 'string' },
@@ -71,6 +76,8 @@ const USAGE = `florin: a self-hosted cryptocurrency payment service
       update --endpoint E [--url U] [--events a,b] [--description TEXT] [--enabled true|false]
       rotate --endpoint E [--overlap SECONDS]      delete, test --endpoint E
       recover --endpoint E --since 2026-11-21T08:00:00Z      recovery --recovery R
+  delivery list --merchant M --mode live|test [--state pending|delivered|failed] [--endpoint E] [--payment P] [--event T]
+               [--limit 25] [--after D]          newest first; "deliveries list" is the same
   delivery show | resend --merchant M --mode live|test --delivery D
   doctor                                check database, nodes, prices, wallets and endpoints, and say what to fix
   verify                                derive the deposit addresses anew and compare
@@ -118,6 +125,22 @@ const STORE_COMMANDS: Readonly<Record<string, (config: Config, flags: Flags, log
 const ownerOf = (flags: Flags) => ({ merchantId: need(flags, 'merchant'), mode: oneOf(need(flags, 'mode'), MODES, 'mode') });
 
 type Command = (ctx: Context, flags: Flags) => Promise<object>;
+/** What was sent, newest first. */
+const listSent: Command = async (ctx, flags) => {
+  const limit = flags.limit ?? '25';
+  if (!/^([1-9]\d?|100)$/.test(limit)) throw new UsageError('--limit must be a number from 1 to 100');
+  const page = await listDeliveries(ctx, {
+    ...ownerOf(flags),
+    limit: Number(limit),
+    startingAfter: flags.after ?? null,
+    endpointId: flags.endpoint ?? null,
+    eventId: null,
+    paymentId: flags.payment ?? null,
+    eventType: flags.event ?? null,
+    state: flags.state === undefined ? null : oneOf(flags.state, DELIVERY_STATES, 'state'),
+  });
+  return { deliveries: page.items.map(itemBody), has_more: page.hasMore, searched_all: page.searchedAll };
+};
 const COMMANDS: Readonly<Record<string, Command>> = {
   migrate: async () => ({ migrated: true }),
   'merchant create': async (ctx, flags) => {
@@ -243,6 +266,8 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   },
   'endpoint recovery': async (ctx, flags) =>
     recoveryBody(await getRecovery(ctx, { ...ownerOf(flags), recoveryId: need(flags, 'recovery') })),
+  'delivery list': listSent,
+  'deliveries list': listSent,
   'delivery show': async (ctx, flags) => deliveryBody(await getDelivery(ctx, { ...ownerOf(flags), deliveryId: need(flags, 'delivery') })),
   'delivery resend': async (ctx, flags) =>
     deliveryBody(await ctx.db.begin((tx) => resendDelivery(ctx, tx, { ...ownerOf(flags), deliveryId: need(flags, 'delivery') }))),

@@ -90,7 +90,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'chain_guard',
     'stray_deposits',
   ],
-  webhooks: ['events', 'endpoints', 'deliveries', 'attempts', 'attempt_counts', 'recoveries', 'endpoint_notices'],
+  webhooks: ['events', 'endpoints', 'deliveries', 'attempts', 'attempt_counts', 'attempt_hours', 'recoveries', 'endpoint_notices'],
   http: ['unlisted_proxies'],
   db: ['install', 'migrations', 'due_work', 'idempotency'],
   prices: ['price_history'],

@@ -7,11 +7,12 @@ export type PaymentException = 'reorged' | 'replaced' | 'paid_after_cancel' | 'l
 export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 export type Role = 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-export type Action = 'account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve';
+export type Action = 'account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets';
 
 export const COINS = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const;
 export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
 export const ROLES = ['owner', 'admin', 'developer', 'finance', 'support', 'viewer'] as const;
+export const EVENT_TYPES = ['payment.created', 'payment.processing', 'payment.completed', 'payment.failed', 'payment.expired', 'payment.cancelled', 'payment.updated'] as const;
 
 /** Method and path -> what is sent and answered. */
 export type Api = {
@@ -90,7 +91,7 @@ export type Api = {
         name: string;
       };
       role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-      actions: ('account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve')[];
+      actions: ('account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets')[];
       mode: Mode;
     };
   };
@@ -387,6 +388,470 @@ export type Api = {
           replaced_by: string | null;
         }[];
         metadata: { [key: string]: string };
+      };
+    };
+  };
+  'GET /:mode/webhooks': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        success: boolean;
+        id: string;
+        url: string;
+        events: string[];
+        description: string | null;
+        enabled: boolean;
+        /** merchant: by you; failures: five days of nothing but failures; gone: it answered 410. */
+        disabled_reason: 'merchant' | 'failures' | 'gone' | null;
+        /** Nothing was taken since. */
+        failing_since: string | null;
+        /** Until then the old secret keeps signing too. */
+        previous_secret_expires_at: string | null;
+        mode: Mode;
+        created_at: string;
+        health: {
+          /** Of the last 24 hours. */
+          attempts: number;
+          delivered: number;
+          last_failure: string | null;
+          last_failure_at: string | null;
+          /** At most 1000: then there may be more. */
+          waiting: number;
+          oldest_waiting_at: string | null;
+          off_since: string | null;
+        };
+      }[];
+      has_more: boolean;
+      limit: number;
+      /** The plan of the merchant includes webhooks. */
+      on_plan: boolean;
+    };
+  };
+  'POST /:mode/webhooks': {
+    query: undefined;
+    body: {
+      /** Public https URL. It must resolve when it is saved. */
+      url: string;
+      /** Event types; * means the documented six, payment.updated comes only when named. */
+      events?: string[] | undefined;
+      description?: string | null | undefined;
+      /** False: nothing is queued or sent. */
+      enabled?: boolean | undefined;
+    };
+    reply: {
+      success: boolean;
+      endpoint: {
+        success: boolean;
+        id: string;
+        url: string;
+        events: string[];
+        description: string | null;
+        enabled: boolean;
+        /** merchant: by you; failures: five days of nothing but failures; gone: it answered 410. */
+        disabled_reason: 'merchant' | 'failures' | 'gone' | null;
+        /** Nothing was taken since. */
+        failing_since: string | null;
+        /** Until then the old secret keeps signing too. */
+        previous_secret_expires_at: string | null;
+        mode: Mode;
+        created_at: string;
+        /** The signing secret; the dashboard shows it again. */
+        secret: string;
+      };
+    };
+  };
+  'GET /:mode/webhooks/:id': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      endpoint: {
+        success: boolean;
+        id: string;
+        url: string;
+        events: string[];
+        description: string | null;
+        enabled: boolean;
+        /** merchant: by you; failures: five days of nothing but failures; gone: it answered 410. */
+        disabled_reason: 'merchant' | 'failures' | 'gone' | null;
+        /** Nothing was taken since. */
+        failing_since: string | null;
+        /** Until then the old secret keeps signing too. */
+        previous_secret_expires_at: string | null;
+        mode: Mode;
+        created_at: string;
+        health: {
+          /** Of the last 24 hours. */
+          attempts: number;
+          delivered: number;
+          last_failure: string | null;
+          last_failure_at: string | null;
+          /** At most 1000: then there may be more. */
+          waiting: number;
+          oldest_waiting_at: string | null;
+          off_since: string | null;
+        };
+      };
+    };
+  };
+  'POST /:mode/webhooks/:id': {
+    query: undefined;
+    body: {
+      /** Public https URL. It must resolve when it is saved. */
+      url?: string | undefined;
+      /** Event types; * means the documented six, payment.updated comes only when named. */
+      events?: string[] | undefined;
+      description?: string | null | undefined;
+      /** False: nothing is queued or sent. */
+      enabled?: boolean | undefined;
+    };
+    reply: {
+      success: boolean;
+      endpoint: {
+        success: boolean;
+        id: string;
+        url: string;
+        events: string[];
+        description: string | null;
+        enabled: boolean;
+        /** merchant: by you; failures: five days of nothing but failures; gone: it answered 410. */
+        disabled_reason: 'merchant' | 'failures' | 'gone' | null;
+        /** Nothing was taken since. */
+        failing_since: string | null;
+        /** Until then the old secret keeps signing too. */
+        previous_secret_expires_at: string | null;
+        mode: Mode;
+        created_at: string;
+        health: {
+          /** Of the last 24 hours. */
+          attempts: number;
+          delivered: number;
+          last_failure: string | null;
+          last_failure_at: string | null;
+          /** At most 1000: then there may be more. */
+          waiting: number;
+          oldest_waiting_at: string | null;
+          off_since: string | null;
+        };
+      };
+    };
+  };
+  'DELETE /:mode/webhooks/:id': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/webhooks/:id/secret': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      endpoint: {
+        success: boolean;
+        id: string;
+        url: string;
+        events: string[];
+        description: string | null;
+        enabled: boolean;
+        /** merchant: by you; failures: five days of nothing but failures; gone: it answered 410. */
+        disabled_reason: 'merchant' | 'failures' | 'gone' | null;
+        /** Nothing was taken since. */
+        failing_since: string | null;
+        /** Until then the old secret keeps signing too. */
+        previous_secret_expires_at: string | null;
+        mode: Mode;
+        created_at: string;
+        /** The signing secret; the dashboard shows it again. */
+        secret: string;
+      };
+    };
+  };
+  'POST /:mode/webhooks/:id/rotate': {
+    query: undefined;
+    body: {
+      overlap_seconds: number;
+    };
+    reply: {
+      success: boolean;
+      endpoint: {
+        success: boolean;
+        id: string;
+        url: string;
+        events: string[];
+        description: string | null;
+        enabled: boolean;
+        /** merchant: by you; failures: five days of nothing but failures; gone: it answered 410. */
+        disabled_reason: 'merchant' | 'failures' | 'gone' | null;
+        /** Nothing was taken since. */
+        failing_since: string | null;
+        /** Until then the old secret keeps signing too. */
+        previous_secret_expires_at: string | null;
+        mode: Mode;
+        created_at: string;
+        /** The signing secret; the dashboard shows it again. */
+        secret: string;
+      };
+    };
+  };
+  'POST /:mode/webhooks/:id/test': {
+    query: undefined;
+    body: {
+      type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'webhook.test';
+    };
+    reply: {
+      success: boolean;
+      delivery: {
+        success: boolean;
+        id: string;
+        event_id: string;
+        event_type: string;
+        endpoint_id: string;
+        /** Null for a test event. */
+        payment_id: string | null;
+        mode: Mode;
+        state: 'pending' | 'delivered' | 'failed';
+        attempt_count: number;
+        created_at: string;
+        delivered_at: string | null;
+        next_attempt_at: string | null;
+        request_body: string | null;
+        /** The last hundred, oldest first. */
+        attempts: {
+          number: number;
+          at: string;
+          duration_ms: number;
+          url: string | null;
+          /** Null when no answer came. */
+          status: number | null;
+          /** Null: it was delivered. status_..., timeout, dns, connect, tls, reset, refused_address, invalid_url, internal, forgotten. */
+          failure: string | null;
+          request_headers: { [key: string]: string };
+          response_body: string | null;
+        }[];
+      };
+    };
+  };
+  'GET /:mode/webhooks/:id/hours': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      hours: {
+        at: string;
+        outcomes: {
+          outcome: string;
+          attempts: number;
+          total_ms: number;
+          slowest_ms: number;
+        }[];
+      }[];
+    };
+  };
+  'GET /:mode/deliveries': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+      endpoint_id?: string | undefined;
+      payment_id?: string | undefined;
+      state?: 'pending' | 'delivered' | 'failed' | undefined;
+      type?: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'webhook.test' | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        event_id: string;
+        event_type: string;
+        endpoint_id: string;
+        /** Null for a test event. */
+        payment_id: string | null;
+        mode: Mode;
+        state: 'pending' | 'delivered' | 'failed';
+        attempt_count: number;
+        created_at: string;
+        delivered_at: string | null;
+        next_attempt_at: string | null;
+        last_attempt: {
+          at: string;
+          duration_ms: number;
+          status: number | null;
+          failure: string | null;
+        } | null;
+      }[];
+      has_more: boolean;
+      /** False: older ones were not looked at for the type. */
+      searched_all: boolean;
+    };
+  };
+  'GET /:mode/deliveries/:id': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      delivery: {
+        success: boolean;
+        id: string;
+        event_id: string;
+        event_type: string;
+        endpoint_id: string;
+        /** Null for a test event. */
+        payment_id: string | null;
+        mode: Mode;
+        state: 'pending' | 'delivered' | 'failed';
+        attempt_count: number;
+        created_at: string;
+        delivered_at: string | null;
+        next_attempt_at: string | null;
+        request_body: string | null;
+        /** The last hundred, oldest first. */
+        attempts: {
+          number: number;
+          at: string;
+          duration_ms: number;
+          url: string | null;
+          /** Null when no answer came. */
+          status: number | null;
+          /** Null: it was delivered. status_..., timeout, dns, connect, tls, reset, refused_address, invalid_url, internal, forgotten. */
+          failure: string | null;
+          request_headers: { [key: string]: string };
+          response_body: string | null;
+        }[];
+      };
+    };
+  };
+  'POST /:mode/deliveries/:id/resend': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      delivery: {
+        success: boolean;
+        id: string;
+        event_id: string;
+        event_type: string;
+        endpoint_id: string;
+        /** Null for a test event. */
+        payment_id: string | null;
+        mode: Mode;
+        state: 'pending' | 'delivered' | 'failed';
+        attempt_count: number;
+        created_at: string;
+        delivered_at: string | null;
+        next_attempt_at: string | null;
+        request_body: string | null;
+        /** The last hundred, oldest first. */
+        attempts: {
+          number: number;
+          at: string;
+          duration_ms: number;
+          url: string | null;
+          /** Null when no answer came. */
+          status: number | null;
+          /** Null: it was delivered. status_..., timeout, dns, connect, tls, reset, refused_address, invalid_url, internal, forgotten. */
+          failure: string | null;
+          request_headers: { [key: string]: string };
+          response_body: string | null;
+        }[];
+      };
+    };
+  };
+  'POST /:mode/payments/:id/resend': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      resent: number;
+    };
+  };
+  'GET /:mode/webhooks/:id/missed': {
+    query: {
+      since: string;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      missed: number;
+      exact: boolean;
+    };
+  };
+  'GET /:mode/webhooks/:id/recoveries': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        success: boolean;
+        id: string;
+        endpoint_id: string;
+        status: 'queueing' | 'delivering' | 'done' | 'cancelled';
+        since: string;
+        created_at: string;
+        /** Deliveries that had failed or waited for another attempt when it began. */
+        total: number;
+        /** Of these, sent again so far. */
+        queued: number;
+        /** Of these, delivered. */
+        delivered: number;
+        /** Of these, failed again for good. */
+        failed: number;
+      }[];
+      has_more: boolean;
+    };
+  };
+  'POST /:mode/webhooks/:id/recoveries': {
+    query: undefined;
+    body: {
+      since: string;
+    };
+    reply: {
+      success: boolean;
+      recovery: {
+        success: boolean;
+        id: string;
+        endpoint_id: string;
+        status: 'queueing' | 'delivering' | 'done' | 'cancelled';
+        since: string;
+        created_at: string;
+        /** Deliveries that had failed or waited for another attempt when it began. */
+        total: number;
+        /** Of these, sent again so far. */
+        queued: number;
+        /** Of these, delivered. */
+        delivered: number;
+        /** Of these, failed again for good. */
+        failed: number;
+      };
+    };
+  };
+  'POST /:mode/recoveries/:id/cancel': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      recovery: {
+        success: boolean;
+        id: string;
+        endpoint_id: string;
+        status: 'queueing' | 'delivering' | 'done' | 'cancelled';
+        since: string;
+        created_at: string;
+        /** Deliveries that had failed or waited for another attempt when it began. */
+        total: number;
+        /** Of these, sent again so far. */
+        queued: number;
+        /** Of these, delivered. */
+        delivered: number;
+        /** Of these, failed again for good. */
+        failed: number;
       };
     };
   };

@@ -9,6 +9,7 @@ import { Icon, type IconName } from '../ui/icon.tsx';
 import { ModeLink } from '../ui/link.tsx';
 import { Card, ErrorCard, Facts, Skeleton } from '../ui/states.tsx';
 import { Badge, CopyButton, ExceptionBadge, Money, Status, Time } from '../ui/values.tsx';
+import { PaymentEvents } from './payment-events.tsx';
 
 type Full = Reply<'GET /:mode/payments/:id'>;
 type Payment = Full['payment'];
@@ -54,6 +55,7 @@ export function Screen() {
         </Card>
         <div className="grid gap-6">
           <MoneyCard payment={payment} />
+          <PaymentEvents paymentId={payment.id} />
           <Card title="Details">
             <Facts
               rows={[

@@ -70,7 +70,7 @@ export function Shell() {
         >
           <p className="truncate px-3 pb-4 text-base font-semibold">{me?.merchant.name ?? ' '}</p>
           {sections.map((section) => {
-            const mine = entries.filter((entry) => entry.nav!.group === section);
+            const mine = entries.filter((entry) => [entry.nav!.group].flat().includes(section));
             return (
               mine.length > 0 && (
                 <div key={section} className="pb-4">

@@ -39,7 +39,7 @@ export function ErrorCard({ error, onRetry }: { error: Error; onRetry?: () => vo
       <p className="text-ink">{error.message}</p>
       {api?.requestId && (
         <p className="flex items-center gap-1 text-ink">
-          Request <code>{api.requestId}</code>
+          Request <code className="break-all">{api.requestId}</code>
           <CopyButton value={api.requestId} label="Copy the request id" />
         </p>
       )}

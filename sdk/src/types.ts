@@ -387,7 +387,7 @@ export type WebhookEndpointWithSecret = {
   previous_secret_expires_at: string | null;
   mode: Mode;
   created_at: string;
-  /** The signing secret, shown this once. */
+  /** The signing secret; the dashboard shows it again. */
   secret: string;
 };
 
@@ -651,7 +651,7 @@ export type WebhookRecovery = {
   success: boolean;
   id: string;
   endpoint_id: string;
-  status: 'queueing' | 'delivering' | 'done';
+  status: 'queueing' | 'delivering' | 'done' | 'cancelled';
   since: string;
   created_at: string;
   /** Deliveries that had failed or waited for another attempt when it began. */

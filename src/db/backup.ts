@@ -458,7 +458,13 @@ async function claimEmpty(tx: Tx): Promise<void> {
         `This install is not empty (${name}). Restore into an empty one: another FLORIN_DATA, or another database in DATABASE_URL.`,
       );
   }
-  if (there.length > 0) await tx.unsafe(`drop table ${there.map(({ name }) => quoted(name)).join(', ')}`);
+  if (there.length === 0) return;
+  // A table takes its triggers along, not the functions behind them, which the migrations then make once more.
+  const behind = await tx<{ name: string }[]>`
+    select distinct tgfoid::regprocedure::text as name from pg_trigger
+    where not tgisinternal and tgrelid = any(${there.map(({ name }) => quoted(name))}::text[]::regclass[])`;
+  await tx.unsafe(`drop table ${there.map(({ name }) => quoted(name)).join(', ')}`);
+  if (behind.length > 0) await tx.unsafe(`drop function ${behind.map(({ name }) => name).join(', ')}`);
 }
 
 async function restoreTables(tx: Tx, reader: Reader, header: Header, counts: Record<string, number>): Promise<void> {

@@ -462,6 +462,7 @@ create table recoveries (
   created_at timestamp with time zone not null default clock_timestamp(),
   stepped_at timestamp with time zone not null default clock_timestamp(),
   queued_at timestamp with time zone,
+  cancelled_at timestamp with time zone,
   PRIMARY KEY (id),
   FOREIGN KEY (endpoint_id) REFERENCES endpoints(id)
 );
@@ -625,4 +626,16 @@ create table unlisted_proxies (
   peer text collate "C" not null,
   seen_at timestamp with time zone not null default clock_timestamp(),
   PRIMARY KEY (peer)
+);
+
+create table attempt_hours (
+  endpoint_id text collate "C" not null,
+  hour timestamp with time zone not null,
+  outcome text not null,
+  attempts bigint not null,
+  total_ms bigint not null,
+  slowest_ms integer not null,
+  last_at timestamp with time zone not null,
+  PRIMARY KEY (endpoint_id, hour, outcome),
+  FOREIGN KEY (endpoint_id) REFERENCES endpoints(id) ON DELETE CASCADE
 );

@@ -6,7 +6,7 @@ import { EVENT_TYPES, TEST_EVENT, UPDATED_EVENT } from '../core/event.ts';
 import { FIATS } from '../core/fiat.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES } from '../core/payment.ts';
 import { PROBLEM_TYPES, Problem } from '../core/problem.ts';
-import { DELIVERY_STATES } from '../webhooks/deliveries.ts';
+import { DELIVERY_STATES, RECOVERY_STATUSES } from '../webhooks/deliveries.ts';
 import { DISABLED_REASONS, LONGEST_OVERLAP_SECONDS } from '../webhooks/endpoints.ts';
 import type { ParsedBody } from './json.ts';
 
@@ -399,7 +399,7 @@ const endpointFields = {
 export const EndpointReply = Type.Object(endpointFields);
 export const EndpointWithSecret = Type.Object({
   ...endpointFields,
-  secret: Type.String({ description: 'The signing secret, shown this once.', examples: ['whsec_…'] }),
+  secret: Type.String({ description: 'The signing secret; the dashboard shows it again.', examples: ['whsec_…'] }),
 });
 export const EndpointList = Type.Object({ success: Type.Boolean(), data: Type.Array(EndpointReply), has_more: Type.Boolean() });
 export const EndpointDeleted = Type.Object({ success: Type.Boolean(), id: EndpointId, deleted: Type.Boolean() });
@@ -446,7 +446,7 @@ export const RecoveryReply = Type.Object({
   success: Type.Boolean(),
   id: Type.String({ examples: ['rec_1Ye4fTq0ZcJb8sWn2LxR7vKd'] }),
   endpoint_id: EndpointId,
-  status: literals(['queueing', 'delivering', 'done'] as const, { examples: ['delivering'] }),
+  status: literals(RECOVERY_STATUSES, { examples: ['delivering'] }),
   since: Timestamp,
   created_at: Timestamp,
   total: Type.Integer({ description: 'Deliveries that had failed or waited for another attempt when it began.' }),

@@ -47,7 +47,7 @@ export const endpointBody = (endpoint: Endpoint & { secret?: string }): object =
   created_at: at(endpoint.createdAt),
   ...(endpoint.secret !== undefined && { secret: endpoint.secret }),
 });
-const itemBody = (item: DeliveryItem): object => ({
+export const itemBody = (item: DeliveryItem): object => ({
   id: item.id,
   event_id: item.eventId,
   event_type: item.eventType,

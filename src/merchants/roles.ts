@@ -9,6 +9,10 @@ export const ACTIONS = {
   'payments.read': EVERYBODY,
   'payments.cancel': ['owner', 'admin', 'finance'],
   'payments.resolve': ['owner', 'admin', 'finance'],
+  'webhooks.read': EVERYBODY,
+  'webhooks.send': ['owner', 'admin', 'developer', 'support'],
+  'webhooks.manage': ['owner', 'admin', 'developer'],
+  'webhooks.secrets': ['owner', 'admin', 'developer'],
 } as const satisfies Record<string, readonly MemberRole[]>;
 export type Action = keyof typeof ACTIONS;
 

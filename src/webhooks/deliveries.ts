@@ -6,6 +6,7 @@ import { idOfNumber, newId, numberOfId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { getEndpoint, requireWebhooks } from './endpoints.ts';
+import { forgetHours } from './health.ts';
 import { STEPS } from './queue.ts';
 
 export const DELIVERY_STATES = ['pending', 'delivered', 'failed'] as const;
@@ -15,6 +16,8 @@ const KEPT_DAYS = 30;
 const STEP_ROWS = 500;
 /** Merchants and modes that one round of forgetting looks at. */
 const FORGET_LANES = 50;
+/** Deliveries that one page looks at for an event type. */
+const MOST_LOOKED_AT = 5_000;
 
 type Owner = { merchantId: string; mode: Mode };
 export type DeliveryItem = {
@@ -56,7 +59,9 @@ const numberOf = (ctx: Context, deliveryId: string): bigint => {
 
 /**
  * Deliveries of a merchant, newest first, of one endpoint or all that are not deleted. Each endpoint and state has its own
- * stretch of the index deliveries_of, of which a page reads at most as many rows as it shows. Errors: cursor_invalid.
+ * stretch of the index deliveries_of, of which a page reads at most as many rows as it shows. A type stands in no index: it is
+ * looked for among the newest MOST_LOOKED_AT (or those of the payment), and `searchedAll` is false when there were more.
+ * Errors: cursor_invalid.
  */
 export async function listDeliveries(
   ctx: Context,
@@ -68,14 +73,18 @@ export async function listDeliveries(
     endpointId,
     eventId,
     state,
+    paymentId = null,
+    eventType = null,
   }: Owner & {
     limit: number;
     startingAfter: string | null;
     endpointId: string | null;
     eventId: string | null;
     state: DeliveryState | null;
+    paymentId?: string | null;
+    eventType?: string | null;
   },
-): Promise<{ items: DeliveryItem[]; hasMore: boolean }> {
+): Promise<{ items: DeliveryItem[]; hasMore: boolean; searchedAll: boolean }> {
   const { sql } = ctx.db;
   let before: string | null = null;
   if (startingAfter !== null) {
@@ -89,21 +98,54 @@ export async function listDeliveries(
   }
   const older = before === null ? sql`` : sql`and id < ${before}::bigint`;
   const states = state === null ? [...DELIVERY_STATES] : [state];
-  const found =
-    eventId === null
-      ? sql`
+  const narrow = eventId !== null || paymentId !== null;
+  const looked = eventType === null || narrow ? limit + 1 : MOST_LOOKED_AT;
+  const found = narrow
+    ? sql`
+        select id from deliveries where merchant_id = ${merchantId} and mode = ${mode} and state = any(${states}::text[])
+          ${eventId === null ? sql`` : sql`and event_id = ${eventId}`}
+          ${
+            paymentId === null
+              ? sql``
+              : sql`and event_id = any(array(
+            select id from events where payment_id = ${paymentId} ${eventType === null ? sql`` : sql`and type = ${eventType}`}))`
+          }
+          ${endpointId === null ? sql`` : sql`and endpoint_id = ${endpointId}`} ${older}
+        order by id desc limit ${limit + 1}`
+    : sql`
         select p.id from endpoints e cross join unnest(${states}::text[]) as s (state) cross join lateral (
-          select id from deliveries where endpoint_id = e.id and state = s.state ${older} order by id desc limit ${limit + 1}
+          select id from deliveries where endpoint_id = e.id and state = s.state ${older} order by id desc limit ${looked}
         ) p
         where e.merchant_id = ${merchantId} and e.mode = ${mode} and ${endpointId === null ? sql`e.state <> 'deleted'` : sql`e.id = ${endpointId}`}
-        order by p.id desc limit ${limit + 1}`
-      : sql`
-        select id from deliveries where event_id = ${eventId} and merchant_id = ${merchantId} and mode = ${mode} and state = any(${states}::text[])
-          ${endpointId === null ? sql`` : sql`and endpoint_id = ${endpointId}`} ${older}
-        order by id desc limit ${limit + 1}`;
-  const rows = await sql<Row[]>`
-    select ${columns(sql)} from (${found}) f join deliveries d on d.id = f.id join events v on v.id = d.event_id order by d.id desc`;
-  return { items: rows.slice(0, limit).map((row) => itemOf(ctx, row)), hasMore: rows.length > limit };
+        order by p.id desc limit ${looked}`;
+  const answer = await sql<((Row | { number: null }) & { looked: bigint })[]>`
+    with f as materialized (${found})
+    select c.looked, r.* from (select count(*) as looked from f) c left join (
+      -- Row by row: a join could be made by walking all there is.
+      select ${columns(sql)} from f cross join lateral (select * from deliveries where id = f.id offset 0) d
+        cross join lateral (select type from events where id = d.event_id offset 0) v
+      ${eventType === null ? sql`` : sql`where v.type = ${eventType}`} order by d.id desc limit ${limit + 1}
+    ) r on true order by r.number desc`;
+  const searchedAll = eventType === null || narrow || answer[0]!.looked < BigInt(looked);
+  const rows = answer.filter((row): row is Row & { looked: bigint } => row.number !== null);
+  return {
+    items: rows.slice(0, limit).map(({ looked: _, ...row }) => itemOf(ctx, row)),
+    hasMore: rows.length > limit || (!searchedAll && rows.length > 0),
+    searchedAll,
+  };
+}
+
+/** What came of the last attempt of each delivery; those without an attempt are left out. */
+export async function listLastAttempts(
+  ctx: Context,
+  { deliveryIds }: { deliveryIds: readonly string[] },
+): Promise<Map<string, Pick<Attempt, 'at' | 'durationMs' | 'status' | 'failure'>>> {
+  const rows = await ctx.db.sql<(Pick<Attempt, 'at' | 'durationMs' | 'status' | 'failure'> & { id: bigint })[]>`
+    select i.id, a.at, a.duration_ms as "durationMs", a.status, a.failure
+    from unnest(${deliveryIds.map((id) => numberOf(ctx, id).toString())}::bigint[]) as i (id) cross join lateral (
+      select at, duration_ms, status, failure from attempts where delivery_id = i.id order by number desc limit 1
+    ) a`;
+  return new Map(rows.map(({ id, ...attempt }) => [idOfNumber('del', ctx.installKey, id), attempt]));
 }
 
 /** One delivery with all its attempts and the bytes that each carried. Errors: delivery_not_found. */
@@ -150,9 +192,31 @@ const againNow = (sql: Sql | Tx) => sql`
   step = case when d.state = 'pending' then d.step when d.payment_id is null then ${STEPS - 1} else 0 end,
   retry_at = case when d.state = 'pending' and d.step > 0 then coalesce(d.retry_at, d.due_at) end`;
 
+/**
+ * Sends all events of a payment again, to the endpoints they were made for and that are enabled; how many. The oldest goes first.
+ * Errors: payment_not_found, plan_required.
+ */
+export async function resendPayment(ctx: Context, tx: Tx, { merchantId, mode, paymentId }: Owner & { paymentId: string }): Promise<number> {
+  await requireWebhooks(ctx, { merchantId });
+  const [known] = await tx`select 1 from events where payment_id = ${paymentId} and merchant_id = ${merchantId} and mode = ${mode} limit 1`;
+  if (!known) throw new Problem('payment_not_found', { id: paymentId });
+  const rows = await tx`
+    with chosen as (
+      select d.id from deliveries d
+      where d.event_id in (select id from events where payment_id = ${paymentId} and body is not null) and d.merchant_id = ${merchantId} and d.mode = ${mode}
+        and d.endpoint_id in (select id from endpoints where merchant_id = ${merchantId} and mode = ${mode} and state = 'enabled')
+        and (d.leased_until is null or d.leased_until < clock_timestamp())
+      order by d.id limit ${STEP_ROWS} for update
+    )
+    update deliveries d set ${againNow(tx)} from chosen c where d.id = c.id returning 1`;
+  await tx`select pg_notify('deliveries', '')`;
+  return rows.length;
+}
+
 /** Told to the worker with a notification when there is a recovery to step. */
 export const RECOVERY_NOTE = 'recovery';
 
+export const RECOVERY_STATUSES = ['queueing', 'delivering', 'done', 'cancelled'] as const;
 export type Recovery = {
   id: string;
   endpointId: string;
@@ -163,7 +227,7 @@ export type Recovery = {
   queued: number;
   delivered: number;
   failed: number;
-  status: 'queueing' | 'delivering' | 'done';
+  status: (typeof RECOVERY_STATUSES)[number];
 };
 
 /**
@@ -197,40 +261,78 @@ export async function getRecovery(
   { merchantId, mode, recoveryId, tx }: Owner & { recoveryId: string; tx?: Tx },
 ): Promise<Recovery> {
   const sql = tx ?? ctx.db.sql;
-  const [row] = await sql<
-    (Omit<Recovery, 'status' | 'total' | 'queued' | 'delivered' | 'failed'> & {
-      total: bigint;
-      queued: bigint;
-      delivered: bigint;
-      failed: bigint;
-      queueing: boolean;
-    })[]
-  >`
-    select r.id, r.endpoint_id as "endpointId", r.since, r.created_at as "createdAt", r.total, r.queued, r.delivered, r.failed,
-      r.queued_at is null as queueing
-    from recoveries r join endpoints e on e.id = r.endpoint_id
-    where r.id = ${recoveryId} and not r.automatic and e.merchant_id = ${merchantId} and e.mode = ${mode}`;
+  const [row] = await sql<RecoveryRow[]>`
+    select ${recoveryColumns(sql)} from recoveries r join endpoints e on e.id = r.endpoint_id
+    where r.id = ${recoveryId} and not r.automatic and e.merchant_id = ${merchantId} and e.mode = ${mode} ${tx ? tx`for update of r` : sql``}`;
   if (!row) throw new Problem('recovery_not_found', { id: recoveryId });
-  const { queueing, total, queued, delivered, failed, ...recovery } = row;
-  const status = queueing ? 'queueing' : delivered + failed < queued ? 'delivering' : 'done';
+  return recoveryOf(row);
+}
+type RecoveryRow = Omit<Recovery, 'status' | 'total' | 'queued' | 'delivered' | 'failed'> &
+  Record<'total' | 'queued' | 'delivered' | 'failed', bigint> & { queueing: boolean; cancelled: boolean };
+const recoveryColumns = (sql: Sql | Tx) => sql`
+  r.id, r.endpoint_id as "endpointId", r.since, r.created_at as "createdAt", r.total, r.queued, r.delivered, r.failed,
+  r.queued_at is null as queueing, r.cancelled_at is not null as cancelled`;
+function recoveryOf({ queueing, cancelled, total, queued, delivered, failed, ...recovery }: RecoveryRow): Recovery {
+  const status = cancelled ? 'cancelled' : queueing ? 'queueing' : delivered + failed < queued ? 'delivering' : 'done';
   return { ...recovery, total: Number(total), queued: Number(queued), delivered: Number(delivered), failed: Number(failed), status };
+}
+
+/** The recoveries that somebody began for an endpoint, newest first. Errors: endpoint_not_found. */
+export async function listRecoveries(
+  ctx: Context,
+  { merchantId, mode, endpointId, limit }: Owner & { endpointId: string; limit: number },
+): Promise<Recovery[]> {
+  await getEndpoint(ctx, { merchantId, mode, endpointId });
+  const { sql } = ctx.db;
+  const rows = await sql<RecoveryRow[]>`
+    select ${recoveryColumns(sql)} from recoveries r where r.endpoint_id = ${endpointId} and not r.automatic
+    order by r.created_at desc, r.id limit ${limit}`;
+  return rows.map(recoveryOf);
+}
+
+/**
+ * Ends a recovery: nothing more is sent because of it. What it had moved and was not sent yet goes back to where it was, by the
+ * worker in steps; a request under way is let finish. One that is done stays done. Errors: recovery_not_found, recovery_running
+ * (a later one is queueing).
+ */
+export async function cancelRecovery(
+  ctx: Context,
+  tx: Tx,
+  { merchantId, mode, recoveryId }: Owner & { recoveryId: string },
+): Promise<Recovery> {
+  const { status, endpointId } = await getRecovery(ctx, { merchantId, mode, recoveryId, tx });
+  if (status === 'done' || status === 'cancelled') return getRecovery(ctx, { merchantId, mode, recoveryId, tx });
+  const [other] = await tx`
+    select 1 from recoveries where endpoint_id = ${endpointId} and not automatic and queued_at is null and id <> ${recoveryId}`;
+  if (other) throw new Problem('recovery_running', { id: endpointId });
+  // It is walked once more from its first row, to put back what it moved.
+  await tx`
+    update recoveries set cancelled_at = clock_timestamp(), queued_at = null, delivery_cursor = 0, stepped_at = clock_timestamp()
+    where id = ${recoveryId}`;
+  await tx`select pg_notify('deliveries', ${RECOVERY_NOTE})`;
+  return getRecovery(ctx, { merchantId, mode, recoveryId, tx });
 }
 
 /** One step of the recovery that waited longest: its cursor moves in the transaction that queues the rows. False: none is running. */
 export async function stepRecovery(ctx: Context): Promise<boolean> {
   return ctx.db.begin(async (tx) => {
-    const [job] = await tx<{ id: string; endpointId: string; automatic: boolean; last: bigint; cursor: bigint }[]>`
-      select id, endpoint_id as "endpointId", automatic, last_delivery_id as last, delivery_cursor as cursor
+    const [job] = await tx<{ id: string; endpointId: string; automatic: boolean; last: bigint; cursor: bigint; cancelled: boolean }[]>`
+      select id, endpoint_id as "endpointId", automatic, last_delivery_id as last, delivery_cursor as cursor,
+        cancelled_at is not null as cancelled
       from recoveries where queued_at is null order by stepped_at limit 1 for update skip locked`;
     if (!job) return false;
     const range = (state: DeliveryState) => tx`
       (select id from deliveries where endpoint_id = ${job.endpointId} and state = ${state} and id > ${job.cursor.toString()}::bigint
         and id <= ${job.last.toString()}::bigint order by id limit ${STEP_ROWS})`;
     const rows = await tx<{ id: bigint }[]>`
-      select id from (${range('pending')} ${job.automatic ? tx`` : tx`union all ${range('failed')}`}) as r order by id limit ${STEP_ROWS}`;
+      select id from (${range('pending')} ${job.automatic || job.cancelled ? tx`` : tx`union all ${range('failed')}`}) as r order by id limit ${STEP_ROWS}`;
     const end = rows.at(-1)?.id;
     if (end === undefined) {
       await tx`update recoveries set queued_at = clock_timestamp() where id = ${job.id}`;
+      return true;
+    }
+    if (job.cancelled) {
+      await putBack(tx, { recoveryId: job.id, ids: rows.map((row) => row.id), cursor: end });
       return true;
     }
     const moved = await tx<{ own: boolean }[]>`
@@ -248,6 +350,22 @@ export async function stepRecovery(ctx: Context): Promise<boolean> {
       where id = ${job.id}`;
     return true;
   });
+}
+
+/** A step of ending a recovery: what waited for a later attempt waits again, what had failed has failed. */
+async function putBack(tx: Tx, { recoveryId, ids, cursor }: { recoveryId: string; ids: readonly bigint[]; cursor: bigint }): Promise<void> {
+  const rows = await tx<{ state: DeliveryState }[]>`
+    with chosen as (
+      select id from deliveries where id = any(${ids.map(String)}::bigint[]) and recovery_id = ${recoveryId} and state = 'pending'
+        and (leased_until is null or leased_until < clock_timestamp())
+      order by id for update
+    )
+    update deliveries d set state = case when d.retry_at is null then 'failed' else 'pending' end, due_at = d.retry_at, retry_at = null,
+      waits = false, leased_until = null, recovery_id = null
+    from chosen c where d.id = c.id returning d.state`;
+  await tx`
+    update recoveries set delivery_cursor = ${cursor.toString()}, stepped_at = clock_timestamp(), queued = queued - ${rows.length}
+    where id = ${recoveryId}`;
 }
 
 /** Where the next round of forgetting begins, in each process. */
@@ -282,6 +400,7 @@ export async function forgetEvents(ctx: Context): Promise<number> {
 
 function forgetOldest(ctx: Context, merchantId: string, mode: string): Promise<number> {
   return ctx.db.begin(async (tx) => {
+    await forgetHours(tx, { merchantId, mode });
     const rows = await tx<{ id: string }[]>`
       select o.id from (
         select id, created_at from events where merchant_id = ${merchantId} and mode = ${mode} and body is not null

@@ -1,4 +1,4 @@
-/** Merchant URLs that receive events: made, changed, tried, and given new secrets. Secrets are sealed at rest and shown once. */
+/** Merchant URLs that receive events: made, changed, tried, and given new secrets. Secrets are sealed at rest. */
 
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
@@ -227,15 +227,34 @@ export async function rotateSecret(
   return { ...(await getEndpoint(ctx, { merchantId, mode, endpointId, tx })), secret };
 }
 
+/** The signing secret of an endpoint, for somebody who may see it. Errors: endpoint_not_found. */
+export async function revealSecret(
+  ctx: Context,
+  tx: Tx,
+  { merchantId, mode, endpointId }: Owner & { endpointId: string },
+): Promise<WithSecret> {
+  const endpoint = await getEndpoint(ctx, { merchantId, mode, endpointId, tx });
+  const [row] = await tx<{ secret: Uint8Array }[]>`select secret from endpoints where id = ${endpointId}`;
+  return { ...endpoint, secret: Buffer.from(ctx.open(SECRET_PURPOSE, row!.secret)).toString() };
+}
+
 /**
- * Sends `webhook.test` to an endpoint, through the queue like any event but once; the number of its delivery.
- * Errors: endpoint_not_found, endpoint_disabled, plan_required.
+ * Sends `webhook.test` to an endpoint, or in test mode a made-up event of another type: through the queue like any event but once;
+ * the number of its delivery. Live mode never signs what did not happen.
+ * Errors: endpoint_not_found, endpoint_disabled, plan_required, parameter_invalid (type).
  */
 export async function sendTestEvent(
   ctx: Context,
   tx: Tx,
-  { merchantId, mode, endpointId }: Owner & { endpointId: string },
+  {
+    merchantId,
+    mode,
+    endpointId,
+    sample = { type: TEST_EVENT, data: { endpoint_id: endpointId } },
+  }: Owner & { endpointId: string; sample?: { type: string; data: object } },
 ): Promise<bigint> {
+  if (mode === 'live' && sample.type !== TEST_EVENT)
+    throw new Problem('parameter_invalid', { reason: `live mode sends ${TEST_EVENT} alone` }, { param: 'type' });
   await requireWebhooks(ctx, { merchantId });
   const endpoint = await getEndpoint(ctx, { merchantId, mode, endpointId, tx });
   if (!endpoint.enabled) throw new Problem('endpoint_disabled', { id: endpointId });
@@ -243,15 +262,15 @@ export async function sendTestEvent(
   const eventId = `evt_${base62(24, ctx.random)}`;
   const body = JSON.stringify({
     id: eventId,
-    type: TEST_EVENT,
+    type: sample.type,
     created_at: now.toISOString(),
     mode,
     api_version: API_VERSION,
-    data: { endpoint_id: endpointId },
+    data: sample.data,
   });
   await tx`
     insert into events (id, merchant_id, mode, payment_id, type, sequence, body, created_at)
-    values (${eventId}, ${merchantId}, ${mode}, null, ${TEST_EVENT}, 1, ${Buffer.from(body)}, ${now})`;
+    values (${eventId}, ${merchantId}, ${mode}, null, ${sample.type}, 1, ${Buffer.from(body)}, ${now})`;
   const [row] = await tx<{ id: bigint }[]>`
     insert into deliveries (event_id, endpoint_id, merchant_id, mode, payment_id, sequence, due_at, step)
     values (${eventId}, ${endpointId}, ${merchantId}, ${mode}, null, 1, clock_timestamp(), ${STEPS - 1}) returning id`;

@@ -2,7 +2,7 @@
 
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
-import { EVENT_TYPES, type EventType, TEST_EVENT } from '../core/event.ts';
+import { EVENT_TYPES, type EventType } from '../core/event.ts';
 import { Problem } from '../core/problem.ts';
 import { OID, type Sql, type Tx } from '../db/db.ts';
 
@@ -69,7 +69,7 @@ export async function recordEvents(tx: Tx, events: readonly NewEvent[]): Promise
 export type EventItem = { id: string; type: string; body: Uint8Array; createdAt: Date };
 
 /**
- * Events of a merchant, newest first, ordered by (xid, feed) and read only below the oldest running transaction, so that
+ * Events of a merchant's payments, newest first, ordered by (xid, feed) and read only below the oldest running transaction, so that
  * a reader that follows the cursor never skips one. Errors: cursor_invalid.
  */
 export async function listEvents(
@@ -98,7 +98,7 @@ export async function listEvents(
   }
   const rows = await sql<EventItem[]>`
     select id, type, body, created_at as "createdAt" from events
-    where merchant_id = ${merchantId} and mode = ${mode} and body is not null and type <> ${TEST_EVENT} and xid < pg_snapshot_xmin(pg_current_snapshot())
+    where merchant_id = ${merchantId} and mode = ${mode} and body is not null and payment_id is not null and xid < pg_snapshot_xmin(pg_current_snapshot())
       ${type ? sql`and type = ${type}` : sql``} ${paymentId ? sql`and payment_id = ${paymentId}` : sql``}
       ${startingAfter ? sql`and (xid, feed) < (select xid, feed from events where id = ${startingAfter})` : sql``}
     order by xid desc, feed desc limit ${limit + 1}`;

@@ -238,6 +238,7 @@ export async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[])
       const delivered = of.filter((row) => row.state === 'delivered').length;
       await tx`update recoveries set delivered = delivered + ${delivered}, failed = failed + ${of.length - delivered} where id = ${recoveryId}`;
     }
+    await countAttempts(tx, outcomes);
     const counts = tally(outcomes.map(countedAs));
     // Last: every worker writes these few rows.
     await tx`
@@ -245,6 +246,20 @@ export async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[])
       select * from unnest(${counts.map(([outcome]) => outcome)}::text[], ${counts.map(([, n]) => n)}::int[])
       on conflict (outcome) do update set attempts = attempt_counts.attempts + excluded.attempts`;
   });
+}
+
+/** Adds attempts to their hours. Rows in one order: workers that write the same ones wait for each other, never in a ring. */
+async function countAttempts(tx: Tx, outcomes: readonly Outcome[]): Promise<void> {
+  const of = <T>(read: (outcome: Outcome) => T): T[] => outcomes.map(read);
+  await tx`
+    insert into attempt_hours (endpoint_id, hour, outcome, attempts, total_ms, slowest_ms, last_at)
+    select endpoint_id, date_trunc('hour', clock_timestamp(), 'UTC'), outcome, count(*), sum(ms), max(ms), clock_timestamp()
+    from unnest(${of((o) => o.due.endpointId)}::text[], ${of((o) => o.failure ?? 'delivered')}::text[], ${of((o) => o.durationMs)}::int[])
+      as i (endpoint_id, outcome, ms)
+    group by 1, 2, 3 order by 1, 2, 3
+    on conflict (endpoint_id, hour, outcome) do update set attempts = attempt_hours.attempts + excluded.attempts,
+      total_ms = attempt_hours.total_ms + excluded.total_ms, slowest_ms = greatest(attempt_hours.slowest_ms, excluded.slowest_ms),
+      last_at = excluded.last_at`;
 }
 
 /** Closes and opens the breakers of the endpoints in a batch, and switches off those that are gone or only fail. */

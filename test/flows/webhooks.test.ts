@@ -559,6 +559,9 @@ test('an operator does by command what a merchant does by request', async (t) =>
   await settled(shop, endpoint_id, 1, 'delivered');
   const shown = await florin('delivery', 'show', ...own, '--delivery', delivery_id);
   assert.equal(shown.attempts.length, 1);
+  const listed = await florin('deliveries', 'list', ...named, '--state', 'delivered', '--event', 'webhook.test');
+  assert.deepEqual([listed.deliveries, listed.has_more], [await deliveriesOf(shop, endpoint_id), false]);
+  assert.deepEqual((await florin('delivery', 'list', ...own, '--payment', 'pay_unknown')).deliveries, []);
   await florin('delivery', 'resend', ...own, '--delivery', delivery_id);
   await eventually(
     async () => hook.hits.length,

@@ -2,5 +2,6 @@
 import { ACCOUNT } from './account.ts';
 import { PAYMENTS } from './payments.ts';
 import type { Route } from './route.ts';
+import { WEBHOOKS } from './webhooks.ts';
 
-export const DASHBOARD_ROUTES: readonly Route[] = [...ACCOUNT, ...PAYMENTS];
+export const DASHBOARD_ROUTES: readonly Route[] = [...ACCOUNT, ...PAYMENTS, ...WEBHOOKS];

@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { MODES, type Mode } from '../../core/coin.ts';
 import { readPulse } from '../../payments/search.ts';
+import { readWebhookPulse } from '../../webhooks/health.ts';
 
 const LOOK_MS = 500;
 const KEEPALIVE_MS = 20_000;
@@ -14,6 +15,7 @@ type Owner = { merchantId: string; mode: Mode };
 /** Query keys of the app, with what changes when their data does. A new kind of news is a line here. */
 const PULSES: readonly { keys: readonly string[]; read: (ctx: Context, owners: readonly Owner[]) => Promise<(string | null)[]> }[] = [
   { keys: ['payments'], read: (ctx, owners) => readPulse(ctx, { owners }) },
+  { keys: ['webhooks', 'deliveries'], read: (ctx, owners) => readWebhookPulse(ctx, { owners }) },
 ];
 
 type Watched = Owner & { pulses: (string | null)[]; tabs: Set<ServerResponse> };

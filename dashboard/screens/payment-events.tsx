@@ -1,0 +1,75 @@
+/** What of a payment was sent to the merchant's endpoints, and sending it again. */
+import { Link } from '@tanstack/react-router';
+import { useAct, useApi, useMay, useMode } from '../lib/hooks.ts';
+import { Button } from '../ui/button.tsx';
+import { Card, ErrorCard, Skeleton } from '../ui/states.tsx';
+import { DeliveryState, hostOf, outcomeWords } from './webhooks/words.tsx';
+
+export function PaymentEvents({ paymentId }: { paymentId: string }) {
+  const mode = useMode();
+  const mayRead = useMay('webhooks.read');
+  return mayRead ? <Sent key={`${mode} ${paymentId}`} paymentId={paymentId} /> : null;
+}
+
+function Sent({ paymentId }: { paymentId: string }) {
+  const mode = useMode();
+  const maySend = useMay('webhooks.send');
+  const endpoints = useApi('GET /:mode/webhooks', ['webhooks', 'list'], {});
+  const { data, error, isPending, refetch } = useApi('GET /:mode/deliveries', ['deliveries', 'payment', paymentId], {
+    query: { payment_id: paymentId, limit: '100' },
+  });
+  const resend = useAct('POST /:mode/payments/:id/resend', { refreshes: [['deliveries']], done: 'The events are sent again, in order.' });
+  const hosts = new Map(endpoints.data?.data.map(({ id, url }) => [id, hostOf(url)]));
+  const rows = data?.data ?? [];
+  return (
+    <Card
+      title="Webhooks"
+      action={
+        maySend &&
+        rows.some((row) => hosts.has(row.endpoint_id)) && (
+          <Button busy={resend.isPending} onClick={() => resend.mutate({ params: { id: paymentId }, body: {} })}>
+            Resend events
+          </Button>
+        )
+      }
+    >
+      {error && !data ? (
+        <ErrorCard error={error} onRetry={() => void refetch()} />
+      ) : isPending ? (
+        <Skeleton lines={3} />
+      ) : rows.length === 0 ? (
+        <p className="p-4 text-sm text-soft">No endpoint was told of this payment.</p>
+      ) : (
+        <ul>
+          {rows.map((row) => (
+            <li
+              key={row.id}
+              className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1 border-b border-line px-4 py-2.5 text-sm last:border-b-0"
+            >
+              <span className="grid min-w-0">
+                {hosts.has(row.endpoint_id) ? (
+                  <Link
+                    to={`/${mode}/webhooks/${row.endpoint_id}/deliveries`}
+                    search={{ payment: paymentId, delivery: row.id } as never}
+                    className="font-medium hover:underline"
+                  >
+                    {row.event_type}
+                  </Link>
+                ) : (
+                  <span className="font-medium">{row.event_type}</span>
+                )}
+                <span className="break-all text-soft">{hosts.get(row.endpoint_id) ?? 'a deleted endpoint'}</span>
+              </span>
+              <span className="flex flex-wrap items-center gap-2">
+                {row.state !== 'delivered' && row.last_attempt?.failure && (
+                  <span className="text-soft">{outcomeWords(row.last_attempt.failure)}</span>
+                )}
+                <DeliveryState state={row.state} />
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}

@@ -1,0 +1,46 @@
+/** Adding an endpoint, and its secret. */
+import { useState } from 'react';
+import type { Reply } from '../../lib/api.ts';
+import { useAct } from '../../lib/hooks.ts';
+import { Button, buttonClass } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { ModeLink } from '../../ui/link.tsx';
+import { EndpointForm } from './form.tsx';
+import { SecretBox } from './secret.tsx';
+
+export function Add({ onClose }: { onClose: () => void }) {
+  const create = useAct('POST /:mode/webhooks', { refreshes: [['webhooks']] });
+  const [made, setMade] = useState<Reply<'POST /:mode/webhooks'>['endpoint'] | null>(null);
+  if (made !== null) {
+    return (
+      <Dialog open onClose={onClose} title="The endpoint is ready">
+        <p className="text-soft">
+          Your server checks with this secret that an event is from here. Settings of the endpoint shows it again.
+        </p>
+        <SecretBox secret={made.secret} />
+        <div className="flex flex-wrap justify-end gap-2">
+          <Button onClick={onClose}>Close</Button>
+          <ModeLink to={`webhooks/${made.id}`} className={buttonClass('main')}>
+            Open the endpoint
+          </ModeLink>
+        </div>
+      </Dialog>
+    );
+  }
+  return (
+    <Dialog open onClose={onClose} title="Add an endpoint">
+      <EndpointForm
+        initial={{ url: '', events: ['*'], description: null }}
+        error={create.error}
+        onSubmit={(body) => create.mutate({ body }, { onSuccess: ({ endpoint }) => setMade(endpoint) })}
+      >
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Back</Button>
+          <Button type="submit" look="main" busy={create.isPending}>
+            Add endpoint
+          </Button>
+        </div>
+      </EndpointForm>
+    </Dialog>
+  );
+}

@@ -1,0 +1,163 @@
+/** What was sent to an endpoint: filters in the URL, each delivery in a drawer. */
+import { Link } from '@tanstack/react-router';
+import { type FormEvent, lazy, Suspense, useState } from 'react';
+import { EVENT_TYPES } from '../../generated/api.ts';
+import { useFilters, useList, useMode } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Select } from '../../ui/field.tsx';
+import { Card, Empty, ErrorCard, Skeleton } from '../../ui/states.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { Badge, Time } from '../../ui/values.tsx';
+import { Frame } from './frame.tsx';
+import { attemptsText, DELIVERY_STATES, type DeliveryItem, DeliveryState, type Endpoint, millis, outcomeWords } from './words.tsx';
+
+export const Screen = () => <Frame tab="Deliveries">{(endpoint) => <Deliveries endpoint={endpoint} />}</Frame>;
+
+const Delivery = lazy(() => import('./delivery.tsx').then((module) => ({ default: module.Delivery })));
+
+const KEYS = ['state', 'type', 'payment', 'delivery'] as const;
+const TYPES = [...EVENT_TYPES, 'webhook.test'] as const;
+
+function Deliveries({ endpoint }: { endpoint: Endpoint }) {
+  const mode = useMode();
+  const { filters, set, active } = useFilters(KEYS);
+  const narrowed = active.some((key) => key !== 'delivery');
+  const clear = () => set({ state: '', type: '', payment: '' });
+  const list = useList('GET /:mode/deliveries', ['deliveries', 'list'], {
+    endpoint_id: endpoint.id,
+    state: DELIVERY_STATES.find(({ value }) => value === filters.state)?.value,
+    type: TYPES.find((type) => type === filters.type),
+    payment_id: filters.payment,
+  });
+  const pages = (list.data?.pages ?? []) as unknown as { searched_all: boolean }[];
+  const cutShort = pages.length > 0 && !pages.at(-1)!.searched_all && !list.hasNextPage;
+  const columns: Column<DeliveryItem>[] = [
+    {
+      name: 'Event',
+      cell: (row) => (
+        <Link
+          to="."
+          search={((old: object) => ({ ...old, delivery: row.id })) as never}
+          resetScroll={false}
+          className="font-medium break-all hover:underline"
+        >
+          {row.event_type}
+        </Link>
+      ),
+    },
+    {
+      name: 'State',
+      cell: (row) => (
+        <span className="flex flex-wrap gap-1">
+          <DeliveryState state={row.state} />
+          {mode === 'test' && <Badge tone="warn">TEST</Badge>}
+        </span>
+      ),
+    },
+    { name: 'Attempts', right: true, cell: (row) => <span className="tabular-nums">{attemptsText(row)}</span> },
+    {
+      name: 'Answer',
+      cell: ({ last_attempt }) =>
+        last_attempt === null ? (
+          <span className="text-soft">–</span>
+        ) : (
+          <span className="tabular-nums">{last_attempt.status ?? outcomeWords(last_attempt.failure ?? 'internal')}</span>
+        ),
+    },
+    {
+      name: 'Took',
+      right: true,
+      cell: ({ last_attempt }) => (
+        <span className="tabular-nums whitespace-nowrap">{last_attempt === null ? '–' : millis(last_attempt.duration_ms)}</span>
+      ),
+    },
+    { name: 'Next attempt', right: true, cell: (row) => <Time at={row.next_attempt_at} /> },
+    { name: 'Created', right: true, cell: (row) => <Time at={row.created_at} /> },
+  ];
+  return (
+    <div className="grid gap-4">
+      <Filters key={filters.payment} filters={filters} set={set} clear={narrowed ? clear : null} />
+      <Card>
+        {list.error && list.rows.length === 0 ? (
+          <ErrorCard error={list.error} onRetry={() => void list.refetch()} />
+        ) : list.isPending ? (
+          <Skeleton />
+        ) : list.rows.length > 0 ? (
+          <Table
+            label="Deliveries"
+            columns={columns}
+            rows={list.rows}
+            hasMore={list.hasNextPage}
+            onMore={() => void list.fetchNextPage()}
+            busy={list.isFetchingNextPage}
+          />
+        ) : narrowed ? (
+          <Empty title="No delivery matches these filters">
+            <Button onClick={clear}>Clear the filters</Button>
+          </Empty>
+        ) : (
+          <Empty title="Nothing was sent yet">
+            Each event of a payment that this endpoint asked for appears here, with what your server answered. A test event is a good start.
+          </Empty>
+        )}
+        {cutShort && (
+          <p className="border-t border-line px-4 py-3 text-sm text-soft">
+            The newest 5,000 deliveries were looked at. For older ones filter by payment.
+          </p>
+        )}
+      </Card>
+      <p className="text-sm text-soft">Deliveries are kept for 30 days.</p>
+      {filters.delivery !== '' && (
+        <Suspense>
+          <Delivery key={filters.delivery} id={filters.delivery} onClose={() => set({ delivery: '' })} />
+        </Suspense>
+      )}
+    </div>
+  );
+}
+
+type Filter = Record<(typeof KEYS)[number], string>;
+function Filters({ filters, set, clear }: { filters: Filter; set: (values: Partial<Filter>) => void; clear: (() => void) | null }) {
+  const [payment, setPayment] = useState(filters.payment);
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    set({ payment: payment.trim() });
+  };
+  return (
+    <div className="flex flex-wrap items-center gap-2">
+      <search className="min-w-60 flex-1">
+        <form onSubmit={submit}>
+          <input
+            type="search"
+            aria-label="Payment"
+            aria-keyshortcuts="/"
+            placeholder="Id of a payment, pay_…"
+            value={payment}
+            onChange={(event) => {
+              setPayment(event.target.value);
+              if (event.target.value === '') set({ payment: '' });
+            }}
+            className="min-h-9 w-full rounded-lg border border-line bg-card px-3 py-1.5 text-sm text-ink placeholder:text-soft"
+          />
+        </form>
+      </search>
+      <Select
+        label="State"
+        value={filters.state}
+        onChange={(event) => set({ state: event.target.value })}
+        options={[{ value: '', label: 'All states' }, ...DELIVERY_STATES]}
+      />
+      <Select
+        label="Event"
+        value={filters.type}
+        onChange={(event) => set({ type: event.target.value })}
+        options={[{ value: '', label: 'All events' }, ...TYPES.map((value) => ({ value, label: value }))]}
+      />
+      {clear && (
+        <Button look="ghost" onClick={clear}>
+          Clear
+        </Button>
+      )}
+    </div>
+  );
+}

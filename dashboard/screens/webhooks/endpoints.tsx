@@ -1,0 +1,141 @@
+/** All endpoints of the mode and how they do; adding one. */
+import { lazy, Suspense, useState } from 'react';
+import { useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
+import { Button, buttonClass } from '../../ui/button.tsx';
+import { ModeLink } from '../../ui/link.tsx';
+import { Card, Empty, ErrorCard, Skeleton } from '../../ui/states.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { Badge, Time } from '../../ui/values.tsx';
+import { count, type Endpoint, EndpointState, eventsText, outcomeWords, share, upTo } from './words.tsx';
+
+const Add = lazy(() => import('./add.tsx').then((module) => ({ default: module.Add })));
+
+export function Screen() {
+  useTitle('Webhooks');
+  const mode = useMode();
+  const mayManage = useMay('webhooks.manage');
+  const [adding, setAdding] = useState(false);
+  const { data, error, isPending, refetch } = useApi('GET /:mode/webhooks', ['webhooks', 'list'], {});
+  const full = data !== undefined && data.data.length >= data.limit;
+  const columns: Column<Endpoint>[] = [
+    {
+      name: 'Endpoint',
+      cell: (row) => (
+        <span className="grid gap-0.5 max-sm:text-right">
+          <ModeLink to={`webhooks/${row.id}`} className="font-medium break-all hover:underline">
+            {row.url}
+          </ModeLink>
+          <span className="text-xs break-words text-soft">
+            {eventsText(row.events)}
+            {row.description && ` · ${row.description}`}
+          </span>
+        </span>
+      ),
+    },
+    {
+      name: 'State',
+      cell: (row) => (
+        <span className="flex flex-wrap gap-1">
+          <EndpointState endpoint={row} />
+          {mode === 'test' && <Badge tone="warn">TEST</Badge>}
+        </span>
+      ),
+    },
+    {
+      name: 'Delivered, 24 h',
+      right: true,
+      cell: ({ health }) => (
+        <span className="grid text-right tabular-nums">
+          <span>{share(health.delivered, health.attempts)}</span>
+          <span className="text-xs text-soft">
+            {health.attempts === 0 ? 'no attempts' : `of ${count(health.attempts)} ${health.attempts === 1 ? 'attempt' : 'attempts'}`}
+          </span>
+        </span>
+      ),
+    },
+    {
+      name: 'Last failure',
+      cell: ({ health }) =>
+        health.last_failure === null ? (
+          <span className="text-soft">None in 7 days</span>
+        ) : (
+          <span className="grid max-sm:text-right">
+            <span>{outcomeWords(health.last_failure)}</span>
+            <span className="text-xs text-soft">
+              <Time at={health.last_failure_at} />
+            </span>
+          </span>
+        ),
+    },
+    {
+      name: 'Oldest waiting',
+      right: true,
+      cell: ({ health }) =>
+        health.waiting === 0 ? (
+          <span className="text-soft">None</span>
+        ) : (
+          <span className="grid text-right">
+            <Time at={health.oldest_waiting_at} />
+            <span className="text-xs text-soft">{upTo(health.waiting)} waiting</span>
+          </span>
+        ),
+    },
+  ];
+  return (
+    <div className="grid gap-5">
+      <div className="flex flex-wrap items-start justify-between gap-3">
+        <div className="grid gap-1">
+          <h1>Webhooks</h1>
+          <p className="text-soft">
+            Events of your payments, sent to your server and signed. <a href="/docs/guides/webhooks">How it works</a>
+          </p>
+        </div>
+        {mayManage && data?.on_plan && data.data.length > 0 && (
+          <Button look="main" disabled={full} onClick={() => setAdding(true)}>
+            Add endpoint
+          </Button>
+        )}
+      </div>
+      {data && !data.on_plan && data.data.length > 0 && (
+        <p className="rounded-lg bg-warn-wash px-4 py-3 text-sm text-warn">
+          Your plan does not include webhooks, so nothing is sent. They are part of Professional and Enterprise.
+        </p>
+      )}
+      {full && <p className="text-sm text-soft">{data.limit} endpoints are the most in one mode. Delete one to add another.</p>}
+      <Card>
+        {error && !data ? (
+          <ErrorCard error={error} onRetry={() => void refetch()} />
+        ) : isPending || !data ? (
+          <Skeleton />
+        ) : data.data.length > 0 ? (
+          <Table label="Endpoints" columns={columns} rows={data.data} />
+        ) : data.on_plan ? (
+          <Empty title={mode === 'test' ? 'No endpoints in test mode yet' : 'No endpoints yet'}>
+            <p>Your server hears of every payment within seconds, instead of asking again and again.</p>
+            {mayManage && (
+              <p className="pt-4">
+                <Button look="main" onClick={() => setAdding(true)}>
+                  Add endpoint
+                </Button>
+              </p>
+            )}
+          </Empty>
+        ) : (
+          <Empty title="Webhooks are not part of your plan">
+            <p>Professional and Enterprise include them. Until then, ask for a payment when you need to know how it stands.</p>
+            <p className="pt-4">
+              <a href="/docs/guides/webhooks" className={buttonClass()}>
+                Read what they do
+              </a>
+            </p>
+          </Empty>
+        )}
+      </Card>
+      {adding && (
+        <Suspense>
+          <Add onClose={() => setAdding(false)} />
+        </Suspense>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,163 @@
+/** What every page of an endpoint has: its name and state, why it is off and what to do, the way between its pages. */
+import { Link, useParams } from '@tanstack/react-router';
+import { lazy, type ReactNode, Suspense, useState } from 'react';
+import { useAct, useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
+import { Button, buttonClass } from '../../ui/button.tsx';
+import { Icon } from '../../ui/icon.tsx';
+import { ModeLink } from '../../ui/link.tsx';
+import { ErrorCard, Skeleton } from '../../ui/states.tsx';
+import { Badge, CopyButton, Time } from '../../ui/values.tsx';
+import { type Endpoint, EndpointState, hostOf, outcomeWords } from './words.tsx';
+
+const TestEvent = lazy(() => import('./test-event.tsx').then((module) => ({ default: module.TestEvent })));
+
+const TABS = [
+  { name: 'Overview', path: '' },
+  { name: 'Deliveries', path: '/deliveries' },
+  { name: 'Recover', path: '/recover' },
+  { name: 'Settings', path: '/settings' },
+] as const;
+
+export function Frame({ tab, children }: { tab: (typeof TABS)[number]['name']; children: (endpoint: Endpoint) => ReactNode }) {
+  const { id } = useParams({ strict: false }) as { id: string };
+  const mode = useMode();
+  const { data, error, isPending, refetch } = useApi('GET /:mode/webhooks/:id', ['webhooks', id], { params: { id } });
+  const maySend = useMay('webhooks.send');
+  const [testing, setTesting] = useState(false);
+  useTitle(data ? `${tab} · ${hostOf(data.endpoint.url)}` : 'Webhook');
+  if (isPending) return <Skeleton lines={12} />;
+  if (error && !data)
+    return (
+      <div className="grid gap-5">
+        <p className="text-sm">
+          <ModeLink to="webhooks">Webhooks</ModeLink>
+        </p>
+        <h1>Endpoint</h1>
+        <ErrorCard error={error} onRetry={() => void refetch()} />
+      </div>
+    );
+  if (!data) return null;
+  const { endpoint } = data;
+  return (
+    <div className="grid gap-5">
+      <p className="text-sm">
+        <ModeLink to="webhooks">Webhooks</ModeLink>
+      </p>
+      <div className="flex flex-wrap items-start justify-between gap-4">
+        <div className="grid min-w-0 gap-2">
+          <h1 className="break-all">{hostOf(endpoint.url)}</h1>
+          <p className="flex items-center gap-1 text-sm text-soft">
+            <code className="break-all">{endpoint.url}</code>
+            <CopyButton value={endpoint.url} label="Copy the URL" />
+          </p>
+          <p className="flex flex-wrap items-center gap-2 text-sm text-soft">
+            <EndpointState endpoint={endpoint} />
+            {mode === 'test' && <Badge tone="warn">TEST</Badge>}
+            {endpoint.description && <span className="break-words">{endpoint.description}</span>}
+          </p>
+        </div>
+        {maySend && endpoint.enabled && <Button onClick={() => setTesting(true)}>Send a test event</Button>}
+      </div>
+      <Notice endpoint={endpoint} />
+      <nav aria-label="Endpoint" className="flex flex-wrap border-b border-line sm:gap-1">
+        {TABS.map(({ name, path }) => (
+          <Link
+            key={name}
+            to={`/${mode}/webhooks/${id}${path}`}
+            activeOptions={{ exact: true, includeSearch: false }}
+            className="-mb-px border-b-2 border-transparent px-2 py-2 sm:px-3 text-sm text-soft hover:text-ink aria-[current=page]:border-accent aria-[current=page]:font-medium aria-[current=page]:text-ink"
+          >
+            {name}
+          </Link>
+        ))}
+      </nav>
+      {children(endpoint)}
+      {testing && (
+        <Suspense>
+          <TestEvent endpoint={endpoint} onClose={() => setTesting(false)} />
+        </Suspense>
+      )}
+    </div>
+  );
+}
+
+const TONES = { bad: 'bg-bad-wash text-bad', warn: 'bg-warn-wash text-warn', calm: 'bg-raised text-ink' } as const;
+const Told = ({ tone, title, children }: { tone: keyof typeof TONES; title: string; children: ReactNode }) => (
+  <section aria-label={title} className={`grid gap-2 rounded-xl p-4 text-sm ${TONES[tone]}`}>
+    <h2 className="flex items-center gap-2">
+      <Icon name="alert" className="size-5" />
+      {title}
+    </h2>
+    <div className="words grid gap-2 text-ink">{children}</div>
+  </section>
+);
+
+/** Why nothing is sent, or soon nothing will be, and what to do. */
+function Notice({ endpoint }: { endpoint: Endpoint }) {
+  const mayManage = useMay('webhooks.manage');
+  const resume = useAct('POST /:mode/webhooks/:id', { refreshes: [['webhooks']], done: 'The endpoint is on again.' });
+  const { health, failing_since, disabled_reason } = endpoint;
+  const last = health.last_failure ? outcomeWords(health.last_failure).toLowerCase() : 'unknown';
+  const turnOn = (label: string) => (
+    <p className="flex flex-wrap gap-2 pt-1">
+      {mayManage && (
+        <Button look="main" busy={resume.isPending} onClick={() => resume.mutate({ params: { id: endpoint.id }, body: { enabled: true } })}>
+          {label}
+        </Button>
+      )}
+      <ModeLink to={`webhooks/${endpoint.id}/deliveries`} className={`${buttonClass()} no-underline`}>
+        See the deliveries
+      </ModeLink>
+    </p>
+  );
+  if (endpoint.enabled) {
+    if (failing_since === null) return null;
+    const end = new Date(new Date(failing_since).getTime() + 5 * 86_400_000).toISOString();
+    return (
+      <Told tone="warn" title="Nothing was taken lately">
+        <p>
+          Every attempt since <Time at={failing_since} /> failed; the last one: {last}. Attempts go on. When nothing is taken until{' '}
+          <Time at={end} />, the endpoint is switched off.
+        </p>
+        <p>See under Deliveries what your server answered. What waits is sent by itself, in order, as soon as it answers with 2xx.</p>
+      </Told>
+    );
+  }
+  if (disabled_reason === 'merchant')
+    return (
+      <Told tone="calm" title="Paused">
+        <p>Nothing is queued or sent. Events that happen meanwhile are not sent later.</p>
+        {turnOn('Resume')}
+      </Told>
+    );
+  const gone = disabled_reason === 'gone';
+  return (
+    <Told tone="bad" title={gone ? 'Switched off: it answered 410' : 'Switched off after five days of failures'}>
+      <p>
+        {gone ? (
+          <>
+            The answer 410 means that the URL is gone for good, so sending ended at once
+            {health.off_since && (
+              <>
+                , on <Time at={health.off_since} />
+              </>
+            )}
+            .
+          </>
+        ) : (
+          <>
+            Nothing was taken since <Time at={failing_since} />
+            {health.last_failure && <>; the last failure: {last}</>}.
+          </>
+        )}
+      </p>
+      <p>
+        {gone
+          ? 'If the URL moved, change it under Settings. Then turn the endpoint on and send what failed under Recover.'
+          : 'Mend your server or change the URL under Settings. Then turn the endpoint on and send what failed under Recover.'}{' '}
+        Events that happened while it was off were not queued for it.
+      </p>
+      {turnOn('Turn on')}
+    </Told>
+  );
+}

@@ -1,0 +1,188 @@
+/** Changing an endpoint: where to, which events; its secret; pausing and deleting it. */
+import { useNavigate } from '@tanstack/react-router';
+import { type FormEvent, useState } from 'react';
+import { useAct, useMay, useMode } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+
+import { Field, Select } from '../../ui/field.tsx';
+import { Card, Facts } from '../../ui/states.tsx';
+import { Time } from '../../ui/values.tsx';
+import { EndpointForm } from './form.tsx';
+import { Frame } from './frame.tsx';
+import { Dialog } from './later.tsx';
+import { SecretBox } from './secret.tsx';
+import { type Endpoint, eventsText, hostOf } from './words.tsx';
+
+export const Screen = () => (
+  <Frame tab="Settings">
+    {(endpoint) => (
+      <div className="grid max-w-2xl gap-5">
+        <What endpoint={endpoint} />
+        <Secret endpoint={endpoint} />
+        <Ending endpoint={endpoint} />
+      </div>
+    )}
+  </Frame>
+);
+
+function What({ endpoint }: { endpoint: Endpoint }) {
+  const mayManage = useMay('webhooks.manage');
+  const update = useAct('POST /:mode/webhooks/:id', { refreshes: [['webhooks']], done: 'Saved.' });
+  const params = { id: endpoint.id };
+  if (!mayManage)
+    return (
+      <Card title="What is sent">
+        <Facts
+          rows={[
+            ['URL', endpoint.url],
+            ['Events', eventsText(endpoint.events)],
+            ['Description', endpoint.description ?? '–'],
+          ]}
+        />
+      </Card>
+    );
+  return (
+    <Card title="What is sent">
+      <div className="p-4">
+        <EndpointForm initial={endpoint} error={update.error} onSubmit={(body) => update.mutate({ params, body })}>
+          <div>
+            <Button type="submit" look="main" busy={update.isPending}>
+              Save
+            </Button>
+          </div>
+        </EndpointForm>
+      </div>
+    </Card>
+  );
+}
+
+const OVERLAPS = [
+  { value: '0', label: 'The old secret ends now' },
+  { value: '3600', label: 'Both sign for 1 hour' },
+  { value: '86400', label: 'Both sign for 1 day' },
+  { value: '259200', label: 'Both sign for 3 days' },
+  { value: '604800', label: 'Both sign for 7 days' },
+];
+
+function Secret({ endpoint }: { endpoint: Endpoint }) {
+  const maySee = useMay('webhooks.secrets');
+  const [shown, setShown] = useState<string | null>(null);
+  const [rolling, setRolling] = useState(false);
+  const [overlap, setOverlap] = useState('86400');
+  const params = { id: endpoint.id };
+  const reveal = useAct('POST /:mode/webhooks/:id/secret');
+  const roll = useAct('POST /:mode/webhooks/:id/rotate', { refreshes: [['webhooks']], done: 'The secret is replaced.' });
+  return (
+    <Card title="Signing secret">
+      <div className="grid gap-4 p-4">
+        <p className="text-sm text-soft">Your server checks with it that an event is from here. Keep it as you keep a password.</p>
+        {endpoint.previous_secret_expires_at && (
+          <p className="rounded-lg bg-info-wash px-3 py-2 text-sm text-info">
+            The secret before this one signs too, until <Time at={endpoint.previous_secret_expires_at} />.
+          </p>
+        )}
+        {shown !== null && <SecretBox secret={shown} />}
+        {maySee ? (
+          <div className="flex flex-wrap gap-2">
+            {shown === null ? (
+              <Button
+                busy={reveal.isPending}
+                onClick={() => reveal.mutate({ params, body: {} }, { onSuccess: ({ endpoint: { secret } }) => setShown(secret) })}
+              >
+                Show the secret
+              </Button>
+            ) : (
+              <Button onClick={() => setShown(null)}>Hide it</Button>
+            )}
+            <Button onClick={() => setRolling(true)}>Replace the secret</Button>
+          </div>
+        ) : (
+          <p className="text-sm text-soft">Owners, admins and developers may see it.</p>
+        )}
+      </div>
+      <Dialog open={rolling} onClose={() => setRolling(false)} title="Replace the secret">
+        <p className="text-soft">
+          While both sign, X-Service-Signature stays on the old secret and webhook-signature carries both. Put the new one into your server
+          before the old one ends.
+        </p>
+        <Select label="Overlap" options={OVERLAPS} value={overlap} onChange={(event) => setOverlap(event.target.value)} />
+        <div className="flex justify-end gap-2">
+          <Button onClick={() => setRolling(false)}>Back</Button>
+          <Button
+            look="danger"
+            busy={roll.isPending}
+            onClick={() =>
+              roll.mutate(
+                { params, body: { overlap_seconds: Number(overlap) } },
+                { onSuccess: ({ endpoint: { secret } }) => setShown(secret), onSettled: () => setRolling(false) },
+              )
+            }
+          >
+            Replace
+          </Button>
+        </div>
+      </Dialog>
+    </Card>
+  );
+}
+
+function Ending({ endpoint }: { endpoint: Endpoint }) {
+  const mayManage = useMay('webhooks.manage');
+  const mode = useMode();
+  const navigate = useNavigate();
+  const [deleting, setDeleting] = useState(false);
+  const [typed, setTyped] = useState('');
+  const params = { id: endpoint.id };
+  const pause = useAct('POST /:mode/webhooks/:id', {
+    refreshes: [['webhooks']],
+    done: endpoint.enabled ? 'The endpoint is paused.' : 'The endpoint is on again.',
+  });
+  const remove = useAct('DELETE /:mode/webhooks/:id', { refreshes: [['webhooks', 'list']], done: 'The endpoint is deleted.' });
+  if (!mayManage) return null;
+  const host = hostOf(endpoint.url);
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    remove.mutate({ params } as never, {
+      onSuccess: () => void navigate({ to: `/${mode}/webhooks` }),
+      onError: () => setDeleting(false),
+    });
+  };
+  return (
+    <Card title="Pause or delete">
+      <div className="grid gap-4 p-4">
+        <p className="text-sm text-soft">
+          While it is paused nothing is queued for it. Deleting ends what waits, forgets the secret and cannot be taken back.
+        </p>
+        <div className="flex flex-wrap gap-2">
+          <Button busy={pause.isPending} onClick={() => pause.mutate({ params, body: { enabled: !endpoint.enabled } })}>
+            {endpoint.enabled ? 'Pause' : 'Resume'}
+          </Button>
+          <Button look="danger" onClick={() => setDeleting(true)}>
+            Delete the endpoint
+          </Button>
+        </div>
+      </div>
+      <Dialog open={deleting} onClose={() => setDeleting(false)} title="Delete this endpoint?">
+        <form onSubmit={submit} className="grid gap-4">
+          <p className="text-soft">
+            Nothing more is sent to <code className="break-all text-ink">{endpoint.url}</code>.
+          </p>
+          <Field
+            label={`Type ${host} to go on`}
+            autoComplete="off"
+            autoCapitalize="none"
+            spellCheck={false}
+            value={typed}
+            onChange={(event) => setTyped(event.target.value)}
+          />
+          <div className="flex justify-end gap-2">
+            <Button onClick={() => setDeleting(false)}>Back</Button>
+            <Button type="submit" look="danger" busy={remove.isPending} disabled={typed.trim() !== host}>
+              Delete
+            </Button>
+          </div>
+        </form>
+      </Dialog>
+    </Card>
+  );
+}

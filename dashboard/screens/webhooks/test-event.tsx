@@ -1,0 +1,56 @@
+/** Trying an endpoint: an event of a chosen type, then its delivery. */
+import { useNavigate } from '@tanstack/react-router';
+import { useState } from 'react';
+import { EVENT_TYPES } from '../../generated/api.ts';
+import { useAct, useMode } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Select } from '../../ui/field.tsx';
+import type { Endpoint } from './words.tsx';
+
+export function TestEvent({ endpoint, onClose }: { endpoint: Endpoint; onClose: () => void }) {
+  const mode = useMode();
+  const navigate = useNavigate();
+  const [type, setType] = useState<'webhook.test' | (typeof EVENT_TYPES)[number]>('webhook.test');
+  const send = useAct('POST /:mode/webhooks/:id/test', {
+    refreshes: [['deliveries'], ['webhooks']],
+    done: 'The test event is on its way.',
+  });
+  return (
+    <Dialog open onClose={onClose} title="Send a test event">
+      <p className="text-soft">
+        {mode === 'test'
+          ? 'Signed and sent like any event, once. The payment in it is made up.'
+          : 'webhook.test, signed and sent like any event, once. Other types can be tried in test mode: here nothing is signed that did not happen.'}
+      </p>
+      {mode === 'test' && (
+        <Select
+          label="Type of event"
+          value={type}
+          onChange={(event) => setType(event.target.value as typeof type)}
+          options={['webhook.test', ...EVENT_TYPES].map((value) => ({ value, label: value }))}
+        />
+      )}
+      <div className="flex justify-end gap-2">
+        <Button onClick={onClose}>Back</Button>
+        <Button
+          look="main"
+          busy={send.isPending}
+          onClick={() =>
+            send.mutate(
+              { params: { id: endpoint.id }, body: { type } },
+              {
+                onSuccess: ({ delivery }) => {
+                  onClose();
+                  void navigate({ to: `/${mode}/webhooks/${endpoint.id}/deliveries`, search: { delivery: delivery.id } as never });
+                },
+              },
+            )
+          }
+        >
+          Send
+        </Button>
+      </div>
+    </Dialog>
+  );
+}

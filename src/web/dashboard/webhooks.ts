@@ -1,0 +1,395 @@
+/** Webhooks: endpoints and how they do, what was sent to them, sending again. */
+import Type from 'typebox';
+import { EVENT_TYPES, TEST_EVENT, UPDATED_EVENT } from '../../core/event.ts';
+import { idOfNumber } from '../../core/id.ts';
+import { EVENTS } from '../../http/examples.ts';
+import { CreateEndpoint, DeliveryReply, EndpointReply, EndpointWithSecret, RecoveryReply, UpdateEndpoint } from '../../http/schema.ts';
+import { deliveryBody, endpointBody, itemBody, recoveryBody } from '../../http/webhooks.ts';
+import { writeAudit } from '../../merchants/members.ts';
+import { getMerchant } from '../../merchants/merchants.ts';
+import {
+  cancelRecovery,
+  DELIVERY_STATES,
+  getDelivery,
+  listDeliveries,
+  listLastAttempts,
+  listRecoveries,
+  resendDelivery,
+  resendPayment,
+  startRecovery,
+} from '../../webhooks/deliveries.ts';
+import {
+  deleteEndpoint,
+  type Endpoint,
+  getEndpoint,
+  LONGEST_OVERLAP_SECONDS,
+  listEndpoints,
+  MOST_ENDPOINTS,
+  planEndpoint,
+  planUpdate,
+  revealSecret,
+  rotateSecret,
+  sendTestEvent,
+} from '../../webhooks/endpoints.ts';
+import { countMissed, type Health, listHealth, listHours, MOST_COUNTED } from '../../webhooks/health.ts';
+import { type Call, Done, Empty, literals, memberRoute, Nullable, ownerOf, pageOf, paging, type Route, Text, Timestamp } from './route.ts';
+
+const TYPES = [...EVENT_TYPES, UPDATED_EVENT, TEST_EVENT] as const;
+const EventName = literals(TYPES);
+const RECOVERIES_SHOWN = 5;
+
+const HealthFields = {
+  attempts: Type.Integer({ description: 'Of the last 24 hours.' }),
+  delivered: Type.Integer(),
+  last_failure: Nullable(Text),
+  last_failure_at: Nullable(Timestamp),
+  waiting: Type.Integer({ description: `At most ${MOST_COUNTED}: then there may be more.` }),
+  oldest_waiting_at: Nullable(Timestamp),
+  off_since: Nullable(Timestamp),
+};
+const EndpointItem = Type.Object({ ...EndpointReply.properties, health: Type.Object(HealthFields) });
+const LastAttempt = Type.Object({ at: Timestamp, duration_ms: Type.Integer(), status: Nullable(Type.Integer()), failure: Nullable(Text) });
+const { attempts: _attempts, request_body: _body, success: _success, ...itemProperties } = DeliveryReply.properties;
+const DeliveryItem = Type.Object({ ...itemProperties, last_attempt: Nullable(LastAttempt) });
+const OneEndpoint = Type.Object({ success: Type.Boolean(), endpoint: EndpointItem });
+const Secret = Type.Object({ success: Type.Boolean(), endpoint: EndpointWithSecret });
+const OneDelivery = Type.Object({ success: Type.Boolean(), delivery: DeliveryReply });
+const OneRecovery = Type.Object({ success: Type.Boolean(), recovery: RecoveryReply });
+const Since = Type.String({ format: 'date-time', maxLength: 40 });
+
+const targetOf = (call: Call) => ({ ...ownerOf(call), endpointId: call.params.id! });
+const at = (instant: Date | null): string | null => instant?.toISOString() ?? null;
+const healthBody = (health: Health | undefined) => ({
+  attempts: health?.attempts ?? 0,
+  delivered: health?.delivered ?? 0,
+  last_failure: health?.lastFailure ?? null,
+  last_failure_at: at(health?.lastFailureAt ?? null),
+  waiting: health?.waiting ?? 0,
+  oldest_waiting_at: at(health?.oldestWaitingAt ?? null),
+  off_since: at(health?.offSince ?? null),
+});
+/** What the log of acts keeps of an endpoint. */
+const kept = ({ url, events, description, enabled }: Endpoint) => ({ url, events, description, enabled });
+const audit = (
+  tx: Parameters<typeof writeAudit>[0],
+  call: Call,
+  entry: { action: string; object: string; before?: object; after?: object },
+) => writeAudit(tx, { ...ownerOf(call), actor: call.actor, ...entry });
+
+async function oneEndpoint(call: Call, endpoint: Endpoint) {
+  const [health] = await listHealth(call.ctx, { ...ownerOf(call), endpointId: endpoint.id });
+  return { success: true, endpoint: { ...endpointBody(endpoint), health: healthBody(health) } };
+}
+
+const ENDPOINTS: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/webhooks',
+    action: 'webhooks.read',
+    reply: Type.Object({
+      ...pageOf(EndpointItem).properties,
+      limit: Type.Integer(),
+      on_plan: Type.Boolean({ description: 'The plan of the merchant includes webhooks.' }),
+    }),
+    handle: async (call) => {
+      const of = ownerOf(call);
+      const [endpoints, healths, merchant] = await Promise.all([
+        listEndpoints(call.ctx, of),
+        listHealth(call.ctx, of),
+        getMerchant(call.ctx, of),
+      ]);
+      const byId = new Map(healths.map((health) => [health.endpointId, health]));
+      return {
+        success: true,
+        data: endpoints.map((endpoint) => ({ ...endpointBody(endpoint), health: healthBody(byId.get(endpoint.id)) })),
+        has_more: false,
+        limit: MOST_ENDPOINTS,
+        on_plan: call.ctx.settings.plans[merchant.plan].webhooks,
+      };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/webhooks',
+    action: 'webhooks.manage',
+    body: CreateEndpoint,
+    reply: Secret,
+    handle: async (call) => {
+      const { url, events = ['*'], description = null, enabled = true } = call.body;
+      const write = await planEndpoint(call.ctx, { ...ownerOf(call), url, events, description, enabled });
+      const made = await call.ctx.db.begin(async (tx) => {
+        const endpoint = await write(tx);
+        await audit(tx, call, { action: 'endpoint.create', object: endpoint.id, after: kept(endpoint) });
+        return endpoint;
+      });
+      return { success: true, endpoint: endpointBody(made) };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/webhooks/:id',
+    action: 'webhooks.read',
+    reply: OneEndpoint,
+    handle: async (call) => oneEndpoint(call, await getEndpoint(call.ctx, targetOf(call))),
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/webhooks/:id',
+    action: 'webhooks.manage',
+    body: UpdateEndpoint,
+    reply: OneEndpoint,
+    handle: async (call) => {
+      const write = await planUpdate(call.ctx, { ...targetOf(call), ...call.body });
+      const changed = await call.ctx.db.begin(async (tx) => {
+        const before = await getEndpoint(call.ctx, { ...targetOf(call), tx });
+        const after = await write(tx);
+        await audit(tx, call, { action: 'endpoint.update', object: after.id, before: kept(before), after: kept(after) });
+        return after;
+      });
+      return oneEndpoint(call, changed);
+    },
+  }),
+  memberRoute({
+    method: 'DELETE',
+    path: '/webhooks/:id',
+    action: 'webhooks.manage',
+    recent: true,
+    reply: Done,
+    handle: async (call) => {
+      await call.ctx.db.begin(async (tx) => {
+        const before = await getEndpoint(call.ctx, { ...targetOf(call), tx });
+        await deleteEndpoint(call.ctx, tx, targetOf(call));
+        await audit(tx, call, { action: 'endpoint.delete', object: before.id, before: kept(before) });
+      });
+      return { success: true };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/webhooks/:id/secret',
+    action: 'webhooks.secrets',
+    recent: true,
+    body: Empty,
+    reply: Secret,
+    handle: async (call) => {
+      const endpoint = await call.ctx.db.begin(async (tx) => {
+        const shown = await revealSecret(call.ctx, tx, targetOf(call));
+        await audit(tx, call, { action: 'endpoint.secret_shown', object: shown.id });
+        return shown;
+      });
+      return { success: true, endpoint: endpointBody(endpoint) };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/webhooks/:id/rotate',
+    action: 'webhooks.secrets',
+    recent: true,
+    body: Type.Object({ overlap_seconds: Type.Integer({ minimum: 0, maximum: LONGEST_OVERLAP_SECONDS }) }),
+    reply: Secret,
+    handle: async (call) => {
+      const overlapSeconds = call.body.overlap_seconds;
+      const endpoint = await call.ctx.db.begin(async (tx) => {
+        const rolled = await rotateSecret(call.ctx, tx, { ...targetOf(call), overlapSeconds });
+        await audit(tx, call, { action: 'endpoint.secret_rolled', object: rolled.id, after: { overlap_seconds: overlapSeconds } });
+        return rolled;
+      });
+      return { success: true, endpoint: endpointBody(endpoint) };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/webhooks/:id/test',
+    action: 'webhooks.send',
+    body: Type.Object({ type: EventName }),
+    reply: OneDelivery,
+    handle: async (call) => {
+      const type = TYPES.find((known) => known === call.body.type) ?? TEST_EVENT;
+      const target = targetOf(call);
+      // What examples show: a payment that does not exist, so that nobody takes it for one.
+      const sample = type === TEST_EVENT ? undefined : { type, data: (EVENTS[type] as { data: object }).data };
+      const delivery = await call.ctx.db.begin(async (tx) => {
+        const number = await sendTestEvent(call.ctx, tx, { ...target, ...(sample && { sample }) });
+        const deliveryId = idOfNumber('del', call.ctx.installKey, number);
+        await audit(tx, call, { action: 'endpoint.test', object: target.endpointId, after: { type, delivery: deliveryId } });
+        return getDelivery(call.ctx, { ...ownerOf(call), deliveryId, tx });
+      });
+      return { success: true, delivery: deliveryBody(delivery) };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/webhooks/:id/hours',
+    action: 'webhooks.read',
+    reply: Type.Object({
+      success: Type.Boolean(),
+      hours: Type.Array(
+        Type.Object({
+          at: Timestamp,
+          outcomes: Type.Array(
+            Type.Object({ outcome: Text, attempts: Type.Integer(), total_ms: Type.Integer(), slowest_ms: Type.Integer() }),
+          ),
+        }),
+      ),
+    }),
+    handle: async (call) => ({
+      success: true,
+      hours: (await listHours(call.ctx, targetOf(call))).map((hour) => ({
+        at: at(hour.at),
+        outcomes: hour.outcomes.map(({ outcome, attempts, totalMs, slowestMs }) => ({
+          outcome,
+          attempts,
+          total_ms: totalMs,
+          slowest_ms: slowestMs,
+        })),
+      })),
+    }),
+  }),
+];
+
+const SENT: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/deliveries',
+    action: 'webhooks.read',
+    query: Type.Object({
+      ...paging,
+      endpoint_id: Type.Optional(Text),
+      payment_id: Type.Optional(Text),
+      state: Type.Optional(literals(DELIVERY_STATES)),
+      type: Type.Optional(EventName),
+    }),
+    reply: Type.Object({
+      ...pageOf(DeliveryItem).properties,
+      searched_all: Type.Boolean({ description: 'False: older ones were not looked at for the type.' }),
+    }),
+    handle: async (call) => {
+      const { query } = call;
+      const page = await listDeliveries(call.ctx, {
+        ...ownerOf(call),
+        limit: Number(query.limit ?? 25),
+        startingAfter: query.starting_after ?? null,
+        endpointId: query.endpoint_id ?? null,
+        paymentId: query.payment_id?.trim() || null,
+        eventId: null,
+        eventType: query.type === undefined ? null : String(query.type),
+        state: DELIVERY_STATES.find((state) => state === query.state) ?? null,
+      });
+      const attempts = await listLastAttempts(call.ctx, { deliveryIds: page.items.map((item) => item.id) });
+      return {
+        success: true,
+        data: page.items.map((item) => {
+          const last = attempts.get(item.id);
+          return {
+            ...itemBody(item),
+            last_attempt: last ? { at: at(last.at), duration_ms: last.durationMs, status: last.status, failure: last.failure } : null,
+          };
+        }),
+        has_more: page.hasMore,
+        searched_all: page.searchedAll,
+      };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/deliveries/:id',
+    action: 'webhooks.read',
+    reply: OneDelivery,
+    handle: async (call) => ({
+      success: true,
+      delivery: deliveryBody(await getDelivery(call.ctx, { ...ownerOf(call), deliveryId: call.params.id! })),
+    }),
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/deliveries/:id/resend',
+    action: 'webhooks.send',
+    body: Empty,
+    reply: OneDelivery,
+    handle: async (call) => {
+      const of = { ...ownerOf(call), deliveryId: call.params.id! };
+      const delivery = await call.ctx.db.begin(async (tx) => {
+        const sent = await resendDelivery(call.ctx, tx, of);
+        await audit(tx, call, {
+          action: 'delivery.resend',
+          object: of.deliveryId,
+          after: { event: sent.eventId, endpoint: sent.endpointId },
+        });
+        return sent;
+      });
+      return { success: true, delivery: deliveryBody(delivery) };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/payments/:id/resend',
+    action: 'webhooks.send',
+    body: Empty,
+    reply: Type.Object({ success: Type.Boolean(), resent: Type.Integer() }),
+    handle: async (call) => {
+      const of = { ...ownerOf(call), paymentId: call.params.id! };
+      const resent = await call.ctx.db.begin(async (tx) => {
+        const count = await resendPayment(call.ctx, tx, of);
+        await audit(tx, call, { action: 'payment.events_resent', object: of.paymentId, after: { deliveries: count } });
+        return count;
+      });
+      return { success: true, resent };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/webhooks/:id/missed',
+    action: 'webhooks.read',
+    query: Type.Object({ since: Since }),
+    reply: Type.Object({ success: Type.Boolean(), missed: Type.Integer(), exact: Type.Boolean() }),
+    handle: async (call) => ({ success: true, ...(await countMissed(call.ctx, { ...targetOf(call), since: new Date(call.query.since) })) }),
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/webhooks/:id/recoveries',
+    action: 'webhooks.read',
+    reply: pageOf(RecoveryReply),
+    handle: async (call) => ({
+      success: true,
+      data: (await listRecoveries(call.ctx, { ...targetOf(call), limit: RECOVERIES_SHOWN })).map(recoveryBody),
+      has_more: false,
+    }),
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/webhooks/:id/recoveries',
+    action: 'webhooks.send',
+    body: Type.Object({ since: Since }),
+    reply: OneRecovery,
+    handle: async (call) => {
+      const since = new Date(call.body.since);
+      const recovery = await call.ctx.db.begin(async (tx) => {
+        const begun = await startRecovery(call.ctx, tx, { ...targetOf(call), since });
+        await audit(tx, call, {
+          action: 'recovery.start',
+          object: begun.endpointId,
+          after: { recovery: begun.id, since: at(since), total: begun.total },
+        });
+        return begun;
+      });
+      return { success: true, recovery: recoveryBody(recovery) };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/recoveries/:id/cancel',
+    action: 'webhooks.send',
+    body: Empty,
+    reply: OneRecovery,
+    handle: async (call) => {
+      const recovery = await call.ctx.db.begin(async (tx) => {
+        const ended = await cancelRecovery(call.ctx, tx, { ...ownerOf(call), recoveryId: call.params.id! });
+        await audit(tx, call, { action: 'recovery.cancel', object: ended.endpointId, after: { recovery: ended.id, status: ended.status } });
+        return ended;
+      });
+      return { success: true, recovery: recoveryBody(recovery) };
+    },
+  }),
+];
+
+export const WEBHOOKS: readonly Route[] = [...ENDPOINTS, ...SENT];

@@ -1,0 +1,341 @@
+/** Webhooks in the dashboard, in a real browser: an endpoint from its first to its last day, by keyboard too, accessible in both themes. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Browser, Page } from 'playwright-core';
+import { buildApp } from '../../src/web/dashboard/build.ts';
+import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { auditAccessibility, findClipped, openTab, startBrowser, type Tab } from '../kit/browser.ts';
+import { freePort } from '../kit/nodes.ts';
+import { type Receiver, startReceiver } from '../kit/receiver.ts';
+
+const STEP_MS = 60_000;
+let app: TestApp;
+let browser: Browser;
+let tab: Tab;
+let page: Page;
+let hook: Receiver;
+let host = '';
+let endpoint = '';
+const password = 'correct horse battery';
+
+before(async () => {
+  const port = await freePort();
+  await buildApp({ info: () => {} });
+  [app, browser, hook] = await Promise.all([
+    startTestApp({ PORT: String(port), PUBLIC_URL: `http://localhost:${port}`, HOST: 'localhost', LOG_LEVEL: 'silent' }),
+    startBrowser(),
+    startReceiver(),
+  ]);
+  host = new URL(hook.url).host;
+  tab = await openTab(browser, app.merchant.setupUrl, { width: 1280 });
+  page = tab.page;
+  page.setDefaultTimeout(STEP_MS);
+  await page.getByLabel('Name').fill('Olga Owner');
+  await page.getByLabel('E-mail').fill('olga@shop.example');
+  await page.getByLabel('Password').fill(password);
+  await page.getByRole('button', { name: 'Create account' }).click();
+  await page.getByRole('heading', { name: 'Payments' }).waitFor();
+});
+after(async () => {
+  await browser?.close();
+  await app?.stop();
+  await hook?.stop();
+});
+
+/** The screen as it stands, in both themes and on a telephone. */
+async function audit(name: string) {
+  for (const scheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
+    assert.deepEqual(await auditAccessibility(page), [], `${name}, ${scheme}`);
+  }
+  await page.setViewportSize({ width: 360, height: 780 });
+  assert.deepEqual(await findClipped(page), [], `${name} at 360 px`);
+  await page.setViewportSize({ width: 1280, height: 844 });
+  await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
+}
+/** A request that is given up because its screen was left is no fault. */
+const noFaults = () =>
+  assert.deepEqual(
+    tab.faults.splice(0).filter((fault) => !fault.endsWith('net::ERR_ABORTED')),
+    [],
+  );
+const pay = async (): Promise<string> =>
+  (
+    await app.test.post('/api/payment/create/simple', {
+      amount_usd: 25,
+      return_url: 'https://shop.example/',
+      payment_address: 'test_btc_success',
+    })
+  ).json.id;
+const open = async (path: string) => {
+  await page.goto(`${app.config.publicUrl}/dashboard/test/${path}`);
+};
+const tabLink = (name: string) => page.getByRole('navigation', { name: 'Endpoint' }).getByRole('link', { name });
+const focused = () => page.evaluate('document.activeElement.textContent');
+
+test('nothing yet: the screen says why, from both places of the navigation', async () => {
+  const entries = page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Webhooks' });
+  assert.equal(await entries.count(), 2);
+  await entries.first().click();
+  await page.getByText('No endpoints in test mode yet').waitFor();
+  const address = page.url();
+  await page.getByRole('link', { name: 'Payments' }).click();
+  await entries.last().click();
+  await page.getByText('No endpoints in test mode yet').waitFor();
+  assert.equal(page.url(), address, 'one screen, one address');
+  assert.match(await page.title(), /^TEST · Webhooks/);
+  await audit('no endpoints');
+  noFaults();
+});
+
+test('an endpoint is added by keyboard alone; a URL that cannot be is refused at its field', async () => {
+  await page.getByRole('button', { name: 'Add endpoint' }).focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog').waitFor();
+  await audit('adding an endpoint');
+  await page.getByLabel('URL').focus();
+  await page.keyboard.type('https://10.0.0.1/hook');
+  await page.keyboard.press('Enter');
+  await page
+    .getByRole('dialog')
+    .getByText(/absolute https URL/)
+    .waitFor();
+  await audit('a refused URL');
+  tab.faults.splice(0);
+  await page.getByLabel('URL').focus();
+  await page.keyboard.press('Control+A');
+  await page.keyboard.type(hook.url);
+  await page.keyboard.press('Enter');
+  await page.getByText('The endpoint is ready').waitFor();
+  const secret = (await page.getByRole('dialog').locator('code').innerText()).trim();
+  assert.match(secret, /^whsec_/);
+  await audit('the secret of a new endpoint');
+  const made = (await app.test.get('/v1/webhook_endpoints')).json.data;
+  assert.deepEqual([made.length, made[0].url, made[0].events], [1, hook.url, ['*']]);
+  endpoint = made[0].id;
+  await page.getByRole('link', { name: 'Open the endpoint' }).focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: host }).waitFor();
+  await page.getByText('Nothing was sent in the last 24 hours').waitFor();
+  await audit('an endpoint without attempts');
+  noFaults();
+});
+
+test('a test event is sent, and its delivery opens and comes to its end without reloading', async () => {
+  await tabLink('Deliveries').click();
+  await page.getByText('Nothing was sent yet').waitFor();
+  await audit('no deliveries');
+  await page.getByRole('button', { name: 'Send a test event' }).click();
+  await page.getByLabel('Type of event').selectOption('payment.completed');
+  await audit('choosing a test event');
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+  const drawer = page.getByRole('dialog');
+  await drawer.getByText('answered 200').waitFor();
+  assert.match(page.url(), /\/deliveries\?delivery=del_/);
+  await drawer.getByText('user-agent: Florin-Webhooks/1').waitFor();
+  await drawer.getByText('Check the signature').click();
+  await drawer.getByText('timingSafeEqual', { exact: false }).first().waitFor();
+  await audit('a delivery');
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await drawer.getByRole('button', { name: 'Copy as curl' }).click();
+  await page.getByText('It sends the same bytes').waitFor();
+  const curl = (await page.evaluate('navigator.clipboard.readText()')) as string;
+  const [hit] = hook.received;
+  assert.ok(curl.startsWith(`curl '${hook.url}'`) && curl.includes(`x-service-signature: ${hit!.headers['x-service-signature']}`));
+  assert.ok(curl.includes(`--data-raw '${hit!.body}'`), 'the exact bytes');
+  await page.keyboard.press('Escape');
+  await drawer.waitFor({ state: 'hidden' });
+  assert.match(page.url(), /\/deliveries$/);
+  noFaults();
+});
+
+test('the list: a row opens by keyboard and gives the focus back; filters in the URL, empty by filter', async () => {
+  const row = page.getByRole('table', { name: 'Deliveries' }).getByRole('link', { name: 'payment.completed' });
+  await row.waitFor();
+  await audit('deliveries');
+  await row.focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog').getByText('Request body').waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  assert.equal(await focused(), 'payment.completed');
+  await page.getByLabel('State').selectOption('failed');
+  await page.getByText('No delivery matches these filters').waitFor();
+  assert.match(page.url(), /\?state=failed$/);
+  await audit('deliveries, filtered empty');
+  await page.reload();
+  await page.getByRole('button', { name: 'Clear the filters' }).click();
+  await row.waitFor();
+  const payment = await pay();
+  await page.getByRole('link', { name: 'payment.created' }).waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type(payment);
+  await page.keyboard.press('Enter');
+  await row.waitFor({ state: 'detached' });
+  assert.equal(await page.getByRole('link', { name: 'payment.created' }).count(), 1);
+  await page.getByRole('button', { name: 'Clear', exact: true }).click();
+  await row.waitFor();
+  noFaults();
+});
+
+test('what failed is told, counted before it is sent again, and sent', async () => {
+  const { sql } = app.app.ctx.db;
+  hook.answer(500);
+  const payment = await pay();
+  await eventually(
+    async () => (await app.test.get(`/v1/webhook_deliveries?endpoint_id=${endpoint}&state=pending`)).json.data,
+    ([delivery]) => delivery?.payment_id === payment && delivery.attempt_count > 0,
+    STEP_MS,
+  );
+  await sql`update deliveries set state = 'failed', due_at = null, leased_until = null where payment_id = ${payment}`;
+  await open(`webhooks/${endpoint}/deliveries`);
+  await tabLink('Overview').click();
+  await page.getByText('Nothing was taken lately').waitFor();
+  await page.getByRole('img', { name: /Attempts in the last 24 hours: \d+ delivered, \d+ failed/ }).waitFor();
+  await page.getByText('View as a table').click();
+  assert.equal(await page.getByRole('table', { name: 'Attempts by the hour' }).getByRole('row').count(), 25);
+  await audit('overview');
+  hook.answer(200);
+  hook.received.length = 0;
+  await tabLink('Recover').click();
+  await page.getByRole('button', { name: '24 hours' }).click();
+  await page.getByText('1 delivery').waitFor();
+  await audit('recover');
+  await page.getByRole('button', { name: 'Send again' }).click();
+  await audit('question before sending again');
+  await page.getByRole('dialog').getByRole('button', { name: 'Send', exact: true }).click();
+  await page.getByText('1 delivered · 0 failed again').waitFor();
+  await page.getByText('Nothing failed since then.').waitFor();
+  await page.getByText('Done', { exact: true }).waitFor();
+  assert.deepEqual(
+    hook.received.map(({ event }) => event.data.id),
+    [payment],
+  );
+  await audit('recovered');
+  noFaults();
+});
+
+test('a payment shows what was sent of it, and sends it again', async () => {
+  const payment = await pay();
+  await eventually(
+    async () => hook.received.filter(({ event }) => event.data.id === payment).length,
+    (n) => n === 1,
+    STEP_MS,
+  );
+  await open(`payments/${payment}`);
+  await page.getByRole('link', { name: 'payment.created' }).waitFor();
+  await audit('payment with deliveries');
+  await page.getByRole('button', { name: 'Resend events' }).click();
+  await page.getByText('The events are sent again, in order.').waitFor();
+  await eventually(
+    async () => hook.received.filter(({ event }) => event.data.id === payment).length,
+    (n) => n === 2,
+    STEP_MS,
+  );
+  await page.getByRole('link', { name: 'payment.created' }).click();
+  await page.getByRole('dialog').getByText('Attempt 2').waitFor();
+  noFaults();
+});
+
+test('an endpoint that answered 410 says why it is off and what to do, and is turned on again', async () => {
+  hook.answer(410);
+  await pay();
+  await open(`webhooks/${endpoint}`);
+  await page.getByRole('heading', { name: 'Switched off: it answered 410' }).waitFor();
+  await audit('switched off by 410');
+  await open('webhooks');
+  await page.getByText('Switched off').waitFor();
+  await audit('endpoints');
+  await page.getByRole('link', { name: hook.url }).click();
+  hook.answer(200);
+  await page.getByRole('button', { name: 'Turn on' }).click();
+  await page.getByText('Active', { exact: true }).waitFor();
+  await app.app.ctx.db.sql`
+    update endpoints set state = 'disabled', disabled_reason = 'failures', failing_since = now() - interval '6 days' where id = ${endpoint}`;
+  await page.reload();
+  await page.getByRole('heading', { name: 'Switched off after five days of failures' }).waitFor();
+  await audit('switched off by failures');
+  await page.getByRole('button', { name: 'Turn on' }).click();
+  await page.getByText('Active', { exact: true }).waitFor();
+  noFaults();
+});
+
+test('the secret is shown and replaced only to somebody who confirms that it is them', async () => {
+  await open(`webhooks/${endpoint}`);
+  await tabLink('Settings').click();
+  await page.getByRole('button', { name: 'Show the secret' }).waitFor();
+  await audit('settings');
+  await app.app.ctx.db.sql`update sessions set created_at = created_at - interval '11 minutes', confirmed_at = null`;
+  await page.getByRole('button', { name: 'Show the secret' }).click();
+  await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
+  tab.faults.splice(0);
+  await page
+    .getByRole('dialog')
+    .getByLabel(/password/i)
+    .fill(password);
+  await page.getByRole('button', { name: 'Confirm', exact: true }).click();
+  await page.getByRole('button', { name: 'Hide it' }).waitFor();
+  const secret = await page.getByText(/^whsec_/).innerText();
+  await page.getByRole('button', { name: 'Replace the secret' }).click();
+  await page.getByLabel('Overlap').selectOption('604800');
+  await audit('replacing the secret');
+  await page.getByRole('button', { name: 'Replace', exact: true }).click();
+  await page.getByText('The secret before this one signs too').waitFor();
+  assert.notEqual(await page.getByText(/^whsec_/).innerText(), secret);
+  noFaults();
+});
+
+test('an endpoint is changed, paused and resumed', async () => {
+  await page.getByLabel('Description').fill('Till');
+  await page.getByRole('checkbox', { name: 'All six payment events' }).uncheck();
+  await page.getByRole('checkbox', { name: /payment.completed/ }).check();
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Saved.').waitFor();
+  const changed = (await app.test.get(`/v1/webhook_endpoints/${endpoint}`)).json;
+  assert.deepEqual([changed.description, changed.events], ['Till', ['payment.completed']]);
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await page.getByRole('heading', { name: 'Paused' }).waitFor();
+  await audit('paused');
+  await page.getByRole('button', { name: 'Resume' }).first().click();
+  await page.getByText('Active', { exact: true }).waitFor();
+  noFaults();
+});
+
+test('a failure of the service is told in place, with another try', async () => {
+  let broken = true;
+  await page.route('**/dashboard/api/test/webhooks', (route) =>
+    broken
+      ? route.fulfill({
+          status: 500,
+          contentType: 'application/json',
+          body: JSON.stringify({
+            error: { type: 'server_error', code: 'server_error', message: 'Something failed on our side.', request_id: 'req_1' },
+          }),
+        })
+      : route.continue(),
+  );
+  await open('webhooks');
+  await page.getByRole('alert').getByText('Something failed on our side.').waitFor();
+  await audit('endpoints, failed');
+  broken = false;
+  tab.faults.splice(0);
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByRole('link', { name: hook.url }).waitFor();
+  await open('webhooks/we_unknown');
+  await page.getByRole('alert').getByText('No such webhook endpoint').waitFor();
+  await audit('no such endpoint');
+  tab.faults.splice(0);
+});
+
+test('an endpoint is deleted after its host was typed', async () => {
+  await open(`webhooks/${endpoint}/settings`);
+  await page.getByRole('button', { name: 'Delete the endpoint' }).click();
+  const remove = page.getByRole('dialog').getByRole('button', { name: 'Delete' });
+  assert.equal(await remove.isDisabled(), true);
+  await audit('question before deleting');
+  await page.getByLabel(`Type ${host} to go on`).fill(host);
+  await page.keyboard.press('Enter');
+  await page.getByText('No endpoints in test mode yet').waitFor();
+  assert.deepEqual((await app.test.get('/v1/webhook_endpoints')).json.data, []);
+  noFaults();
+});
