@@ -9,6 +9,13 @@ export const ACTIONS = {
   'payments.read': EVERYBODY,
   'payments.cancel': ['owner', 'admin', 'finance'],
   'payments.resolve': ['owner', 'admin', 'finance'],
+  'wallets.read': EVERYBODY,
+  'wallets.change': ['owner', 'admin'],
+  'wallets.confirm': ['owner'],
+  'links.read': EVERYBODY,
+  'links.write': ['owner', 'admin', 'developer', 'finance'],
+  'settings.read': EVERYBODY,
+  'settings.write': ['owner', 'admin'],
 } as const satisfies Record<string, readonly MemberRole[]>;
 export type Action = keyof typeof ACTIONS;
 

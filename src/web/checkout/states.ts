@@ -161,6 +161,7 @@ function viewOf(story: Story): CustomerView {
       locale: null,
       origins: [],
       autoReturn: false,
+      payerCancel: false,
       ...story.merchant,
     },
     coins: story.coins ?? coinsAt(usdCents),
