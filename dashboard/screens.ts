@@ -21,6 +21,31 @@ export const SCREENS: readonly ScreenEntry[] = [
   },
   { path: 'payments/$id', action: 'payments.read', load: () => import('./screens/payment.tsx') },
   {
+    path: 'links',
+    nav: { label: 'Links & buttons', icon: 'link', group: 'Business' },
+    action: 'links.read',
+    load: () => import('./screens/links/links.tsx'),
+  },
+  {
+    path: 'wallets',
+    nav: { label: 'Wallets', icon: 'wallet', group: 'Business' },
+    action: 'wallets.read',
+    load: () => import('./screens/wallets/wallets.tsx'),
+  },
+  { path: 'wallets/$id', action: 'wallets.change', load: () => import('./screens/wallets/import.tsx') },
+  {
+    path: 'business',
+    nav: { label: 'Business', icon: 'home', group: 'Settings' },
+    action: 'settings.read',
+    load: () => import('./screens/settings/business.tsx'),
+  },
+  {
+    path: 'checkout',
+    nav: { label: 'Checkout', icon: 'settings', group: 'Settings' },
+    action: 'settings.read',
+    load: () => import('./screens/settings/checkout.tsx'),
+  },
+  {
     path: 'security',
     nav: { label: 'Security', icon: 'shield', group: 'Settings' },
     action: 'account.use',
