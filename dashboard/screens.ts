@@ -35,13 +35,13 @@ export const SCREENS: readonly ScreenEntry[] = [
   { path: 'wallets/$id', action: 'wallets.change', load: () => import('./screens/wallets/import.tsx') },
   {
     path: 'business',
-    nav: { label: 'Business', icon: 'home', group: 'Settings' },
+    nav: { label: 'Business', icon: 'settings', group: 'Settings' },
     action: 'settings.read',
     load: () => import('./screens/settings/business.tsx'),
   },
   {
     path: 'checkout',
-    nav: { label: 'Checkout', icon: 'settings', group: 'Settings' },
+    nav: { label: 'Checkout', icon: 'payments', group: 'Settings' },
     action: 'settings.read',
     load: () => import('./screens/settings/checkout.tsx'),
   },

@@ -23,7 +23,7 @@ export function Choice({
 }: SelectHTMLAttributes<HTMLSelectElement> & { label: string; hint?: ReactNode; options: readonly { value: string; label: string }[] }) {
   const id = useId();
   return (
-    <div className="grid gap-1.5">
+    <div className="grid content-start gap-1.5">
       <Label id={id}>{label}</Label>
       <select {...rest} id={id} className={BOX} aria-describedby={hint ? `${id}-more` : undefined}>
         {options.map((option) => (
@@ -45,7 +45,7 @@ export function Area({
 }: TextareaHTMLAttributes<HTMLTextAreaElement> & { label: string; hint?: ReactNode; fault?: string | null | undefined }) {
   const id = useId();
   return (
-    <div className="grid gap-1.5">
+    <div className="grid content-start gap-1.5">
       <Label id={id}>{label}</Label>
       <textarea
         {...rest}

@@ -1,5 +1,6 @@
 /** The payment page as it would be: the page itself in a frame, in any state, on a telephone or a desk, light or dark. */
 import { useEffect, useState } from 'react';
+import { COINS } from '../../generated/api.ts';
 import { useMode } from '../../lib/hooks.ts';
 import { Choice, Segments } from '../../ui/form.tsx';
 import { Card } from '../../ui/states.tsx';
@@ -19,6 +20,7 @@ export function Preview({ draft, states }: { draft: Draft; states: readonly stri
     ...(draft.accent && { accent: draft.accent }),
     ...(draft.support_contact && { support: draft.support_contact }),
     ...(draft.locale && { locale: draft.locale }),
+    currencies: (draft.currencies ?? COINS).join(','),
   }).toString();
   const [shown, setShown] = useState(query);
   useEffect(() => {

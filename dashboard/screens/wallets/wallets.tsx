@@ -49,9 +49,11 @@ export function Screen() {
             </Note>
           )}
           <div className="grid items-start gap-4 lg:grid-cols-2">
-            {data.wallets.map((wallet) => (
-              <WalletCard key={wallet.currency} wallet={wallet} />
-            ))}
+            {data.wallets
+              .toSorted((a, b) => Number(a.state === 'not_set') - Number(b.state === 'not_set'))
+              .map((wallet) => (
+                <WalletCard key={wallet.currency} wallet={wallet} />
+              ))}
           </div>
           <HowChangesWork owners={data.owners} hours={data.wait_hours} />
         </>
@@ -74,11 +76,12 @@ function WalletCard({ wallet }: { wallet: Wallet }) {
     return (
       <Card title={name} action={<Badge tone="calm">Not set</Badge>}>
         <div className="grid gap-3 p-4">
-          <p className="text-sm text-soft">Payers cannot choose {name} until it has a wallet.</p>
-          {!wallet.followed && <NoNode name={name} />}
+          <p className="text-sm text-soft">
+            Payers cannot choose {name} until it has a wallet{wallet.followed ? '.' : ' and this install follows a node of it.'}
+          </p>
           {may && (
             <div>
-              <ModeLink to={`wallets/${currency}`} className={buttonClass('main')}>
+              <ModeLink to={`wallets/${currency}`} className={buttonClass(wallet.followed ? 'main' : 'plain')}>
                 Set up {name}
               </ModeLink>
             </div>

@@ -27,8 +27,10 @@ export function registerPreview(
       if (!fixture) throw new Problem('parameter_invalid', { reason: 'there is no such state' }, { param: 'state' });
       const { settings, name, logo } = merchant;
       const accent = asked('accent') ?? settings.accent;
+      const offered = asked('currencies')?.split(',') ?? settings.coins;
       const view = {
         ...fixture.view,
+        coins: fixture.view.coins.filter(({ coin }) => offered === null || offered.includes(coin)),
         merchant: {
           name,
           logo,
