@@ -66,7 +66,7 @@ test('a coin that is not offered cannot be chosen by a request either', async ()
   const fields = { id: made.id, token: tokenOf(await page(made.id)) };
   assert.notEqual((await post('select', { ...fields, currency: 'DOGE' })).status, 303);
   assert.equal((await app.test.get(`/api/payment/${made.id}`)).json.currency, null);
-  assert.equal((await post('select', { ...fields, currency: 'BTC', scenario: 'slow' })).status, 303);
+  assert.equal((await post('select', { ...fields, currency: 'BTC', scenario: 'underpaid' })).status, 303);
   // What was chosen before it was taken out can still be paid.
   await owner.post('/test/settings/checkout', { currencies: ['DOGE'] });
   assert.equal((await post('requote', fields)).status, 303);
