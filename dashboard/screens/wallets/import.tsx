@@ -99,8 +99,10 @@ function Wizard({ coin }: { coin: Coin }) {
   );
 }
 
-const PRIVATE =
-  'This is a private key or a recovery phrase. It was cleared and sent nowhere. Never give it to anybody: whoever has it can take your money. Export the public key of the account instead.';
+const NEVER = 'Never give it to anybody: whoever has it can take your money. Export the public key of the account instead.';
+const PRIVATE = `This is a private key or a recovery phrase. It was cleared and sent nowhere. ${NEVER}`;
+/** What only its bytes gave away was sent, and kept nowhere. */
+const PRIVATE_SENT = `This is a private key. It was cleared, and the service kept nothing of it; it did travel there, so use it no more. ${NEVER}`;
 
 function Paste({ coin, onRead }: { coin: Coin; onRead: (key: string, preview: Preview) => void }) {
   const [text, setText] = useState('');
@@ -121,7 +123,7 @@ function Paste({ coin, onRead }: { coin: Coin; onRead: (key: string, preview: Pr
     try {
       onRead(text.trim(), await read.mutateAsync({ body: { currency: coin, key: text.trim() } }));
     } catch (error) {
-      if (error instanceof ApiError && error.code === 'private_key_refused') clear(PRIVATE);
+      if (error instanceof ApiError && error.code === 'private_key_refused') clear(PRIVATE_SENT);
       else setFault(error instanceof Error ? error.message : String(error));
     }
   };

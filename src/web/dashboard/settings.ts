@@ -97,7 +97,7 @@ export const SETTINGS: readonly Route[] = [
           tiers: tiersOf(call.ctx, settings, coin).map(tierBody),
         })),
         locales: Object.entries(LOCALES).map(([tag, { name }]) => ({ tag, name })),
-        states: FIXTURES.filter(({ fault }) => fault === null).map(({ name }) => name),
+        states: FIXTURES.filter(({ fault, view }) => fault === null && !view.merchant.payerCancel).map(({ name }) => name),
       };
     },
   }),
