@@ -279,7 +279,7 @@ test('checkout: what is typed shows in the preview before it is saved; a refusal
   await page.getByLabel('Time to pay, in minutes').fill('45');
   await page.getByLabel('Allowed origins').fill('https://shop.example\nhttps://www.shop.example');
   await page.getByRole('button', { name: 'Save changes' }).click();
-  await page.getByText('Saved.').waitFor();
+  await page.getByText('Saved.').first().waitFor();
   await page.reload();
   await page.getByRole('heading', { name: 'Checkout' }).waitFor();
   assert.equal(await page.getByLabel('Time to pay, in minutes').inputValue(), '45');
@@ -292,7 +292,7 @@ test('business: saved; erasing is asked about before it is switched on', async (
   await page.getByLabel('Website').fill('https://corner.example');
   await page.getByLabel('Name').fill('Corner Coffee');
   await page.keyboard.press('Enter');
-  await page.getByText('Saved.').waitFor();
+  await page.getByText('Saved.').first().waitFor();
   await page.getByRole('navigation', { name: 'Main' }).getByText('Corner Coffee').waitFor();
   await page.getByLabel('Erase the data of payers').check();
   await page.getByLabel('Days after the end').fill('60');

@@ -1,5 +1,5 @@
 /** Payment links, and the button for one's own pages. */
-import { type FormEvent, useState } from 'react';
+import { type FormEvent, lazy, Suspense, useState } from 'react';
 import { ApiError, type Reply } from '../../lib/api.ts';
 import { useAct, useFilters, useList, useMay, useTitle } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
@@ -12,7 +12,8 @@ import { Menu } from '../../ui/menu.tsx';
 import { Card, Empty, ErrorCard, Skeleton } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Badge, CopyButton, Money, Time } from '../../ui/values.tsx';
-import { ButtonBuilder } from './button-builder.tsx';
+
+const ButtonBuilder = lazy(() => import('./button-builder.tsx').then((module) => ({ default: module.ButtonBuilder })));
 
 type Link = Reply<'GET /:mode/links'>['data'][number];
 const VIEWS = [
@@ -31,7 +32,13 @@ export function Screen() {
         <p className="max-w-2xl text-soft">Get paid without a line of code: share a link, or put a button on a page of yours.</p>
       </div>
       <Segments label="What to show" value={view} options={VIEWS} onChange={(value) => set({ view: value === 'links' ? '' : value })} />
-      {view === 'links' ? <Links /> : <ButtonBuilder />}
+      {view === 'links' ? (
+        <Links />
+      ) : (
+        <Suspense fallback={<Skeleton />}>
+          <ButtonBuilder />
+        </Suspense>
+      )}
     </div>
   );
 }
