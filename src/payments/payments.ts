@@ -59,7 +59,13 @@ export async function createPayment(
 }
 
 /** Adds a quote of the coin unless an open one stands; allocates the deposit address at the first choice. The row is locked. */
-async function addQuote(ctx: Context, tx: Tx, paymentId: string, coin: Coin, scenario: string | null = null): Promise<void> {
+async function addQuote(
+  ctx: Context,
+  tx: Tx,
+  paymentId: string,
+  coin: Coin,
+  { scenario = null, byPayer = false }: { scenario?: string | null; byPayer?: boolean } = {},
+): Promise<void> {
   const [record] = await readRecords(ctx, tx, [paymentId]);
   if (!record) throw new Problem('payment_not_found', { id: paymentId });
   const { facts, now } = record;
@@ -73,6 +79,14 @@ async function addQuote(ctx: Context, tx: Tx, paymentId: string, coin: Coin, sce
   if (settlement.coin !== coin && !mayChangeCoin(facts, record.transfers)) throw new Problem('coin_fixed', { coin: settlement.coin ?? '' });
   if (facts.fixed && facts.fixed.coin !== coin) throw new Problem('coin_fixed', { coin: facts.fixed.coin });
   const last = facts.quotes.at(-1);
+  // A coin that was chosen before it was taken out of the offer can be paid to the end.
+  if (
+    byPayer &&
+    !facts.fixed &&
+    last?.coin !== coin &&
+    !isOffered((await getMerchant(ctx, { merchantId: record.merchantId })).settings, coin)
+  )
+    throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
   if (last && last.coin === coin && last.until > now) return;
   const quote = facts.fixed
     ? { rateE8: null, units: facts.fixed.units, sources: [] as readonly string[], until: settlement.expiresAt }
@@ -131,11 +145,7 @@ export async function chooseCoin(
   await ctx.db.begin((tx) =>
     settleOne(ctx, tx, paymentId, async () => {
       const given = scenario ? scenarioNamed(scenario) : null;
-      const [before] = await readRecords(ctx, tx, [paymentId]);
-      const { settings } = await getMerchant(ctx, { merchantId: before!.merchantId });
-      const chosen = before!.facts.fixed?.coin ?? before!.facts.quotes.at(-1)?.coin;
-      if (!isOffered(settings, coin) && chosen !== coin) throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
-      await addQuote(ctx, tx, paymentId, coin, given);
+      await addQuote(ctx, tx, paymentId, coin, { scenario: given, byPayer: true });
       const [record] = await readRecords(ctx, tx, [paymentId]);
       if (record!.mode === 'test' && !record!.simulation) {
         const name = given ?? (record!.scenario?.coin === coin ? record!.scenario.name : null) ?? 'success';
@@ -186,7 +196,7 @@ export async function simulatePayment(
   return change(ctx, { merchantId, mode: 'test', paymentId, idempotency, render }, async (tx, record) => {
     if (record.simulation) throw new Problem('scenario_started');
     const chosen = coin ?? record.facts.quotes.at(-1)?.coin ?? record.scenario?.coin ?? 'BTC';
-    await addQuote(ctx, tx, paymentId, chosen, name);
+    await addQuote(ctx, tx, paymentId, chosen, { scenario: name });
     const [fresh] = await readRecords(ctx, tx, [paymentId]);
     await startScenario(tx, fresh!, name, chosen);
   });
