@@ -330,7 +330,7 @@ function footer(state: PageState, view: CustomerView, options: PageOptions): Htm
   const mayCancel = view.merchant.payerCancel && view.facts.status === 'pending' && !result && view.transfers.length === 0;
   const receipt =
     good && html`<p><a href="/pay/receipt?id=${view.facts.id}${options.chosen && `&lang=${options.chosen}`}">${words.receipt}</a></p>`;
-  return html`${mayRepeat(view) && html`<form method="post" action="/pay/again">${hidden(view, options)}<button class="main" id="again">${words.again}</button></form>`}${result && (back ? returnLink(view, back, good && view.merchant.autoReturn, words) : html`<p class="lead">${words.close}</p>`)}${result && !good && contact}
+  return html`${mayRepeat(view) && html`<form method="post" action="/pay/again">${hidden(view, options)}<button id="again">${words.again}</button></form>`}${result && (back ? returnLink(view, back, good && view.merchant.autoReturn, words) : html`<p class="lead">${words.close}</p>`)}${result && !good && contact}
 <div class="foot">${mayCancel && html`<details class="stop"><summary>${words.cancel}</summary><p class="tip">${SIGNS.info}<span>${words.cancelText}</span></p><form method="post" action="/pay/cancel" data-frag>${hidden(view, options)}<button id="cancel">${words.cancel}</button></form></details>`}${receipt}${(!result || good) && contact}<div class="num1"><span>${words.number}<br><bdi class="mono">${view.facts.id}</bdi></span>${copy(view.facts.id, words.number, words)}</div></div>`;
 }
 function contactLink(view: CustomerView, words: Language['words'], prominent: boolean): Html | null {
