@@ -33,6 +33,31 @@ export const SCREENS: readonly ScreenEntry[] = [
   { path: 'webhooks/$id/recover', action: 'webhooks.read', load: () => import('./screens/webhooks/recover.tsx') },
   { path: 'webhooks/$id/settings', action: 'webhooks.read', load: () => import('./screens/webhooks/settings.tsx') },
   {
+    path: 'links',
+    nav: { label: 'Links & buttons', icon: 'link', group: 'Business' },
+    action: 'links.read',
+    load: () => import('./screens/links/links.tsx'),
+  },
+  {
+    path: 'wallets',
+    nav: { label: 'Wallets', icon: 'wallet', group: 'Business' },
+    action: 'wallets.read',
+    load: () => import('./screens/wallets/wallets.tsx'),
+  },
+  { path: 'wallets/$id', action: 'wallets.change', load: () => import('./screens/wallets/import.tsx') },
+  {
+    path: 'business',
+    nav: { label: 'Business', icon: 'settings', group: 'Settings' },
+    action: 'settings.read',
+    load: () => import('./screens/settings/business.tsx'),
+  },
+  {
+    path: 'checkout',
+    nav: { label: 'Checkout', icon: 'payments', group: 'Settings' },
+    action: 'settings.read',
+    load: () => import('./screens/settings/checkout.tsx'),
+  },
+  {
     path: 'security',
     nav: { label: 'Security', icon: 'shield', group: 'Settings' },
     action: 'account.use',

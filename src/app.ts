@@ -199,7 +199,7 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
         trustedProxies: [...config.trustedProxies],
         metricsToken: config.metricsToken,
         registerPages: (app, { client }) => {
-          registerCheckout(app, ctx);
+          registerCheckout(app, ctx, { client });
           registerDashboard(app, ctx, { limits, client });
           registerDocs(app, ctx);
         },

@@ -7,7 +7,7 @@ export type PaymentException = 'reorged' | 'replaced' | 'paid_after_cancel' | 'l
 export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 export type Role = 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-export type Action = 'account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets';
+export type Action = 'account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write';
 
 export const COINS = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const;
 export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
@@ -91,7 +91,7 @@ export type Api = {
         name: string;
       };
       role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-      actions: ('account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets')[];
+      actions: ('account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write')[];
       mode: Mode;
     };
   };
@@ -853,6 +853,277 @@ export type Api = {
         /** Of these, failed again for good. */
         failed: number;
       };
+    };
+  };
+  'GET /:mode/wallets': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      wait_hours: number;
+      owners: number;
+      wallets: {
+        currency: Coin;
+        state: 'not_set' | 'active' | 'paused';
+        key: string | null;
+        fingerprint: string | null;
+        script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa' | null;
+        path: string | null;
+        network: 'mainnet' | 'testnet' | 'regtest';
+        followed: boolean;
+        next_index: number;
+        unused_run: number;
+        gap_limit: number;
+        amount_received: string;
+        amount_received_is_all: boolean;
+        last_deposit_at: string | null;
+        former_keys: number;
+        tiers: {
+          below_usd: string | null;
+          confirmations: number;
+          minimum: number;
+          rule: string;
+        }[];
+        waiting: {
+          key: string;
+          script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa';
+          asked_by: string;
+          asked_by_me: boolean;
+          due_at: string;
+        } | null;
+      }[];
+    };
+  };
+  'POST /:mode/wallets/preview': {
+    query: undefined;
+    body: {
+      currency: Coin;
+      key: string;
+      script?: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa' | undefined;
+    };
+    reply: {
+      success: boolean;
+      network: 'mainnet' | 'testnet' | 'regtest';
+      script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa';
+      scripts: ('p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa')[];
+      depth: number;
+      path: string;
+      fingerprint: string | null;
+      standing: 'new' | 'active' | 'known' | 'foreign';
+      addresses: {
+        path: string;
+        address: string;
+      }[];
+    };
+  };
+  'POST /:mode/wallets': {
+    query: undefined;
+    body: {
+      currency: Coin;
+      key: string;
+      script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa';
+      ends: string;
+    };
+    reply: {
+      success: boolean;
+      due_at: string | null;
+    };
+  };
+  'POST /:mode/wallets/:currency/state': {
+    query: undefined;
+    body: {
+      paused: boolean;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/wallets/:currency/change/confirm': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/wallets/:currency/change/drop': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'GET /:mode/links': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+      state?: 'active' | 'archived' | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        mode: Mode;
+        name: string;
+        amount_usd: string | null;
+        reusable: boolean;
+        return_url: string | null;
+        state: 'active' | 'archived';
+        payments: number;
+        payment_id: string | null;
+        url: string;
+        created_at: string;
+      }[];
+      has_more: boolean;
+    };
+  };
+  'POST /:mode/links': {
+    query: undefined;
+    body: {
+      name: string;
+      amount_usd?: string | undefined;
+      reusable: boolean;
+      return_url?: string | undefined;
+    };
+    reply: {
+      success: boolean;
+      link: {
+        id: string;
+        mode: Mode;
+        name: string;
+        amount_usd: string | null;
+        reusable: boolean;
+        return_url: string | null;
+        state: 'active' | 'archived';
+        payments: number;
+        payment_id: string | null;
+        url: string;
+        created_at: string;
+      };
+    };
+  };
+  'POST /:mode/links/:id/state': {
+    query: undefined;
+    body: {
+      archived: boolean;
+    };
+    reply: {
+      success: boolean;
+      link: {
+        id: string;
+        mode: Mode;
+        name: string;
+        amount_usd: string | null;
+        reusable: boolean;
+        return_url: string | null;
+        state: 'active' | 'archived';
+        payments: number;
+        payment_id: string | null;
+        url: string;
+        created_at: string;
+      };
+    };
+  };
+  'GET /:mode/embed': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      script_url: string;
+      origins: string[];
+      accent: string | null;
+    };
+  };
+  'GET /:mode/settings/checkout': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      settings: {
+        accent: string | null;
+        theme: 'system' | 'light' | 'dark';
+        locale: string | null;
+        support_contact: string | null;
+        origins: string[];
+        auto_return: boolean;
+        payer_cancel: boolean;
+        default_currency: Coin | null;
+        currencies: Coin[] | null;
+        window_minutes: number;
+        rate_lock_minutes: number;
+        tolerance_percent: string;
+        tolerance_cap_usd: string;
+        late_accept_minutes: number | null;
+        logo: string | null;
+      };
+      confirmations: {
+        currency: Coin;
+        name: string;
+        has_wallet: boolean;
+        tiers: {
+          below_usd: string | null;
+          confirmations: number;
+          minimum: number;
+          rule: string;
+        }[];
+      }[];
+      locales: {
+        tag: string;
+        name: string;
+      }[];
+      states: string[];
+    };
+  };
+  'POST /:mode/settings/checkout': {
+    query: undefined;
+    body: {
+      accent?: string | null | undefined;
+      theme?: 'system' | 'light' | 'dark' | undefined;
+      locale?: string | null | undefined;
+      support_contact?: string | null | undefined;
+      origins?: string[] | undefined;
+      auto_return?: boolean | undefined;
+      payer_cancel?: boolean | undefined;
+      default_currency?: Coin | null | undefined;
+      currencies?: Coin[] | null | undefined;
+      window_minutes?: number | undefined;
+      rate_lock_minutes?: number | undefined;
+      tolerance_percent?: string | undefined;
+      tolerance_cap_usd?: string | undefined;
+      late_accept_minutes?: number | null | undefined;
+      confirmations?: {
+        currency: Coin;
+        tiers: (number | null)[];
+      }[] | undefined;
+      logo?: string | null | undefined;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'GET /:mode/settings/business': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      name: string;
+      website: string | null;
+      support_contact: string | null;
+      retention_days: number | null;
+    };
+  };
+  'POST /:mode/settings/business': {
+    query: undefined;
+    body: {
+      name?: string | undefined;
+      website?: string | null | undefined;
+      support_contact?: string | null | undefined;
+      retention_days?: number | null | undefined;
+    };
+    reply: {
+      success: boolean;
     };
   };
 };

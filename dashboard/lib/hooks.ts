@@ -59,15 +59,16 @@ export function useList<E extends Extract<ModeEndpoint, `GET ${string}`>>(
 
 /**
  * Acts, then reads anew what the keys name. Where recent authentication is asked for, a prompt appears and the act is
- * repeated. Failures are shown as a toast unless the screen handles them.
+ * repeated. Failures are shown as a toast, unless the screen shows them itself (`quiet`).
  */
 export function useAct<E extends ModeEndpoint>(
   endpoint: E,
-  { refreshes = [], done }: { refreshes?: readonly (readonly unknown[])[]; done?: string } = {},
+  { refreshes = [], done, quiet = false }: { refreshes?: readonly (readonly unknown[])[]; done?: string; quiet?: boolean } = {},
 ) {
   const mode = useMode();
   const client = useQueryClient();
   return useMutation<Reply<E>, Error, InMode<E>>({
+    meta: { quiet },
     mutationFn: async (options) => {
       const act = () => call(endpoint, withMode<E>(mode, options));
       try {

@@ -78,6 +78,7 @@ export const PROBLEMS = {
   address_invalid: bad('{param} is not a valid {coin} address: {reason}.'),
   coin_not_configured: bad('No {coin} wallet is configured for this merchant, so live payments cannot use it yet.'),
   test_identifier_in_live: bad('payment_address takes test identifiers and works with test keys only.'),
+  address_ends_differ: bad('{param} does not match: none of the five addresses shown ends with these characters.'),
   account_key_invalid: bad('The account key is not usable: {reason}.'),
   private_key_refused: bad(
     'This is a private key. Never give it to anybody. Paste the extended PUBLIC key of the account instead; what you sent was not stored.',
@@ -90,6 +91,8 @@ export const PROBLEMS = {
   delivery_not_found: entry(404, 'not_found', 'No such delivery: {id}.'),
   recovery_not_found: entry(404, 'not_found', 'No such recovery: {id}.'),
   merchant_not_found: entry(404, 'not_found', 'No such merchant: {id}.'),
+  link_not_found: entry(404, 'not_found', 'No such payment link: {id}.'),
+  wallet_not_found: entry(404, 'not_found', 'There is no {coin} wallet to do this with.'),
   key_not_found: entry(404, 'not_found', 'No such key: {id}.'),
   payment_status_conflict: entry(409, 'conflict', 'The payment is {status}; {action} is not possible now.'),
   nothing_received: entry(409, 'conflict', 'Nothing was received for this payment, so there is nothing to accept.'),
@@ -97,6 +100,13 @@ export const PROBLEMS = {
   coin_fixed: entry(409, 'conflict', 'Money has arrived in {coin}; the coin can no longer be changed.'),
   endpoint_limit_reached: entry(409, 'conflict', 'There are {limit} webhook endpoints in {mode} mode already; delete one first.'),
   endpoint_disabled: entry(409, 'conflict', 'The webhook endpoint {id} is disabled; enable it first.'),
+  live_mode_only: entry(409, 'conflict', 'Test mode needs no wallet: a test payment never shows an address that takes real money.'),
+  second_owner_required: entry(
+    409,
+    'conflict',
+    'Whoever asked for a change cannot confirm it too; it takes effect by itself when its time is over.',
+  ),
+  payment_not_repeatable: entry(409, 'conflict', 'The payment {id} cannot be started again.'),
   recovery_running: entry(409, 'conflict', 'A recovery of the webhook endpoint {id} is under way.'),
   // The world
   not_supported: entry(501, 'service_unavailable', 'No configured source can answer this for {coin}: {missing}.'),

@@ -61,6 +61,7 @@ create table wallets (
   xid xid8 not null default pg_current_xact_id(),
   public_hour timestamp with time zone,
   public_addresses integer not null default 0,
+  paused_at timestamp with time zone,
   PRIMARY KEY (id),
   UNIQUE (coin, chain_key, script),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
@@ -639,3 +640,46 @@ create table attempt_hours (
   PRIMARY KEY (endpoint_id, hour, outcome),
   FOREIGN KEY (endpoint_id) REFERENCES endpoints(id) ON DELETE CASCADE
 );
+
+create table payment_links (
+  number bigint not null generated always as identity,
+  id text collate "C" not null,
+  merchant_id text collate "C" not null,
+  mode text not null,
+  name text not null,
+  amount_usd_cents bigint,
+  reusable boolean not null,
+  return_url text,
+  state text not null default 'active'::text,
+  payment_id text collate "C",
+  payments bigint not null default 0,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (id),
+  UNIQUE (number),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  CHECK ((amount_usd_cents > 0)),
+  CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text]))),
+  CHECK ((state = ANY (ARRAY['active'::text, 'archived'::text])))
+);
+CREATE INDEX payment_links_of ON payment_links USING btree (merchant_id, mode, number DESC);
+
+create table erasures (
+  merchant_id text collate "C" not null,
+  mode text not null,
+  through_sequence bigint not null default 0,
+  PRIMARY KEY (merchant_id, mode)
+);
+
+create table wallet_changes (
+  merchant_id text collate "C" not null,
+  coin text not null,
+  account_key text not null,
+  script text not null,
+  asked_by text collate "C" not null,
+  asked_by_name text not null,
+  asked_at timestamp with time zone not null default clock_timestamp(),
+  due_at timestamp with time zone not null,
+  PRIMARY KEY (merchant_id, coin),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id)
+);
+CREATE INDEX wallet_changes_due ON wallet_changes USING btree (due_at);

@@ -47,7 +47,7 @@ export async function readReadiness(
 export async function readMetrics(ctx: Context): Promise<string> {
   const queue = await readDeliveryQueue(ctx);
   const [due] = await ctx.db.sql<{ payments: bigint; blocks: bigint }[]>`
-    select (select count(*) from payments where due_at <= clock_timestamp()) as payments, (select count(*) from due_work) as blocks`;
+    select (select count(*) from payments where due_at <= clock_timestamp()) as payments, (select count(*) from due_work where kind = 'settle') as blocks`;
   const tips = await ctx.db.sql<{ coin: string; height: bigint; lag: number }[]>`
     select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as lag from tips`;
   const guards = await readGuards(ctx);

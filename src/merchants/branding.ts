@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
 import { Problem } from '../core/problem.ts';
+import type { Tx } from '../db/db.ts';
 import { isOrigin } from './keys.ts';
 import { changeSettings, type MerchantSettings, THEMES } from './merchants.ts';
 
@@ -14,7 +15,13 @@ export async function setBranding(
   ctx: Context,
   { merchantId, branding, logo }: { merchantId: string; branding: Branding; logo?: Uint8Array | null },
 ): Promise<void> {
-  const { accent, theme, locale, supportContact, origins } = branding;
+  checkBranding(branding);
+  const write = logoWriter(logo);
+  await changeSettings(ctx, { merchantId, settings: branding, also: (tx) => write(tx, merchantId) });
+}
+
+/** Errors: parameter_invalid with the setting. */
+export function checkBranding({ accent, theme, locale, supportContact, origins }: Branding): void {
   const refuse = (param: string, reason: string): never => {
     throw new Problem('parameter_invalid', { reason }, { param });
   };
@@ -23,14 +30,22 @@ export async function setBranding(
   if (locale && !/^[a-z]{2,3}(-[A-Za-z]{2,4})?$/.test(locale)) refuse('locale', 'a language such as de or pt-BR is expected');
   if (supportContact && !isContact(supportContact)) refuse('support', 'an e-mail address, a telephone number or an https URL is expected');
   for (const origin of origins ?? []) if (!isOrigin(origin)) refuse('origins', `${origin} is not an origin such as https://shop.example`);
-  const kind = logo ? logoType(logo) : null;
-  await changeSettings(ctx, { merchantId, settings: branding });
-  if (logo && kind) {
-    const hash = createHash('sha256').update(logo).digest('hex').slice(0, 32);
-    await ctx.db.sql`
+}
+
+/** Checks a logo; what it answers writes it. Null takes the logo away, undefined leaves it. Errors: parameter_invalid. */
+export function logoWriter(logo: Uint8Array | null | undefined): (tx: Tx, merchantId: string) => Promise<void> {
+  if (logo === undefined) return async () => {};
+  if (logo === null)
+    return async (tx, merchantId) => {
+      await tx`delete from merchant_logos where merchant_id = ${merchantId}`;
+    };
+  const kind = logoType(logo);
+  const hash = createHash('sha256').update(logo).digest('hex').slice(0, 32);
+  return async (tx, merchantId) => {
+    await tx`
       insert into merchant_logos (merchant_id, hash, type, bytes) values (${merchantId}, ${hash}, ${kind}, ${logo})
       on conflict (merchant_id) do update set hash = excluded.hash, type = excluded.type, bytes = excluded.bytes`;
-  } else if (logo === null) await ctx.db.sql`delete from merchant_logos where merchant_id = ${merchantId}`;
+  };
 }
 
 const isContact = (text: string): boolean =>

@@ -5,6 +5,7 @@ import { COINS, type Coin, type ConfirmationTier } from '../core/coin.ts';
 import { base62, newId } from '../core/id.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
+import type { Tx } from '../db/db.ts';
 import { createKey } from './keys.ts';
 
 export const THEMES = ['system', 'light', 'dark'] as const;
@@ -26,6 +27,13 @@ export type MerchantSettings = {
   origins: readonly string[];
   /** Whether a completed payment sends the payer back after five seconds. */
   autoReturn: boolean;
+  /** Whether payers may cancel a payment to which nothing came, and start one that ended without money again. */
+  payerCancel: boolean;
+  /** Coins that payers may choose; null: all with a wallet. */
+  coins: readonly Coin[] | null;
+  website: string | null;
+  /** Days after the end of a payment at which the data of its payer is erased; null: never. */
+  retentionDays: number | null;
   /** Raised confirmations per coin; never below the table. */
   confirmations: Partial<Record<Coin, { belowUsdCents: string | null; confirmations: number; rule: ConfirmationTier['rule'] }[]>>;
 };
@@ -42,6 +50,10 @@ const DEFAULT_SETTINGS: MerchantSettings = {
   locale: null,
   origins: [],
   autoReturn: false,
+  payerCancel: false,
+  coins: null,
+  website: null,
+  retentionDays: null,
   confirmations: {},
 };
 export type Merchant = {
@@ -153,14 +165,22 @@ export async function setPlan(ctx: Context, { merchantId, plan }: { merchantId: 
   cacheOf(ctx).delete(merchantId);
 }
 
-/** Changes some settings. Errors: merchant_not_found. */
+/** Changes some settings, and the name when one is given; `also` runs in the same transaction. Errors: merchant_not_found. */
 export async function changeSettings(
   ctx: Context,
-  { merchantId, settings }: { merchantId: string; settings: Partial<MerchantSettings> },
+  {
+    merchantId,
+    settings,
+    name,
+    also,
+  }: { merchantId: string; settings: Partial<MerchantSettings>; name?: string; also?: (tx: Tx) => Promise<void> },
 ): Promise<void> {
-  const updated = await ctx.db.sql`
-    update merchants set settings = settings || ${ctx.db.sql.json(settings as never)} where id = ${merchantId}`;
-  if (updated.count === 0) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
+  await ctx.db.begin(async (tx) => {
+    const updated = await tx`
+      update merchants set settings = settings || ${tx.json(settings as never)}, name = coalesce(${name ?? null}, name) where id = ${merchantId}`;
+    if (updated.count === 0) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
+    await also?.(tx);
+  });
   cacheOf(ctx).delete(merchantId);
 }
 

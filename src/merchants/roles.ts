@@ -13,6 +13,13 @@ export const ACTIONS = {
   'webhooks.send': ['owner', 'admin', 'developer', 'support'],
   'webhooks.manage': ['owner', 'admin', 'developer'],
   'webhooks.secrets': ['owner', 'admin', 'developer'],
+  'wallets.read': EVERYBODY,
+  'wallets.change': ['owner', 'admin'],
+  'wallets.confirm': ['owner'],
+  'links.read': EVERYBODY,
+  'links.write': ['owner', 'admin', 'developer', 'finance'],
+  'settings.read': EVERYBODY,
+  'settings.write': ['owner', 'admin'],
 } as const satisfies Record<string, readonly MemberRole[]>;
 export type Action = keyof typeof ACTIONS;
 

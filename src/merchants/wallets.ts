@@ -1,8 +1,8 @@
 /** Watch-only wallets: a merchant's account key per coin, and the counter its deposit addresses come from. */
 
 import type { Context } from '../context.ts';
-import { deriveAddress, parseAccountKey, type Script } from '../core/address.ts';
-import type { Coin } from '../core/coin.ts';
+import { type AccountKey, deriveAddress, parseAccountKey, type Script } from '../core/address.ts';
+import type { Coin, Network } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
@@ -10,22 +10,22 @@ import { RESERVED_AHEAD, readWalletIndexes, reserveIndex } from './wallet-indexe
 
 export type DepositAddress = { coin: Coin; address: string; key: string; walletId: string; index: bigint };
 
-/**
- * Imports an account key and makes it the coin's active wallet. The same key again resumes its counter; another
- * merchant's key is refused, because two owners of one chain of addresses would take each other's money.
- * Returns the first five addresses for the merchant to compare with the own wallet.
- * Errors: private_key_refused, account_key_invalid, parameter_invalid.
- */
-export async function setWallet(
+/** Address types a key may be for when its prefix leaves it open, the usual one first. */
+export const SCRIPTS: Readonly<Record<Coin, readonly Script[]>> = {
+  BTC: ['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh'],
+  LTC: ['p2wpkh', 'p2sh-p2wpkh', 'p2pkh'],
+  ETH: ['eoa'],
+  DASH: ['p2pkh'],
+  DOGE: ['p2pkh'],
+};
+
+export type NewWallet = { merchantId: string; coin: Coin; accountKey: string; script?: Script; firstIndex?: bigint };
+
+/** An account key as understood, with its address type. Errors: private_key_refused, account_key_invalid. */
+export function readAccountKey(
   ctx: Context,
-  {
-    merchantId,
-    coin,
-    accountKey,
-    script: wanted,
-    firstIndex = 0n,
-  }: { merchantId: string; coin: Coin; accountKey: string; script?: Script; firstIndex?: bigint },
-): Promise<{ walletId: string; firstAddresses: string[]; nextIndex: bigint }> {
+  { coin, accountKey, script: wanted }: Pick<NewWallet, 'coin' | 'accountKey' | 'script'>,
+): AccountKey & { script: Script; network: Network } {
   const network = ctx.settings.networks[coin];
   const parsed = parseAccountKey(accountKey, { coin, network });
   if (parsed.script && wanted && parsed.script !== wanted) {
@@ -39,27 +39,48 @@ export async function setWallet(
       { param: 'script' },
     );
   }
-  const walletId = newId('wal', ctx.random);
-  const row = await ctx.db.begin(async (tx) => {
-    const [merchant] = await tx`select 1 from merchants where id = ${merchantId} for update`;
-    if (!merchant) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
-    await tx`update wallets set active = false where merchant_id = ${merchantId} and coin = ${coin} and active`;
-    const [stored] = await tx<{ id: string; merchantId: string; nextIndex: bigint }[]>`
-      insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path, next_index)
-      values (${walletId}, ${merchantId}, ${coin}, ${network}, ${parsed.chainKey}, ${parsed.accountKey}, ${script}, ${parsed.path}, ${firstIndex})
-      on conflict (coin, chain_key, script) do update
-        set active = wallets.merchant_id = excluded.merchant_id, next_index = greatest(wallets.next_index, excluded.next_index),
-          xid = pg_current_xact_id()
-      returning id, merchant_id as "merchantId", next_index as "nextIndex"`;
-    if (stored!.merchantId !== merchantId) {
-      throw new Problem('account_key_invalid', { reason: 'another merchant of this install already uses it' }, { param: 'key' });
-    }
-    return stored!;
-  });
-  const firstAddresses = [0n, 1n, 2n, 3n, 4n].map(
-    (index) => deriveAddress({ chainKey: parsed.chainKey, script, coin, network, index }).address,
-  );
-  return { walletId: row.id, firstAddresses, nextIndex: row.nextIndex };
+  return { ...parsed, script, network };
+}
+
+/** The first five addresses of a key, for the merchant to compare with the own wallet. */
+export const firstAddresses = (key: { chainKey: string; script: Script; network: Network }, coin: Coin): string[] =>
+  [0n, 1n, 2n, 3n, 4n].map((index) => deriveAddress({ ...key, coin, index }).address);
+
+/**
+ * Imports an account key and makes it the coin's active wallet. The same key again resumes its counter; another
+ * merchant's key is refused, because two owners of one chain of addresses would take each other's money.
+ * Returns the first five addresses for the merchant to compare with the own wallet.
+ * Errors: private_key_refused, account_key_invalid, parameter_invalid.
+ */
+export async function setWallet(
+  ctx: Context,
+  wanted: NewWallet,
+): Promise<{ walletId: string; firstAddresses: string[]; nextIndex: bigint }> {
+  const set = await ctx.db.begin((tx) => writeWallet(ctx, tx, wanted));
+  return { ...set, firstAddresses: firstAddresses(readAccountKey(ctx, wanted), wanted.coin) };
+}
+
+/** The same inside a transaction. What waited to take the place of the coin's key is overtaken by it. */
+export async function writeWallet(ctx: Context, tx: Tx, wanted: NewWallet): Promise<{ walletId: string; nextIndex: bigint }> {
+  const { merchantId, coin, firstIndex = 0n } = wanted;
+  const { network, chainKey, accountKey, script, path } = readAccountKey(ctx, wanted);
+  const [merchant] = await tx`select 1 from merchants where id = ${merchantId} for update`;
+  if (!merchant) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
+  await tx`delete from wallet_changes where merchant_id = ${merchantId} and coin = ${coin}`;
+  await tx`
+    update wallets set active = false, paused_at = null
+    where merchant_id = ${merchantId} and coin = ${coin} and (active or paused_at is not null)`;
+  const [stored] = await tx<{ id: string; merchantId: string; nextIndex: bigint }[]>`
+    insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path, next_index)
+    values (${newId('wal', ctx.random)}, ${merchantId}, ${coin}, ${network}, ${chainKey}, ${accountKey}, ${script}, ${path}, ${firstIndex})
+    on conflict (coin, chain_key, script) do update
+      set active = wallets.merchant_id = excluded.merchant_id, next_index = greatest(wallets.next_index, excluded.next_index),
+        xid = pg_current_xact_id()
+    returning id, merchant_id as "merchantId", next_index as "nextIndex"`;
+  if (stored!.merchantId !== merchantId) {
+    throw new Problem('account_key_invalid', { reason: 'another merchant of this install already uses it' }, { param: 'key' });
+  }
+  return { walletId: stored!.id, nextIndex: stored!.nextIndex };
 }
 
 /** A public key stands in pages for everybody: so many addresses of a wallet its payments take in an hour, and no more. */

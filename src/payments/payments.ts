@@ -1,5 +1,6 @@
 /** What can be done with a payment. Each verb writes facts through `lockAndSettle`; none of them sets a status. */
 
+import { createHash } from 'node:crypto';
 import { SCENARIOS, type Scenario } from '../chains/simulated.ts';
 import type { Context } from '../context.ts';
 import { decodeAddress } from '../core/address.ts';
@@ -11,11 +12,12 @@ import { Problem } from '../core/problem.ts';
 import { isGone, mayChangeCoin, settle } from '../core/settle.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
+import { getMerchant } from '../merchants/merchants.ts';
 import { nextAddress } from '../merchants/wallets.ts';
 import { advanceDeliveries } from '../webhooks/queue.ts';
 import { createOne, createTogether, type PaymentDraft, prepareCreate } from './create-payments.ts';
 import { type PaymentRecord, readRecords, tipsOf } from './facts.ts';
-import { getPaymentForCustomer } from './queries.ts';
+import { getPaymentForCustomer, isOffered } from './queries.ts';
 import { lockAndSettle, type SettledPayment } from './settle-payments.ts';
 import type { CustomerView, IdempotencyClaim, Outcome, PaymentView, Rendered } from './view.ts';
 
@@ -57,7 +59,13 @@ export async function createPayment(
 }
 
 /** Adds a quote of the coin unless an open one stands; allocates the deposit address at the first choice. The row is locked. */
-async function addQuote(ctx: Context, tx: Tx, paymentId: string, coin: Coin, scenario: string | null = null): Promise<void> {
+async function addQuote(
+  ctx: Context,
+  tx: Tx,
+  paymentId: string,
+  coin: Coin,
+  { scenario = null, byPayer = false }: { scenario?: string | null; byPayer?: boolean } = {},
+): Promise<void> {
   const [record] = await readRecords(ctx, tx, [paymentId]);
   if (!record) throw new Problem('payment_not_found', { id: paymentId });
   const { facts, now } = record;
@@ -71,6 +79,14 @@ async function addQuote(ctx: Context, tx: Tx, paymentId: string, coin: Coin, sce
   if (settlement.coin !== coin && !mayChangeCoin(facts, record.transfers)) throw new Problem('coin_fixed', { coin: settlement.coin ?? '' });
   if (facts.fixed && facts.fixed.coin !== coin) throw new Problem('coin_fixed', { coin: facts.fixed.coin });
   const last = facts.quotes.at(-1);
+  // A coin that was chosen before it was taken out of the offer can be paid to the end.
+  if (
+    byPayer &&
+    !facts.fixed &&
+    last?.coin !== coin &&
+    !isOffered((await getMerchant(ctx, { merchantId: record.merchantId })).settings, coin)
+  )
+    throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
   if (last && last.coin === coin && last.until > now) return;
   const quote = facts.fixed
     ? { rateE8: null, units: facts.fixed.units, sources: [] as readonly string[], until: settlement.expiresAt }
@@ -129,7 +145,7 @@ export async function chooseCoin(
   await ctx.db.begin((tx) =>
     settleOne(ctx, tx, paymentId, async () => {
       const given = scenario ? scenarioNamed(scenario) : null;
-      await addQuote(ctx, tx, paymentId, coin, given);
+      await addQuote(ctx, tx, paymentId, coin, { scenario: given, byPayer: true });
       const [record] = await readRecords(ctx, tx, [paymentId]);
       if (record!.mode === 'test' && !record!.simulation) {
         const name = given ?? (record!.scenario?.coin === coin ? record!.scenario.name : null) ?? 'success';
@@ -180,7 +196,7 @@ export async function simulatePayment(
   return change(ctx, { merchantId, mode: 'test', paymentId, idempotency, render }, async (tx, record) => {
     if (record.simulation) throw new Problem('scenario_started');
     const chosen = coin ?? record.facts.quotes.at(-1)?.coin ?? record.scenario?.coin ?? 'BTC';
-    await addQuote(ctx, tx, paymentId, chosen, name);
+    await addQuote(ctx, tx, paymentId, chosen, { scenario: name });
     const [fresh] = await readRecords(ctx, tx, [paymentId]);
     await startScenario(tx, fresh!, name, chosen);
   });
@@ -212,6 +228,56 @@ export async function cancelPayment(
     return decide(tx, record, 'cancel', []);
   });
 }
+
+/**
+ * The payer cancels, where the merchant allows it and nothing has come. Errors: payment_not_found, payment_status_conflict.
+ */
+export async function cancelByPayer(ctx: Context, { paymentId }: { paymentId: string }): Promise<void> {
+  const { merchantId, facts, merchant } = await getPaymentForCustomer(ctx, { paymentId });
+  if (!merchant.payerCancel) throw new Problem('payment_status_conflict', { status: facts.status, action: 'cancelling by the payer' });
+  await change(ctx, { merchantId, mode: facts.mode, paymentId, idempotency: null, render: NOTHING }, (tx, record) => {
+    // What is on its way, or was taken back, is the merchant's to decide.
+    if (record.facts.status !== 'pending' || record.transfers.length > 0)
+      throw new Problem('payment_status_conflict', { status: record.facts.status, action: 'cancelling by the payer' });
+    return decide(tx, record, 'cancel', []);
+  });
+}
+
+/** Whether a payment ended without any money, so that the same can be asked for once more. A fixed coin amount was of its moment. */
+export const mayRepeat = ({ facts, transfers, settlement, now, merchant }: CustomerView): boolean =>
+  merchant.payerCancel &&
+  facts.fixed === null &&
+  transfers.length === 0 &&
+  (facts.status === 'expired' || facts.status === 'cancelled' || (facts.status === 'pending' && now >= settlement.expiresAt));
+
+/**
+ * The payer starts a payment that ended without money again: a new one of the same, for everybody who asks the same one.
+ * It counts as made with a public key, because it is not the merchant who asks. Errors: payment_not_repeatable, plan_limit_exceeded.
+ */
+export async function repeatPayment(ctx: Context, { paymentId }: { paymentId: string }): Promise<string> {
+  const view = await getPaymentForCustomer(ctx, { paymentId });
+  if (!mayRepeat(view)) throw new Problem('payment_not_repeatable', { id: paymentId });
+  const { merchantId, facts, request, invoiceId, metadata, scenario } = view;
+  const made = await createPayment(ctx, {
+    merchantId,
+    mode: facts.mode,
+    createdWith: 'public',
+    draft: {
+      amountUsdCents: facts.targetUsdCents,
+      fixed: null,
+      coin: null,
+      request,
+      invoiceId,
+      metadata: { ...metadata },
+      expiresInSeconds: facts.rules.windowSeconds,
+      scenario,
+    },
+    idempotency: { claim: createHash('sha256').update(`repeat ${paymentId}`).digest(), fingerprint: Buffer.from(paymentId) },
+    render: ({ facts: { id } }) => ({ status: 201, body: Buffer.from(id) }),
+  });
+  return Buffer.from(made.body).toString();
+}
+const NOTHING: Render = () => ({ status: 200, body: Buffer.alloc(0) });
 
 /**
  * The merchant's decision over held money: `accept` makes the named transfers count, `reject` and `refund_sent` record what

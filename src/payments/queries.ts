@@ -72,14 +72,17 @@ export async function getPaymentForCustomer(ctx: Context, { paymentId }: { payme
   return {
     ...view,
     merchant: customerMerchant(merchant),
-    coins: coinsFor(ctx, view, merchant.walletCoins),
+    coins: coinsFor(ctx, view, merchant),
     refundAddress: refund ?? null,
   };
 }
 
+/** Whether payers may choose the coin, as the merchant set it. */
+export const isOffered = ({ coins }: Merchant['settings'], coin: Coin): boolean => coins === null || coins.includes(coin);
+
 const customerMerchant = ({ name, logo, settings }: Merchant): CustomerView['merchant'] => {
-  const { supportContact, accent, theme, locale, origins, autoReturn } = settings;
-  return { name, logo, supportContact, accent, theme, locale, origins, autoReturn };
+  const { supportContact, accent, theme, locale, origins, autoReturn, payerCancel } = settings;
+  return { name, logo, supportContact, accent, theme, locale, origins, autoReturn, payerCancel };
 };
 
 /** The version alone, for waiting pages. Errors: payment_not_found. */
@@ -204,10 +207,12 @@ export async function foldCounts(ctx: Context, { limit }: { limit: number }): Pr
 }
 
 /** Every coin with why the payer cannot choose it now; null when it can be chosen. */
-function coinsFor(ctx: Context, view: PaymentView, walletCoins: readonly Coin[]): CustomerView['coins'] {
+function coinsFor(ctx: Context, view: PaymentView, { walletCoins, settings }: Merchant): CustomerView['coins'] {
   return COINS.flatMap((coin) => {
     if (view.facts.fixed && view.facts.fixed.coin !== coin) return [];
     if (view.facts.mode === 'live' && !walletCoins.includes(coin)) return [];
+    // A coin that was chosen stays, so that its amount can be renewed.
+    if (!isOffered(settings, coin) && view.settlement.coin !== coin && !view.facts.fixed) return [];
     return [coinState(ctx, view, coin)];
   });
 }

@@ -1,7 +1,9 @@
-/** The worker's loop over what is due by time: settling, folding counts, forgetting old replies. */
+/** The worker's loop over what is due by time: settling, folding counts, keys that waited, forgetting replies and payers' data. */
 import type { Context } from '../context.ts';
 import { forgetReplies } from '../db/batch.ts';
+import { applyDueChanges } from '../merchants/wallet-changes.ts';
 import { foldCounts } from './queries.ts';
+import { erasePayerData } from './retention.ts';
 import { settleDuePayments } from './settle-payments.ts';
 
 const POLL_MS = 250;
@@ -30,6 +32,8 @@ export function startSweep(ctx: Context): { stop(): Promise<void> } {
         if (ctx.clock.monotonicMs() >= housekeepingAt) {
           while (!stopping && (await foldCounts(ctx, { limit: 5_000 })) === 5_000);
           await forgetReplies(ctx.db);
+          await applyDueChanges(ctx);
+          await erasePayerData(ctx);
           housekeepingAt = ctx.clock.monotonicMs() + HOUSEKEEPING_MS;
         }
         failures = 0;

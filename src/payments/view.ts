@@ -55,6 +55,8 @@ export type CustomerView = PaymentView & {
     /** Who may show the page in a frame. */
     origins: readonly string[];
     autoReturn: boolean;
+    /** Whether the payer may cancel, and start a payment that ended without money again. */
+    payerCancel: boolean;
   };
   /** Every coin with why it cannot be chosen, null when it can. `estimateUnits` is null without a price. */
   coins: readonly { coin: Coin; unavailable: Unavailable | null; estimateUnits: bigint | null; sample: boolean }[];

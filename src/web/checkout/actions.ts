@@ -6,12 +6,13 @@ import type { Context } from '../../context.ts';
 import { isCoin } from '../../core/coin.ts';
 import { Problem } from '../../core/problem.ts';
 import { readLogo } from '../../merchants/branding.ts';
-import { chooseCoin, leaveRefundAddress, simulatePayment, visitPayment } from '../../payments/payments.ts';
+import { cancelByPayer, chooseCoin, leaveRefundAddress, repeatPayment, simulatePayment, visitPayment } from '../../payments/payments.ts';
 import { getPaymentForCustomer, getVersion } from '../../payments/queries.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { html } from '../html.ts';
 import { registerEmbed } from './embedding.ts';
 import { mark } from './icons.ts';
+import { registerLinks } from './links.ts';
 import { registerLive } from './live.ts';
 import { type Fault, type PageOptions, pageState, renderPage, renderReceipt } from './page.ts';
 import { type Document, SCRIPT, SCRIPT_PATH, sendDocument } from './shell.ts';
@@ -23,7 +24,11 @@ const ID = /^pay_[0-9A-Za-z]{24}$/;
 const REFRESH_SECONDS = 5;
 
 /** Adds the pages to the server. */
-export function registerCheckout(app: FastifyInstance, ctx: Context): void {
+export function registerCheckout(
+  app: FastifyInstance,
+  ctx: Context,
+  { client }: { client: (request: FastifyRequest) => { ip: string } },
+): void {
   const secure = ctx.settings.paymentPageUrl.startsWith('https:');
   const choices = new RateLimiterMemory({ points: 10, duration: 60 });
   const formToken = (id: string) => createHmac('sha256', ctx.installKey).update(`form ${id}`).digest('base64url');
@@ -34,12 +39,12 @@ export function registerCheckout(app: FastifyInstance, ctx: Context): void {
     const given = request.body instanceof URLSearchParams ? request.body.get('lang') : lang;
     return typeof given === 'string' ? matchLocale(given) : null;
   };
-  const languageOf = (request: FastifyRequest, view: CustomerView | null) =>
+  const languageOf = (request: FastifyRequest, view: CustomerView | null, locale: string | null = null) =>
     chooseLanguage({
       chosen: chosenBy(request),
       payment: view?.request.locale ?? null,
       accept: request.headers['accept-language'] ?? '',
-      merchant: view?.merchant.locale ?? null,
+      merchant: view?.merchant.locale ?? locale,
     });
   const optionsFor = (request: FastifyRequest, view: CustomerView, fault: Fault | null): PageOptions => ({
     language: languageOf(request, view),
@@ -96,7 +101,8 @@ export function registerCheckout(app: FastifyInstance, ctx: Context): void {
     });
     pages.setErrorHandler((error: Error, request, reply) => {
       const status = error instanceof Problem ? error.status : ((error as { statusCode?: number }).statusCode ?? 500);
-      if (error instanceof Problem && error.code === 'payment_not_found') return plain(request, reply, 404, 'notFound');
+      if (error instanceof Problem && (error.code === 'payment_not_found' || error.code === 'link_not_found'))
+        return plain(request, reply, 404, 'notFound');
       if (status === 429) return plain(request, reply, 429, 'tooMany');
       if (status >= 500) ctx.log.error({ err: error, requestId: request.id }, 'a page could not be shown');
       return plain(request, reply, error instanceof Problem || status >= 500 ? status : 400, 'broken');
@@ -153,6 +159,7 @@ export function registerCheckout(app: FastifyInstance, ctx: Context): void {
 
     /** Runs a form's action; what it refuses is said on the page, which stays usable. */
     const act = async (request: FastifyRequest, reply: FastifyReply, action: (id: string, form: URLSearchParams) => Promise<unknown>) => {
+      let answer: unknown;
       const form = request.body instanceof URLSearchParams ? request.body : new URLSearchParams();
       const id = form.get('id') ?? '';
       const token = Buffer.from(form.get('token') ?? '');
@@ -165,16 +172,17 @@ export function registerCheckout(app: FastifyInstance, ctx: Context): void {
           if (reason instanceof Error) throw reason;
           throw new Problem('rate_limit_exceeded', { seconds: 60 }, { retryAfterSeconds: 60 });
         });
-        await action(id, form);
+        answer = await action(id, form);
       } catch (error) {
         if (!(error instanceof Problem) || error.code === 'payment_not_found' || error.status === 500) throw error;
         refused = error;
       }
       if (refused === null && request.headers['x-fragment'] !== '1') {
         const chosen = chosenBy(request);
+        const target = (answer as { location?: string } | undefined)?.location ?? `/pay?id=${id}`;
         return reply
           .code(303)
-          .header('location', `/pay?id=${id}${chosen ? `&lang=${chosen}` : ''}`)
+          .header('location', `${target}${chosen ? `&lang=${chosen}` : ''}`)
           .send();
       }
       const view = await getPaymentForCustomer(ctx, { paymentId: id });
@@ -219,6 +227,13 @@ export function registerCheckout(app: FastifyInstance, ctx: Context): void {
         }),
       ),
     );
+
+    pages.post('/pay/cancel', (request, reply) => act(request, reply, (id) => cancelByPayer(ctx, { paymentId: id })));
+    // Leads to another page, so it is no part of this one: without scripts and with them it is a plain form.
+    pages.post('/pay/again', (request, reply) =>
+      act(request, reply, async (id) => ({ location: `/pay?id=${await repeatPayment(ctx, { paymentId: id })}` })),
+    );
+    registerLinks(pages, ctx, { client, languageOf: (request, merchant) => languageOf(request, null, merchant.settings.locale) });
 
     registerLive(pages, ctx, idOf);
     registerEmbed(pages, ctx);

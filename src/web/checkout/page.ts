@@ -3,7 +3,7 @@
 import { paymentUri } from '../../core/address.ts';
 import { COIN, type Coin, type Network } from '../../core/coin.ts';
 import { formatDecimal, formatUnits } from '../../core/money.ts';
-import { SCENARIOS } from '../../payments/payments.ts';
+import { mayRepeat, SCENARIOS } from '../../payments/payments.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { Html, html } from '../html.ts';
 import { coinIcon, type Mark, mark, SIGNS } from './icons.ts';
@@ -327,10 +327,11 @@ function footer(state: PageState, view: CustomerView, options: PageOptions): Htm
   const good = state === 'completed' || state === 'overpaid';
   const contact = contactLink(view, words, !good && result && state !== 'processing');
   const back = view.request.returnUrl;
+  const mayCancel = view.merchant.payerCancel && view.facts.status === 'pending' && !result && view.transfers.length === 0;
   const receipt =
     good && html`<p><a href="/pay/receipt?id=${view.facts.id}${options.chosen && `&lang=${options.chosen}`}">${words.receipt}</a></p>`;
-  return html`${result && (back ? returnLink(view, back, good && view.merchant.autoReturn, words) : html`<p class="lead">${words.close}</p>`)}${result && !good && contact}
-<div class="foot">${receipt}${(!result || good) && contact}<div class="num1"><span>${words.number}<br><bdi class="mono">${view.facts.id}</bdi></span>${copy(view.facts.id, words.number, words)}</div></div>`;
+  return html`${mayRepeat(view) && html`<form method="post" action="/pay/again">${hidden(view, options)}<button id="again">${words.again}</button></form>`}${result && (back ? returnLink(view, back, good && view.merchant.autoReturn, words) : html`<p class="lead">${words.close}</p>`)}${result && !good && contact}
+<div class="foot">${mayCancel && html`<details class="stop"><summary>${words.cancel}</summary><p class="tip">${SIGNS.info}<span>${words.cancelText}</span></p><form method="post" action="/pay/cancel" data-frag>${hidden(view, options)}<button id="cancel">${words.cancel}</button></form></details>`}${receipt}${(!result || good) && contact}<div class="num1"><span>${words.number}<br><bdi class="mono">${view.facts.id}</bdi></span>${copy(view.facts.id, words.number, words)}</div></div>`;
 }
 function contactLink(view: CustomerView, words: Language['words'], prominent: boolean): Html | null {
   const contact = view.merchant.supportContact;

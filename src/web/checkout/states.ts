@@ -161,6 +161,7 @@ function viewOf(story: Story): CustomerView {
       locale: null,
       origins: [],
       autoReturn: false,
+      payerCancel: false,
       ...story.merchant,
     },
     coins: story.coins ?? coinsAt(usdCents),
@@ -267,6 +268,13 @@ const STORIES = {
   },
   late: { state: 'late', coin: 'BTC', status: 'expired', ...over, paid: [{ share: all, minutesAgo: 5, confirmations: 1 }] },
   cancelled: { state: 'cancelled', status: 'cancelled', decisions: [{ kind: 'cancel', at: before(2), transfers: [] }] },
+  'awaiting, may be cancelled': { state: 'awaiting', coin: 'LTC', merchant: { payerCancel: true } },
+  'cancelled, may be paid again': {
+    state: 'cancelled',
+    status: 'cancelled',
+    decisions: [{ kind: 'cancel', at: before(2), transfers: [] }],
+    merchant: { payerCancel: true },
+  },
   'cancelled, paid all the same': {
     state: 'cancelled',
     coin: 'BTC',

@@ -12,6 +12,7 @@ import { mayDo } from '../../merchants/roles.ts';
 import { findSignedIn, type SignedIn, type Visitor } from '../../merchants/sign-in.ts';
 import type { Rendered } from '../../payments/view.ts';
 import { registerFiles } from './files.ts';
+import { registerPreview } from './preview.ts';
 import type { MemberRoute, Route } from './route.ts';
 import { DASHBOARD_ROUTES } from './routes.ts';
 import { registerStream } from './stream.ts';
@@ -101,6 +102,12 @@ export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doo
     enter: async (request) => {
       await enter(request);
       return memberOf(await findSignedIn(ctx, { visitor: visitorOf(request) }), { action: 'account.use' });
+    },
+  });
+  registerPreview(app, ctx, {
+    enter: async (request) => {
+      await enter(request);
+      return memberOf(await findSignedIn(ctx, { visitor: visitorOf(request) }), { action: 'settings.read' });
     },
   });
   registerFiles(app, ctx);

@@ -96,6 +96,10 @@ export const de: Words = {
   testText: 'Eine Testzahlung hat keine echte Adresse. Wählen Sie stattdessen, was der Zahlende tut.',
   scenario: 'Was geschehen soll',
   simulate: 'Simulieren',
+  cancel: 'Diese Zahlung abbrechen',
+  cancelText: 'Wenn Sie schon Geld gesendet haben, brechen Sie nicht ab: Es müsste zurückgesendet werden.',
+  again: 'Noch einmal bezahlen',
+  amountInvalid: 'Geben Sie einen Betrag wie 25.00 ein.',
   offline: 'Sie sind offline. Die Zahlung läuft weiter; diese Seite holt das nach.',
   language: 'Sprache',
 };

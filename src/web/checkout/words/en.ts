@@ -92,6 +92,10 @@ export const en = {
   testText: 'A test payment has no real address. Choose what the payer does instead.',
   scenario: 'What should happen',
   simulate: 'Simulate',
+  cancel: 'Cancel this payment',
+  cancelText: 'If you have already sent money, do not cancel: it would have to be sent back.',
+  again: 'Pay again',
+  amountInvalid: 'Enter an amount such as 25.00.',
   offline: 'You are offline. The payment goes on; this page will catch up.',
   language: 'Language',
 } as const;

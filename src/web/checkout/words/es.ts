@@ -95,6 +95,10 @@ export const es: Words = {
   testText: 'Un pago de prueba no tiene dirección real. Elija en su lugar lo que hace el pagador.',
   scenario: 'Qué debe ocurrir',
   simulate: 'Simular',
+  cancel: 'Cancelar este pago',
+  cancelText: 'Si ya ha enviado dinero, no cancele: habría que devolverlo.',
+  again: 'Pagar de nuevo',
+  amountInvalid: 'Escriba un importe como 25.00.',
   offline: 'No hay conexión. El pago sigue su curso; esta página se pondrá al día.',
   language: 'Idioma',
 };

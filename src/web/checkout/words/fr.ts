@@ -95,6 +95,10 @@ export const fr: Words = {
   testText: 'Un paiement de test n’a pas de vraie adresse. Choisissez plutôt ce que fait le payeur.',
   scenario: 'Ce qui doit se passer',
   simulate: 'Simuler',
+  cancel: 'Annuler ce paiement',
+  cancelText: 'Si vous avez déjà envoyé de l’argent, n’annulez pas : il faudrait le renvoyer.',
+  again: 'Payer à nouveau',
+  amountInvalid: 'Saisissez un montant tel que 25.00.',
   offline: 'Vous êtes hors ligne. Le paiement continue ; cette page se mettra à jour.',
   language: 'Langue',
 };

@@ -95,6 +95,10 @@ export const id: Words = {
   testText: 'Pembayaran uji tidak punya alamat sungguhan. Pilih apa yang dilakukan pembayar.',
   scenario: 'Apa yang harus terjadi',
   simulate: 'Simulasikan',
+  cancel: 'Batalkan pembayaran ini',
+  cancelText: 'Jika Anda sudah mengirim uang, jangan batalkan: uang itu harus dikirim kembali.',
+  again: 'Bayar lagi',
+  amountInvalid: 'Masukkan jumlah seperti 25.00.',
   offline: 'Anda sedang offline. Pembayaran berlanjut; halaman ini akan menyusul.',
   language: 'Bahasa',
 };

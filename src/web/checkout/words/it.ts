@@ -95,6 +95,10 @@ export const it: Words = {
   testText: 'Un pagamento di prova non ha un indirizzo reale. Scegli invece che cosa fa chi paga.',
   scenario: 'Che cosa deve succedere',
   simulate: 'Simula',
+  cancel: 'Annulla questo pagamento',
+  cancelText: 'Se ha già inviato denaro, non annulli: dovrebbe essere rimandato indietro.',
+  again: 'Paga di nuovo',
+  amountInvalid: 'Inserisca un importo come 25.00.',
   offline: 'Sei offline. Il pagamento continua; questa pagina si aggiornerà.',
   language: 'Lingua',
 };

@@ -94,6 +94,10 @@ export const ko: Words = {
   testText: '테스트 결제에는 실제 주소가 없습니다. 대신 결제자가 할 일을 고르세요.',
   scenario: '일어날 일',
   simulate: '시뮬레이션',
+  cancel: '이 결제 취소',
+  cancelText: '이미 송금했다면 취소하지 마세요. 환불 절차가 필요하게 됩니다.',
+  again: '다시 결제하기',
+  amountInvalid: '25.00과 같이 금액을 입력하세요.',
   offline: '오프라인입니다. 결제는 계속되며 이 페이지는 나중에 갱신됩니다.',
   language: '언어',
 };

@@ -96,6 +96,10 @@ export const nl: Words = {
   testText: 'Een testbetaling heeft geen echt adres. Kies in plaats daarvan wat de betaler doet.',
   scenario: 'Wat er moet gebeuren',
   simulate: 'Simuleren',
+  cancel: 'Deze betaling annuleren',
+  cancelText: 'Als u al geld hebt verstuurd, annuleer dan niet: het zou teruggestuurd moeten worden.',
+  again: 'Opnieuw betalen',
+  amountInvalid: 'Voer een bedrag in zoals 25.00.',
   offline: 'U bent offline. De betaling gaat door; deze pagina wordt bijgewerkt.',
   language: 'Taal',
 };

@@ -94,6 +94,10 @@ export const pl: Words = {
   testText: 'Płatność testowa nie ma prawdziwego adresu. Wybierz, co robi płacący.',
   scenario: 'Co ma się stać',
   simulate: 'Symuluj',
+  cancel: 'Anuluj tę płatność',
+  cancelText: 'Jeśli pieniądze zostały już wysłane, nie anuluj: trzeba by je odesłać.',
+  again: 'Zapłać ponownie',
+  amountInvalid: 'Wpisz kwotę, na przykład 25.00.',
   offline: 'Jesteś offline. Płatność trwa; ta strona się zaktualizuje.',
   language: 'Język',
 };

@@ -94,6 +94,10 @@ export const ptBr: Words = {
   testText: 'Um pagamento de teste não tem endereço real. Escolha o que o pagador faz.',
   scenario: 'O que deve acontecer',
   simulate: 'Simular',
+  cancel: 'Cancelar este pagamento',
+  cancelText: 'Se você já enviou dinheiro, não cancele: ele teria de ser devolvido.',
+  again: 'Pagar novamente',
+  amountInvalid: 'Digite um valor como 25.00.',
   offline: 'Você está offline. O pagamento continua; esta página vai se atualizar.',
   language: 'Idioma',
 };

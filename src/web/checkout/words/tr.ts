@@ -94,6 +94,10 @@ export const tr: Words = {
   testText: 'Test ödemesinin gerçek adresi yoktur. Bunun yerine ödeyenin ne yapacağını seçin.',
   scenario: 'Ne olmalı',
   simulate: 'Simüle et',
+  cancel: 'Bu ödemeyi iptal et',
+  cancelText: 'Parayı zaten gönderdiyseniz iptal etmeyin: geri gönderilmesi gerekir.',
+  again: 'Yeniden öde',
+  amountInvalid: '25.00 gibi bir tutar girin.',
   offline: 'Çevrimdışısınız. Ödeme sürüyor; bu sayfa güncellenecek.',
   language: 'Dil',
 };

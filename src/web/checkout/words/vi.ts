@@ -94,6 +94,10 @@ export const vi: Words = {
   testText: 'Thanh toán thử không có địa chỉ thật. Hãy chọn việc người trả sẽ làm.',
   scenario: 'Điều gì sẽ xảy ra',
   simulate: 'Mô phỏng',
+  cancel: 'Hủy thanh toán này',
+  cancelText: 'Nếu bạn đã gửi tiền, đừng hủy: số tiền đó sẽ phải được gửi trả lại.',
+  again: 'Thanh toán lại',
+  amountInvalid: 'Nhập số tiền, ví dụ 25.00.',
   offline: 'Bạn đang ngoại tuyến. Thanh toán vẫn tiếp tục; trang này sẽ cập nhật sau.',
   language: 'Ngôn ngữ',
 };

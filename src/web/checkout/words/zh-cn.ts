@@ -94,6 +94,10 @@ export const zhCn: Words = {
   testText: '测试付款没有真实地址。请选择付款人的操作。',
   scenario: '将会发生什么',
   simulate: '模拟',
+  cancel: '取消这笔付款',
+  cancelText: '如果您已经付款，请不要取消：否则这笔钱需要退回。',
+  again: '重新付款',
+  amountInvalid: '请输入金额，例如 25.00。',
   offline: '您已离线。付款仍在继续，此页面稍后会更新。',
   language: '语言',
 };

@@ -94,6 +94,10 @@ export const zhTw: Words = {
   testText: '測試付款沒有真實地址。請選擇付款人的操作。',
   scenario: '將會發生什麼',
   simulate: '模擬',
+  cancel: '取消這筆付款',
+  cancelText: '如果您已經付款，請不要取消：否則這筆錢需要退回。',
+  again: '重新付款',
+  amountInvalid: '請輸入金額，例如 25.00。',
   offline: '您已離線。付款仍在繼續，此頁面稍後會更新。',
   language: '語言',
 };

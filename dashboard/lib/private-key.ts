@@ -1,0 +1,14 @@
+/** Whether a text looks like something that can spend: an extended private key, a single one, or a recovery phrase. */
+const BASE58 = '[1-9A-HJ-NP-Za-km-z]';
+const EXTENDED = new RegExp(`(?:^|[^1-9A-HJ-NP-Za-km-z])(?:[xyzuvtYZUV]prv|[LM]tpv|ttpv|drkv|dgpv|DRKV|dgpr)${BASE58}{20,}`);
+const SINGLE = new RegExp(`^[5KLc9TQ6X7]${BASE58}{50,51}$`);
+export function looksPrivate(text: string): boolean {
+  const plain = text.trim();
+  const words = plain.split(/\s+/);
+  return (
+    EXTENDED.test(` ${plain}`) ||
+    SINGLE.test(plain) ||
+    /^(0x)?[0-9a-fA-F]{64}$/.test(plain) ||
+    (words.length >= 12 && words.every((word) => /^[a-zA-Z]+$/.test(word)))
+  );
+}

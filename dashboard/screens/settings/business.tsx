@@ -1,0 +1,162 @@
+/** Who the business is to its payers, and how long their data is kept. */
+import { type FormEvent, useState } from 'react';
+import { ApiError, type Reply } from '../../lib/api.ts';
+import { useAct, useApi, useMay, useTitle } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Ask } from '../../ui/dialog.tsx';
+import { Field } from '../../ui/field.tsx';
+import { Note, Tick } from '../../ui/form.tsx';
+import { Card, ErrorCard, Skeleton } from '../../ui/states.tsx';
+
+type Business = Reply<'GET /:mode/settings/business'>;
+
+export function Screen() {
+  useTitle('Business');
+  const { data, error, isPending, refetch } = useApi('GET /:mode/settings/business', ['settings', 'business'], {});
+  return (
+    <div className="grid max-w-2xl gap-5">
+      <div className="grid gap-1">
+        <h1>Business</h1>
+        <p className="text-soft">These settings hold in test and in live mode.</p>
+      </div>
+      {error && !data ? (
+        <Card>
+          <ErrorCard error={error} onRetry={() => void refetch()} />
+        </Card>
+      ) : isPending ? (
+        <Card>
+          <Skeleton lines={6} />
+        </Card>
+      ) : (
+        <>
+          <Profile business={data} />
+          <Retention days={data.retention_days} />
+        </>
+      )}
+    </div>
+  );
+}
+
+const useSave = (done: string) => useAct('POST /:mode/settings/business', { refreshes: [['settings'], ['me']], done, quiet: true });
+const ReadOnly = () => <p className="text-sm text-soft">Your role can read these settings. Owners and admins can change them.</p>;
+
+function Profile({ business }: { business: Business }) {
+  const may = useMay('settings.write');
+  const save = useSave('Saved.');
+  const [name, setName] = useState(business.name);
+  const [website, setWebsite] = useState(business.website ?? '');
+  const [contact, setContact] = useState(business.support_contact ?? '');
+  const fault = save.error instanceof ApiError ? save.error : null;
+  const at = (param: string) => (fault?.param === param ? fault.message : null);
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    save.mutate({ body: { name, website: website.trim() || null, support_contact: contact.trim() || null } });
+  };
+  return (
+    <Card title="What payers see">
+      <form onSubmit={submit} className="grid gap-4 p-4">
+        <Field
+          label="Name"
+          required
+          maxLength={100}
+          disabled={!may}
+          value={name}
+          onChange={(e) => setName(e.target.value)}
+          fault={at('name')}
+        />
+        <Field
+          label="Website"
+          type="url"
+          placeholder="https://shop.example"
+          disabled={!may}
+          value={website}
+          onChange={(e) => setWebsite(e.target.value)}
+          fault={at('website')}
+          hint="Shown on the pages of your payment links."
+        />
+        <Field
+          label="Support contact"
+          placeholder="help@shop.example"
+          disabled={!may}
+          value={contact}
+          onChange={(e) => setContact(e.target.value)}
+          fault={at('support')}
+          hint="An e-mail address, a telephone number or an https page. A payer whose money came late looks for it."
+        />
+        {fault && !['name', 'website', 'support'].includes(fault.param ?? '') && <Note tone="bad">{fault.message}</Note>}
+        {may ? (
+          <div>
+            <Button type="submit" look="main" busy={save.isPending}>
+              Save
+            </Button>
+          </div>
+        ) : (
+          <ReadOnly />
+        )}
+      </form>
+    </Card>
+  );
+}
+
+function Retention({ days }: { days: number | null }) {
+  const may = useMay('settings.write');
+  const save = useSave('Saved.');
+  const [on, setOn] = useState(days !== null);
+  const [text, setText] = useState(String(days ?? 90));
+  const [asked, setAsked] = useState(false);
+  const fault = save.error instanceof ApiError ? save.error.message : null;
+  const store = () => save.mutate({ body: { retention_days: on ? Number(text) : null } });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (on) setAsked(true);
+    else store();
+  };
+  return (
+    <Card title="Data of payers">
+      <form onSubmit={submit} className="grid gap-4 p-4">
+        <Tick
+          label="Erase the data of payers some time after a payment ended"
+          hint="Description, items, language, return URL, metadata and refund address go. Amounts, taxes, rates, transfers, times, ids and invoice numbers stay, so that your books stay whole."
+          disabled={!may}
+          checked={on}
+          onChange={(event) => setOn(event.target.checked)}
+        />
+        {on && (
+          <div className="max-w-60">
+            <Field
+              label="Days after the end"
+              type="number"
+              min={30}
+              max={3650}
+              required
+              disabled={!may}
+              value={text}
+              onChange={(event) => setText(event.target.value)}
+              fault={fault}
+              hint="30 or more."
+            />
+          </div>
+        )}
+        {may && (
+          <div>
+            <Button type="submit" look="main" busy={save.isPending} disabled={!on && days === null}>
+              Save
+            </Button>
+          </div>
+        )}
+      </form>
+      <Ask
+        open={asked}
+        onClose={() => setAsked(false)}
+        title="Erase for good?"
+        text={`The data of payers of all payments that ended more than ${text} days ago is erased within the next hours, and from then on of each as its time comes. Nobody can bring it back, except from a backup.`}
+        act="Erase it"
+        danger
+        onAct={() => {
+          setAsked(false);
+          store();
+        }}
+      />
+    </Card>
+  );
+}

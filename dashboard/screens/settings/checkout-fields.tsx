@@ -1,0 +1,269 @@
+/** The fields of the checkout settings, a card for each kind. */
+import { useEffect } from 'react';
+import { COINS, type Coin } from '../../generated/api.ts';
+import { say } from '../../lib/toasts.ts';
+import { Button, buttonClass } from '../../ui/button.tsx';
+import { Field } from '../../ui/field.tsx';
+import { Area, Choice, Tick } from '../../ui/form.tsx';
+import { Card } from '../../ui/states.tsx';
+import { TierFields, useTiers } from '../wallets/tiers.tsx';
+import type { Checkout, Draft } from './checkout.tsx';
+
+type Parts = {
+  draft: Draft;
+  set: (change: Partial<Draft>) => void;
+  at: (param: string) => string | null;
+  checkout: Checkout;
+  disabled: boolean;
+};
+const LOGO_BYTES = 65_536;
+
+export function Look({ draft, set, at, checkout, disabled }: Parts) {
+  const { logo } = checkout.settings;
+  const shown = draft.logo === undefined ? logo : null;
+  const pick = async (file: File) => {
+    if (file.size > LOGO_BYTES) return say('The logo is larger than 64 kB.', 'bad');
+    const bytes = new Uint8Array(await file.arrayBuffer());
+    set({ logo: btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join('')) });
+  };
+  return (
+    <Card title="Look">
+      <div className="grid gap-4 p-4 sm:grid-cols-2">
+        <Field
+          label="Brand colour"
+          type="color"
+          className="h-10"
+          disabled={disabled}
+          value={draft.accent ?? '#1b4fd6'}
+          onChange={(event) => set({ accent: event.target.value })}
+          fault={at('accent')}
+          hint="Darkened or lightened where it could not be read."
+        />
+        <Choice
+          label="Theme"
+          disabled={disabled}
+          value={draft.theme}
+          onChange={(event) => set({ theme: event.target.value as Draft['theme'] })}
+          options={[
+            { value: 'system', label: 'As the payer’s device' },
+            { value: 'light', label: 'Light' },
+            { value: 'dark', label: 'Dark' },
+          ]}
+        />
+        <div className="grid gap-1.5">
+          <p className="text-sm font-medium">Logo</p>
+          <div className="flex flex-wrap items-center gap-2">
+            {shown && <img src={shown} alt="Your logo" className="size-10 rounded-lg bg-white object-contain" />}
+            {draft.logo && <span className="text-sm text-soft">New logo, not saved yet</span>}
+            <label
+              className={`${buttonClass()} has-focus-visible:outline-2 has-focus-visible:outline-link ${disabled ? 'opacity-60' : 'cursor-pointer'}`}
+            >
+              Choose a file
+              <input
+                type="file"
+                accept="image/png,image/svg+xml"
+                className="sr-only"
+                disabled={disabled}
+                onChange={(event) => {
+                  const file = event.target.files?.[0];
+                  event.target.value = '';
+                  if (file) void pick(file);
+                }}
+              />
+            </label>
+            {(shown || draft.logo) && (
+              <Button look="ghost" disabled={disabled} onClick={() => set({ logo: null })}>
+                Remove
+              </Button>
+            )}
+          </div>
+          <p className={`text-sm ${at('logo') ? 'text-bad' : 'text-soft'}`}>{at('logo') ?? 'PNG or SVG, at most 64 kB.'}</p>
+        </div>
+        <Choice
+          label="Default language"
+          disabled={disabled}
+          value={draft.locale ?? ''}
+          onChange={(event) => set({ locale: event.target.value || null })}
+          options={[{ value: '', label: 'English' }, ...checkout.locales.map(({ tag, name }) => ({ value: tag, label: name }))]}
+          hint="When neither the payment nor the payer’s browser names one."
+        />
+        <div className="sm:col-span-2">
+          <Field
+            label="Support contact"
+            placeholder="help@shop.example"
+            disabled={disabled}
+            value={draft.support_contact ?? ''}
+            onChange={(event) => set({ support_contact: event.target.value || null })}
+            fault={at('support')}
+            hint="An e-mail address, a telephone number or an https page."
+          />
+        </div>
+      </div>
+    </Card>
+  );
+}
+
+export function Coins({ draft, set, at, checkout, disabled }: Parts) {
+  const offered = draft.currencies ?? [...COINS];
+  const toggle = (coin: Coin, on: boolean) => {
+    const next = COINS.filter((known) => (known === coin ? on : offered.includes(known)));
+    set({ currencies: next.length === COINS.length ? null : next });
+  };
+  return (
+    <Card title="Coins">
+      <div className="grid gap-4 p-4">
+        <fieldset className="grid gap-3 sm:grid-cols-2">
+          <legend className="mb-2 text-sm font-medium">Payers may choose</legend>
+          {checkout.confirmations.map(({ currency, name, has_wallet }) => (
+            <Tick
+              key={currency}
+              label={name}
+              hint={has_wallet ? undefined : 'No wallet yet: in test mode only'}
+              disabled={disabled}
+              checked={offered.includes(currency)}
+              onChange={(event) => toggle(currency, event.target.checked)}
+            />
+          ))}
+        </fieldset>
+        {at('currencies') && (
+          <p role="alert" className="text-sm text-bad">
+            {at('currencies')}
+          </p>
+        )}
+        <Choice
+          label="Coin of payments in a coin amount that name none"
+          disabled={disabled}
+          value={draft.default_currency ?? ''}
+          onChange={(event) => set({ default_currency: (event.target.value || null) as Coin | null })}
+          options={[
+            { value: '', label: 'The first with a wallet' },
+            ...checkout.confirmations.map(({ currency, name }) => ({ value: currency, label: name })),
+          ]}
+        />
+      </div>
+    </Card>
+  );
+}
+
+export const Behaviour = ({ draft, set, disabled }: Parts) => (
+  <Card title="What payers may do">
+    <div className="grid gap-4 p-4">
+      <Tick
+        label="Cancel a payment, and start it again"
+        hint="Only while nothing has come. One that ended without money offers “Pay again”."
+        disabled={disabled}
+        checked={draft.payer_cancel}
+        onChange={(event) => set({ payer_cancel: event.target.checked })}
+      />
+      <Tick
+        label="Return by itself"
+        hint="A paid page goes back to your site after five seconds, unless the payer stays."
+        disabled={disabled}
+        checked={draft.auto_return}
+        onChange={(event) => set({ auto_return: event.target.checked })}
+      />
+    </div>
+  </Card>
+);
+
+export function Judging({
+  draft,
+  set,
+  at,
+  checkout,
+  disabled,
+  onTiers,
+}: Parts & { onTiers: (coin: Coin, values: (number | null)[]) => void }) {
+  const number = (key: 'window_minutes' | 'rate_lock_minutes' | 'late_accept_minutes', label: string, hint: string, required = true) => (
+    <Field
+      label={label}
+      type="number"
+      inputMode="numeric"
+      required={required}
+      disabled={disabled}
+      value={draft[key]}
+      onChange={(event) => set({ [key]: event.target.value })}
+      fault={at(key)}
+      hint={hint}
+    />
+  );
+  return (
+    <Card title="When a payment counts">
+      <div className="grid gap-4 p-4 sm:grid-cols-2">
+        {number('window_minutes', 'Time to pay, in minutes', '10 to 1440.')}
+        {number('rate_lock_minutes', 'Rate holds for, in minutes', '5 to 60.')}
+        <Field
+          label="Accept this much less, in percent"
+          inputMode="decimal"
+          required
+          disabled={disabled}
+          value={draft.tolerance_percent}
+          onChange={(event) => set({ tolerance_percent: event.target.value })}
+          fault={at('tolerance_percent')}
+          hint="0 to 5. Fees of exchanges often leave a little missing."
+        />
+        <Field
+          label="But at most, in US dollars"
+          inputMode="decimal"
+          required
+          disabled={disabled}
+          value={draft.tolerance_cap_usd}
+          onChange={(event) => set({ tolerance_cap_usd: event.target.value })}
+          fault={at('tolerance_cap_usd')}
+          hint="0.00 to 100.00."
+        />
+        {number('late_accept_minutes', 'Accept late money for, in minutes', 'Empty: you decide each time.', false)}
+      </div>
+      <div className="border-t border-line">
+        {checkout.confirmations.map((coin) => (
+          <details key={coin.currency} className="border-b border-line last:border-b-0">
+            <summary className="cursor-pointer px-4 py-3 text-sm font-medium">Confirmations of {coin.name}</summary>
+            <fieldset disabled={disabled} className="px-4 pb-4">
+              <legend className="sr-only">Confirmations of {coin.name}</legend>
+              <CoinTiers coin={coin} onTiers={onTiers} />
+            </fieldset>
+          </details>
+        ))}
+        {at('confirmations') && (
+          <p role="alert" className="px-4 py-3 text-sm text-bad">
+            {at('confirmations')}
+          </p>
+        )}
+      </div>
+    </Card>
+  );
+}
+
+function CoinTiers({
+  coin,
+  onTiers,
+}: {
+  coin: Checkout['confirmations'][number];
+  onTiers: (coin: Coin, values: (number | null)[]) => void;
+}) {
+  const fields = useTiers(coin.tiers);
+  const text = fields.texts.join(' ');
+  // biome-ignore lint/correctness/useExhaustiveDependencies: told again when a number was typed
+  useEffect(() => {
+    if (text !== coin.tiers.map((tier) => tier.confirmations).join(' ')) onTiers(coin.currency, fields.values);
+  }, [text]);
+  return <TierFields coin={coin.currency} fields={fields} />;
+}
+
+export const Pages = ({ draft, set, at, disabled }: Parts) => (
+  <Card title="Your pages">
+    <div className="p-4">
+      <Area
+        label="Allowed origins, one a line"
+        rows={3}
+        spellCheck={false}
+        placeholder={'https://shop.example\nhttps://www.shop.example'}
+        disabled={disabled}
+        value={draft.origins}
+        onChange={(event) => set({ origins: event.target.value })}
+        fault={at('origins')}
+        hint="Only pages of these may show the payment page in a frame, and use public keys that name no origins of their own."
+      />
+    </div>
+  </Card>
+);

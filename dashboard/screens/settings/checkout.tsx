@@ -1,0 +1,111 @@
+/** The payment page: how it looks, what payers may choose and do, how a payment is judged; beside it the page itself. */
+import { type FormEvent, useState } from 'react';
+import { ApiError, type Reply } from '../../lib/api.ts';
+import { useAct, useApi, useMay, useTitle } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Note } from '../../ui/form.tsx';
+import { Card, ErrorCard, Skeleton } from '../../ui/states.tsx';
+import { Behaviour, Coins, Judging, Look, Pages } from './checkout-fields.tsx';
+import { Preview } from './preview.tsx';
+
+export type Checkout = Reply<'GET /:mode/settings/checkout'>;
+/** The form as typed: texts where something is typed. */
+export type Draft = Omit<Checkout['settings'], 'logo' | 'origins' | 'late_accept_minutes' | 'window_minutes' | 'rate_lock_minutes'> & {
+  origins: string;
+  late_accept_minutes: string;
+  window_minutes: string;
+  rate_lock_minutes: string;
+  /** A file in base64 that takes the logo's place; null takes it away; undefined leaves it. */
+  logo: string | null | undefined;
+};
+
+export function Screen() {
+  useTitle('Checkout');
+  const { data, error, isPending, refetch } = useApi('GET /:mode/settings/checkout', ['settings', 'checkout'], {});
+  return (
+    <div className="grid gap-5">
+      <div className="grid gap-1">
+        <h1>Checkout</h1>
+        <p className="max-w-2xl text-soft">
+          Your payment page, in test and in live mode. Looks change at once for all payments; rules hold for payments created from then on.
+        </p>
+      </div>
+      {error && !data ? (
+        <Card>
+          <ErrorCard error={error} onRetry={() => void refetch()} />
+        </Card>
+      ) : isPending ? (
+        <Card>
+          <Skeleton lines={12} />
+        </Card>
+      ) : (
+        <Form checkout={data} />
+      )}
+    </div>
+  );
+}
+
+const draftOf = ({ settings }: Checkout): Draft => ({
+  ...settings,
+  origins: settings.origins.join('\n'),
+  late_accept_minutes: settings.late_accept_minutes === null ? '' : String(settings.late_accept_minutes),
+  window_minutes: String(settings.window_minutes),
+  rate_lock_minutes: String(settings.rate_lock_minutes),
+  logo: undefined,
+});
+
+function Form({ checkout }: { checkout: Checkout }) {
+  const may = useMay('settings.write');
+  const [draft, setDraft] = useState(() => draftOf(checkout));
+  const [tiers, setTiers] = useState<Record<string, (number | null)[]>>({});
+  const save = useAct('POST /:mode/settings/checkout', { refreshes: [['settings'], ['wallets']], done: 'Saved.', quiet: true });
+  const fault = save.error instanceof ApiError ? save.error : null;
+  const set = (change: Partial<Draft>) => setDraft((old) => ({ ...old, ...change }));
+  const at = (param: string) => (fault?.param === param ? fault.message : null);
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    const { logo, origins, late_accept_minutes, window_minutes, rate_lock_minutes, ...rest } = draft;
+    save.mutate(
+      {
+        body: {
+          ...rest,
+          origins: origins.split(/[\s,]+/).filter(Boolean),
+          late_accept_minutes: late_accept_minutes === '' ? null : Number(late_accept_minutes),
+          window_minutes: Number(window_minutes),
+          rate_lock_minutes: Number(rate_lock_minutes),
+          confirmations: Object.entries(tiers).map(([currency, values]) => ({ currency: currency as 'BTC', tiers: values })),
+          ...(logo !== undefined && { logo }),
+        },
+      },
+      { onSuccess: () => set({ logo: undefined }) },
+    );
+  };
+  const parts = { draft, set, at, checkout, disabled: !may };
+  return (
+    <div className="grid items-start gap-5 xl:grid-cols-[minmax(0,1fr)_minmax(0,27rem)]">
+      <form onSubmit={submit} className="grid gap-5">
+        <Look {...parts} />
+        <Coins {...parts} />
+        <Behaviour {...parts} />
+        <Judging {...parts} onTiers={(currency, values) => setTiers((old) => ({ ...old, [currency]: values }))} />
+        <Pages {...parts} />
+        {fault && fault.param === null && <Note tone="bad">{fault.message}</Note>}
+        {may ? (
+          <div className="sticky bottom-0 -mx-1 flex items-center gap-3 border-t border-line bg-page px-1 py-3">
+            <Button type="submit" look="main" busy={save.isPending}>
+              Save changes
+            </Button>
+            {fault && (
+              <p role="alert" className="text-sm text-bad">
+                {fault.message}
+              </p>
+            )}
+          </div>
+        ) : (
+          <p className="text-sm text-soft">Your role can read these settings. Owners and admins can change them.</p>
+        )}
+      </form>
+      <Preview draft={draft} states={checkout.states} />
+    </div>
+  );
+}

@@ -1,0 +1,58 @@
+/** Confirmations for each range of amounts; less than the default is warned of and not taken. */
+import { useState } from 'react';
+import type { Coin } from '../../generated/api.ts';
+import { Field } from '../../ui/field.tsx';
+import { Money } from '../../ui/values.tsx';
+
+type Tier = { below_usd: string | null; confirmations: number; minimum: number; rule: string };
+const RULES: Readonly<Record<string, string>> = {
+  instantsend: 'InstantSend lock, seconds',
+  instantsend_or_chainlock: 'InstantSend lock or ChainLock',
+  chainlock: 'ChainLock of its block',
+  safe: 'Safe by the network, about 7 minutes',
+  finalized: 'Final by the network, about 15 minutes',
+};
+
+export function useTiers(tiers: readonly Tier[]) {
+  const [texts, setTexts] = useState(() => tiers.map((tier) => String(tier.confirmations)));
+  const low = tiers.map((tier, i) => tier.rule === 'confirmations' && Number(texts[i]) < tier.minimum);
+  const values = tiers.map((tier, i) => (tier.rule !== 'confirmations' ? null : Math.max(tier.minimum, Math.trunc(Number(texts[i])) || 0)));
+  return { tiers, texts, low, values, set: (at: number, text: string) => setTexts(texts.map((old, i) => (i === at ? text : old))) };
+}
+
+export const TierFields = ({ coin, fields: { tiers, texts, low, set } }: { coin: Coin; fields: ReturnType<typeof useTiers> }) => (
+  <ul className="grid gap-3 sm:grid-cols-2">
+    {tiers.map((tier, i) => (
+      <li key={tier.below_usd ?? 'rest'} className="rounded-lg border border-line p-3">
+        {tier.rule === 'confirmations' ? (
+          <Field
+            label={
+              tier.below_usd === null ? `${coin}: larger amounts` : `${coin}: below $${Number(tier.below_usd).toLocaleString('en-US')}`
+            }
+            type="number"
+            min={1}
+            max={1000}
+            value={texts[i]}
+            onChange={(event) => set(i, event.target.value)}
+            fault={low[i] ? `Lower than the default is not safe: ${tier.minimum} stays.` : null}
+            hint={`Default ${tier.minimum}`}
+          />
+        ) : (
+          <div className="grid gap-1 text-sm">
+            <p className="font-medium">
+              {coin}:{' '}
+              {tier.below_usd === null ? (
+                'larger amounts'
+              ) : (
+                <>
+                  below <Money amount={tier.below_usd.replace(/\.00$/, '')} />
+                </>
+              )}
+            </p>
+            <p className="text-soft">{RULES[tier.rule] ?? tier.rule}</p>
+          </div>
+        )}
+      </li>
+    ))}
+  </ul>
+);

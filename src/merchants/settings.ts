@@ -1,0 +1,120 @@
+/** What a merchant sets by itself, for its business and its payment page: checked here, changed and written down in one transaction. */
+import type { Context } from '../context.ts';
+import { COIN, COINS, type Coin, type ConfirmationTier, isCoin } from '../core/coin.ts';
+import { Problem } from '../core/problem.ts';
+import { type Branding, checkBranding, logoWriter } from './branding.ts';
+import { type Actor, writeAudit } from './members.ts';
+import { changeSettings, getMerchant, type MerchantSettings } from './merchants.ts';
+
+export type SettingsChange = Branding &
+  Partial<
+    Pick<
+      MerchantSettings,
+      | 'windowSeconds'
+      | 'rateLockSeconds'
+      | 'toleranceBasisPoints'
+      | 'toleranceCapUsdCents'
+      | 'lateAcceptMinutes'
+      | 'defaultCoin'
+      | 'payerCancel'
+      | 'coins'
+      | 'website'
+      | 'retentionDays'
+    >
+  > & {
+    /** Confirmations for each tier of a coin's table, in its order; null leaves the default. Never below it. */
+    confirmations?: Partial<Record<Coin, readonly (number | null)[]>>;
+  };
+
+/** Bounds of numbers, with the name a member knows them by. */
+const BOUNDS = {
+  windowSeconds: ['window_minutes', 600, 86_400, 'from 10 to 1440 minutes'],
+  rateLockSeconds: ['rate_lock_minutes', 300, 3_600, 'from 5 to 60 minutes'],
+  toleranceBasisPoints: ['tolerance_percent', 0, 500, 'from 0 to 5 percent'],
+  toleranceCapUsdCents: ['tolerance_cap_usd', 0, 10_000, 'from 0.00 to 100.00'],
+  lateAcceptMinutes: ['late_accept_minutes', 1, 1_440, 'from 1 to 1440 minutes'],
+  retentionDays: ['retention_days', 30, 3_650, 'from 30 to 3650 days'],
+} as const;
+
+/** The tiers that hold without a merchant's own: the operator's, else the table. */
+export const baseTiers = (ctx: Context, coin: Coin): readonly ConfirmationTier[] =>
+  ctx.settings.confirmations[coin] ?? COIN[coin].confirmations;
+
+/** What a merchant waits for in each tier of a coin, and the least it can be. */
+export const tiersOf = (ctx: Context, settings: MerchantSettings, coin: Coin): (ConfirmationTier & { minimum: number })[] =>
+  baseTiers(ctx, coin).map((tier) => {
+    const own = settings.confirmations[coin]?.find(({ belowUsdCents }) => belowUsdCents === (tier.belowUsdCents?.toString() ?? null));
+    return { ...tier, confirmations: Math.max(tier.confirmations, own?.confirmations ?? 0), minimum: tier.confirmations };
+  });
+
+/** Changes what is named and leaves the rest. Errors: parameter_invalid with the setting, merchant_not_found. */
+export async function changeOwnSettings(
+  ctx: Context,
+  {
+    merchantId,
+    change,
+    name,
+    logo,
+    actor,
+  }: { merchantId: string; change: SettingsChange; name?: string; logo?: Uint8Array | null; actor: Actor },
+): Promise<void> {
+  const refuse = (param: string, reason: string): never => {
+    throw new Problem('parameter_invalid', { reason }, { param });
+  };
+  checkBranding(change);
+  for (const [key, [param, low, high, range]] of Object.entries(BOUNDS)) {
+    const value = change[key as keyof typeof BOUNDS];
+    if (value != null && (!Number.isInteger(value) || value < low || value > high)) refuse(param, `a whole number ${range} is expected`);
+  }
+  if (name !== undefined && (name.trim() === '' || name.length > 100)) refuse('name', 'a name of 1 to 100 characters is needed');
+  if (change.website && !/^https:\/\/[^\s"<>\\@]+$/.test(change.website)) refuse('website', 'an https URL is expected');
+  if (change.coins && (change.coins.length === 0 || !change.coins.every(isCoin))) refuse('currencies', 'at least one coin is needed');
+  const { settings, name: nameBefore } = await getMerchant(ctx, { merchantId });
+  const { confirmations: given, ...plain } = change;
+  const confirmations = given && { ...settings.confirmations };
+  for (const coin of COINS) {
+    const wished = given?.[coin];
+    if (!wished || !confirmations) continue;
+    const base = baseTiers(ctx, coin);
+    const raised = base.flatMap((tier, i) => {
+      const wish = wished[i] ?? null;
+      if (wish === null || wish === tier.confirmations) return [];
+      if (!Number.isInteger(wish) || wish > 1_000 || tier.rule !== 'confirmations')
+        refuse('confirmations', `${coin}: a whole number up to 1000 is expected`);
+      if (wish < tier.confirmations) refuse('confirmations', `${coin}: ${tier.confirmations} is the least for this amount`);
+      return [{ belowUsdCents: tier.belowUsdCents?.toString() ?? null, confirmations: wish, rule: tier.rule }];
+    });
+    // Tiers that follow the table stand between those that do not, so that none takes over its neighbour's number.
+    confirmations[coin] =
+      raised.length === 0
+        ? []
+        : base.map(
+            (tier, i) =>
+              raised.find(({ belowUsdCents }) => belowUsdCents === (tier.belowUsdCents?.toString() ?? null)) ?? {
+                belowUsdCents: base[i]!.belowUsdCents?.toString() ?? null,
+                confirmations: tier.confirmations,
+                rule: tier.rule,
+              },
+          );
+  }
+  const writeLogo = logoWriter(logo);
+  const values = { ...plain, ...(confirmations && { confirmations }) };
+  const before = Object.fromEntries(Object.keys(values).map((key) => [key, settings[key as keyof MerchantSettings] ?? null]));
+  await changeSettings(ctx, {
+    merchantId,
+    settings: values,
+    ...(name !== undefined && { name: name.trim() }),
+    also: async (tx) => {
+      await writeLogo(tx, merchantId);
+      await writeAudit(tx, {
+        ...{ merchantId, mode: null, actor, action: 'settings.changed', object: merchantId },
+        before: { ...before, ...(name !== undefined && { name: nameBefore }) },
+        after: {
+          ...values,
+          ...(name !== undefined && { name: name.trim() }),
+          ...(logo !== undefined && { logo: logo === null ? 'removed' : 'changed' }),
+        },
+      });
+    },
+  });
+}

@@ -1,0 +1,300 @@
+/** Importing account keys by members: what a key means, its check, and the wait before it takes the place of another one. */
+import type { Context } from '../context.ts';
+import { parseAccountKey, type Script } from '../core/address.ts';
+import { COINS, type Coin, type Network } from '../core/coin.ts';
+import { Problem } from '../core/problem.ts';
+import type { Tx } from '../db/db.ts';
+import { type Actor, writeAudit } from './members.ts';
+import { firstAddresses, readAccountKey, SCRIPTS, writeWallet } from './wallets.ts';
+
+/** How long a new key waits before it takes the place of another one, so that a thief's key is seen first. */
+export const CHANGE_WAIT_HOURS = 24;
+
+/** What stands of a key where it is shown: enough to know it again. */
+export const maskKey = (accountKey: string): string => {
+  const key = /[1-9A-HJ-NP-Za-km-z]{100,}/.exec(accountKey)?.[0] ?? accountKey;
+  return key.length < 24 ? key : `${key.slice(0, 8)}…${key.slice(-6)}`;
+};
+/** The fingerprint of the wallet's root, where a descriptor names it. */
+export const fingerprintOf = (accountKey: string): string | null => /\[([0-9a-fA-F]{8})/.exec(accountKey)?.[1]?.toLowerCase() ?? null;
+
+export type KeyPreview = {
+  network: Network;
+  script: Script;
+  /** More than one where the key leaves it open. */
+  scripts: readonly Script[];
+  path: string;
+  fingerprint: string | null;
+  addresses: { path: string; address: string }[];
+  /** Whether this merchant's active wallet has it already, or another merchant of the install. */
+  standing: 'new' | 'active' | 'known' | 'foreign';
+};
+
+/** What an account key would do; nothing is written. Errors: private_key_refused, account_key_invalid. */
+export async function previewKey(
+  ctx: Context,
+  { merchantId, coin, accountKey, script }: { merchantId: string; coin: Coin; accountKey: string; script: Script | null },
+): Promise<KeyPreview> {
+  const named = parseAccountKey(accountKey, { coin, network: ctx.settings.networks[coin] }).script;
+  const chosen = script ?? named ?? SCRIPTS[coin][0]!;
+  const key = readAccountKey(ctx, { coin, accountKey, script: chosen });
+  const [stored] = await ctx.db.sql<{ merchantId: string; active: boolean }[]>`
+    select merchant_id as "merchantId", active from wallets
+    where coin = ${coin} and chain_key = ${key.chainKey} and script = ${key.script}`;
+  return {
+    network: key.network,
+    script: key.script,
+    scripts: named ? [named] : SCRIPTS[coin],
+    path: key.path,
+    fingerprint: fingerprintOf(accountKey),
+    addresses: firstAddresses(key, coin).map((address, index) => ({
+      path: [key.path, index].filter((part) => part !== '').join('/'),
+      address,
+    })),
+    standing: !stored ? 'new' : stored.merchantId !== merchantId ? 'foreign' : stored.active ? 'active' : 'known',
+  };
+}
+
+/**
+ * Takes an account key over. The first key of a coin acts at once, and so does the one in use; any other waits, and a later
+ * one takes its place. `ends` are the last six characters of one of the first five addresses, as the merchant's own wallet
+ * shows them: a key of somebody else, or of another address type, does not get past this.
+ * Errors: private_key_refused, account_key_invalid, address_ends_differ.
+ */
+export async function importKey(
+  ctx: Context,
+  {
+    merchantId,
+    coin,
+    accountKey,
+    script,
+    ends,
+    actor,
+  }: { merchantId: string; coin: Coin; accountKey: string; script: Script; ends: string; actor: Actor },
+): Promise<{ dueAt: Date | null }> {
+  const key = readAccountKey(ctx, { coin, accountKey, script });
+  if (!firstAddresses(key, coin).some((address) => address.slice(-6).toLowerCase() === ends.trim().toLowerCase()))
+    throw new Problem('address_ends_differ', {}, { param: 'ends' });
+  const shown = { currency: coin, key: maskKey(accountKey), script };
+  return ctx.db.begin(async (tx) => {
+    // The row of the merchant is what all changes of its wallets wait for.
+    await tx`select 1 from merchants where id = ${merchantId} for update`;
+    const [current] = await tx<{ chainKey: string; script: Script; accountKey: string }[]>`
+      select chain_key as "chainKey", script, account_key as "accountKey" from wallets
+      where merchant_id = ${merchantId} and coin = ${coin} and (active or paused_at is not null)`;
+    const before = current && { currency: coin, key: maskKey(current.accountKey), script: current.script };
+    if (current && (current.chainKey !== key.chainKey || current.script !== key.script)) {
+      const [foreign] = await tx`
+        select 1 from wallets where coin = ${coin} and chain_key = ${key.chainKey} and script = ${key.script} and merchant_id <> ${merchantId}`;
+      if (foreign)
+        throw new Problem('account_key_invalid', { reason: 'another merchant of this install already uses it' }, { param: 'key' });
+      const [waits] = await tx<{ dueAt: Date }[]>`
+        insert into wallet_changes (merchant_id, coin, account_key, script, asked_by, asked_by_name, due_at)
+        values (${merchantId}, ${coin}, ${accountKey.trim()}, ${script}, ${actor.userId}, ${actor.name},
+          clock_timestamp() + make_interval(hours => ${CHANGE_WAIT_HOURS}))
+        on conflict (merchant_id, coin) do update set account_key = excluded.account_key, script = excluded.script,
+          asked_by = excluded.asked_by, asked_by_name = excluded.asked_by_name, asked_at = clock_timestamp(), due_at = excluded.due_at
+        returning due_at as "dueAt"`;
+      await writeAudit(tx, {
+        merchantId,
+        mode: 'live',
+        actor,
+        action: 'wallet.change_asked',
+        object: coin,
+        ...(before && { before }),
+        after: shown,
+      });
+      return { dueAt: waits!.dueAt };
+    }
+    await writeWallet(ctx, tx, { merchantId, coin, accountKey: accountKey.trim(), script });
+    await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'wallet.set', object: coin, ...(before && { before }), after: shown });
+    return { dueAt: null };
+  });
+}
+
+type Waiting = { accountKey: string; script: Script; askedBy: string; askedByName: string; due: boolean };
+const lockWaiting = async (tx: Tx, { merchantId, coin }: { merchantId: string; coin: Coin }): Promise<Waiting | null> => {
+  await tx`select 1 from merchants where id = ${merchantId} for update`;
+  const [row] = await tx<Waiting[]>`
+    select account_key as "accountKey", script, asked_by as "askedBy", asked_by_name as "askedByName", due_at <= clock_timestamp() as due
+    from wallet_changes where merchant_id = ${merchantId} and coin = ${coin}`;
+  return row ?? null;
+};
+
+/** A second owner lets a waiting key act at once. Errors: wallet_not_found, second_owner_required. */
+export async function confirmChange(
+  ctx: Context,
+  { merchantId, coin, actor }: { merchantId: string; coin: Coin; actor: Actor },
+): Promise<void> {
+  await ctx.db.begin(async (tx) => {
+    const waiting = await lockWaiting(tx, { merchantId, coin });
+    if (!waiting) throw new Problem('wallet_not_found', { coin });
+    if (waiting.askedBy === actor.userId) throw new Problem('second_owner_required');
+    await writeWallet(ctx, tx, { merchantId, coin, accountKey: waiting.accountKey, script: waiting.script });
+    await writeAudit(tx, {
+      ...{ merchantId, mode: 'live', actor, action: 'wallet.change_confirmed', object: coin },
+      after: { currency: coin, key: maskKey(waiting.accountKey), script: waiting.script, asked_by: waiting.askedByName },
+    });
+  });
+}
+
+/** A waiting key is dropped; the one in use stays. Errors: wallet_not_found. */
+export async function dropChange(
+  ctx: Context,
+  { merchantId, coin, actor }: { merchantId: string; coin: Coin; actor: Actor },
+): Promise<void> {
+  await ctx.db.begin(async (tx) => {
+    const waiting = await lockWaiting(tx, { merchantId, coin });
+    if (!waiting) throw new Problem('wallet_not_found', { coin });
+    await tx`delete from wallet_changes where merchant_id = ${merchantId} and coin = ${coin}`;
+    await writeAudit(tx, {
+      ...{ merchantId, mode: 'live', actor, action: 'wallet.change_dropped', object: coin },
+      before: { currency: coin, key: maskKey(waiting.accountKey), script: waiting.script, asked_by: waiting.askedByName },
+    });
+  });
+}
+
+/** Keys whose wait is over take effect; a few at a time. Run by the worker. Returns how many. */
+export async function applyDueChanges(ctx: Context): Promise<number> {
+  const due = await ctx.db.sql<{ merchantId: string; coin: Coin }[]>`
+    select merchant_id as "merchantId", coin from wallet_changes where due_at <= clock_timestamp() order by due_at limit 20`;
+  for (const { merchantId, coin } of due) {
+    const apply = (tx: Tx, waiting: Waiting) =>
+      writeWallet(ctx, tx, { merchantId, coin, accountKey: waiting.accountKey, script: waiting.script });
+    const settle = (work: (tx: Tx, waiting: Waiting) => Promise<unknown>, action: string) =>
+      ctx.db.begin(async (tx) => {
+        const waiting = await lockWaiting(tx, { merchantId, coin });
+        if (!waiting?.due) return;
+        await work(tx, waiting);
+        await writeAudit(tx, {
+          ...{ merchantId, mode: 'live', action, object: coin },
+          actor: { userId: waiting.askedBy, name: waiting.askedByName, ip: '' },
+          after: { currency: coin, key: maskKey(waiting.accountKey), script: waiting.script },
+        });
+      });
+    // A key that cannot be taken over any more must not be tried for ever.
+    await settle(apply, 'wallet.change_took_effect').catch(async (error: unknown) => {
+      if (!(error instanceof Problem)) throw error;
+      await settle((tx) => tx`delete from wallet_changes where merchant_id = ${merchantId} and coin = ${coin}`, 'wallet.change_failed');
+    });
+  }
+  return due.length;
+}
+
+/** A paused wallet gives no addresses: the coin is not offered. Errors: wallet_not_found. */
+export async function pauseWallet(
+  ctx: Context,
+  { merchantId, coin, paused, actor }: { merchantId: string; coin: Coin; paused: boolean; actor: Actor },
+): Promise<void> {
+  await ctx.db.begin(async (tx) => {
+    await tx`select 1 from merchants where id = ${merchantId} for update`;
+    const changed = paused
+      ? await tx`update wallets set active = false, paused_at = clock_timestamp() where merchant_id = ${merchantId} and coin = ${coin} and active`
+      : await tx`
+          update wallets set active = true, paused_at = null, xid = pg_current_xact_id()
+          where merchant_id = ${merchantId} and coin = ${coin} and paused_at is not null`;
+    if (changed.count === 0) throw new Problem('wallet_not_found', { coin });
+    await writeAudit(tx, { merchantId, mode: 'live', actor, action: paused ? 'wallet.paused' : 'wallet.resumed', object: coin });
+  });
+}
+
+/** Wallets look so many unused addresses ahead, by BIP-44; what comes later they do not see by themselves. */
+export const GAP_LIMIT = 20;
+/** Only so many of the newest addresses are looked at, whatever the number of payments. */
+const ADDRESSES_SEEN = 1_000;
+
+export type WalletCard = {
+  coin: Coin;
+  state: 'not_set' | 'active' | 'paused';
+  key: string | null;
+  fingerprint: string | null;
+  script: Script | null;
+  path: string | null;
+  network: Network;
+  nextIndex: bigint;
+  /** The longest run of addresses that nothing came to, of those looked at. */
+  unusedRun: bigint;
+  receivedUnits: bigint;
+  /** False when there are more addresses than were looked at: then it is at least this much. */
+  receivedIsAll: boolean;
+  lastDepositAt: Date | null;
+  /** Keys used before, whose addresses stay watched. */
+  formerKeys: number;
+  waiting: { key: string; script: Script; askedBy: string; askedByName: string; dueAt: Date } | null;
+};
+
+/** Every coin with its wallet. Bounded: the newest addresses of at most five wallets, by the index of their addresses. */
+export async function listWallets(ctx: Context, { merchantId }: { merchantId: string }): Promise<WalletCard[]> {
+  const [wallets, former, changes] = await Promise.all([
+    ctx.db.sql<
+      {
+        coin: Coin;
+        active: boolean;
+        accountKey: string;
+        script: Script;
+        path: string;
+        nextIndex: bigint;
+        seen: number;
+        received: string;
+        lastAt: Date | null;
+        lastUsed: bigint | null;
+        longest: bigint | null;
+        firstSeen: bigint | null;
+      }[]
+    >`
+      select w.coin, w.active, w.account_key as "accountKey", w.script, w.path, w.next_index as "nextIndex", d.*
+      from wallets w cross join lateral (
+        select count(*)::int as seen, coalesce(sum(units), 0)::text as received, max(at) as "lastAt", max(index) filter (where units > 0) as "lastUsed",
+          max(index - before - 1) filter (where units > 0) as longest, min(index) as "firstSeen"
+        from (
+          select index, units, at, coalesce(lag(index) over (partition by units > 0 order by index), min(index) over () - 1) as before
+          from (
+            select a.index, coalesce(t.units, 0) as units, t.at
+            from (select index, payment_id, coin from deposit_addresses where wallet_id = w.id order by index desc limit ${ADDRESSES_SEEN}) a
+            cross join lateral (
+              select sum(units) as units, max(first_seen_at) as at from transfers
+              where payment_id = a.payment_id and coin = a.coin and conflict_txid is null
+            ) t
+          ) given
+        ) runs
+      ) d
+      where w.merchant_id = ${merchantId} and (w.active or w.paused_at is not null)`,
+    ctx.db.sql<{ coin: Coin; keys: number }[]>`
+      select coin, count(*)::int as keys from wallets where merchant_id = ${merchantId} and not active and paused_at is null group by coin`,
+    ctx.db.sql<{ coin: Coin; accountKey: string; script: Script; askedBy: string; askedByName: string; dueAt: Date }[]>`
+      select coin, account_key as "accountKey", script, asked_by as "askedBy", asked_by_name as "askedByName", due_at as "dueAt"
+      from wallet_changes where merchant_id = ${merchantId}`,
+  ]);
+  return COINS.map((coin) => {
+    const wallet = wallets.find((w) => w.coin === coin);
+    const change = changes.find((c) => c.coin === coin);
+    const trailing = wallet
+      ? wallet.nextIndex - 1n - (wallet.lastUsed ?? (wallet.firstSeen === null ? wallet.nextIndex - 1n : wallet.firstSeen - 1n))
+      : 0n;
+    const longest = wallet?.longest ?? 0n;
+    return {
+      coin,
+      state: !wallet ? 'not_set' : wallet.active ? 'active' : 'paused',
+      key: wallet ? maskKey(wallet.accountKey) : null,
+      fingerprint: wallet ? fingerprintOf(wallet.accountKey) : null,
+      script: wallet?.script ?? null,
+      path: wallet?.path ?? null,
+      network: ctx.settings.networks[coin],
+      nextIndex: wallet?.nextIndex ?? 0n,
+      unusedRun: trailing > longest ? trailing : longest,
+      receivedUnits: BigInt(wallet?.received ?? 0),
+      receivedIsAll: (wallet?.seen ?? 0) < ADDRESSES_SEEN,
+      lastDepositAt: wallet?.lastAt ?? null,
+      formerKeys: former.find((f) => f.coin === coin)?.keys ?? 0,
+      waiting: change
+        ? {
+            key: maskKey(change.accountKey),
+            script: change.script,
+            askedBy: change.askedBy,
+            askedByName: change.askedByName,
+            dueAt: change.dueAt,
+          }
+        : null,
+    };
+  });
+}

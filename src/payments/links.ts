@@ -1,0 +1,155 @@
+/** Payment links: a page that makes a payment for whoever comes, of a fixed amount or one the payer names. */
+import type { Context } from '../context.ts';
+import type { Mode } from '../core/coin.ts';
+import { newId } from '../core/id.ts';
+import { Problem } from '../core/problem.ts';
+import type { Tx } from '../db/db.ts';
+import { getMerchant, type Merchant } from '../merchants/merchants.ts';
+import { createOne, prepareCreate } from './create-payments.ts';
+import { readRecords, toView } from './facts.ts';
+
+export type PaymentLink = {
+  id: string;
+  mode: Mode;
+  name: string;
+  /** Null: the payer names it. */
+  amountUsdCents: bigint | null;
+  reusable: boolean;
+  returnUrl: string | null;
+  state: 'active' | 'archived';
+  payments: bigint;
+  /** The newest payment made through it. */
+  paymentId: string | null;
+  createdAt: Date;
+};
+type Owner = { merchantId: string; mode: Mode };
+
+const columns = (sql: Context['db']['sql'] | Tx) => sql`
+  id, mode, name, amount_usd_cents as "amountUsdCents", reusable, return_url as "returnUrl", state, payments, payment_id as "paymentId", created_at as "createdAt"`;
+
+export async function createLink(
+  ctx: Context,
+  {
+    merchantId,
+    mode,
+    link,
+    also,
+  }: Owner & { link: Pick<PaymentLink, 'name' | 'amountUsdCents' | 'reusable' | 'returnUrl'>; also: (tx: Tx, id: string) => Promise<void> },
+): Promise<PaymentLink> {
+  const id = newId('lnk', ctx.random);
+  return ctx.db.begin(async (tx) => {
+    const [row] = await tx<PaymentLink[]>`
+      insert into payment_links (id, merchant_id, mode, name, amount_usd_cents, reusable, return_url)
+      values (${id}, ${merchantId}, ${mode}, ${link.name}, ${link.amountUsdCents?.toString() ?? null}, ${link.reusable}, ${link.returnUrl})
+      returning ${columns(tx)}`;
+    await also(tx, id);
+    return row!;
+  });
+}
+
+/** An archived link makes no more payments; those made stay. Errors: link_not_found. */
+export async function archiveLink(
+  ctx: Context,
+  { merchantId, mode, linkId, archived, also }: Owner & { linkId: string; archived: boolean; also: (tx: Tx) => Promise<void> },
+): Promise<PaymentLink> {
+  return ctx.db.begin(async (tx) => {
+    const [row] = await tx<PaymentLink[]>`
+      update payment_links set state = ${archived ? 'archived' : 'active'} where id = ${linkId} and merchant_id = ${merchantId} and mode = ${mode}
+      returning ${columns(tx)}`;
+    if (!row) throw new Problem('link_not_found', { id: linkId });
+    await also(tx);
+    return row;
+  });
+}
+
+/** Newest first, by an index in that order. Errors: cursor_invalid. */
+export async function listLinks(
+  ctx: Context,
+  {
+    merchantId,
+    mode,
+    limit,
+    startingAfter,
+    state,
+  }: Owner & { limit: number; startingAfter: string | null; state: PaymentLink['state'] | null },
+): Promise<{ items: PaymentLink[]; hasMore: boolean }> {
+  const { sql } = ctx.db;
+  const [cursor] =
+    startingAfter === null
+      ? [null]
+      : await sql<
+          { number: bigint }[]
+        >`select number from payment_links where id = ${startingAfter} and merchant_id = ${merchantId} and mode = ${mode}`;
+  if (cursor === undefined) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
+  const rows = await sql<PaymentLink[]>`
+    select ${columns(sql)} from payment_links where merchant_id = ${merchantId} and mode = ${mode}
+      ${cursor ? sql`and number < ${cursor.number.toString()}` : sql``} ${state ? sql`and state = ${state}` : sql``}
+    order by number desc limit ${limit + 1}`;
+  return { items: rows.slice(0, limit), hasMore: rows.length > limit };
+}
+
+/** The link that a payer opened, with its merchant. Errors: link_not_found, also for an archived one. */
+export async function getLinkForPayer(ctx: Context, { linkId }: { linkId: string }): Promise<{ link: PaymentLink; merchant: Merchant }> {
+  const [row] = await ctx.db.sql<(PaymentLink & { merchantId: string })[]>`
+    select ${columns(ctx.db.sql)}, merchant_id as "merchantId" from payment_links where id = ${linkId} and state = 'active'`;
+  if (!row) throw new Problem('link_not_found', { id: linkId });
+  const { merchantId, ...link } = row;
+  return { link, merchant: await getMerchant(ctx, { merchantId }) };
+}
+
+/** The payment that a link for one payment leads to: while it can be paid, and when money came. Null: another one may be made. */
+async function standing(ctx: Context, tx: Tx, paymentId: string | null): Promise<string | null> {
+  if (paymentId === null) return null;
+  const [record] = await readRecords(ctx, tx, [paymentId]);
+  if (!record) return null;
+  const { settlement, now, transfers } = toView(record);
+  const open = settlement.status === 'pending' && now < settlement.expiresAt;
+  return open || settlement.status === 'processing' || settlement.status === 'completed' || transfers.length > 0 ? paymentId : null;
+}
+
+/** The payment of a link for one payment, when it has one that stands. */
+export const standingPayment = (ctx: Context, link: PaymentLink): Promise<string | null> =>
+  link.reusable ? Promise.resolve(null) : ctx.db.begin((tx) => standing(ctx, tx, link.paymentId));
+
+/**
+ * Makes the payment of a link. Payers count as holders of a public key: their payments take part in the month's limit when
+ * money arrives, and in the hourly limit of addresses. Payers who come to a link for one payment at once get the same one.
+ * Errors: link_not_found, plan_limit_exceeded.
+ */
+export async function payLink(
+  ctx: Context,
+  { linkId, amountUsdCents }: { linkId: string; amountUsdCents: bigint | null },
+): Promise<{ paymentId: string }> {
+  const { merchant, link: opened } = await getLinkForPayer(ctx, { linkId });
+  const amount = opened.amountUsdCents ?? amountUsdCents;
+  if (amount === null || amount <= 0n) throw new Problem('amount_invalid', {}, { param: 'amount' });
+  const item = await prepareCreate(ctx, {
+    merchantId: merchant.id,
+    mode: opened.mode,
+    createdWith: 'public',
+    draft: {
+      amountUsdCents: amount,
+      fixed: null,
+      coin: null,
+      request: { returnUrl: opened.returnUrl, description: opened.name, items: null, taxCents: null, fiat: null, locale: null },
+      invoiceId: null,
+      metadata: { payment_link: opened.id },
+      expiresInSeconds: null,
+      scenario: null,
+    },
+    idempotency: null,
+    render: () => ({ status: 201, body: Buffer.alloc(0) }),
+  });
+  return ctx.db.begin(async (tx) => {
+    // Only what leads to one payment makes its payers wait for each other while it is decided.
+    const [link] = await tx<
+      PaymentLink[]
+    >`select ${columns(tx)} from payment_links where id = ${linkId} and state = 'active' ${opened.reusable ? tx`` : tx`for update`}`;
+    if (!link) throw new Problem('link_not_found', { id: linkId });
+    const known = link.reusable ? null : await standing(ctx, tx, link.paymentId);
+    if (known !== null) return { paymentId: known };
+    await createOne(ctx, tx, item);
+    await tx`update payment_links set payments = payments + 1, payment_id = ${item.id} where id = ${linkId}`;
+    return { paymentId: item.id };
+  });
+}

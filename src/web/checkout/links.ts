@@ -1,0 +1,96 @@
+/** `/link/<id>`: the page of a payment link. Looking makes nothing; the form makes a payment and leads to its page. */
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { RateLimiterMemory } from 'rate-limiter-flexible';
+import type { Context } from '../../context.ts';
+import { MAX_USD_CENTS, parseDecimal } from '../../core/money.ts';
+import { Problem } from '../../core/problem.ts';
+import type { Merchant } from '../../merchants/merchants.ts';
+import { getLinkForPayer, type PaymentLink, payLink, standingPayment } from '../../payments/links.ts';
+import { Html, html } from '../html.ts';
+import { SIGNS } from './icons.ts';
+import { sendDocument } from './shell.ts';
+import { type Language, say } from './words.ts';
+
+const ID = /^lnk_[0-9A-Za-z]{24}$/;
+/** Payments that one address may start in a minute; behind one may be a whole office. */
+const STARTS_A_MINUTE = 20;
+
+type Doors = { client: (request: FastifyRequest) => { ip: string }; languageOf: (request: FastifyRequest, merchant: Merchant) => Language };
+
+export function registerLinks(pages: FastifyInstance, ctx: Context, { client, languageOf }: Doors): void {
+  const secure = ctx.settings.paymentPageUrl.startsWith('https:');
+  const starts = new RateLimiterMemory({ points: STARTS_A_MINUTE, duration: 60 });
+  const tokenOf = (id: string) => createHmac('sha256', ctx.installKey).update(`link ${id}`).digest('base64url');
+
+  const open = async (request: FastifyRequest) => {
+    const { id } = request.params as { id: string };
+    if (!ID.test(id)) throw new Problem('link_not_found', { id: '' });
+    return getLinkForPayer(ctx, { linkId: id });
+  };
+  const show = (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { link, merchant }: { link: PaymentLink; merchant: Merchant },
+    { status = 200, given = '', wrong = false }: { status?: number; given?: string; wrong?: boolean } = {},
+  ) => {
+    const language = languageOf(request, merchant);
+    const { theme, accent, origins } = merchant.settings;
+    const { title, main } = renderLink(link, merchant, { language, token: tokenOf(link.id), given, wrong });
+    return sendDocument(request, reply, { status, title, main, language, theme, accent, origins, path: `/link/${link.id}` }, { secure });
+  };
+
+  pages.get('/link/:id', { exposeHeadRoute: false }, async (request, reply) => {
+    const opened = await open(request);
+    const paymentId = await standingPayment(ctx, opened.link);
+    if (paymentId !== null)
+      return reply
+        .code(303)
+        .headers({ location: `/pay?id=${paymentId}`, 'cache-control': 'no-store' })
+        .send();
+    return show(request, reply, opened);
+  });
+  pages.post('/link/:id', async (request, reply) => {
+    const opened = await open(request);
+    const { link } = opened;
+    const form = request.body instanceof URLSearchParams ? request.body : new URLSearchParams();
+    const token = Buffer.from(form.get('token') ?? '');
+    const wanted = Buffer.from(tokenOf(link.id));
+    if (token.length !== wanted.length || !timingSafeEqual(token, wanted)) throw new Problem('link_not_found', { id: '' });
+    await starts.consume(client(request).ip).catch((reason: unknown) => {
+      if (reason instanceof Error) throw reason;
+      throw new Problem('rate_limit_exceeded', { seconds: 60 }, { retryAfterSeconds: 60 });
+    });
+    const given = (form.get('amount') ?? '').trim().slice(0, 20);
+    const cents = link.amountUsdCents ?? parseDecimal(given.replace(/^(\d+),(\d{1,2})$/, '$1.$2'), 2);
+    if (cents === null || cents <= 0n || cents > MAX_USD_CENTS) return show(request, reply, opened, { status: 400, given, wrong: true });
+    const { paymentId } = await payLink(ctx, { linkId: link.id, amountUsdCents: cents });
+    const lang = form.get('lang');
+    return reply
+      .code(303)
+      .headers({ location: `/pay?id=${paymentId}${lang ? `&lang=${encodeURIComponent(lang)}` : ''}`, 'cache-control': 'no-store' })
+      .send();
+  });
+}
+
+/** What the page of a link says: who is paid, for what, how much. */
+export function renderLink(
+  link: PaymentLink,
+  merchant: Merchant,
+  { language, token, given, wrong }: { language: Language; token: string; given: string; wrong: boolean },
+): { title: string; main: Html } {
+  const { words, usd } = language;
+  const heading = say(words.pay, { merchant: merchant.name });
+  const logo = merchant.logo
+    ? html`<img class="logo" src="/pay/logo/${merchant.logo}" alt="" width="40" height="40">`
+    : html`<span class="logo letter" aria-hidden="true">${[...merchant.name][0]?.toUpperCase() ?? ''}</span>`;
+  const amount =
+    link.amountUsdCents === null
+      ? html`<label class="field"><span>${words.total} (USD)</span><input name="amount" id="amount" type="text" inputmode="decimal" required maxlength="12" autocomplete="off" placeholder="25.00" dir="ltr" value="${given}"${wrong && new Html(' aria-invalid="true" aria-describedby="fault"')}>${wrong && html`<span class="fault" id="fault" role="alert">${words.amountInvalid}</span>`}</label>`
+      : null;
+  return {
+    title: `${link.mode === 'test' ? `${words.test} ` : ''}${heading}`,
+    main: html`<main id="main" data-state="link">${link.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}<header class="top"><div class="who">${logo}<h1 id="h" tabindex="-1">${heading}</h1></div>${link.amountUsdCents !== null && html`<p class="usd"><bdi>${usd(link.amountUsdCents)}</bdi></p>`}</header><p class="lead">${link.name}</p>
+<form method="post" action="/link/${link.id}"><input type="hidden" name="token" value="${token}"><input type="hidden" name="lang" value="${language.tag}">${amount}<button class="main" id="start">${words.continue}</button></form>${merchant.settings.website && html`<p class="tip">${SIGNS.info}<a rel="noopener noreferrer" target="_blank" href="${merchant.settings.website}">${new URL(merchant.settings.website).host}</a></p>`}</main>`,
+  };
+}

@@ -1,0 +1,62 @@
+/** The payment page as it would look: the real page of every state, from made-up payments, with settings that are not saved yet. */
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Context } from '../../context.ts';
+import { MODES } from '../../core/coin.ts';
+import { Problem } from '../../core/problem.ts';
+import { getMerchant, THEMES } from '../../merchants/merchants.ts';
+import { renderPage } from '../checkout/page.ts';
+import { sendDocument } from '../checkout/shell.ts';
+import { FIXTURES, fixtureOptions } from '../checkout/states.ts';
+import { matchLocale } from '../checkout/words.ts';
+
+const LONGEST = 300;
+
+export function registerPreview(
+  app: FastifyInstance,
+  ctx: Context,
+  { enter }: { enter: (request: FastifyRequest) => Promise<{ merchantId: string }> },
+): void {
+  for (const mode of MODES) {
+    app.get(`/dashboard/api/${mode}/settings/checkout/preview`, { exposeHeadRoute: false }, async (request, reply) => {
+      const merchant = await getMerchant(ctx, await enter(request));
+      const asked = (name: string): string | null => {
+        const value = (request.query as Record<string, unknown>)[name];
+        return typeof value === 'string' && value.length <= LONGEST ? value : null;
+      };
+      const fixture = FIXTURES.find(({ name }) => name === asked('state'));
+      if (!fixture) throw new Problem('parameter_invalid', { reason: 'there is no such state' }, { param: 'state' });
+      const { settings, name, logo } = merchant;
+      const accent = asked('accent') ?? settings.accent;
+      const offered = asked('currencies')?.split(',') ?? settings.coins;
+      const view = {
+        ...fixture.view,
+        coins: fixture.view.coins.filter(({ coin }) => offered === null || offered.includes(coin)),
+        merchant: {
+          name,
+          logo,
+          supportContact: asked('support') ?? settings.supportContact,
+          accent: accent !== null && /^#[0-9a-f]{6}$/i.test(accent) ? accent : null,
+          theme: settings.theme,
+          locale: settings.locale,
+          origins: [],
+          autoReturn: false,
+          payerCancel: asked('payer_cancel') === null ? settings.payerCancel : asked('payer_cancel') === 'yes',
+        },
+      };
+      const locale = asked('locale') ?? settings.locale;
+      const options = fixtureOptions(fixture, (locale === null ? null : matchLocale(locale)) ?? 'en', ctx.settings.ethChainId);
+      const { title, main } = renderPage(view, options);
+      return sendDocument(
+        request,
+        reply,
+        {
+          ...{ title, main, language: options.language, accent: view.merchant.accent },
+          theme: THEMES.find((theme) => theme === asked('theme')) ?? settings.theme,
+          // The dashboard alone shows it in a frame.
+          origins: ["'self'"],
+        },
+        { secure: ctx.settings.publicUrl.startsWith('https:') },
+      );
+    });
+  }
+}

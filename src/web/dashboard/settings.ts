@@ -1,0 +1,204 @@
+/** Settings of the business and of the payment page. They hold for both modes. */
+import Type, { type Static } from 'typebox';
+import { COIN, COINS, type Coin as CoinCode, type ConfirmationTier } from '../../core/coin.ts';
+import { formatDecimal, formatUsd, parseDecimal } from '../../core/money.ts';
+import { Problem } from '../../core/problem.ts';
+import { getMerchant, THEMES } from '../../merchants/merchants.ts';
+import { changeOwnSettings, type SettingsChange, tiersOf } from '../../merchants/settings.ts';
+import { FIXTURES } from '../checkout/states.ts';
+import { LOCALES } from '../checkout/words.ts';
+import { Coin, Done, literals, memberRoute, Nullable, type Route, Text } from './route.ts';
+
+export const Tier = Type.Object({
+  below_usd: Nullable(Text),
+  confirmations: Type.Integer(),
+  /** The least: the default of this install. */
+  minimum: Type.Integer(),
+  rule: Text,
+});
+export const tierBody = (tier: ConfirmationTier & { minimum: number }): Static<typeof Tier> => ({
+  below_usd: tier.belowUsdCents === null ? null : formatUsd(tier.belowUsdCents),
+  confirmations: tier.confirmations,
+  minimum: tier.minimum,
+  rule: tier.rule,
+});
+
+const Theme = literals(THEMES);
+const Maybe = Type.Optional;
+const Short = Type.String({ maxLength: 300 });
+const CHECKOUT = {
+  accent: Nullable(Text),
+  theme: Theme,
+  locale: Nullable(Text),
+  support_contact: Nullable(Text),
+  origins: Type.Array(Text),
+  auto_return: Type.Boolean(),
+  payer_cancel: Type.Boolean(),
+  default_currency: Nullable(Coin),
+  /** Null: every coin with a wallet. */
+  currencies: Nullable(Type.Array(Coin)),
+  window_minutes: Type.Integer(),
+  rate_lock_minutes: Type.Integer(),
+  tolerance_percent: Text,
+  tolerance_cap_usd: Text,
+  late_accept_minutes: Nullable(Type.Integer()),
+};
+const Confirmations = Type.Array(Type.Object({ currency: Coin, tiers: Type.Array(Nullable(Type.Integer()), { maxItems: 10 }) }), {
+  maxItems: 5,
+});
+
+/** A decimal in hundredths, with the name of its field. Errors: parameter_invalid. */
+const hundredths = (text: string, param: string): number => {
+  const value = parseDecimal(text.trim(), 2);
+  if (value === null || value > 1_000_000n)
+    throw new Problem('parameter_invalid', { reason: 'a decimal such as 1.50 is expected' }, { param });
+  return Number(value);
+};
+const coinsOf = (given: readonly string[]): CoinCode[] => COINS.filter((coin) => given.includes(coin));
+const orNull = <T>(value: T | '' | null): T | null => (value === '' ? null : (value as T | null));
+
+export const SETTINGS: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/settings/checkout',
+    action: 'settings.read',
+    reply: Type.Object({
+      success: Type.Boolean(),
+      settings: Type.Object({ ...CHECKOUT, logo: Nullable(Text) }),
+      confirmations: Type.Array(Type.Object({ currency: Coin, name: Text, has_wallet: Type.Boolean(), tiers: Type.Array(Tier) })),
+      locales: Type.Array(Type.Object({ tag: Text, name: Text })),
+      states: Type.Array(Text),
+    }),
+    handle: async (call) => {
+      const { settings, walletCoins, logo } = await getMerchant(call.ctx, { merchantId: call.member.merchantId });
+      return {
+        success: true,
+        settings: {
+          accent: settings.accent,
+          theme: settings.theme,
+          locale: settings.locale,
+          support_contact: settings.supportContact,
+          origins: settings.origins,
+          auto_return: settings.autoReturn,
+          payer_cancel: settings.payerCancel,
+          default_currency: settings.defaultCoin,
+          currencies: settings.coins,
+          window_minutes: Math.round(settings.windowSeconds / 60),
+          rate_lock_minutes: Math.round(settings.rateLockSeconds / 60),
+          tolerance_percent: formatDecimal(BigInt(settings.toleranceBasisPoints), 2),
+          tolerance_cap_usd: formatUsd(BigInt(settings.toleranceCapUsdCents)),
+          late_accept_minutes: settings.lateAcceptMinutes,
+          logo: logo === null ? null : `/pay/logo/${logo}`,
+        },
+        confirmations: COINS.map((coin) => ({
+          currency: coin,
+          name: COIN[coin].name,
+          has_wallet: walletCoins.includes(coin),
+          tiers: tiersOf(call.ctx, settings, coin).map(tierBody),
+        })),
+        locales: Object.entries(LOCALES).map(([tag, { name }]) => ({ tag, name })),
+        states: FIXTURES.filter(({ fault, view }) => fault === null && !view.merchant.payerCancel).map(({ name }) => name),
+      };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/settings/checkout',
+    action: 'settings.write',
+    body: Type.Object({
+      accent: Maybe(Nullable(Short)),
+      theme: Maybe(Theme),
+      locale: Maybe(Nullable(Short)),
+      support_contact: Maybe(Nullable(Short)),
+      origins: Maybe(Type.Array(Short, { maxItems: 20 })),
+      auto_return: Maybe(Type.Boolean()),
+      payer_cancel: Maybe(Type.Boolean()),
+      default_currency: Maybe(Nullable(Coin)),
+      currencies: Maybe(Nullable(Type.Array(Coin, { maxItems: 5 }))),
+      window_minutes: Maybe(Type.Integer()),
+      rate_lock_minutes: Maybe(Type.Integer()),
+      tolerance_percent: Maybe(Short),
+      tolerance_cap_usd: Maybe(Short),
+      late_accept_minutes: Maybe(Nullable(Type.Integer())),
+      confirmations: Maybe(Confirmations),
+      /** The file in base64; null takes it away. */
+      logo: Maybe(Nullable(Type.String({ maxLength: 90_000 }))),
+    }),
+    reply: Done,
+    handle: async (call) => {
+      const { body } = call;
+      const change: SettingsChange = {
+        ...(body.accent !== undefined && { accent: orNull(body.accent) }),
+        ...(body.theme !== undefined && { theme: THEMES.find((theme) => theme === body.theme)! }),
+        ...(body.locale !== undefined && { locale: orNull(body.locale) }),
+        ...(body.support_contact !== undefined && { supportContact: orNull(body.support_contact) }),
+        ...(body.origins !== undefined && { origins: [...new Set(body.origins)] }),
+        ...(body.auto_return !== undefined && { autoReturn: body.auto_return }),
+        ...(body.payer_cancel !== undefined && { payerCancel: body.payer_cancel }),
+        ...(body.default_currency !== undefined && { defaultCoin: body.default_currency as CoinCode | null }),
+        ...(body.currencies !== undefined && { coins: body.currencies === null ? null : coinsOf(body.currencies) }),
+        ...(body.window_minutes !== undefined && { windowSeconds: body.window_minutes * 60 }),
+        ...(body.rate_lock_minutes !== undefined && { rateLockSeconds: body.rate_lock_minutes * 60 }),
+        ...(body.tolerance_percent !== undefined && { toleranceBasisPoints: hundredths(body.tolerance_percent, 'tolerance_percent') }),
+        ...(body.tolerance_cap_usd !== undefined && { toleranceCapUsdCents: hundredths(body.tolerance_cap_usd, 'tolerance_cap_usd') }),
+        ...(body.late_accept_minutes !== undefined && { lateAcceptMinutes: body.late_accept_minutes }),
+        ...(body.confirmations !== undefined && {
+          confirmations: Object.fromEntries(body.confirmations.map(({ currency, tiers }) => [currency, tiers])),
+        }),
+      };
+      await changeOwnSettings(call.ctx, {
+        ...{ merchantId: call.member.merchantId, change, actor: call.actor },
+        ...(body.logo !== undefined && { logo: body.logo === null ? null : Buffer.from(body.logo, 'base64') }),
+      });
+      return { success: true };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/settings/business',
+    action: 'settings.read',
+    reply: Type.Object({
+      success: Type.Boolean(),
+      name: Text,
+      website: Nullable(Text),
+      support_contact: Nullable(Text),
+      retention_days: Nullable(Type.Integer()),
+    }),
+    handle: async (call) => {
+      const { name, settings } = await getMerchant(call.ctx, { merchantId: call.member.merchantId });
+      return {
+        success: true,
+        name,
+        website: settings.website,
+        support_contact: settings.supportContact,
+        retention_days: settings.retentionDays,
+      };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/settings/business',
+    action: 'settings.write',
+    body: Type.Object({
+      name: Maybe(Type.String({ maxLength: 100 })),
+      website: Maybe(Nullable(Short)),
+      support_contact: Maybe(Nullable(Short)),
+      retention_days: Maybe(Nullable(Type.Integer())),
+    }),
+    reply: Done,
+    handle: async (call) => {
+      const { name, website, support_contact, retention_days } = call.body;
+      await changeOwnSettings(call.ctx, {
+        merchantId: call.member.merchantId,
+        actor: call.actor,
+        change: {
+          ...(website !== undefined && { website: orNull(website) }),
+          ...(support_contact !== undefined && { supportContact: orNull(support_contact) }),
+          ...(retention_days !== undefined && { retentionDays: retention_days }),
+        },
+        ...(name !== undefined && { name }),
+      });
+      return { success: true };
+    },
+  }),
+];

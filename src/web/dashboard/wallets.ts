@@ -1,0 +1,176 @@
+/** Wallets: a card for each coin, the import of account keys, and what waits for its time. Live alone: test mode needs none. */
+import Type from 'typebox';
+import { type Coin as CoinCode, isCoin, NETWORKS } from '../../core/coin.ts';
+import { formatUnits } from '../../core/money.ts';
+import { Problem } from '../../core/problem.ts';
+import { getMerchant } from '../../merchants/merchants.ts';
+import { tiersOf } from '../../merchants/settings.ts';
+import {
+  CHANGE_WAIT_HOURS,
+  confirmChange,
+  dropChange,
+  GAP_LIMIT,
+  importKey,
+  listWallets,
+  pauseWallet,
+  previewKey,
+} from '../../merchants/wallet-changes.ts';
+import { type Call, Coin, Done, Empty, literals, memberRoute, Nullable, type Route, Text, Timestamp } from './route.ts';
+import { Tier, tierBody } from './settings.ts';
+
+const Script = literals(['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh', 'eoa'] as const);
+const Network = literals(NETWORKS);
+const Key = Type.String({ minLength: 1, maxLength: 2_000 });
+const Card = Type.Object({
+  currency: Coin,
+  state: literals(['not_set', 'active', 'paused'] as const),
+  key: Nullable(Text),
+  fingerprint: Nullable(Text),
+  script: Nullable(Script),
+  path: Nullable(Text),
+  network: Network,
+  /** Whether a node follows the chain: without one the coin is not offered. */
+  followed: Type.Boolean(),
+  next_index: Type.Integer(),
+  unused_run: Type.Integer(),
+  gap_limit: Type.Integer(),
+  amount_received: Text,
+  amount_received_is_all: Type.Boolean(),
+  last_deposit_at: Nullable(Timestamp),
+  former_keys: Type.Integer(),
+  tiers: Type.Array(Tier),
+  waiting: Nullable(Type.Object({ key: Text, script: Script, asked_by: Text, asked_by_me: Type.Boolean(), due_at: Timestamp })),
+});
+
+/** Errors: live_mode_only. */
+const liveOnly = (call: Call): { merchantId: string } => {
+  if (call.mode !== 'live') throw new Problem('live_mode_only');
+  return { merchantId: call.member.merchantId };
+};
+const coinIn = (text: string): CoinCode => {
+  if (!isCoin(text)) throw new Problem('wallet_not_found', { coin: text.slice(0, 10) });
+  return text;
+};
+
+export const WALLETS: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/wallets',
+    action: 'wallets.read',
+    reply: Type.Object({ success: Type.Boolean(), wait_hours: Type.Integer(), owners: Type.Integer(), wallets: Type.Array(Card) }),
+    handle: async (call) => {
+      // Test mode has no wallets; the page says so.
+      if (call.mode === 'test') return { success: true, wait_hours: CHANGE_WAIT_HOURS, owners: 0, wallets: [] };
+      const owner = liveOnly(call);
+      const [cards, merchant, [counted]] = await Promise.all([
+        listWallets(call.ctx, owner),
+        getMerchant(call.ctx, owner),
+        call.ctx.db.sql<{ owners: number }[]>`
+          select count(*)::int as owners from members where merchant_id = ${owner.merchantId} and role = 'owner'`,
+      ]);
+      return {
+        success: true,
+        wait_hours: CHANGE_WAIT_HOURS,
+        owners: counted!.owners,
+        wallets: cards.map((card) => ({
+          currency: card.coin,
+          state: card.state,
+          key: card.key,
+          fingerprint: card.fingerprint,
+          script: card.script,
+          path: card.path,
+          network: card.network,
+          followed: call.ctx.chains.get(card.coin)?.follows === true,
+          next_index: Number(card.nextIndex),
+          unused_run: Number(card.unusedRun),
+          gap_limit: GAP_LIMIT,
+          amount_received: formatUnits(card.coin, card.receivedUnits),
+          amount_received_is_all: card.receivedIsAll,
+          last_deposit_at: card.lastDepositAt?.toISOString() ?? null,
+          former_keys: card.formerKeys,
+          tiers: tiersOf(call.ctx, merchant.settings, card.coin).map(tierBody),
+          waiting: card.waiting && {
+            key: card.waiting.key,
+            script: card.waiting.script,
+            asked_by: card.waiting.askedByName,
+            asked_by_me: card.waiting.askedBy === call.actor.userId,
+            due_at: card.waiting.dueAt.toISOString(),
+          },
+        })),
+      };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/wallets/preview',
+    action: 'wallets.change',
+    body: Type.Object({ currency: Coin, key: Key, script: Type.Optional(Script) }),
+    reply: Type.Object({
+      success: Type.Boolean(),
+      network: Network,
+      script: Script,
+      scripts: Type.Array(Script),
+      depth: Type.Integer(),
+      path: Text,
+      fingerprint: Nullable(Text),
+      standing: literals(['new', 'active', 'known', 'foreign'] as const),
+      addresses: Type.Array(Type.Object({ path: Text, address: Text })),
+    }),
+    handle: async (call) => {
+      const { currency, key, script } = call.body;
+      const preview = await previewKey(call.ctx, { ...liveOnly(call), coin: coinIn(currency), accountKey: key, script: script ?? null });
+      // Keys of accounts alone are read.
+      return { success: true, depth: 3, ...preview };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/wallets',
+    action: 'wallets.change',
+    recent: true,
+    body: Type.Object({ currency: Coin, key: Key, script: Script, ends: Type.String({ minLength: 6, maxLength: 6 }) }),
+    reply: Type.Object({ success: Type.Boolean(), due_at: Nullable(Timestamp) }),
+    handle: async (call) => {
+      const { currency, key, script, ends } = call.body;
+      const { dueAt } = await importKey(call.ctx, {
+        ...liveOnly(call),
+        ...{ coin: coinIn(currency), accountKey: key, script, ends, actor: call.actor },
+      });
+      return { success: true, due_at: dueAt?.toISOString() ?? null };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/wallets/:currency/state',
+    action: 'wallets.change',
+    body: Type.Object({ paused: Type.Boolean() }),
+    reply: Done,
+    handle: async (call) => {
+      await pauseWallet(call.ctx, { ...liveOnly(call), coin: coinIn(call.params.currency!), paused: call.body.paused, actor: call.actor });
+      return { success: true };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/wallets/:currency/change/confirm',
+    action: 'wallets.confirm',
+    recent: true,
+    body: Empty,
+    reply: Done,
+    handle: async (call) => {
+      await confirmChange(call.ctx, { ...liveOnly(call), coin: coinIn(call.params.currency!), actor: call.actor });
+      return { success: true };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/wallets/:currency/change/drop',
+    action: 'wallets.change',
+    body: Empty,
+    reply: Done,
+    handle: async (call) => {
+      await dropChange(call.ctx, { ...liveOnly(call), coin: coinIn(call.params.currency!), actor: call.actor });
+      return { success: true };
+    },
+  }),
+];

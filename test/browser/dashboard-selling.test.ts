@@ -1,0 +1,355 @@
+/** Wallets, links, the button, checkout and business settings in a real browser, by keys where it matters; and the pages they change for payers. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { HDKey } from '@scure/bip32';
+import type { Browser, Page } from 'playwright-core';
+import { buildApp } from '../../src/web/dashboard/build.ts';
+import { startTestApp, type TestApp } from '../kit/app.ts';
+import { base58check } from '../kit/base58.ts';
+import { auditAccessibility, findClipped, openTab, startBrowser, type Tab } from '../kit/browser.ts';
+import { freePort } from '../kit/nodes.ts';
+import { type Person, setUpPerson } from '../kit/person.ts';
+
+let app: TestApp;
+let browser: Browser;
+let owner: Person;
+let tab: Tab;
+let page: Page;
+const key = (seed: number) => HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)).derive("m/84'/0'/0'").publicExtendedKey;
+
+before(async () => {
+  const port = await freePort();
+  await buildApp({ info: () => {} });
+  [app, browser] = await Promise.all([
+    // The node is never asked: it only makes the coin one that is followed.
+    startTestApp({
+      ...{ PORT: String(port), PUBLIC_URL: `http://localhost:${port}`, HOST: 'localhost', LOG_LEVEL: 'silent' },
+      BTC_NODE_URL: 'http://user:pass@127.0.0.1:9',
+    }),
+    startBrowser(),
+  ]);
+  owner = await setUpPerson(app);
+  tab = await openTab(browser, 'about:blank', { width: 1280 });
+  page = tab.page;
+  page.context().setDefaultTimeout(60_000);
+  await page.context().addCookies(
+    owner.cookie.split('; ').map((pair) => {
+      const [name, value] = pair.split(/=(.*)/s) as [string, string];
+      return { name, value, url: app.config.publicUrl };
+    }),
+  );
+});
+after(async () => {
+  await browser?.close();
+  await app?.stop();
+});
+
+const go = async (path: string, heading: string) => {
+  await page.goto(`${app.config.publicUrl}/dashboard/${path}`);
+  await page.getByRole('heading', { name: heading, exact: true }).waitFor();
+};
+async function audit(name: string, on: Page = page) {
+  for (const scheme of ['light', 'dark'] as const) {
+    await on.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
+    assert.deepEqual(await auditAccessibility(on), [], `${name}, ${scheme}`);
+  }
+  const size = on.viewportSize()!;
+  await on.setViewportSize({ width: 360, height: 780 });
+  assert.deepEqual(await findClipped(on), [], `${name} at 360 px`);
+  await on.setViewportSize(size);
+  await on.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
+}
+/** A request that is given up because its screen was left is no fault; a refusal that a test asks for is named. */
+const noFaults = (...expected: RegExp[]) =>
+  assert.deepEqual(
+    tab.faults
+      .splice(0)
+      .filter(
+        (fault) =>
+          !fault.endsWith('net::ERR_ABORTED') && !expected.some((one) => one.test(fault) || /^Failed to load resource/.test(fault)),
+      ),
+    [],
+  );
+
+test('wallets: test mode says it needs none; live without any says what to do', async () => {
+  await go('test/wallets', 'Wallets');
+  await page.getByText('Test mode needs no wallet').waitFor();
+  await page.getByText('TEST DATA').waitFor();
+  await audit('wallets in test mode');
+  await page.getByRole('link', { name: 'Live', exact: true }).click();
+  await page.getByText('No coin has a wallet yet').waitFor();
+  await audit('wallets, none');
+  noFaults();
+});
+
+test('a private key is cleared in the browser and sent nowhere; one that only the service knows for one is cleared too', async () => {
+  await page.getByRole('link', { name: 'Set up Bitcoin' }).click();
+  const box = page.getByLabel('Account key');
+  const sent: string[] = [];
+  page.on('request', (request) => sent.push(request.postData() ?? ''));
+  const secret = HDKey.fromMasterSeed(new Uint8Array(32).fill(9)).derive("m/84'/0'/0'").privateExtendedKey;
+  for (const text of [secret, 'legal winner thank year wave sausage worth useful legal winner thank yellow', 'e9'.repeat(32)]) {
+    await box.fill(text);
+    await page.getByText('It was cleared and sent nowhere').waitFor();
+    assert.equal(await box.inputValue(), '');
+  }
+  await page.locator('input[type=file]').setInputFiles({ name: 'wallet.txt', mimeType: 'text/plain', buffer: Buffer.from(secret) });
+  assert.equal(await box.inputValue(), '');
+  assert.deepEqual(
+    sent.filter((body) => body !== ''),
+    [],
+  );
+  await audit('a private key refused');
+  // One whose first letters say nothing: only its bytes tell.
+  await box.fill(base58check.respell(secret, 0x01020304));
+  await page.getByRole('button', { name: 'Continue' }).click();
+  await page.getByText('It was cleared').waitFor();
+  assert.equal(await box.inputValue(), '');
+  noFaults(/400 .*preview/);
+});
+
+test('the wizard by keys alone: the key, the addresses, a wrong end, the right one, confirmations', async () => {
+  const box = page.getByLabel('Account key');
+  await box.fill('xpub nonsense');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await page.getByText('it is not an extended public key').waitFor();
+  assert.equal(await box.getAttribute('aria-invalid'), 'true');
+  noFaults(/400 .*preview/);
+  await box.fill(key(1));
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'Does your wallet show these addresses?' }).waitFor();
+  assert.equal(await page.evaluate('document.activeElement.tagName'), 'H1', 'the focus goes along to the step');
+  assert.equal(await page.locator('[data-address]').count(), 5);
+  await audit('compare addresses');
+  const ends = page.getByLabel('The last 6 characters');
+  await ends.fill('zzzzzz');
+  await page.keyboard.press('Enter');
+  await page.getByText('none of the five addresses shown ends with these characters').waitFor();
+  noFaults(/400 .*wallets/);
+  await page.getByLabel('Address type').selectOption('p2sh-p2wpkh');
+  await page.locator('[data-address^="3"]').first().waitFor();
+  await page.getByLabel('Address type').selectOption('p2wpkh');
+  await page.locator('[data-address^="bc1q"]').first().waitFor();
+  const address = (await page.locator('[data-address]').nth(2).getAttribute('data-address'))!;
+  await ends.fill(address.slice(-6));
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'How sure a payment must be' }).waitFor();
+  await page.getByLabel('BTC: below $1,000', { exact: true }).fill('1');
+  await page.getByText('Lower than the default is not safe: 2 stays.').waitFor();
+  await audit('confirmations, too low');
+  await page.getByLabel('BTC: below $1,000', { exact: true }).fill('4');
+  await page.getByRole('button', { name: 'Save and finish' }).click();
+  await page.getByText('Bitcoin is set up.').waitFor();
+  await audit('wallet done');
+  await page.getByRole('link', { name: 'To the wallets' }).click();
+  await page.getByText('Native SegWit (p2wpkh)').waitFor();
+  await audit('wallets');
+  const { confirmations } = (await owner.get('/live/settings/checkout')).json;
+  assert.deepEqual(
+    confirmations[0].tiers.map((tier: { confirmations: number }) => tier.confirmations),
+    [1, 4, 3, 6],
+  );
+  noFaults();
+});
+
+test('another key waits and says so, and can be dropped; asking needs recent authentication', async () => {
+  await app.app.ctx.db.sql`update sessions set created_at = created_at - interval '11 minutes', confirmed_at = null`;
+  await page.getByRole('link', { name: 'Change key' }).click();
+  await page.getByLabel('Account key').fill(key(2));
+  await page.getByRole('button', { name: 'Continue' }).click();
+  const address = (await page.locator('[data-address]').nth(0).getAttribute('data-address'))!;
+  await page.getByLabel('The last 6 characters').fill(address.slice(-6));
+  await page.getByRole('button', { name: 'Use this key' }).click();
+  await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
+  await page.getByRole('dialog').getByLabel('Password').fill(owner.password);
+  await page.getByRole('button', { name: 'Confirm', exact: true }).click();
+  await page.getByRole('heading', { name: 'How sure a payment must be' }).waitFor();
+  noFaults(/403 .*wallets/);
+  await page.getByRole('button', { name: 'Keep the defaults' }).click();
+  await page.getByText('The new key takes effect on').waitFor();
+  await page.getByRole('link', { name: 'To the wallets' }).click();
+  await page.getByText('A new key waits.').waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Confirm now' }).count(), 0, 'whoever asked cannot confirm');
+  await audit('a key that waits');
+  await page.getByRole('button', { name: 'Keep the old key' }).click();
+  await page.getByText('A new key waits.').waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click();
+  await page.getByText('Paused', { exact: true }).waitFor();
+  await page.getByRole('button', { name: 'Resume' }).click();
+  await page.getByText('Active', { exact: true }).waitFor();
+  noFaults();
+});
+
+test('links: none, made by keys, filtered to none, archived; payers open one, name an amount and reach the payment', async () => {
+  await go('test/links', 'Links & buttons');
+  await page.getByText('No payment links yet').waitFor();
+  await audit('links, none');
+  await page.getByRole('button', { name: 'New link' }).focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog').waitFor();
+  await page.getByLabel('What it is for').fill('Donation');
+  await page.getByLabel('Return to (optional)').fill('ftp://x.example/');
+  await page.getByLabel('US dollars').fill('25.001');
+  await page.keyboard.press('Enter');
+  await page.getByText('amount_usd must have at most 2 decimals').waitFor();
+  await audit('new link, refused');
+  noFaults(/400 .*links/);
+  await page.getByLabel('Amount').selectOption('open');
+  await page.getByLabel('Return to (optional)').fill('');
+  await page.getByRole('button', { name: 'Make the link' }).click();
+  await page.getByText('Your link').waitFor();
+  const url = (await page.locator('[role=status] code').innerText()).trim();
+  await page.getByRole('link', { name: 'Donation' }).waitFor();
+  await audit('links');
+  await page.getByLabel('State').selectOption('archived');
+  await page.getByText('No link is in this state').waitFor();
+  await audit('links, filtered empty');
+  await page.getByRole('button', { name: 'Show all links' }).click();
+  for (const scripts of [true, false]) {
+    const guest = await openTab(browser, url, { scripts });
+    if (scripts) await audit('the page of a link', guest.page);
+    await guest.page.getByLabel('Total (USD)').fill('12.50');
+    await guest.page.getByRole('button', { name: 'Continue' }).click();
+    await guest.page.getByText('$12.50').waitFor();
+    assert.match(guest.page.url(), /\/pay\?id=pay_/);
+    assert.deepEqual(guest.faults, []);
+    await guest.close();
+  }
+  await page.reload();
+  await page.getByRole('link', { name: '2, newest' }).waitFor();
+  await page.getByRole('button', { name: 'Acts of Donation' }).focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('menuitem', { name: 'Archive' }).waitFor();
+  await page.keyboard.press('Enter');
+  await page.locator('tbody').getByText('Archived', { exact: true }).waitFor();
+  noFaults();
+});
+
+test('the button: a secret key is cleared and warned of, a public one stands in the HTML, the preview follows', async () => {
+  await page.getByRole('button', { name: 'Button', exact: true }).click();
+  assert.match(page.url(), /view=button/);
+  await page.getByText('No page is allowed yet').waitFor();
+  const box = page.getByLabel('Public key');
+  await box.fill(app.merchant.keys.testSecret);
+  await page.getByText('That is a secret key.').waitFor();
+  assert.ok(!(await page.content()).includes(app.merchant.keys.testSecret));
+  await audit('button, secret key');
+  await box.fill(app.merchant.keys.livePublic);
+  await page.getByText('This key is not one of test mode.').waitFor();
+  await box.fill(app.merchant.keys.testPublic);
+  await page.getByLabel('Text on the button').fill('Buy <now>');
+  await page.locator('[data-preview]', { hasText: 'Buy <now>' }).waitFor();
+  const code = await page.locator('pre').innerText();
+  assert.ok(code.includes(`public-key="${app.merchant.keys.testPublic}"`) && code.includes('Buy &lt;now&gt;'), code);
+  assert.ok(code.includes(`${app.config.publicUrl}/embed/v1.js`));
+  await audit('button');
+  noFaults();
+});
+
+test('checkout: what is typed shows in the preview before it is saved; a refusal stands at its field; saved, payers see it', async () => {
+  await go('test/checkout', 'Checkout');
+  const frame = page.frameLocator('iframe[title="Preview of the payment page"]');
+  await frame.getByText('Pay with', { exact: false }).first().waitFor();
+  await audit('checkout');
+  await page.getByLabel('Dogecoin').uncheck();
+  await frame.locator('#main:not(:has([value=DOGE]))').waitFor();
+  await page.getByLabel('State of the payment').selectOption('cancelled');
+  await frame.locator('[data-state=cancelled]').waitFor();
+  assert.equal(await frame.locator('#again').count(), 0);
+  await page.getByLabel('Cancel a payment, and start it again').check();
+  await frame.locator('#again').waitFor();
+  for (const state of await page
+    .getByLabel('State of the payment')
+    .locator('option')
+    .evaluateAll((all) => all.map((one) => (one as HTMLOptionElement).value))) {
+    await page.getByLabel('State of the payment').selectOption(state);
+    await page.waitForResponse((reply) => reply.url().includes(`state=${encodeURIComponent(state).replaceAll('%20', '+')}`) && reply.ok());
+  }
+  await page.getByRole('button', { name: 'Desktop' }).click();
+  await page.getByRole('button', { name: 'Dark', exact: true }).click();
+  await frame.locator('html[data-theme=dark] #main').waitFor();
+  await page.getByLabel('Time to pay, in minutes').fill('5');
+  await page.getByRole('button', { name: 'Save changes' }).click();
+  await page.locator('input[aria-invalid=true]').waitFor();
+  await audit('checkout, refused');
+  noFaults(/400 .*settings/);
+  await page.getByLabel('Time to pay, in minutes').fill('45');
+  await page.getByLabel('Allowed origins').fill('https://shop.example\nhttps://www.shop.example');
+  await page.getByRole('button', { name: 'Save changes' }).click();
+  await page.getByText('Saved.').first().waitFor();
+  await page.reload();
+  await page.getByRole('heading', { name: 'Checkout' }).waitFor();
+  assert.equal(await page.getByLabel('Time to pay, in minutes').inputValue(), '45');
+  assert.equal(await page.getByLabel('Dogecoin').isChecked(), false);
+  noFaults();
+});
+
+test('business: saved; erasing is asked about before it is switched on', async () => {
+  await go('live/business', 'Business');
+  await page.getByLabel('Website').fill('https://corner.example');
+  await page.getByLabel('Name').fill('Corner Coffee');
+  await page.keyboard.press('Enter');
+  await page.getByText('Saved.').first().waitFor();
+  await page.getByRole('navigation', { name: 'Main' }).getByText('Corner Coffee').waitFor();
+  await page.getByLabel('Erase the data of payers').check();
+  await page.getByLabel('Days after the end').fill('60');
+  await audit('business');
+  await page.getByRole('button', { name: 'Save' }).last().click();
+  await page.getByRole('dialog').getByText('Nobody can bring it back').waitFor();
+  await audit('before erasing');
+  await page.getByRole('button', { name: 'Erase it' }).click();
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  await page.getByText('Saved.').first().waitFor();
+  assert.equal((await owner.get('/live/settings/business')).json.retention_days, 60);
+  noFaults();
+});
+
+test('a screen that cannot be read says why and tries again; a viewer can look and not change', async () => {
+  await page.route('**/dashboard/api/test/settings/checkout', (route) =>
+    route.fulfill({
+      status: 500,
+      contentType: 'application/json',
+      body: JSON.stringify({ error: { type: 'server_error', code: 'server_error', message: 'Something failed.', request_id: 'req_1' } }),
+    }),
+  );
+  await go('test/checkout', 'Checkout');
+  await page.getByRole('alert').getByText('Something failed.').waitFor();
+  await audit('checkout, error');
+  await page.unroute('**/dashboard/api/test/settings/checkout');
+  noFaults(/500 .*checkout/);
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByLabel('Time to pay, in minutes').waitFor();
+  await app.app.ctx.db.sql`update members set role = 'viewer' where merchant_id = ${app.merchant.merchantId}`;
+  await page.reload();
+  await page.getByText('Your role can read these settings.').waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Save changes' }).count(), 0);
+  await go('live/wallets', 'Wallets');
+  await page.getByText('Native SegWit').waitFor();
+  assert.equal(await page.getByRole('link', { name: 'Change key' }).count(), 0);
+  await app.app.ctx.db.sql`update members set role = 'owner' where merchant_id = ${app.merchant.merchantId}`;
+  noFaults();
+});
+
+for (const scripts of [true, false]) {
+  test(`a payer cancels, and pays again, ${scripts ? 'with' : 'without'} scripts`, async () => {
+    await owner.post('/test/settings/checkout', { payer_cancel: true });
+    const { payment_url } = (
+      await app.test.post('/api/payment/create/simple', { amount_usd: 8, return_url: 'https://shop.example/thanks' })
+    ).json;
+    const payer = await openTab(browser, payment_url, { scripts });
+    await payer.page.getByText('Cancel this payment').first().click();
+    if (scripts) await audit('cancelling', payer.page);
+    await payer.page.getByRole('button', { name: 'Cancel this payment' }).click();
+    await payer.page.getByRole('heading', { name: 'This payment was cancelled' }).waitFor();
+    if (scripts) await audit('cancelled', payer.page);
+    await payer.page.getByRole('button', { name: 'Pay again' }).click();
+    await payer.page.getByText('Pay with', { exact: true }).waitFor();
+    assert.notEqual(payer.page.url(), payment_url);
+    assert.match(payer.page.url(), /\/pay\?id=pay_/);
+    assert.deepEqual(payer.faults, []);
+    await payer.close();
+  });
+}

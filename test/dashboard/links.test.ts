@@ -1,0 +1,153 @@
+/** Payment links: made and archived by members, opened and paid by anybody, within limits. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { createMerchant } from '../../src/merchants/merchants.ts';
+import { startTestApp, type TestApp } from '../kit/app.ts';
+import { Person, setUpPerson } from '../kit/person.ts';
+
+let app: TestApp;
+let owner: Person;
+before(async () => {
+  app = await startTestApp({ LOG_LEVEL: 'silent' });
+  owner = await setUpPerson(app);
+});
+after(() => app?.stop());
+
+type Link = { id: string; amount_usd: string | null; payments: number; payment_id: string | null; state: string };
+const make = async (more: object = {}, mode = 'test'): Promise<Link> =>
+  (await owner.post(`/${mode}/links`, { name: 'Coffee', amount_usd: '25.00', reusable: true, ...more })).json.link;
+const shown = async (id: string): Promise<Link> =>
+  ((await owner.get('/test/links?limit=100')).json.data as Link[]).find((link) => link.id === id)!;
+const open = async (id: string) => {
+  const reply = await fetch(`${app.url}/link/${id}`, { redirect: 'manual' });
+  const text = await reply.text();
+  return {
+    status: reply.status,
+    text,
+    location: reply.headers.get('location'),
+    token: /name="token" value="([^"]+)"/.exec(text)?.[1] ?? '',
+  };
+};
+const start = async (id: string, fields: Record<string, string>) => {
+  const reply = await fetch(`${app.url}/link/${id}`, { method: 'POST', redirect: 'manual', body: new URLSearchParams(fields) });
+  return { status: reply.status, payment: /id=(pay_\w+)/.exec(reply.headers.get('location') ?? '')?.[1] ?? null };
+};
+const count = async () => Number((await app.app.ctx.db.sql`select count(*) as n from payments`)[0]!.n);
+
+test('a link of a fixed amount: looking makes nothing, the form makes a payment of that amount, again and again', async () => {
+  const link = await make({ return_url: 'https://shop.example/thanks' });
+  const before = await count();
+  const page = await open(link.id);
+  assert.equal(page.status, 200);
+  assert.match(page.text, /Coffee/);
+  assert.match(page.text, /\$25\.00/);
+  assert.equal(await count(), before);
+  assert.equal((await start(link.id, { token: 'made up', amount: '1' })).status, 404);
+  const first = await start(link.id, { token: page.token, amount: '0.01' });
+  const second = await start(link.id, { token: page.token });
+  assert.ok(first.payment && second.payment && first.payment !== second.payment);
+  const detail = (await app.test.get(`/api/payment/${first.payment}`)).json;
+  assert.deepEqual(
+    [detail.amount_usd, detail.description, detail.return_url, detail.created_with, detail.metadata, detail.mode],
+    ['25.00', 'Coffee', 'https://shop.example/thanks', 'public', { payment_link: link.id }, 'test'],
+  );
+  assert.deepEqual([(await shown(link.id)).payments, (await shown(link.id)).payment_id], [2, second.payment]);
+});
+
+test('an open amount is the payer’s, within what a payment can be; a comma is understood', async () => {
+  const link = await make({ amount_usd: '' });
+  assert.equal(link.amount_usd, null);
+  const { token } = await open(link.id);
+  for (const amount of ['', 'abc', '0', '-5', '1.234', '1000000.01', '1e3'])
+    assert.equal((await start(link.id, { token, amount })).status, 400, amount);
+  const made = await start(link.id, { token, amount: '12,5' });
+  assert.equal((await app.test.get(`/api/payment/${made.payment}`)).json.amount_usd, '12.50');
+});
+
+test('a link for one payment gives everybody the same one; when that ends without money the link makes another', async () => {
+  const link = await make({ reusable: false });
+  const { token } = await open(link.id);
+  const all = await Promise.all(Array.from({ length: 5 }, () => start(link.id, { token })));
+  const [id] = all.map((one) => one.payment);
+  assert.deepEqual([...new Set(all.map((one) => one.payment))], [id]);
+  assert.deepEqual([(await open(link.id)).status, (await open(link.id)).location], [303, `/pay?id=${id}`]);
+  await app.test.post(`/v1/payments/${id}/cancel`);
+  assert.equal((await app.test.get(`/api/payment/${id}`)).json.status, 'cancelled');
+  assert.equal((await open(link.id)).status, 200);
+  const next = await start(link.id, { token });
+  assert.ok(next.payment && next.payment !== id);
+  // Once it was paid it leads to the payment for ever.
+  await app.test.post(`/v1/test/payments/${next.payment}/simulate`, { scenario: 'success' });
+  await app.test.post('/v1/test/clock/advance', { seconds: 86_400 });
+  assert.equal((await app.test.get(`/api/payment/${next.payment}`)).json.status, 'completed');
+  assert.equal((await start(link.id, { token })).payment, next.payment);
+  assert.equal((await shown(link.id)).payments, 2);
+});
+
+test('an archived link, another merchant’s and a made-up one do not exist; each mode has its own', async () => {
+  const link = await make();
+  const { token } = await open(link.id);
+  assert.equal((await owner.post(`/test/links/${link.id}/state`, { archived: true })).json.link.state, 'archived');
+  assert.equal((await open(link.id)).status, 404);
+  assert.equal((await start(link.id, { token })).status, 404);
+  assert.equal((await open('lnk_000000000000000000000000')).status, 404);
+  assert.equal((await open('lnk_%00')).status, 404);
+  assert.equal((await owner.post(`/live/links/${link.id}/state`, { archived: false })).status, 404);
+  const other = await createMerchant(app.app.ctx, { name: 'Other shop' });
+  const stranger = new Person(app.url);
+  const setup = new URL(other.setupUrl).searchParams.get('token');
+  await stranger.post('/set-up', { token: setup, name: 'Otto Other', email: 'otto@other.example', password: stranger.password });
+  assert.equal((await stranger.post(`/test/links/${link.id}/state`, { archived: false })).status, 404);
+  assert.deepEqual((await stranger.get('/test/links')).json.data, []);
+  assert.equal((await stranger.get(`/test/links?starting_after=${link.id}`)).json.error.code, 'cursor_invalid');
+  assert.ok(((await owner.get('/live/links')).json.data as Link[]).every(({ id }) => id !== link.id));
+  assert.equal((await owner.post(`/test/links/${link.id}/state`, { archived: false })).json.link.state, 'active');
+  const acts = await app.app.ctx.db.sql`select action from audit_log where object = ${link.id} order by id`;
+  assert.deepEqual(
+    acts.map((row) => row.action),
+    ['link.created', 'link.archived', 'link.activated'],
+  );
+});
+
+test('the list goes page by page, newest first, and can be narrowed to a state', async () => {
+  const made: string[] = [];
+  for (let i = 0; i < 3; i++) made.unshift((await make({ name: `Link ${i}` })).id);
+  const first = (await owner.get('/test/links?limit=2')).json;
+  assert.deepEqual(
+    first.data.map((link: Link) => link.id),
+    made.slice(0, 2),
+  );
+  assert.equal(first.has_more, true);
+  const next = (await owner.get(`/test/links?limit=2&starting_after=${made[1]}`)).json;
+  assert.equal(next.data[0].id, made[2]);
+  await owner.post(`/test/links/${made[0]}/state`, { archived: true });
+  assert.deepEqual(
+    (await owner.get('/test/links?state=archived')).json.data.map((link: Link) => link.id),
+    [made[0]],
+  );
+});
+
+test('what cannot be a link is refused with its field', async () => {
+  for (const [body, param] of [
+    [{ amount_usd: '0' }, 'amount_usd'],
+    [{ amount_usd: '1.001' }, 'amount_usd'],
+    [{ return_url: 'javascript:alert(1)' }, 'return_url'],
+    [{ name: '' }, 'name'],
+  ] as const) {
+    const reply = await owner.post('/test/links', { name: 'X', amount_usd: '5', reusable: true, ...body });
+    assert.deepEqual([reply.status, reply.json.error.param], [400, param]);
+  }
+  assert.equal(
+    (await owner.post('/live/links', { name: 'X', reusable: true, return_url: 'http://shop.example/' })).json.error.param,
+    'return_url',
+  );
+});
+
+test('one address starts a bounded number of payments a minute', async () => {
+  const link = await make();
+  const { token } = await open(link.id);
+  const replies = [];
+  for (let i = 0; i < 25; i++) replies.push((await start(link.id, { token })).status);
+  assert.ok(replies.includes(429), replies.join(' '));
+  assert.ok(replies.filter((status) => status === 303).length <= 20);
+});

@@ -1,0 +1,270 @@
+/** Settings of the business and the payment page: what each changes, what is refused, what is written down; payers' own acts; erasing their data. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { erasePayerData } from '../../src/payments/retention.ts';
+import { startTestApp, type TestApp } from '../kit/app.ts';
+import { type Person, setUpPerson } from '../kit/person.ts';
+
+let app: TestApp;
+let owner: Person;
+before(async () => {
+  app = await startTestApp({ LOG_LEVEL: 'silent' });
+  owner = await setUpPerson(app);
+});
+after(() => app?.stop());
+
+const create = async (more: object = {}) =>
+  (await app.test.post('/api/payment/create/simple', { amount_usd: 50, return_url: 'https://shop.example/thanks', ...more })).json;
+const rulesOf = async (id: string) =>
+  (await app.app.ctx.db.sql`select r.rules from payments p join rule_sets r on r.id = p.rule_set where p.id = ${id}`)[0]!.rules;
+const page = async (id: string, headers: Record<string, string> = {}) => (await fetch(`${app.url}/pay?id=${id}`, { headers })).text();
+const tokenOf = (text: string) => /name="token" value="([^"]+)"/.exec(text)?.[1] ?? '';
+const post = async (path: string, fields: Record<string, string>) => {
+  const reply = await fetch(`${app.url}/pay/${path}`, { method: 'POST', redirect: 'manual', body: new URLSearchParams(fields) });
+  return { status: reply.status, location: reply.headers.get('location'), text: await reply.text() };
+};
+const LOGO = Buffer.from(
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 4 4"><rect width="4" height="4" fill="#0a7440"/></svg>',
+).toString('base64');
+
+test('what is saved is what is read again, acts on the page at once, and is written down with before and after', async () => {
+  const before = (await owner.get('/test/settings/checkout')).json;
+  assert.deepEqual([before.settings.window_minutes, before.settings.payer_cancel, before.settings.tolerance_percent], [60, false, '1.00']);
+  const change = {
+    ...{ accent: '#0a7440', theme: 'dark', locale: 'de', support_contact: 'help@shop.example', origins: ['https://shop.example'] },
+    ...{ auto_return: true, payer_cancel: true, default_currency: 'LTC', currencies: ['BTC', 'DOGE'], window_minutes: 90 },
+    ...{ rate_lock_minutes: 20, tolerance_percent: '2.50', tolerance_cap_usd: '7.50', late_accept_minutes: 30 },
+  };
+  assert.equal((await owner.post('/live/settings/checkout', { ...change, logo: LOGO })).status, 200);
+  const { logo, ...saved } = (await owner.get('/test/settings/checkout')).json.settings;
+  assert.deepEqual(saved, change);
+  assert.equal(Buffer.from(await (await fetch(app.url + logo)).arrayBuffer()).toString('base64'), LOGO);
+  const [entry] = await app.app.ctx.db.sql`select actor_name, before, after from audit_log where action = 'settings.changed'`;
+  assert.equal(entry!.before.windowSeconds, 3_600);
+  assert.deepEqual([entry!.after.windowSeconds, entry!.after.logo, entry!.actor_name], [5_400, 'changed', 'Olga Owner']);
+  const made = await create();
+  const rules = await rulesOf(made.id);
+  assert.deepEqual(
+    [rules.windowSeconds, rules.rateLockSeconds, rules.toleranceBasisPoints, rules.toleranceCapUsdCents, rules.lateAcceptMinutes],
+    [5_400, 1_200, 250, '750', 30],
+  );
+  const shown = await page(made.id);
+  assert.match(shown, /data-theme="dark"/);
+  assert.match(shown, /mailto:help@shop\.example/);
+  assert.match(shown, new RegExp(logo));
+  assert.deepEqual(
+    [...shown.matchAll(/name="currency" value="(\w+)"/g)].map(([, coin]) => coin),
+    ['BTC', 'DOGE'],
+  );
+  await owner.post('/test/settings/checkout', { logo: null, currencies: null, theme: 'system', locale: null });
+  assert.equal((await owner.get('/test/settings/checkout')).json.settings.logo, null);
+});
+
+test('a coin that is not offered cannot be chosen by a request either', async () => {
+  await owner.post('/test/settings/checkout', { currencies: ['BTC'] });
+  const made = await create();
+  const fields = { id: made.id, token: tokenOf(await page(made.id)) };
+  assert.notEqual((await post('select', { ...fields, currency: 'DOGE' })).status, 303);
+  assert.equal((await app.test.get(`/api/payment/${made.id}`)).json.currency, null);
+  assert.equal((await post('select', { ...fields, currency: 'BTC', scenario: 'underpaid' })).status, 303);
+  // What was chosen before it was taken out can still be paid.
+  await owner.post('/test/settings/checkout', { currencies: ['DOGE'] });
+  assert.equal((await post('requote', fields)).status, 303);
+  await owner.post('/test/settings/checkout', { currencies: null });
+});
+
+test('confirmations can be raised for one tier and not lowered; the others follow the table', async () => {
+  const low = await owner.post('/test/settings/checkout', { confirmations: [{ currency: 'BTC', tiers: [null, 1, null, null] }] });
+  assert.deepEqual([low.status, low.json.error.param], [400, 'confirmations']);
+  assert.equal(
+    (await owner.post('/test/settings/checkout', { confirmations: [{ currency: 'BTC', tiers: [null, 5, null, null] }] })).status,
+    200,
+  );
+  await owner.post('/test/settings/checkout', { confirmations: [{ currency: 'LTC', tiers: [7, null, null, null] }] });
+  const { rules } = { rules: await rulesOf((await create()).id) };
+  assert.deepEqual(
+    rules.confirmations.BTC.map(([, count]: [string, number]) => count),
+    [1, 5, 3, 6],
+  );
+  assert.deepEqual(
+    rules.confirmations.LTC.map(([, count]: [string, number]) => count),
+    [7, 12, 24, 40],
+  );
+  const { confirmations } = (await owner.get('/test/settings/checkout')).json;
+  assert.deepEqual(
+    confirmations[0].tiers.map((tier: { confirmations: number; minimum: number }) => [tier.confirmations, tier.minimum]),
+    [
+      [1, 1],
+      [5, 2],
+      [3, 3],
+      [6, 6],
+    ],
+  );
+});
+
+test('what cannot be a setting is refused with its field, and nothing of the request is saved', async () => {
+  for (const [body, param] of [
+    [{ accent: 'red' }, 'accent'],
+    [{ origins: ['https://shop.example/path'] }, 'origins'],
+    [{ support_contact: 'javascript:alert(1)' }, 'support'],
+    [{ window_minutes: 9 }, 'window_minutes'],
+    [{ window_minutes: 1_441 }, 'window_minutes'],
+    [{ rate_lock_minutes: 61 }, 'rate_lock_minutes'],
+    [{ tolerance_percent: '5.01' }, 'tolerance_percent'],
+    [{ tolerance_percent: '-1' }, 'tolerance_percent'],
+    [{ tolerance_cap_usd: '100.01' }, 'tolerance_cap_usd'],
+    [{ currencies: [] }, 'currencies'],
+    [{ logo: Buffer.from('<svg><script>1</script></svg>').toString('base64') }, 'logo'],
+  ] as const) {
+    const reply = await owner.post('/test/settings/checkout', { auto_return: false, ...body });
+    assert.deepEqual([reply.status, reply.json.error.param], [400, param], JSON.stringify(body));
+  }
+  assert.equal((await owner.get('/test/settings/checkout')).json.settings.auto_return, true);
+  for (const [body, param] of [
+    [{ name: ' ' }, 'name'],
+    [{ website: 'http://shop.example' }, 'website'],
+    [{ retention_days: 29 }, 'retention_days'],
+  ] as const)
+    assert.equal((await owner.post('/test/settings/business', body)).json.error.param, param);
+});
+
+test('the business: the name on the page, the website on links', async () => {
+  assert.equal((await owner.post('/test/settings/business', { name: 'Corner Coffee', website: 'https://corner.example' })).status, 200);
+  const { name, website } = (await owner.get('/test/settings/business')).json;
+  assert.deepEqual([name, website], ['Corner Coffee', 'https://corner.example']);
+  assert.match(await page((await create()).id), /Corner Coffee/);
+  const { link } = (await owner.post('/test/links', { name: 'Tea', amount_usd: '3', reusable: true })).json;
+  assert.match(await (await fetch(`${app.url}/link/${link.id}`)).text(), /href="https:\/\/corner\.example"/);
+});
+
+test('the preview is the real page with what is not saved yet, for members alone', async () => {
+  const ask = (query: string, cookie = owner.cookie) =>
+    fetch(`${app.url}/dashboard/api/test/settings/checkout/preview?${query}`, { headers: { cookie } });
+  const reply = await ask('state=awaiting+BTC&theme=light&support=%2B49+30+1234567&currencies=BTC');
+  const text = await reply.text();
+  assert.equal(reply.status, 200);
+  assert.match(reply.headers.get('content-security-policy') ?? '', /frame-ancestors 'self'/);
+  assert.match(text, /data-state="awaiting"/);
+  assert.match(text, /tel:\+49301234567/);
+  assert.equal((await ask('state=made-up')).status, 400);
+  assert.equal((await ask('state=choose', '')).status, 401);
+});
+
+test('a payer cancels only where it is allowed and nothing came', async () => {
+  await owner.post('/test/settings/checkout', { payer_cancel: false });
+  const made = await create();
+  const closed = await page(made.id);
+  assert.doesNotMatch(closed, /\/pay\/cancel/);
+  const fields = { id: made.id, token: tokenOf(closed) };
+  assert.equal((await post('cancel', fields)).status, 409);
+  assert.equal((await app.test.get(`/api/payment/${made.id}`)).json.status, 'pending');
+  await owner.post('/test/settings/checkout', { payer_cancel: true });
+  assert.match(await page(made.id), /\/pay\/cancel/);
+  assert.equal((await post('cancel', { ...fields, token: 'made-up' })).status, 404);
+  assert.equal((await post('cancel', fields)).status, 303);
+  assert.equal((await app.test.get(`/api/payment/${made.id}`)).json.status, 'cancelled');
+  const partly = await create();
+  const token = tokenOf(await page(partly.id));
+  await app.test.post(`/v1/test/payments/${partly.id}/simulate`, { scenario: 'underpaid' });
+  await app.test.post('/v1/test/clock/advance', { seconds: 30 });
+  const paid = await page(partly.id);
+  assert.match(paid, /data-state="underpaid"/);
+  assert.doesNotMatch(paid, /\/pay\/cancel/);
+  assert.equal((await post('cancel', { id: partly.id, token })).status, 409);
+});
+
+test('a payment that ended without money is started again as one new payment, however often it is asked', async () => {
+  const made = await create({ invoice_id: 'INV-5', description: 'Five roses', metadata: { order: '5' } });
+  const fields = { id: made.id, token: tokenOf(await page(made.id)) };
+  assert.equal((await post('again', fields)).status, 409, 'while it can be paid there is no other');
+  await post('cancel', fields);
+  assert.match(await page(made.id), /\/pay\/again/);
+  const first = await post('again', fields);
+  const second = await post('again', fields);
+  assert.equal(first.status, 303);
+  assert.equal(second.location, first.location);
+  const id = /id=(pay_\w+)/.exec(first.location!)![1]!;
+  assert.notEqual(id, made.id);
+  const detail = (await app.test.get(`/api/payment/${id}`)).json;
+  assert.deepEqual(
+    [detail.status, detail.amount_usd, detail.invoice_id, detail.description, detail.return_url, detail.metadata, detail.created_with],
+    ['pending', '50.00', 'INV-5', 'Five roses', 'https://shop.example/thanks', { order: '5' }, 'public'],
+  );
+  await owner.post('/test/settings/checkout', { payer_cancel: false });
+  assert.equal((await post('again', fields)).status, 409);
+  assert.doesNotMatch(await page(made.id), /\/pay\/again/);
+});
+
+test('erasing: off by default; then payers’ data of what ended long ago is gone, and every fact of money stays as it was', async () => {
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  const advanced = (
+    await app.test.post('/api/payment/create/advanced', {
+      ...{
+        items: [{ product_id: 'mug', name: 'Mug of Eve', quantity: 2, unit_price: 10 }],
+        tax: 1.5,
+        return_url: 'https://shop.example/eve',
+      },
+      ...{ description: 'For Eve', metadata: { customer: 'eve@mail.example' }, invoice_id: 'INV-E', locale: 'fr' },
+    })
+  ).json;
+  await app.test.post(`/v1/test/payments/${advanced.id}/simulate`, { scenario: 'overpaid' });
+  const open = await create({ description: 'Still open' });
+  await app.test.post('/v1/test/clock/advance', { seconds: 1_000 });
+  const young = await create({ description: 'Ended yesterday' });
+  await app.test.post(`/v1/payments/${young.id}/cancel`);
+  await sql`insert into refund_addresses (payment_id, merchant_id, coin, address, email) values (${advanced.id}, ${app.merchant.merchantId}, 'BTC', 'tb1q', 'eve@mail.example')`;
+  const age = (id: string) => sql`
+    update payments set created_at = created_at - interval '100 days', completed_at = completed_at - interval '100 days',
+      expires_at = expires_at - interval '100 days', extended_until = extended_until - interval '100 days' where id = ${id}`;
+  await age(advanced.id);
+  await sql`update payments set created_at = created_at - interval '100 days' where id = ${open.id}`;
+  const money = async (id: string) => {
+    const { description, metadata, return_url, items, items_count, ...rest } = (await app.test.get(`/api/payment/${id}`)).json;
+    return { rest, erased: [description, metadata, return_url] };
+  };
+  // What was created before is older still, as it is wherever time passes.
+  await sql`
+    update payments set created_at = created_at - interval '200 days', expires_at = expires_at - interval '200 days',
+      completed_at = completed_at - interval '200 days', extended_until = extended_until - interval '200 days'
+    where mode = 'test' and sequence < (select sequence from payments where id = ${advanced.id})`;
+  const before = await money(advanced.id);
+  assert.equal(before.rest.status, 'completed');
+  const eventsBefore = await sql`select id, type, sequence from events where payment_id = ${advanced.id} order by sequence`;
+  const [countsBefore] = await sql`select count(*) as n, sum(amount_usd_cents) as cents, sum(received_units) as units from payments`;
+  assert.equal(await erasePayerData(ctx), 0, 'nothing is erased before it is switched on');
+  assert.equal((await owner.post('/live/settings/business', { retention_days: 30 })).status, 200);
+  const [entry] = await sql`select before, after from audit_log where action = 'settings.changed' order by id desc limit 1`;
+  assert.deepEqual([entry!.before, entry!.after], [{ retentionDays: null }, { retentionDays: 30 }]);
+  // The worker of the service does the same meanwhile.
+  for (let round = 0; round < 5; round++) await erasePayerData(ctx);
+  const after = await money(advanced.id);
+  assert.deepEqual(after.erased, [null, {}, null]);
+  // The tax stands beside items in a reply; it is kept without them.
+  const { tax, ...rest } = before.rest;
+  assert.equal(tax, '1.50');
+  assert.deepEqual(after.rest, rest);
+  const [row] = await sql`select request, metadata from payments where id = ${advanced.id}`;
+  assert.deepEqual({ ...row }, { request: { taxCents: '150' }, metadata: {} });
+  assert.equal((await sql`select 1 from refund_addresses where payment_id = ${advanced.id}`).length, 0);
+  assert.deepEqual(await sql`select id, type, sequence from events where payment_id = ${advanced.id} order by sequence`, eventsBefore);
+  assert.deepEqual(
+    (await sql`select count(*) as n, sum(amount_usd_cents) as cents, sum(received_units) as units from payments`)[0],
+    countsBefore,
+  );
+  assert.ok(
+    !JSON.stringify(await sql`select * from payments where id = ${advanced.id}`, (_, v) =>
+      typeof v === 'bigint' ? String(v) : v,
+    ).includes('Eve'),
+  );
+  assert.deepEqual((await money(young.id)).erased[0], 'Ended yesterday');
+  assert.deepEqual((await money(open.id)).erased[0], 'Still open', 'what has not ended keeps its data');
+  // It waits for its end, however far the others are.
+  await sql`update payments set created_at = created_at + interval '100 days' where id = ${open.id}`;
+  assert.equal((await app.test.post(`/v1/payments/${open.id}/cancel`)).status, 200);
+  await age(open.id);
+  await sql`update due_work set due_at = now() - interval '1 second' where kind = 'erase' and key = ${open.id}`;
+  await erasePayerData(ctx);
+  assert.deepEqual((await money(open.id)).erased[0], null);
+  assert.equal((await sql`select 1 from due_work where kind = 'erase' and key = ${open.id}`).length, 0);
+});

@@ -1,0 +1,200 @@
+/** Wallets through the dashboard's API: private keys, the comparison of addresses, the wait before a key takes another's place, pauses, gaps. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { HDKey } from '@scure/bip32';
+import { createMerchant } from '../../src/merchants/merchants.ts';
+import { applyDueChanges } from '../../src/merchants/wallet-changes.ts';
+import { setWallet } from '../../src/merchants/wallets.ts';
+import { startTestApp, type TestApp } from '../kit/app.ts';
+import { Person, setUpPerson } from '../kit/person.ts';
+
+let app: TestApp;
+let owner: Person;
+before(async () => {
+  // The node is never asked: it only makes the coin one that is followed.
+  app = await startTestApp({ BTC_NODE_URL: 'http://user:pass@127.0.0.1:9', LOG_LEVEL: 'silent' });
+  owner = await setUpPerson(app);
+});
+after(() => app?.stop());
+
+const node = (seed: number) => HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)).derive("m/84'/0'/0'");
+const key = (seed: number) => node(seed).publicExtendedKey;
+const cards = async (person = owner) => (await person.get('/live/wallets')).json.wallets as any[];
+const card = async (currency: string, person = owner) => (await cards(person)).find((one) => one.currency === currency);
+const endOf = async (accountKey: string, currency = 'BTC', index = 3) =>
+  (await owner.post('/live/wallets/preview', { currency, key: accountKey })).json.addresses[index].address.slice(-6) as string;
+const take = async (accountKey: string, person = owner) =>
+  person.post('/live/wallets', { currency: 'BTC', key: accountKey, script: 'p2wpkh', ends: await endOf(accountKey) });
+const audit = async (action: string) =>
+  (await app.app.ctx.db.sql`select actor_name, object, before, after, mode from audit_log where action = ${action} order by id`).map(
+    (row) => ({
+      ...row,
+    }),
+  );
+/** A second owner of the same merchant, signed in. */
+async function secondOwner(): Promise<Person> {
+  const { ctx } = app.app;
+  const other = await createMerchant(ctx, { name: 'For a second owner' });
+  const person = new Person(app.url);
+  const token = new URL(other.setupUrl).searchParams.get('token');
+  await person.post('/set-up', { token, name: 'Pia Partner', email: 'pia@shop.example', password: person.password });
+  await ctx.db.sql`update members set merchant_id = ${app.merchant.merchantId} where merchant_id = ${other.merchantId}`;
+  await ctx.db.sql`update sessions set merchant_id = null where merchant_id = ${other.merchantId}`;
+  return person;
+}
+
+test('private keys and recovery phrases are refused by look and by import, repeated nowhere and stored nowhere', async () => {
+  const { sql } = app.app.ctx.db;
+  for (const secret of [
+    node(1).privateExtendedKey,
+    'KwDiBf89QgGbjEhKnhXJuH7LrciVrZi3qYjgd9M7rFU73sVHnoWn',
+    'e9873d79c6d87dc0fb6a5778633389f4453213303da61f20bd67fc233aa33262',
+    'legal winner thank year wave sausage worth useful legal winner thank yellow',
+  ]) {
+    for (const reply of [
+      await owner.post('/live/wallets/preview', { currency: 'BTC', key: secret }),
+      await owner.post('/live/wallets', { currency: 'BTC', key: secret, script: 'p2wpkh', ends: 'abcdef' }),
+    ]) {
+      assert.deepEqual([reply.status, reply.json.error.code, reply.json.error.param], [400, 'private_key_refused', 'key']);
+      assert.ok(!reply.text.includes(secret));
+    }
+  }
+  assert.equal((await sql`select 1 from wallets`).length + (await sql`select 1 from wallet_changes`).length, 0);
+  assert.equal((await audit('wallet.set')).length, 0);
+});
+
+test('what is no key of this coin and network is a fault of its field', async () => {
+  const tpub = 'tpubDC5FSnBiZDMmhiuCmWAYsLwgLYrrT9rAqvTySfuCCrgsWz8wxMXUS9Tb9iVMvcRbvFcAHGkMD5Kx8koh4GquNGNTfohfk7pgjhaPCdXpoba';
+  for (const [currency, text, reason] of [
+    ['BTC', tpub, /is a test network key and this BTC wallet is on mainnet/],
+    ['DOGE', `z${key(1).slice(1)}`, /not an extended public key/],
+    ['BTC', HDKey.fromMasterSeed(new Uint8Array(32).fill(1)).publicExtendedKey, /depth 0/],
+  ] as const) {
+    const reply = await owner.post('/live/wallets/preview', { currency, key: text });
+    assert.deepEqual([reply.status, reply.json.error.code, reply.json.error.param], [400, 'account_key_invalid', 'key']);
+    assert.match(reply.json.error.message, reason);
+  }
+});
+
+test('test mode needs no wallet: the list is empty and a key is refused', async () => {
+  assert.deepEqual((await owner.get('/test/wallets')).json.wallets, []);
+  for (const path of ['/test/wallets', '/test/wallets/preview']) {
+    const reply = await owner.post(path, { currency: 'BTC', key: key(1), script: 'p2wpkh', ends: 'abcdef' });
+    assert.deepEqual([reply.status, reply.json.error.code], [409, 'live_mode_only'], path);
+  }
+});
+
+test('the first key acts at once, after the end of an address matched; the audit log holds no whole key', async () => {
+  const wrong = await owner.post('/live/wallets', { currency: 'BTC', key: key(1), script: 'p2wpkh', ends: 'zzzzzz' });
+  assert.deepEqual([wrong.status, wrong.json.error.code, wrong.json.error.param], [400, 'address_ends_differ', 'ends']);
+  assert.equal((await card('BTC')).state, 'not_set');
+  // The end of an address of another type does not match this one.
+  const nested = (await owner.post('/live/wallets/preview', { currency: 'BTC', key: key(1), script: 'p2sh-p2wpkh' })).json.addresses[0]
+    .address;
+  const other = await owner.post('/live/wallets', { currency: 'BTC', key: key(1), script: 'p2wpkh', ends: nested.slice(-6) });
+  assert.equal(other.json.error.code, 'address_ends_differ');
+  assert.deepEqual((await take(key(1))).json, { success: true, due_at: null });
+  const set = await card('BTC');
+  assert.deepEqual([set.state, set.next_index, set.script, set.followed, set.waiting], ['active', 0, 'p2wpkh', true, null]);
+  assert.ok(set.key.length < 20 && key(1).startsWith(set.key.slice(0, 8)) && key(1).endsWith(set.key.slice(-6)));
+  const [entry] = await audit('wallet.set');
+  assert.deepEqual(entry, {
+    ...{ actor_name: 'Olga Owner', object: 'BTC', before: null, mode: 'live' },
+    after: { currency: 'BTC', key: set.key, script: 'p2wpkh' },
+  });
+});
+
+test('a key in the place of another waits a day; whoever asked cannot confirm it, a second owner can; the old key stays watched', async () => {
+  const { sql } = app.app.ctx.db;
+  const asked = await take(key(2));
+  const hours = (new Date(asked.json.due_at).getTime() - Date.now()) / 3_600_000;
+  assert.ok(hours > 23.9 && hours < 24.1, String(hours));
+  const waiting = await card('BTC');
+  assert.ok(key(1).endsWith(waiting.key.slice(-6)), 'the key in use stays');
+  assert.deepEqual([waiting.waiting.asked_by, waiting.waiting.asked_by_me], ['Olga Owner', true]);
+  assert.equal(await applyDueChanges(app.app.ctx), 0);
+  const own = await owner.post('/live/wallets/BTC/change/confirm');
+  assert.deepEqual([own.status, own.json.error.code], [409, 'second_owner_required']);
+  const partner = await secondOwner();
+  assert.equal((await card('BTC', partner)).waiting.asked_by_me, false);
+  assert.equal((await partner.post('/live/wallets/BTC/change/confirm')).status, 200);
+  const now = await card('BTC');
+  assert.ok(key(2).endsWith(now.key.slice(-6)));
+  assert.deepEqual([now.waiting, now.former_keys], [null, 1]);
+  assert.equal((await sql`select 1 from wallets where coin = 'BTC'`).length, 2, 'the look-ahead still derives from the old key');
+  assert.equal((await audit('wallet.change_confirmed'))[0]!.actor_name, 'Pia Partner');
+  assert.equal((await partner.post('/live/wallets/BTC/change/confirm')).status, 404);
+});
+
+test('a waiting key can be dropped; when its time is over it takes effect by itself, once', async () => {
+  const { ctx } = app.app;
+  await take(key(3));
+  assert.equal((await owner.post('/live/wallets/BTC/change/drop')).status, 200);
+  assert.equal((await card('BTC')).waiting, null);
+  await take(key(3));
+  // Asking again for another one starts the wait anew.
+  await ctx.db.sql`update wallet_changes set due_at = now() + interval '1 minute'`;
+  const again = await take(key(4));
+  assert.ok(new Date(again.json.due_at).getTime() - Date.now() > 23 * 3_600_000);
+  await ctx.db.sql`update wallet_changes set due_at = now() - interval '1 second'`;
+  const moved = await Promise.all([applyDueChanges(ctx), applyDueChanges(ctx)]);
+  assert.ok(moved.some((count) => count === 1) || (await card('BTC')).waiting === null);
+  assert.ok(key(4).endsWith((await card('BTC')).key.slice(-6)));
+  assert.equal((await audit('wallet.change_took_effect')).length, 1);
+});
+
+test('a key that another merchant took meanwhile is not taken over, and does not wait for ever', async () => {
+  const { ctx } = app.app;
+  await take(key(5));
+  const other = await createMerchant(ctx, { name: 'Other shop' });
+  await setWallet(ctx, { merchantId: other.merchantId, coin: 'BTC', accountKey: key(5), script: 'p2wpkh' });
+  assert.equal((await owner.post('/live/wallets/preview', { currency: 'BTC', key: key(5) })).json.standing, 'foreign');
+  const refused = await take(key(5));
+  assert.deepEqual([refused.status, refused.json.error.code], [400, 'account_key_invalid']);
+  await ctx.db.sql`update wallet_changes set due_at = now() - interval '1 second'`;
+  await applyDueChanges(ctx);
+  assert.equal((await card('BTC')).waiting, null);
+  assert.ok(key(4).endsWith((await card('BTC')).key.slice(-6)));
+  assert.equal((await audit('wallet.change_failed')).length, 1);
+});
+
+test('a paused coin is not offered and comes back with the same key and counter', async () => {
+  assert.equal((await owner.post('/live/wallets/BTC/state', { paused: true })).status, 200);
+  assert.equal((await card('BTC')).state, 'paused');
+  assert.equal((await owner.post('/live/wallets/BTC/state', { paused: true })).status, 404);
+  await new Promise((resolve) => setTimeout(resolve, 1_100));
+  const made = await app.live.post('/payments', { amount: '0.001', currency: 'BTC' });
+  assert.equal(made.json.error.code, 'coin_not_configured');
+  // A pause is no way around the wait.
+  assert.notEqual((await take(key(6))).json.due_at, null);
+  await owner.post('/live/wallets/BTC/change/drop');
+  assert.equal((await owner.post('/live/wallets/BTC/state', { paused: false })).status, 200);
+  const back = await card('BTC');
+  assert.ok(back.state === 'active' && key(4).endsWith(back.key.slice(-6)));
+});
+
+test('the card counts what came, the last deposit and the longest run of unused addresses, over no more than the newest thousand', async () => {
+  const { sql } = app.app.ctx.db;
+  const [wallet] = await sql`select id, merchant_id from wallets where coin = 'BTC' and active`;
+  const give = (from: number, to: number) => sql`
+    insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+    select 'BTC', 'k' || i, 'a' || i, 'pay_' || i, ${wallet!.merchant_id}, ${wallet!.id}, i, now() from generate_series(${from}::int, ${to}::int) i`;
+  const pay = (index: number, conflict: string | null = null) => sql`
+    insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, first_seen_at, conflict_txid)
+    values ('BTC', ${`t${index}:0`}, ${`pay_${index}`}, ${wallet!.merchant_id}, ${`t${index}`}, ${`a${index}`}, 1000, 'output', '2026-11-20T10:00:00Z', ${conflict})`;
+  await give(0, 59);
+  await pay(2);
+  await pay(33);
+  await pay(50);
+  await pay(57, 'other');
+  await sql`update wallets set next_index = 60 where id = ${wallet!.id}`;
+  const seen = await card('BTC');
+  assert.deepEqual(
+    [seen.amount_received, seen.amount_received_is_all, seen.unused_run, seen.last_deposit_at, seen.next_index],
+    ['0.00003000', true, 30, '2026-11-20T10:00:00.000Z', 60],
+  );
+  await give(60, 1_499);
+  await sql`update wallets set next_index = 1500 where id = ${wallet!.id}`;
+  const many = await card('BTC');
+  assert.deepEqual([many.amount_received, many.amount_received_is_all, many.unused_run], ['0.00000000', false, 1_000]);
+});
