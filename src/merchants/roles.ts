@@ -9,6 +9,10 @@ export const ACTIONS = {
   'payments.read': EVERYBODY,
   'payments.cancel': ['owner', 'admin', 'finance'],
   'payments.resolve': ['owner', 'admin', 'finance'],
+  'team.read': EVERYBODY,
+  'team.manage': ['owner', 'admin'],
+  'audit.read': ['owner', 'admin'],
+  'usage.read': ['owner', 'admin', 'developer', 'finance'],
 } as const satisfies Record<string, readonly MemberRole[]>;
 export type Action = keyof typeof ACTIONS;
 
