@@ -7,7 +7,7 @@ export type PaymentException = 'reorged' | 'replaced' | 'paid_after_cancel' | 'l
 export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 export type Role = 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-export type Action = 'account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve';
+export type Action = 'account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read';
 
 export const COINS = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const;
 export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
@@ -89,8 +89,14 @@ export type Api = {
         id: string;
         name: string;
       };
+      merchants: {
+        id: string;
+        name: string;
+      }[];
       role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-      actions: ('account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve')[];
+      is_operator: boolean;
+      must_set_second_factor: boolean;
+      actions: ('account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read')[];
       mode: Mode;
     };
   };
@@ -128,6 +134,414 @@ export type Api = {
   'POST /:mode/second-factor/remove': {
     query: undefined;
     body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'GET /:mode/security': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      passkeys: {
+        id: string;
+        name: string;
+        created_at: string;
+        backed_up: boolean;
+      }[];
+      sessions: {
+        id: string;
+        ip: string;
+        user_agent: string;
+        started_at: string;
+        used_at: string;
+        current: boolean;
+      }[];
+      pending_email: string | null;
+      mail_set_up: boolean;
+    };
+  };
+  'POST /:mode/passkeys/options': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      options: { [key: string]: unknown };
+    };
+  };
+  'POST /:mode/passkeys': {
+    query: undefined;
+    body: {
+      name: string;
+      response: { [key: string]: unknown };
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/passkeys/:id/name': {
+    query: undefined;
+    body: {
+      name: string;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'DELETE /:mode/passkeys/:id': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/backup-codes': {
+    query: undefined;
+    body: {
+      password: string;
+    };
+    reply: {
+      success: boolean;
+      backup_codes: string[];
+    };
+  };
+  'DELETE /:mode/sessions/:id': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'DELETE /:mode/sessions': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      ended: number;
+    };
+  };
+  'POST /:mode/password': {
+    query: undefined;
+    body: {
+      password: string;
+      new_password: string;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/email': {
+    query: undefined;
+    body: {
+      new_email: string;
+      password: string;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /confirm-email': {
+    query: undefined;
+    body: {
+      token: string;
+    };
+    reply: {
+      success: boolean;
+      changed: boolean;
+    };
+  };
+  'GET /:mode/team': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      second_factor_required: boolean;
+      members: {
+        id: string;
+        name: string;
+        email: string;
+        role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+        has_second_factor: boolean;
+        has_passkey: boolean;
+        joined_at: string;
+      }[];
+      invites: {
+        id: string;
+        email: string;
+        role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+        invited_by: string;
+        created_at: string;
+        expires_at: string;
+      }[];
+    };
+  };
+  'POST /:mode/team/invites': {
+    query: undefined;
+    body: {
+      email: string;
+      role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+    };
+    reply: {
+      success: boolean;
+      invite: {
+        id: string;
+        email: string;
+        role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+        invited_by: string;
+        created_at: string;
+        expires_at: string;
+      };
+      url: string;
+      mailed: boolean;
+    };
+  };
+  'DELETE /:mode/team/invites/:id': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/team/members/:id/role': {
+    query: undefined;
+    body: {
+      role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'DELETE /:mode/team/members/:id': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/team/second-factor': {
+    query: undefined;
+    body: {
+      required: boolean;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/merchant': {
+    query: undefined;
+    body: {
+      merchant_id: string;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /invite': {
+    query: undefined;
+    body: {
+      token: string;
+    };
+    reply: {
+      success: boolean;
+      merchant_name: string;
+      invited_email: string;
+      role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+      has_account: boolean;
+      signed_in_as: string | null;
+    };
+  };
+  'POST /invite/accept': {
+    query: undefined;
+    body: {
+      token: string;
+      name?: string | undefined;
+      password?: string | undefined;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'GET /:mode/audit': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+      actor?: string | undefined;
+      action?: string | undefined;
+      object?: string | undefined;
+      in_mode?: Mode | undefined;
+      from?: string | undefined;
+      until?: string | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        mode: Mode | null;
+        actor_id: string | null;
+        actor_name: string;
+        action: string;
+        object: string;
+        before: { [key: string]: unknown } | null;
+        after: { [key: string]: unknown } | null;
+        ip: string;
+        at: string;
+      }[];
+      has_more: boolean;
+    };
+  };
+  'GET /:mode/audit/choices': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      actions: string[];
+      actors: {
+        id: string;
+        name: string;
+      }[];
+    };
+  };
+  'GET /:mode/usage': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      plan: 'starter' | 'professional' | 'enterprise';
+      used: number;
+      per_month: number | null;
+      per_minute: number | null;
+      webhooks: boolean;
+      month_start: string;
+      resets_at: string;
+      merchant_id: string;
+    };
+  };
+  'GET /:mode/notices': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        mode: Mode | null;
+        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in';
+        text: string;
+        payment: string | null;
+        at: string;
+        unread: boolean;
+      }[];
+      has_more: boolean;
+      unread: number;
+    };
+  };
+  'POST /:mode/notices/read': {
+    query: undefined;
+    body: {
+      through: string;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'GET /:mode/notice-settings': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      mail_set_up: boolean;
+      settings: {
+        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in';
+        in_app: boolean;
+        email: boolean;
+      }[];
+    };
+  };
+  'POST /:mode/notice-settings': {
+    query: undefined;
+    body: {
+      kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in';
+      in_app: boolean;
+      email: boolean;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'GET /:mode/operator': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      version: string;
+      schema: string;
+      backed_up_at: string | null;
+      ready: boolean;
+      reasons: string[];
+      mail_set_up: boolean;
+      coins: {
+        coin: Coin;
+        network: string;
+        followed: boolean;
+        height: number | null;
+        lag_seconds: number | null;
+        reasons: string[];
+        held: boolean;
+        warnings: string[];
+        sources: {
+          name: string;
+          state: string;
+          reason: string | null;
+          height: number | null;
+          software: string | null;
+        }[];
+        price: string | null;
+        price_sources: string[];
+        price_at: string | null;
+        price_reason: string | null;
+      }[];
+      queues: {
+        name: string;
+        waiting: number;
+        oldest_seconds: number | null;
+        note: string | null;
+      }[];
+    };
+  };
+  'GET /:mode/operator/merchants': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        name: string;
+        plan: 'starter' | 'professional' | 'enterprise';
+        created_at: string;
+        used: number;
+        members: number;
+        per_month: number | null;
+      }[];
+      has_more: boolean;
+    };
+  };
+  'POST /:mode/operator/merchants/:id/plan': {
+    query: undefined;
+    body: {
+      plan: 'starter' | 'professional' | 'enterprise';
     };
     reply: {
       success: boolean;

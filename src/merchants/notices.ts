@@ -41,25 +41,27 @@ const MAIL_PAUSE_MINUTES = 10;
 
 export const noticeText = (kind: NoticeKind, detail: Detail): string => KINDS[kind].words(detail);
 
-/** Tells a merchant's members, in the transaction of what is told. */
-export async function notifyMembers(
-  ctx: Context,
-  tx: Tx,
-  { merchantId, mode, kind, detail }: { merchantId: string; mode: Mode | null; kind: Exclude<NoticeKind, 'sign_in'>; detail: Detail },
-): Promise<void> {
-  await tx`insert into notices (merchant_id, mode, kind, detail) values (${merchantId}, ${mode}, ${kind}, ${tx.json(detail)})`;
+export type NewNotice = { merchantId: string; mode: Mode | null; kind: Exclude<NoticeKind, 'sign_in'>; detail: Detail };
+
+/** Tells members of merchants, in the transaction of what is told. */
+export async function notifyMembers(ctx: Context, tx: Tx, notices: readonly NewNotice[]): Promise<void> {
+  if (notices.length === 0) return;
+  await tx`
+    insert into notices (merchant_id, mode, kind, detail)
+    select * from jsonb_to_recordset(${tx.json(notices.map((n) => ({ merchant_id: n.merchantId, mode: n.mode, kind: n.kind, detail: n.detail })) as never)})
+      as r (merchant_id text, mode text, kind text, detail jsonb)`;
   if (!ctx.mail) return;
-  const [merchant] = await tx<{ name: string }[]>`select name from merchants where id = ${merchantId}`;
-  const wanting = await tx<{ email: string }[]>`
-    select u.email from members m join users u on u.id = m.user_id
-    left join notice_settings s on s.user_id = m.user_id and s.merchant_id = m.merchant_id and s.kind = ${kind}
-    where m.merchant_id = ${merchantId} and coalesce(s.email, m.role = any(${KINDS[kind].mailed as string[]}::text[]))`;
-  await queueNotice(
-    ctx,
-    tx,
-    wanting.map((row) => row.email),
-    { kind, detail, mode, about: merchant?.name ?? '' },
-  );
+  // One mail for all of a kind, as the pause between mails would have it anyway.
+  const firsts = new Map(notices.map((notice) => [`${notice.merchantId} ${notice.kind} ${notice.mode}`, notice]));
+  for (const { merchantId, mode, kind, detail } of firsts.values()) {
+    const wanting = await tx<{ email: string; merchant: string }[]>`
+      select u.email, merchants.name as merchant from members m join users u on u.id = m.user_id join merchants on merchants.id = m.merchant_id
+      left join notice_settings s on s.user_id = m.user_id and s.merchant_id = m.merchant_id and s.kind = ${kind}
+      where m.merchant_id = ${merchantId} and coalesce(s.email, m.role = any(${KINDS[kind].mailed as string[]}::text[]))`;
+    if (wanting.length === 0) continue;
+    const recipients = wanting.map((row) => row.email);
+    await queueNotice(ctx, tx, recipients, { kind, detail, mode, about: wanting[0]!.merchant });
+  }
 }
 
 /** Tells one user about the own account. */
@@ -137,7 +139,10 @@ export async function readNotices(ctx: Context, { merchantId, userId, through }:
 }
 
 export type NoticeSetting = { kind: NoticeKind; inApp: boolean; email: boolean };
-export async function listNoticeSettings(ctx: Context, { merchantId, userId, role }: Reader & { role: MemberRole }): Promise<NoticeSetting[]> {
+export async function listNoticeSettings(
+  ctx: Context,
+  { merchantId, userId, role }: Reader & { role: MemberRole },
+): Promise<NoticeSetting[]> {
   const rows = await ctx.db.sql<NoticeSetting[]>`
     select kind, in_app as "inApp", email from notice_settings where user_id = ${userId} and merchant_id = ${merchantId}`;
   return NOTICE_KINDS.map(

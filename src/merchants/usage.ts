@@ -6,7 +6,7 @@ import { notifyMembers } from './notices.ts';
 const ALERTS_PERCENT = [80, 100] as const;
 export type Usage = { plan: Plan; limits: PlanLimits; used: number; monthStart: Date; resetsAt: Date };
 
-/** The month under way, in UTC. Live payments that received something count; test payments never do. Errors: none. */
+/** The month under way, in UTC. Test payments never count. */
 export async function getUsage(ctx: Context, { merchantId }: { merchantId: string }): Promise<Usage> {
   const [row] = await ctx.db.sql<{ plan: Plan; used: bigint; monthStart: Date; resetsAt: Date }[]>`
     with month as (select date_trunc('month', clock_timestamp() at time zone 'UTC') as first)
@@ -34,7 +34,9 @@ export async function alertUsage(ctx: Context): Promise<void> {
         insert into usage_alerts (merchant_id, month, percent) values (${merchantId}, ${month}, ${percent}) on conflict do nothing`;
       // Another worker was first.
       if (given.count === 0) return;
-      await notifyMembers(ctx, tx, { merchantId, mode: 'live', kind: 'usage', detail: { percent, used: Number(used), limit: Number(limit) } });
+      await notifyMembers(ctx, tx, [
+        { merchantId, mode: 'live', kind: 'usage', detail: { percent, used: Number(used), limit: Number(limit) } },
+      ]);
     });
   }
 }

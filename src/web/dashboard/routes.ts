@@ -1,6 +1,21 @@
 /** All areas of the dashboard's API. A new area is a file of routes and a line here. */
 import { ACCOUNT } from './account.ts';
+import { AUDIT } from './audit.ts';
+import { NOTICES } from './notices.ts';
+import { OPERATOR } from './operator.ts';
 import { PAYMENTS } from './payments.ts';
 import type { Route } from './route.ts';
+import { SECURITY } from './security.ts';
+import { TEAM } from './team.ts';
+import { USAGE } from './usage.ts';
 
-export const DASHBOARD_ROUTES: readonly Route[] = [...ACCOUNT, ...PAYMENTS];
+export const DASHBOARD_ROUTES: readonly Route[] = [
+  ...ACCOUNT,
+  ...SECURITY,
+  ...TEAM,
+  ...AUDIT,
+  ...USAGE,
+  ...NOTICES,
+  ...OPERATOR,
+  ...PAYMENTS,
+];

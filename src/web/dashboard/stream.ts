@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { MODES, type Mode } from '../../core/coin.ts';
+import { readNoticePulse } from '../../merchants/notices.ts';
 import { readPulse } from '../../payments/search.ts';
 
 const LOOK_MS = 500;
@@ -14,6 +15,7 @@ type Owner = { merchantId: string; mode: Mode };
 /** Query keys of the app, with what changes when their data does. A new kind of news is a line here. */
 const PULSES: readonly { keys: readonly string[]; read: (ctx: Context, owners: readonly Owner[]) => Promise<(string | null)[]> }[] = [
   { keys: ['payments'], read: (ctx, owners) => readPulse(ctx, { owners }) },
+  { keys: ['notices'], read: (ctx, owners) => readNoticePulse(ctx, { owners }) },
 ];
 
 type Watched = Owner & { pulses: (string | null)[]; tabs: Set<ServerResponse> };
