@@ -389,6 +389,7 @@ export type Api = {
         actor_name: string;
         action: string;
         object: string;
+        object_name: string | null;
         before: { [key: string]: unknown } | null;
         after: { [key: string]: unknown } | null;
         ip: string;

@@ -6,7 +6,7 @@ import { useAct, useApi, useMay, useMe, useTitle } from '../lib/hooks.ts';
 import { Button } from '../ui/button.tsx';
 import { Ask, Dialog } from '../ui/dialog.tsx';
 import { Field, Select } from '../ui/field.tsx';
-import { Card, Empty, ErrorCard, Skeleton } from '../ui/states.tsx';
+import { Card, ErrorCard, Skeleton } from '../ui/states.tsx';
 import { Badge, CopyButton, Time } from '../ui/values.tsx';
 
 type Team = Reply<'GET /:mode/team'>;
@@ -85,22 +85,24 @@ function Members({ members }: { members: readonly Member[] }) {
               <Badge tone={member.has_second_factor ? 'good' : 'warn'} icon={member.has_second_factor ? 'check' : 'alert'}>
                 {member.has_second_factor ? 'Second factor' : 'No second factor'}
               </Badge>
-              {mine ? (
-                <Select
-                  label={`Role of ${member.name}`}
-                  value={member.role}
-                  disabled={change.isPending}
-                  options={rolesFor(me?.role)}
-                  onChange={(event) => change.mutate({ params: { id: member.id }, body: { role: event.target.value as MemberRole } })}
-                />
-              ) : (
-                <span className="text-sm">{ROLE_WORDS[member.role]}</span>
-              )}
-              {mine && (
-                <Button look="danger" aria-label={`Remove ${member.name}`} onClick={() => setRemoving(member)}>
-                  Remove
-                </Button>
-              )}
+              <div className="flex items-center gap-2">
+                {mine ? (
+                  <Select
+                    label={`Role of ${member.name}`}
+                    value={member.role}
+                    disabled={change.isPending}
+                    options={rolesFor(me?.role)}
+                    onChange={(event) => change.mutate({ params: { id: member.id }, body: { role: event.target.value as MemberRole } })}
+                  />
+                ) : (
+                  <span className="text-sm">{ROLE_WORDS[member.role]}</span>
+                )}
+                {mine && (
+                  <Button look="danger" aria-label={`Remove ${member.name}`} onClick={() => setRemoving(member)}>
+                    Remove
+                  </Button>
+                )}
+              </div>
             </li>
           );
         })}
@@ -127,7 +129,7 @@ function Invites({ invites }: { invites: Team['invites'] }) {
   return (
     <Card title="Open invitations">
       {invites.length === 0 ? (
-        <Empty title="Nobody is invited right now">An invitation is a link that works once, for seven days.</Empty>
+        <p className="px-4 py-6 text-sm text-soft">Nobody is invited right now. An invitation is a link that works once, for seven days.</p>
       ) : (
         <ul>
           {invites.map((invite) => (

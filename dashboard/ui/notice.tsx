@@ -22,12 +22,13 @@ export function NoticeLine({ notice, onFollow }: { notice: Notice; onFollow?: ()
       {...(onFollow && { onClick: onFollow })}
       className="flex items-start gap-3 px-4 py-3 text-sm text-ink hover:bg-raised"
     >
-      <span className={`mt-1.5 size-2 shrink-0 rounded-full ${notice.unread ? 'bg-accent' : ''}`} />
+      {notice.unread ? (
+        <span role="img" aria-label="New" className="mt-1.5 size-2 shrink-0 rounded-full bg-accent" />
+      ) : (
+        <span className="size-2 shrink-0" />
+      )}
       <span className="grid min-w-0 gap-0.5">
-        <span className={notice.unread ? 'font-medium' : ''}>
-          {notice.text}
-          {notice.unread && <span className="sr-only"> (new)</span>}
-        </span>
+        <span className={notice.unread ? 'font-medium' : ''}>{notice.text}</span>
         <span className="flex flex-wrap items-center gap-2 text-soft">
           <Time at={notice.at} />
           {notice.mode === 'test' && <Badge tone="warn">TEST</Badge>}

@@ -37,6 +37,8 @@ export type AuditEntry = {
   actorName: string;
   action: string;
   object: string;
+  /** Of a user, as it is now. */
+  objectName: string | null;
   before: object | null;
   after: object | null;
   ip: string;
@@ -58,7 +60,8 @@ export async function listAudit(
 ): Promise<{ entries: AuditEntry[]; hasMore: boolean }> {
   const { sql } = ctx.db;
   const rows = await sql<AuditEntry[]>`
-    select id, mode, actor_id as "actorId", actor_name as "actorName", action, object, before, after, ip, at from audit_log
+    select id, mode, actor_id as "actorId", actor_name as "actorName", action, object, before, after, ip, at,
+      (select name from users where users.id = object) as "objectName" from audit_log
     where merchant_id = ${merchantId}
       ${startingAfter === null ? sql`` : sql`and id < ${startingAfter}`}
       ${filter.actorId === null ? sql`` : sql`and actor_id = ${filter.actorId}`}

@@ -9,6 +9,8 @@ export const NOTICE_KINDS = ['endpoint_off', 'payment_attention', 'usage', 'wall
 export type NoticeKind = (typeof NOTICE_KINDS)[number];
 type Detail = Readonly<Record<string, string | number | null>>;
 
+const grouped = (value: Detail[string] | undefined): string => String(value).replace(/\B(?=(\d{3})+$)/g, ',');
+
 /** Who gets an e-mail unless they said otherwise, and the words of it. At the bell everything shows unless it is turned off. */
 const KINDS: Readonly<Record<NoticeKind, { mailed: readonly MemberRole[]; words: (detail: Detail) => string; to: string }>> = {
   endpoint_off: {
@@ -26,7 +28,7 @@ const KINDS: Readonly<Record<NoticeKind, { mailed: readonly MemberRole[]; words:
   },
   usage: {
     mailed: ['owner', 'admin'],
-    words: ({ percent, used, limit }) => `${percent} % of the month's live payments are used: ${used} of ${limit}.`,
+    words: ({ percent, used, limit }) => `${percent} % of the month’s live payments are used: ${grouped(used)} of ${grouped(limit)}.`,
     to: 'usage',
   },
   wallet_changed: { mailed: ['owner'], words: ({ coin }) => `The ${coin} wallet that payments go to was changed.`, to: 'wallets' },

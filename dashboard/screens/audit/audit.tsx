@@ -17,7 +17,26 @@ type Filter = Record<(typeof KEYS)[number], string>;
 /** A file holds at most this many rows; narrower filters give the rest. */
 const MOST_ROWS = 10_000;
 
-const words = (action: string): string => action.replace('.', ': ').replaceAll('_', ' ');
+const ACTS: Readonly<Record<string, string>> = {
+  'session.started': 'Signed in',
+  'session.ended': 'Signed out',
+  'session.confirmed': 'Confirmed it is them',
+  'session.revoked': 'Signed out elsewhere',
+  'second_factor.failed': 'Wrong code',
+  'second_factor.set': 'Second factor on',
+  'second_factor.removed': 'Second factor off',
+  'team.second_factor_required': 'Second factor for everybody',
+  'member.set_up': 'Became the owner',
+  'member.invited': 'Invited',
+  'member.joined': 'Joined',
+  'member.removed': 'Removed a member',
+  'member.role_changed': 'Changed a role',
+  'invite.revoked': 'Took back an invitation',
+  'plan.set': 'Set the plan',
+};
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+/** What is not named here is read from its name: payment.cancel -> Payment: cancel. */
+const words = (action: string): string => ACTS[action] ?? capital(action.replace('.', ': ').replaceAll('_', ' '));
 const instant = (day: string, plusDays: number): string | undefined => {
   const [year, month, date] = day.split('-').map(Number);
   return year && month && date ? new Date(year, month - 1, date + plusDays).toISOString() : undefined;
@@ -50,7 +69,7 @@ export function Screen() {
       name: 'What',
       cell: (row) => (
         <span className="flex flex-wrap items-center gap-1.5">
-          <span className="font-medium first-letter:uppercase">{words(row.action)}</span>
+          <span className="font-medium">{words(row.action)}</span>
           {row.mode === 'test' && <Badge tone="warn">TEST</Badge>}
         </span>
       ),
@@ -63,7 +82,9 @@ export function Screen() {
             <span className="break-all">{row.object}</span>
           </ModeLink>
         ) : (
-          <span className="break-all">{row.object}</span>
+          <span className="break-all">
+            {row.object === row.actor_id ? <span className="text-soft">Own account</span> : (row.object_name ?? row.object)}
+          </span>
         ),
     },
     { name: 'Change', cell: (row) => <Change entry={row} /> },
@@ -134,7 +155,7 @@ function Filters({ filters, set }: { filters: Filter; set: (change: Partial<Filt
   const day = 'min-h-9 rounded-lg border border-line bg-card px-2.5 py-1.5 text-sm text-ink';
   return (
     <div className="flex flex-wrap items-center gap-2">
-      <search className="min-w-60 flex-1">
+      <search className="basis-full">
         <form onSubmit={submit}>
           <input
             type="search"

@@ -14,6 +14,8 @@ const Entry = Type.Object({
   actor_name: Text,
   action: Text,
   object: Text,
+  /** Of a user, as it is now. */
+  object_name: Nullable(Text),
   before: Changed,
   after: Changed,
   ip: Text,
@@ -58,13 +60,14 @@ export const AUDIT: readonly Route[] = [
       return {
         success: true,
         has_more: hasMore,
-        data: entries.map(({ id, mode, actorId, actorName, action, object, before, after, ip, at }) => ({
+        data: entries.map(({ id, mode, actorId, actorName, action, object, objectName, before, after, ip, at }) => ({
           id: String(id),
           mode,
           actor_id: actorId,
           actor_name: actorName,
           action,
           object,
+          object_name: objectName,
           before,
           after,
           ip,
