@@ -42,7 +42,10 @@ test('an invitation names its merchant, address and role to whoever holds the li
   assert.equal((await ada.post('/invite/accept', { token: link, name: 'Ada', password: 'short' })).json.error.param, 'password');
   assert.equal((await ada.post('/invite/accept', { token: link, name: 'Ada', password: ada.password })).status, 200);
   assert.equal((await ada.get('/test/me')).json.role, 'developer');
-  assert.equal((await new Person(app.url).post('/invite/accept', { token: link, name: 'Eve', password: ada.password })).json.error.code, 'invite_invalid');
+  assert.equal(
+    (await new Person(app.url).post('/invite/accept', { token: link, name: 'Eve', password: ada.password })).json.error.code,
+    'invite_invalid',
+  );
   const stored = await app.app.ctx.db.sql`select * from audit_log where after::text like ${`%${link}%`} or object like ${`%${link}%`}`;
   assert.equal(stored.length, 0, 'the secret stands nowhere');
 });
@@ -98,7 +101,8 @@ test('there is always an owner, also when two step down at once', async () => {
     amy.post(`/test/team/members/${amyId}/role`, { role: 'viewer' }),
   ]);
   assert.deepEqual(replies.map((reply) => reply.status).sort(), [200, 409]);
-  await app.app.ctx.db.sql`update members set role = case when user_id = ${me} then 'owner' else 'viewer' end where user_id in (${me}, ${amyId})`;
+  await app.app.ctx.db
+    .sql`update members set role = case when user_id = ${me} then 'owner' else 'viewer' end where user_id in (${me}, ${amyId})`;
 });
 
 test('who is removed loses access at once; members of another merchant do not exist here', async () => {
@@ -108,7 +112,10 @@ test('who is removed loses access at once; members of another merchant do not ex
   const bobId = await idOf('Bob');
   assert.equal((await owner.send('DELETE', `/test/team/members/${bobId}`, {})).status, 200);
   assert.equal((await bob.get('/test/me')).status, 401);
-  for (const reply of [await owner.post(`/test/team/members/${bobId}/role`, { role: 'viewer' }), await owner.send('DELETE', `/test/team/members/${bobId}`, {})])
+  for (const reply of [
+    await owner.post(`/test/team/members/${bobId}/role`, { role: 'viewer' }),
+    await owner.send('DELETE', `/test/team/members/${bobId}`, {}),
+  ])
     assert.deepEqual([reply.status, reply.json.error.code], [404, 'member_not_found']);
 });
 
