@@ -167,12 +167,12 @@ test('a payment that needs attention, a changed wallet and a new sign-in are tol
   await owner.post('/test/notices/read', { through: before.data[0]?.id ?? '0' });
   assert.equal((await notices()).unread, 0);
   await owner.post('/test/notice-settings', { kind: 'payment_attention', in_app: true, email: true });
-  for (let i = 0; i < 2; i++)
-    await app.test.post('/api/payment/create/simple', {
-      amount_usd: 20,
-      return_url: 'https://a.example/',
-      payment_address: 'test_btc_underpaid',
-    });
+  for (let i = 0; i < 2; i++) {
+    const made = await app.test.post('/api/payment/create/simple', { amount_usd: 20, return_url: 'https://a.example/' });
+    const begun = await app.test.post(`/v1/test/payments/${made.json.transaction_id}/simulate`, { scenario: 'underpaid', currency: 'BTC' });
+    assert.equal(begun.status, 200, begun.text);
+    await app.test.post('/v1/test/clock/advance', { seconds: 120, payment_id: made.json.transaction_id });
+  }
   const told = await eventually(notices, (answer) => answer.data.filter((n: any) => n.kind === 'payment_attention').length >= 2, 20_000);
   assert.equal(told.unread, 2);
   assert.match(told.data[0].text, /needs your attention: underpaid/);
