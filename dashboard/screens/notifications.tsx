@@ -100,14 +100,16 @@ function Settings() {
         <tbody>
           {settings.data.settings.map((setting) => {
             const [name, more] = KINDS[setting.kind];
+            // What was just asked for shows at once.
+            const asked = save.isPending && save.variables.body.kind === setting.kind ? save.variables.body : setting;
             const box = (field: 'in_app' | 'email', label: string) => (
               <input
                 type="checkbox"
                 className="size-4 accent-accent"
                 aria-label={`${name}: ${label}`}
-                checked={setting[field]}
-                disabled={save.isPending || (field === 'email' && !mailSetUp)}
-                onChange={(event) => save.mutate({ body: { ...setting, [field]: event.target.checked } })}
+                checked={asked[field]}
+                disabled={field === 'email' && !mailSetUp}
+                onChange={(event) => save.mutate({ body: { ...asked, [field]: event.target.checked } })}
               />
             );
             return (

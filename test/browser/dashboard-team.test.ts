@@ -260,7 +260,7 @@ test('the bell counts what is new without reloading, and the list is read by loo
   await page.getByRole('link', { name: 'All notices and settings' }).click();
   await heading('Notifications');
   await page.getByRole('button', { name: 'Notices', exact: true }).waitFor();
-  await page.getByLabel('Wallet changed: here').uncheck();
+  await page.getByLabel('Wallet changed: here').click();
   await page.getByText('The BTC wallet that payments go to was changed.').waitFor({ state: 'hidden' });
   await audit('notifications');
   noFaults();

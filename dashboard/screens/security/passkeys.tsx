@@ -1,5 +1,4 @@
 /** Passkeys: added with the device at hand, named, taken away. */
-import { startRegistration } from '@simplewebauthn/browser';
 import { type FormEvent, useState } from 'react';
 import type { Reply } from '../../lib/api.ts';
 import { useAct } from '../../lib/hooks.ts';
@@ -79,6 +78,7 @@ function Add({ onClose }: { onClose: () => void }) {
     setBusy(true);
     setFault(null);
     try {
+      const { startRegistration } = await import('@simplewebauthn/browser');
       const { options } = await start.mutateAsync({ body: {} });
       const response = await startRegistration({ optionsJSON: options as never });
       await finish.mutateAsync({ body: { name, response: response as never } });
