@@ -257,6 +257,10 @@ test('the bell counts what is new without reloading, and the list is read by loo
   await page.getByRole('button', { name: 'Notices, 2 new' }).click();
   await page.getByText('The BTC wallet that payments go to was changed.').waitFor();
   await audit('bell');
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  assert.match(String(await page.evaluate('document.activeElement.ariaLabel')), /^Notices/, 'the focus comes back');
+  await page.keyboard.press('Enter');
   await page.getByRole('link', { name: 'All notices and settings' }).click();
   await heading('Notifications');
   await page.getByRole('button', { name: 'Notices', exact: true }).waitFor();

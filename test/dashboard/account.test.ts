@@ -5,9 +5,11 @@ import { setEmail } from '../../src/merchants/account.ts';
 import { sendDueMails } from '../../src/merchants/mails.ts';
 import { alertUsage } from '../../src/merchants/usage.ts';
 import { setWallet } from '../../src/merchants/wallets.ts';
+import { createEndpoint, sendTestEvent } from '../../src/webhooks/endpoints.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type MailServer, startMailServer } from '../kit/mail.ts';
 import { freshTotp, Person, setUpPerson, totp } from '../kit/person.ts';
+import { startReceiver } from '../kit/receiver.ts';
 
 let app: TestApp;
 let owner: Person;
@@ -206,6 +208,22 @@ test('a payment that needs attention, a changed wallet and a new sign-in are tol
   await owner.post('/test/notice-settings', { kind: 'payment_attention', in_app: false, email: false });
   assert.ok((await notices()).data.every((n: any) => n.kind !== 'payment_attention'));
   assert.equal((await owner.get('/test/notice-settings')).json.settings.find((s: any) => s.kind === 'payment_attention').in_app, false);
+});
+
+test('a webhook endpoint that is switched off is told at once, with the reason', async () => {
+  const receiver = await startReceiver();
+  receiver.answer(410);
+  const { ctx } = app.app;
+  const owned = { merchantId: app.merchant.merchantId, mode: 'test' as const };
+  const { endpointId } = await createEndpoint(ctx, { ...owned, url: receiver.url, events: ['*'], description: null });
+  await ctx.db.begin((tx) => sendTestEvent(ctx, tx, { ...owned, endpointId }));
+  const told = await eventually(notices, (answer) => answer.data.some((n: any) => n.kind === 'endpoint_off'), 30_000);
+  assert.match(told.data.find((n: any) => n.kind === 'endpoint_off').text, /answered that it is gone/);
+  await eventually(
+    async () => mailsOf(/webhook endpoint was switched off/).length,
+    (n) => n === 1,
+  );
+  await receiver.stop();
 });
 
 test('at 80 and at 100 % of the plan members are told once, however often it is looked at', async () => {
