@@ -1,7 +1,7 @@
 /** The log of what members did: filters in the URL, what changed, CSV. */
 import { type FormEvent, useState } from 'react';
 import { call, type Reply } from '../../lib/api.ts';
-import { useApi, useFilters, useList, useMode, useTitle } from '../../lib/hooks.ts';
+import { useApi, useFilters, useList, useMe, useMode, useTitle } from '../../lib/hooks.ts';
 import { say } from '../../lib/toasts.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
@@ -33,6 +33,14 @@ const ACTS: Readonly<Record<string, string>> = {
   'member.role_changed': 'Changed a role',
   'invite.revoked': 'Took back an invitation',
   'plan.set': 'Set the plan',
+  'password.changed': 'Changed the password',
+  'passkey.added': 'Added a passkey',
+  'passkey.renamed': 'Renamed a passkey',
+  'passkey.removed': 'Removed a passkey',
+  'backup_codes.renewed': 'New backup codes',
+  'email.change_asked': 'Asked for another e-mail address',
+  'email.changed': 'Changed the e-mail address',
+  'operator.set': 'Operator of the install',
 };
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 /** What is not named here is read from its name: payment.cancel -> Payment: cancel. */
@@ -61,6 +69,7 @@ const changes = ({ before, after }: Entry): [string, string | null, string | nul
 export function Screen() {
   useTitle('Audit log');
   const { filters, set, active, clear } = useFilters(KEYS);
+  const me = useMe();
   const list = useList('GET /:mode/audit', ['audit', 'list'], asked(filters));
   const columns: Column<Entry>[] = [
     { name: 'When', cell: (row) => <Time at={row.at} /> },
@@ -83,12 +92,18 @@ export function Screen() {
           </ModeLink>
         ) : (
           <span className="break-all">
-            {row.object === row.actor_id ? <span className="text-soft">Own account</span> : (row.object_name ?? row.object)}
+            {row.object === row.actor_id ? (
+              <span className="text-soft">Own account</span>
+            ) : row.object === me?.merchant.id ? (
+              <span className="text-soft">This merchant</span>
+            ) : (
+              (row.object_name ?? row.object)
+            )}
           </span>
         ),
     },
     { name: 'Change', cell: (row) => <Change entry={row} /> },
-    { name: 'Address', cell: (row) => <span className="break-all text-soft">{row.ip || '–'}</span> },
+    { name: 'Address', cell: (row) => <span className="break-words text-soft">{row.ip || '–'}</span> },
   ];
   return (
     <div className="grid gap-5">
