@@ -14,7 +14,7 @@ import { ErrorCard } from './ui/states.tsx';
 const signInFirst = (error: Error): boolean => {
   if (!(error instanceof ApiError) || error.code !== 'not_signed_in') return false;
   const { pathname, search } = router.state.location;
-  if (!pathname.startsWith('/sign-in') && !pathname.startsWith('/set-up')) {
+  if (!/^\/(sign-in|set-up|invite|confirm-email)/.test(pathname)) {
     client.clear();
     void router.navigate({ to: '/sign-in', search: { next: pathname + router.options.stringifySearch!(search) } as never });
   }
@@ -65,6 +65,16 @@ const setUp = createRoute({
   path: 'set-up',
   component: lazyRouteComponent(() => import('./screens/set-up.tsx'), 'Screen'),
 });
+const invite = createRoute({
+  getParentRoute: () => root,
+  path: 'invite',
+  component: lazyRouteComponent(() => import('./screens/invite.tsx'), 'Screen'),
+});
+const confirmEmail = createRoute({
+  getParentRoute: () => root,
+  path: 'confirm-email',
+  component: lazyRouteComponent(() => import('./screens/confirm-email.tsx'), 'Screen'),
+});
 const modes = (['test', 'live'] as const).map((mode) => {
   const shell = createRoute({
     getParentRoute: () => root,
@@ -88,7 +98,7 @@ const modes = (['test', 'live'] as const).map((mode) => {
   ]);
 });
 const router = createRouter({
-  routeTree: root.addChildren([index, signIn, setUp, ...modes]),
+  routeTree: root.addChildren([index, signIn, setUp, invite, confirmEmail, ...modes]),
   basepath: '/dashboard',
   defaultPreload: 'intent',
   scrollRestoration: true,

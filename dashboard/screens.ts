@@ -10,6 +10,10 @@ export type ScreenEntry = {
   nav?: { label: string; icon: IconName; group: Group | readonly Group[] };
   /** Without it neither the entry nor the screen is shown. */
   action: Action;
+  /** For operators of the install alone. */
+  operator?: true;
+  /** About one's own account: also for members who must set a second factor first. */
+  withoutFactor?: true;
   load: () => Promise<{ Screen: ComponentType }>;
 };
 
@@ -58,9 +62,51 @@ export const SCREENS: readonly ScreenEntry[] = [
     load: () => import('./screens/settings/checkout.tsx'),
   },
   {
+    path: 'team',
+    nav: { label: 'Team', icon: 'people', group: 'Settings' },
+    action: 'team.read',
+    load: () => import('./screens/team.tsx'),
+  },
+  {
+    path: 'usage',
+    nav: { label: 'Plan & usage', icon: 'report', group: 'Settings' },
+    action: 'usage.read',
+    load: () => import('./screens/usage.tsx'),
+  },
+  {
     path: 'security',
     nav: { label: 'Security', icon: 'shield', group: 'Settings' },
     action: 'account.use',
-    load: () => import('./screens/security.tsx'),
+    withoutFactor: true,
+    load: () => import('./screens/security/security.tsx'),
+  },
+  {
+    path: 'notifications',
+    nav: { label: 'Notifications', icon: 'bell', group: 'Settings' },
+    action: 'account.use',
+    load: () => import('./screens/notifications.tsx'),
+  },
+  {
+    path: 'audit',
+    nav: { label: 'Audit log', icon: 'clock', group: 'Settings' },
+    action: 'audit.read',
+    load: () => import('./screens/audit/audit.tsx'),
+  },
+  {
+    path: 'operator',
+    nav: { label: 'Operator', icon: 'settings', group: 'Settings' },
+    action: 'account.use',
+    operator: true,
+    load: () => import('./screens/operator.tsx'),
   },
 ];
+
+type Who = { actions: readonly Action[]; is_operator: boolean; must_set_second_factor: boolean } | null;
+/** The screens that somebody reaches. */
+export const shownScreens = (screens: readonly ScreenEntry[], who: Who): ScreenEntry[] =>
+  screens.filter(
+    (screen) =>
+      who?.actions.includes(screen.action) &&
+      (!screen.operator || who.is_operator) &&
+      (!who.must_set_second_factor || screen.withoutFactor),
+  );

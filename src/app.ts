@@ -20,6 +20,8 @@ import { openSealer, readInstallKey } from './db/seal.ts';
 import { openLimits } from './http/limits.ts';
 import { createServer } from './http/server.ts';
 import { createLog, type Log } from './log.ts';
+import { createMailer } from './mail.ts';
+import { startMails } from './merchants/mails.ts';
 import { type Jump, jumpRestored } from './merchants/wallets.ts';
 import { createOutgoing } from './outgoing.ts';
 import { startFollower } from './payments/follow.ts';
@@ -118,6 +120,8 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
     closers.push(() => clock.stop());
     const outgoing = createOutgoing({ allow: [...config.webhookAllow], log });
     closers.push(() => outgoing.close());
+    const mail = config.mail && createMailer(config.mail);
+    closers.push(() => mail?.close());
     const chains = new Map<Coin, Chain>();
     for (const coin of COINS) {
       const network = config.networks[coin];
@@ -150,6 +154,7 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
       clock,
       log,
       outgoing,
+      mail,
       random: pooledRandom(),
       installKey: await readInstallKey(db),
       seal: sealer.seal,
@@ -214,6 +219,8 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
       closers.push(() => sweep.stop());
       const deliveries = startDeliveries(ctx);
       closers.push(() => deliveries.stop());
+      const mails = startMails(ctx);
+      closers.push(() => mails.stop());
     }
     if (roles.includes('watcher')) {
       for (const chain of ctx.chains.values()) {

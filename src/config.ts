@@ -48,7 +48,14 @@ export const CONFIG: readonly ConfigKey[] = [
     description:
       'Redis or Valkey that holds the rate limits, redis://host:6379. Needed for more than one api process: without it each counts by itself.',
   },
-  { name: 'SMTP_URL', type: 'url', default: '', description: 'Mail server for notices. Reserved: this version writes notices to the log.' },
+  {
+    name: 'SMTP_URL',
+    type: 'url',
+    default: '',
+    description:
+      'Mail server for invitations, notices and changes of addresses: smtp://user:password@host:587 or smtps://user:password@host:465. Servers elsewhere must offer TLS, unless ?tls=no is added. Without it links are shown to be copied, and notices stand in the dashboard alone.',
+  },
+  { name: 'MAIL_FROM', type: 'e-mail address', default: 'florin@ the host of PUBLIC_URL', description: 'Sender of e-mails.' },
   { name: 'METRICS_TOKEN', type: 'secret', default: '', description: 'Bearer token that opens /metrics to other machines.' },
   {
     name: 'LOG_LEVEL',
@@ -133,6 +140,8 @@ export type Config = {
   databaseUrl: string | null;
   secretKey: string | undefined;
   redisUrl: string | null;
+  /** Null: no e-mails are sent. */
+  mail: { url: string; from: string } | null;
   metricsToken: string | null;
   logLevel: string;
   /** In order of preference; empty when none is set. */
@@ -221,6 +230,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     databaseUrl: text('DATABASE_URL'),
     secretKey: text('SECRET_KEY') ?? undefined,
     redisUrl: readRedisUrl(text('REDIS_URL')),
+    mail: readMail(text('SMTP_URL'), text('MAIL_FROM') ?? `florin@${new URL(publicUrl).hostname}`),
     metricsToken: text('METRICS_TOKEN'),
     logLevel: text('LOG_LEVEL') ?? 'info',
     nodeUrls,
@@ -239,6 +249,14 @@ function readRedisUrl(value: string | null): string | null {
   if (value !== null && (!URL.canParse(value) || !/^rediss?:$/.test(new URL(value).protocol)))
     throw new ConfigError('REDIS_URL', 'must look like redis://host:6379');
   return value;
+}
+
+function readMail(url: string | null, from: string): Config['mail'] {
+  if (url === null) return null;
+  if (!URL.canParse(url) || !/^smtps?:$/.test(new URL(url).protocol) || new URL(url).hostname === '')
+    throw new ConfigError('SMTP_URL', 'must look like smtp://user:password@host:587');
+  if (!/^[^\s@<>"]+@[^\s@<>"]+$/.test(from)) throw new ConfigError('MAIL_FROM', 'must be an e-mail address');
+  return { url, from };
 }
 
 function readPlans(json: string | null): Record<Plan, PlanLimits> {

@@ -6,6 +6,7 @@ import type { Coin, ConfirmationTier, Network } from './core/coin.ts';
 import type { Plan, PlanLimits } from './core/plan.ts';
 import type { Db } from './db/db.ts';
 import type { Log } from './log.ts';
+import type { Mailer } from './mail.ts';
 import type { Outgoing } from './outgoing.ts';
 import type { FiatRates } from './prices/fiat.ts';
 import type { Prices } from './prices/prices.ts';
@@ -19,6 +20,8 @@ export type Context = {
   clock: Clock;
   log: Log;
   outgoing: Outgoing;
+  /** Null when no mail server is set. */
+  mail: Mailer | null;
   /** Cryptographically strong random bytes. */
   random(bytes: number): Uint8Array;
   /** HMAC key of this install: event ids and form tokens derive from it. */

@@ -10,6 +10,7 @@ import { PLANS } from './core/plan.ts';
 import { Problem } from './core/problem.ts';
 import { deliveryBody, endpointBody, itemBody, recoveryBody } from './http/webhooks.ts';
 import { createLog, type Log } from './log.ts';
+import { setEmail, setOperator } from './merchants/account.ts';
 import { setBranding } from './merchants/branding.ts';
 import { createKey, revokeKey } from './merchants/keys.ts';
 import { createFirstMerchant, createMerchant, getMerchant, setPlan, THEMES } from './merchants/merchants.ts';
@@ -55,6 +56,9 @@ const OPTIONS = {
   support: { type: 'string' },
   'auto-return': { type: 'string' },
   ref: { type: 'string' },
+  email: { type: 'string' },
+  to: { type: 'string' },
+  off: { type: 'boolean' },
 } as const;
 type Flags = { [K in keyof typeof OPTIONS]?: (typeof OPTIONS)[K]['type'] extends 'boolean' ? boolean : string };
 
@@ -66,6 +70,8 @@ const USAGE = `florin: a self-hosted cryptocurrency payment service
   wallet set --merchant M --coin LTC --mode live --key ACCOUNT_KEY [--script p2wpkh] [--first-index N]
   key create --merchant M --mode live|test --type secret|public [--origins a,b]
   key revoke --key KEY_ID
+  user email --email OLD --to NEW       another address to sign in with, once you made sure of both
+  user operator --email E [--off]       lets a user reach the operator area
   plan set --merchant M --plan ${PLANS.join('|')}
   checkout set --merchant M [--accent #0f5bd7] [--logo FILE] [--theme ${THEMES.join('|')}] [--locale de]
                [--support URL_OR_MAIL] [--origins a,b] [--auto-return yes|no]
@@ -191,6 +197,14 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     const plan = oneOf(need(flags, 'plan'), PLANS, 'plan');
     await setPlan(ctx, { merchantId: need(flags, 'merchant'), plan });
     return { merchant_id: flags.merchant, plan };
+  },
+  'user email': async (ctx, flags) => {
+    await setEmail(ctx, { email: need(flags, 'email'), to: need(flags, 'to') });
+    return { email: flags.to };
+  },
+  'user operator': async (ctx, flags) => {
+    await setOperator(ctx, { email: need(flags, 'email'), operator: flags.off !== true });
+    return { email: flags.email, operator: flags.off !== true };
   },
   'checkout set': async (ctx, flags) => {
     const merchantId = need(flags, 'merchant');

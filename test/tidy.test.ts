@@ -19,7 +19,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['merchants'],
   ['context'],
   ['db', 'chains', 'prices'],
-  ['outgoing', 'log'],
+  ['outgoing', 'log', 'mail'],
   ['core'],
 ];
 const PAIRS = new Set(['prices -> db', 'web -> http', 'outgoing -> log']);
@@ -63,6 +63,14 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'passkeys',
     'members',
     'audit_log',
+    'invites',
+    'email_changes',
+    'known_browsers',
+    'notices',
+    'notice_reads',
+    'notice_settings',
+    'mails',
+    'usage_alerts',
     'merchants',
     'merchant_logos',
     'keys',

@@ -7,7 +7,7 @@ export type PaymentException = 'reorged' | 'replaced' | 'paid_after_cancel' | 'l
 export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 export type Role = 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-export type Action = 'account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write';
+export type Action = 'account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read';
 
 export const COINS = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const;
 export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
@@ -90,8 +90,14 @@ export type Api = {
         id: string;
         name: string;
       };
+      merchants: {
+        id: string;
+        name: string;
+      }[];
       role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-      actions: ('account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write')[];
+      is_operator: boolean;
+      must_set_second_factor: boolean;
+      actions: ('account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read')[];
       mode: Mode;
     };
   };
@@ -132,6 +138,88 @@ export type Api = {
     };
     reply: {
       success: boolean;
+    };
+  };
+  'GET /:mode/links': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+      state?: 'active' | 'archived' | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        mode: Mode;
+        name: string;
+        amount_usd: string | null;
+        reusable: boolean;
+        return_url: string | null;
+        state: 'active' | 'archived';
+        payments: number;
+        payment_id: string | null;
+        url: string;
+        created_at: string;
+      }[];
+      has_more: boolean;
+    };
+  };
+  'POST /:mode/links': {
+    query: undefined;
+    body: {
+      name: string;
+      amount_usd?: string | undefined;
+      reusable: boolean;
+      return_url?: string | undefined;
+    };
+    reply: {
+      success: boolean;
+      link: {
+        id: string;
+        mode: Mode;
+        name: string;
+        amount_usd: string | null;
+        reusable: boolean;
+        return_url: string | null;
+        state: 'active' | 'archived';
+        payments: number;
+        payment_id: string | null;
+        url: string;
+        created_at: string;
+      };
+    };
+  };
+  'POST /:mode/links/:id/state': {
+    query: undefined;
+    body: {
+      archived: boolean;
+    };
+    reply: {
+      success: boolean;
+      link: {
+        id: string;
+        mode: Mode;
+        name: string;
+        amount_usd: string | null;
+        reusable: boolean;
+        return_url: string | null;
+        state: 'active' | 'archived';
+        payments: number;
+        payment_id: string | null;
+        url: string;
+        created_at: string;
+      };
+    };
+  };
+  'GET /:mode/embed': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      script_url: string;
+      origins: string[];
+      accent: string | null;
     };
   };
   'GET /:mode/payments': {
@@ -389,6 +477,195 @@ export type Api = {
         }[];
         metadata: { [key: string]: string };
       };
+    };
+  };
+  'GET /:mode/settings/checkout': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      settings: {
+        accent: string | null;
+        theme: 'system' | 'light' | 'dark';
+        locale: string | null;
+        support_contact: string | null;
+        origins: string[];
+        auto_return: boolean;
+        payer_cancel: boolean;
+        default_currency: Coin | null;
+        currencies: Coin[] | null;
+        window_minutes: number;
+        rate_lock_minutes: number;
+        tolerance_percent: string;
+        tolerance_cap_usd: string;
+        late_accept_minutes: number | null;
+        logo: string | null;
+      };
+      confirmations: {
+        currency: Coin;
+        name: string;
+        has_wallet: boolean;
+        tiers: {
+          below_usd: string | null;
+          confirmations: number;
+          minimum: number;
+          rule: string;
+        }[];
+      }[];
+      locales: {
+        tag: string;
+        name: string;
+      }[];
+      states: string[];
+    };
+  };
+  'POST /:mode/settings/checkout': {
+    query: undefined;
+    body: {
+      accent?: string | null | undefined;
+      theme?: 'system' | 'light' | 'dark' | undefined;
+      locale?: string | null | undefined;
+      support_contact?: string | null | undefined;
+      origins?: string[] | undefined;
+      auto_return?: boolean | undefined;
+      payer_cancel?: boolean | undefined;
+      default_currency?: Coin | null | undefined;
+      currencies?: Coin[] | null | undefined;
+      window_minutes?: number | undefined;
+      rate_lock_minutes?: number | undefined;
+      tolerance_percent?: string | undefined;
+      tolerance_cap_usd?: string | undefined;
+      late_accept_minutes?: number | null | undefined;
+      confirmations?: {
+        currency: Coin;
+        tiers: (number | null)[];
+      }[] | undefined;
+      logo?: string | null | undefined;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'GET /:mode/settings/business': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      name: string;
+      website: string | null;
+      support_contact: string | null;
+      retention_days: number | null;
+    };
+  };
+  'POST /:mode/settings/business': {
+    query: undefined;
+    body: {
+      name?: string | undefined;
+      website?: string | null | undefined;
+      support_contact?: string | null | undefined;
+      retention_days?: number | null | undefined;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'GET /:mode/wallets': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      wait_hours: number;
+      owners: number;
+      wallets: {
+        currency: Coin;
+        state: 'not_set' | 'active' | 'paused';
+        key: string | null;
+        fingerprint: string | null;
+        script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa' | null;
+        path: string | null;
+        network: 'mainnet' | 'testnet' | 'regtest';
+        followed: boolean;
+        next_index: number;
+        unused_run: number;
+        gap_limit: number;
+        amount_received: string;
+        amount_received_is_all: boolean;
+        last_deposit_at: string | null;
+        former_keys: number;
+        tiers: {
+          below_usd: string | null;
+          confirmations: number;
+          minimum: number;
+          rule: string;
+        }[];
+        waiting: {
+          key: string;
+          script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa';
+          asked_by: string;
+          asked_by_me: boolean;
+          due_at: string;
+        } | null;
+      }[];
+    };
+  };
+  'POST /:mode/wallets/preview': {
+    query: undefined;
+    body: {
+      currency: Coin;
+      key: string;
+      script?: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa' | undefined;
+    };
+    reply: {
+      success: boolean;
+      network: 'mainnet' | 'testnet' | 'regtest';
+      script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa';
+      scripts: ('p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa')[];
+      depth: number;
+      path: string;
+      fingerprint: string | null;
+      standing: 'new' | 'active' | 'known' | 'foreign';
+      addresses: {
+        path: string;
+        address: string;
+      }[];
+    };
+  };
+  'POST /:mode/wallets': {
+    query: undefined;
+    body: {
+      currency: Coin;
+      key: string;
+      script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa';
+      ends: string;
+    };
+    reply: {
+      success: boolean;
+      due_at: string | null;
+    };
+  };
+  'POST /:mode/wallets/:currency/state': {
+    query: undefined;
+    body: {
+      paused: boolean;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/wallets/:currency/change/confirm': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/wallets/:currency/change/drop': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
     };
   };
   'GET /:mode/webhooks': {
@@ -855,275 +1132,413 @@ export type Api = {
       };
     };
   };
-  'GET /:mode/wallets': {
-    query: undefined;
-    body: undefined;
-    reply: {
-      success: boolean;
-      wait_hours: number;
-      owners: number;
-      wallets: {
-        currency: Coin;
-        state: 'not_set' | 'active' | 'paused';
-        key: string | null;
-        fingerprint: string | null;
-        script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa' | null;
-        path: string | null;
-        network: 'mainnet' | 'testnet' | 'regtest';
-        followed: boolean;
-        next_index: number;
-        unused_run: number;
-        gap_limit: number;
-        amount_received: string;
-        amount_received_is_all: boolean;
-        last_deposit_at: string | null;
-        former_keys: number;
-        tiers: {
-          below_usd: string | null;
-          confirmations: number;
-          minimum: number;
-          rule: string;
-        }[];
-        waiting: {
-          key: string;
-          script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa';
-          asked_by: string;
-          asked_by_me: boolean;
-          due_at: string;
-        } | null;
-      }[];
-    };
-  };
-  'POST /:mode/wallets/preview': {
-    query: undefined;
-    body: {
-      currency: Coin;
-      key: string;
-      script?: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa' | undefined;
-    };
-    reply: {
-      success: boolean;
-      network: 'mainnet' | 'testnet' | 'regtest';
-      script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa';
-      scripts: ('p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa')[];
-      depth: number;
-      path: string;
-      fingerprint: string | null;
-      standing: 'new' | 'active' | 'known' | 'foreign';
-      addresses: {
-        path: string;
-        address: string;
-      }[];
-    };
-  };
-  'POST /:mode/wallets': {
-    query: undefined;
-    body: {
-      currency: Coin;
-      key: string;
-      script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa';
-      ends: string;
-    };
-    reply: {
-      success: boolean;
-      due_at: string | null;
-    };
-  };
-  'POST /:mode/wallets/:currency/state': {
-    query: undefined;
-    body: {
-      paused: boolean;
-    };
-    reply: {
-      success: boolean;
-    };
-  };
-  'POST /:mode/wallets/:currency/change/confirm': {
-    query: undefined;
-    body: {
-    };
-    reply: {
-      success: boolean;
-    };
-  };
-  'POST /:mode/wallets/:currency/change/drop': {
-    query: undefined;
-    body: {
-    };
-    reply: {
-      success: boolean;
-    };
-  };
-  'GET /:mode/links': {
+  'GET /:mode/audit': {
     query: {
       limit?: string | undefined;
       starting_after?: string | undefined;
-      state?: 'active' | 'archived' | undefined;
+      actor?: string | undefined;
+      action?: string | undefined;
+      object?: string | undefined;
+      in_mode?: Mode | undefined;
+      from?: string | undefined;
+      until?: string | undefined;
     };
     body: undefined;
     reply: {
       success: boolean;
       data: {
         id: string;
-        mode: Mode;
-        name: string;
-        amount_usd: string | null;
-        reusable: boolean;
-        return_url: string | null;
-        state: 'active' | 'archived';
-        payments: number;
-        payment_id: string | null;
-        url: string;
-        created_at: string;
+        mode: Mode | null;
+        actor_id: string | null;
+        actor_name: string;
+        action: string;
+        object: string;
+        object_name: string | null;
+        before: { [key: string]: unknown } | null;
+        after: { [key: string]: unknown } | null;
+        ip: string;
+        at: string;
       }[];
       has_more: boolean;
     };
   };
-  'POST /:mode/links': {
-    query: undefined;
-    body: {
-      name: string;
-      amount_usd?: string | undefined;
-      reusable: boolean;
-      return_url?: string | undefined;
-    };
-    reply: {
-      success: boolean;
-      link: {
-        id: string;
-        mode: Mode;
-        name: string;
-        amount_usd: string | null;
-        reusable: boolean;
-        return_url: string | null;
-        state: 'active' | 'archived';
-        payments: number;
-        payment_id: string | null;
-        url: string;
-        created_at: string;
-      };
-    };
-  };
-  'POST /:mode/links/:id/state': {
-    query: undefined;
-    body: {
-      archived: boolean;
-    };
-    reply: {
-      success: boolean;
-      link: {
-        id: string;
-        mode: Mode;
-        name: string;
-        amount_usd: string | null;
-        reusable: boolean;
-        return_url: string | null;
-        state: 'active' | 'archived';
-        payments: number;
-        payment_id: string | null;
-        url: string;
-        created_at: string;
-      };
-    };
-  };
-  'GET /:mode/embed': {
+  'GET /:mode/audit/choices': {
     query: undefined;
     body: undefined;
     reply: {
       success: boolean;
-      script_url: string;
-      origins: string[];
-      accent: string | null;
+      actions: string[];
+      actors: {
+        id: string;
+        name: string;
+      }[];
     };
   };
-  'GET /:mode/settings/checkout': {
+  'GET /:mode/notices': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        mode: Mode | null;
+        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in';
+        text: string;
+        payment: string | null;
+        at: string;
+        unread: boolean;
+      }[];
+      has_more: boolean;
+      unread: number;
+    };
+  };
+  'POST /:mode/notices/read': {
+    query: undefined;
+    body: {
+      through: string;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'GET /:mode/notice-settings': {
     query: undefined;
     body: undefined;
     reply: {
       success: boolean;
+      mail_set_up: boolean;
       settings: {
-        accent: string | null;
-        theme: 'system' | 'light' | 'dark';
-        locale: string | null;
-        support_contact: string | null;
-        origins: string[];
-        auto_return: boolean;
-        payer_cancel: boolean;
-        default_currency: Coin | null;
-        currencies: Coin[] | null;
-        window_minutes: number;
-        rate_lock_minutes: number;
-        tolerance_percent: string;
-        tolerance_cap_usd: string;
-        late_accept_minutes: number | null;
-        logo: string | null;
-      };
-      confirmations: {
-        currency: Coin;
-        name: string;
-        has_wallet: boolean;
-        tiers: {
-          below_usd: string | null;
-          confirmations: number;
-          minimum: number;
-          rule: string;
-        }[];
+        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in';
+        in_app: boolean;
+        email: boolean;
       }[];
-      locales: {
-        tag: string;
-        name: string;
-      }[];
-      states: string[];
     };
   };
-  'POST /:mode/settings/checkout': {
+  'POST /:mode/notice-settings': {
     query: undefined;
     body: {
-      accent?: string | null | undefined;
-      theme?: 'system' | 'light' | 'dark' | undefined;
-      locale?: string | null | undefined;
-      support_contact?: string | null | undefined;
-      origins?: string[] | undefined;
-      auto_return?: boolean | undefined;
-      payer_cancel?: boolean | undefined;
-      default_currency?: Coin | null | undefined;
-      currencies?: Coin[] | null | undefined;
-      window_minutes?: number | undefined;
-      rate_lock_minutes?: number | undefined;
-      tolerance_percent?: string | undefined;
-      tolerance_cap_usd?: string | undefined;
-      late_accept_minutes?: number | null | undefined;
-      confirmations?: {
-        currency: Coin;
-        tiers: (number | null)[];
-      }[] | undefined;
-      logo?: string | null | undefined;
+      kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in';
+      in_app: boolean;
+      email: boolean;
     };
     reply: {
       success: boolean;
     };
   };
-  'GET /:mode/settings/business': {
+  'GET /:mode/operator': {
     query: undefined;
     body: undefined;
     reply: {
       success: boolean;
-      name: string;
-      website: string | null;
-      support_contact: string | null;
-      retention_days: number | null;
+      version: string;
+      schema: string;
+      backed_up_at: string | null;
+      ready: boolean;
+      reasons: string[];
+      mail_set_up: boolean;
+      coins: {
+        coin: Coin;
+        network: string;
+        followed: boolean;
+        height: number | null;
+        lag_seconds: number | null;
+        reasons: string[];
+        held: boolean;
+        warnings: string[];
+        sources: {
+          name: string;
+          state: string;
+          reason: string | null;
+          height: number | null;
+          software: string | null;
+        }[];
+        price: string | null;
+        price_sources: string[];
+        price_at: string | null;
+        price_reason: string | null;
+      }[];
+      queues: {
+        name: string;
+        waiting: number;
+        oldest_seconds: number | null;
+        note: string | null;
+      }[];
     };
   };
-  'POST /:mode/settings/business': {
+  'GET /:mode/operator/merchants': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        name: string;
+        plan: 'starter' | 'professional' | 'enterprise';
+        created_at: string;
+        used: number;
+        members: number;
+        per_month: number | null;
+      }[];
+      has_more: boolean;
+    };
+  };
+  'POST /:mode/operator/merchants/:id/plan': {
     query: undefined;
     body: {
-      name?: string | undefined;
-      website?: string | null | undefined;
-      support_contact?: string | null | undefined;
-      retention_days?: number | null | undefined;
+      plan: 'starter' | 'professional' | 'enterprise';
     };
     reply: {
       success: boolean;
+    };
+  };
+  'GET /:mode/security': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      passkeys: {
+        id: string;
+        name: string;
+        created_at: string;
+        backed_up: boolean;
+      }[];
+      sessions: {
+        id: string;
+        ip: string;
+        user_agent: string;
+        started_at: string;
+        used_at: string;
+        current: boolean;
+      }[];
+      pending_email: string | null;
+      mail_set_up: boolean;
+    };
+  };
+  'POST /:mode/passkeys/options': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      options: { [key: string]: unknown };
+    };
+  };
+  'POST /:mode/passkeys': {
+    query: undefined;
+    body: {
+      name: string;
+      response: { [key: string]: unknown };
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/passkeys/:id/name': {
+    query: undefined;
+    body: {
+      name: string;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'DELETE /:mode/passkeys/:id': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/backup-codes': {
+    query: undefined;
+    body: {
+      password: string;
+    };
+    reply: {
+      success: boolean;
+      backup_codes: string[];
+    };
+  };
+  'DELETE /:mode/sessions/:id': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'DELETE /:mode/sessions': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      ended: number;
+    };
+  };
+  'POST /:mode/password': {
+    query: undefined;
+    body: {
+      password: string;
+      new_password: string;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/email': {
+    query: undefined;
+    body: {
+      new_email: string;
+      password: string;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /confirm-email': {
+    query: undefined;
+    body: {
+      token: string;
+    };
+    reply: {
+      success: boolean;
+      changed: boolean;
+    };
+  };
+  'GET /:mode/team': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      second_factor_required: boolean;
+      members: {
+        id: string;
+        name: string;
+        email: string;
+        role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+        has_second_factor: boolean;
+        has_passkey: boolean;
+        joined_at: string;
+      }[];
+      invites: {
+        id: string;
+        email: string;
+        role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+        invited_by: string;
+        created_at: string;
+        expires_at: string;
+      }[];
+    };
+  };
+  'POST /:mode/team/invites': {
+    query: undefined;
+    body: {
+      email: string;
+      role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+    };
+    reply: {
+      success: boolean;
+      invite: {
+        id: string;
+        email: string;
+        role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+        invited_by: string;
+        created_at: string;
+        expires_at: string;
+      };
+      url: string;
+      mailed: boolean;
+    };
+  };
+  'DELETE /:mode/team/invites/:id': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/team/members/:id/role': {
+    query: undefined;
+    body: {
+      role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'DELETE /:mode/team/members/:id': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/team/second-factor': {
+    query: undefined;
+    body: {
+      required: boolean;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/merchant': {
+    query: undefined;
+    body: {
+      merchant_id: string;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /invite': {
+    query: undefined;
+    body: {
+      token: string;
+    };
+    reply: {
+      success: boolean;
+      merchant_name: string;
+      invited_email: string;
+      role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+      has_account: boolean;
+      signed_in_as: string | null;
+    };
+  };
+  'POST /invite/accept': {
+    query: undefined;
+    body: {
+      token: string;
+      name?: string | undefined;
+      password?: string | undefined;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'GET /:mode/usage': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      plan: 'starter' | 'professional' | 'enterprise';
+      used: number;
+      per_month: number | null;
+      per_minute: number | null;
+      webhooks: boolean;
+      month_start: string;
+      resets_at: string;
+      merchant_id: string;
     };
   };
 };

@@ -1,5 +1,6 @@
 /** Calls of the dashboard's API, typed by method and path; every failure is one class. */
 import type { Api, ErrorType } from '../generated/api.ts';
+import { tellOffline, tellReached, tellTooMany } from './trouble.ts';
 
 export type { Api } from '../generated/api.ts';
 export type Endpoint = keyof Api;
@@ -60,11 +61,14 @@ export async function call<E extends Endpoint>(endpoint: E, options: CallOptions
     });
   } catch (error) {
     if (signal?.aborted) throw error;
+    tellOffline();
     throw new ApiError(0, { type: 'offline', code: 'offline', message: 'The service cannot be reached. Check your connection.' }, null);
   }
+  tellReached();
   const body = (await reply.json().catch(() => null)) as { error?: ConstructorParameters<typeof ApiError>[1] } | null;
   if (reply.ok && body !== null) return body as Reply<E>;
   const retryAfter = Number(reply.headers.get('retry-after')) || null;
+  if (reply.status === 429) tellTooMany(retryAfter ?? 5);
   throw new ApiError(
     reply.status,
     body?.error ?? { type: 'server_error', code: 'server_error', message: 'The answer cannot be read.' },

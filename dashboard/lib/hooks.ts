@@ -6,6 +6,7 @@ import type { Action, Mode } from '../generated/api.ts';
 import { ApiError, type CallOptions, call, type Endpoint, type Reply } from './api.ts';
 import { askConfirmation } from './confirmation.ts';
 import { say } from './toasts.ts';
+import { tellReached, trouble } from './trouble.ts';
 
 /** The mode stands in the URL: /dashboard/test/… */
 export function useMode(): Mode {
@@ -116,14 +117,21 @@ export function useTitle(title: string): void {
 }
 
 /** One stream of news for the tab: names the query keys whose data changed. */
-export function useNews(mode: Mode): void {
+export function useNews(mode: Mode, wanted: boolean): void {
   const client: QueryClient = useQueryClient();
   useEffect(() => {
+    if (!wanted) return;
     const stream = new EventSource(`/dashboard/api/${mode}/stream`);
     stream.addEventListener('refresh', (event) => {
       for (const key of JSON.parse((event as MessageEvent<string>).data) as string[])
         void client.invalidateQueries({ queryKey: [mode, key] });
     });
+    // The service is there again after it was not: what was missed is read.
+    stream.addEventListener('open', () => {
+      if (!trouble.get().offline) return;
+      tellReached();
+      void client.invalidateQueries();
+    });
     return () => stream.close();
-  }, [client, mode]);
+  }, [client, mode, wanted]);
 }

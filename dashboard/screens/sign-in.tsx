@@ -21,7 +21,7 @@ export function Screen() {
     document.title = 'Sign in · Florin';
   }, []);
   // A whole load: nothing read before may be shown to who signs in now. Only own paths are followed.
-  const enter = () => location.assign(`/dashboard${next && /^\/(test|live)\/[\w/?=&.%:-]*$/.test(next) ? next : ''}`);
+  const enter = () => location.assign(`/dashboard${next && /^(\/invite$|\/(test|live)\/[\w/?=&.%:-]*$)/.test(next) ? next : ''}`);
   const trying = async (work: () => Promise<void>) => {
     setBusy(true);
     setFault(null);

@@ -5,14 +5,20 @@ import { lazy, Suspense, useEffect, useState } from 'react';
 import { call } from '../lib/api.ts';
 import { confirmation } from '../lib/confirmation.ts';
 import { useMe, useMode, useNews } from '../lib/hooks.ts';
+import { GO, listenToKeys, overlay } from '../lib/keys.ts';
 import { useStore } from '../lib/store.ts';
 import { setTheme, type Theme, theme } from '../lib/theme.ts';
-import { SCREENS } from '../screens.ts';
+import { SCREENS, shownScreens } from '../screens.ts';
+import { buttonClass } from '../ui/button.tsx';
 import { Icon } from '../ui/icon.tsx';
 import { Menu } from '../ui/menu.tsx';
+import { Bell } from './bell.tsx';
+import { Stripes } from './stripes.tsx';
 import { Toasts } from './toasts.tsx';
 
 const Confirmation = lazy(() => import('./confirmation.tsx').then((module) => ({ default: module.Confirmation })));
+
+const Overlays = lazy(() => import('./palette.tsx').then((module) => ({ default: module.Overlays })));
 
 const THEMES: readonly { value: Theme; label: string }[] = [
   { value: 'system', label: 'Theme of the system' },
@@ -20,20 +26,20 @@ const THEMES: readonly { value: Theme; label: string }[] = [
   { value: 'dark', label: 'Dark theme' },
 ];
 
-/** `/` goes to the search box of the screen. */
-function useSearchKey() {
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey) return;
-      if (event.target instanceof HTMLElement && event.target.closest('input, textarea, select, [contenteditable]')) return;
-      const box = document.querySelector<HTMLInputElement>('input[type=search]');
-      if (!box) return;
-      event.preventDefault();
-      box.focus();
-    };
-    addEventListener('keydown', onKey);
-    return () => removeEventListener('keydown', onKey);
-  }, []);
+/** Keys of the app; see lib/keys. */
+function useKeys() {
+  const mode = useMode();
+  const me = useMe();
+  const navigate = useNavigate();
+  useEffect(
+    () =>
+      listenToKeys((key) => {
+        const screen = shownScreens(SCREENS, me).find(({ path, nav }) => nav && GO[path] === key);
+        if (screen) void navigate({ to: `/${mode}/${screen.path}` });
+        return screen !== undefined;
+      }),
+    [mode, me, navigate],
+  );
 }
 
 export function Shell() {
@@ -42,13 +48,18 @@ export function Shell() {
   const path = useLocation({ select: ({ pathname }) => pathname });
   const asked = useStore(confirmation);
   const [open, setOpen] = useState(false);
-  useNews(mode);
-  useSearchKey();
+  // Who must set a second factor first is told nothing else.
+  useNews(mode, me !== null && !me.must_set_second_factor);
+  useKeys();
+  const above = useStore(overlay);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the drawer closes when the place changes
   useEffect(() => setOpen(false), [path]);
   const other = mode === 'test' ? 'live' : 'test';
   const sections = ['Business', 'Developers', 'Settings'] as const;
-  const entries = SCREENS.filter((screen) => screen.nav && me?.actions.includes(screen.action));
+  const reached = shownScreens(SCREENS, me);
+  const entries = reached.filter((screen) => screen.nav);
+  const here = path.replace(/^(\/dashboard)?\/(test|live)\//, '').split('/')[0];
+  const locked = me?.must_set_second_factor && !reached.some((screen) => screen.path === here);
   return (
     <CSPProvider disableStyleElements>
       <a href="#main" className="absolute -top-20 left-2 z-50 rounded bg-card px-3 py-2 focus:top-2">
@@ -122,10 +133,23 @@ export function Shell() {
                 </Link>
               ))}
             </nav>
-            <Account />
+            <div className="flex items-center gap-1">
+              <button
+                type="button"
+                className="rounded-lg p-2 hover:bg-raised"
+                aria-keyshortcuts="Control+K Meta+K"
+                onClick={() => overlay.set('palette')}
+              >
+                <Icon name="search" />
+                <span className="sr-only">Go to a screen, search</span>
+              </button>
+              {me && !me.must_set_second_factor && <Bell />}
+              <Account />
+            </div>
           </header>
+          <Stripes />
           <main id="main" tabIndex={-1} className="mx-auto max-w-6xl px-4 py-6 outline-none sm:px-8 sm:py-8">
-            <Outlet />
+            {locked ? <Locked mode={mode} merchant={me?.merchant.name ?? ''} /> : <Outlet />}
           </main>
         </div>
       </div>
@@ -134,16 +158,40 @@ export function Shell() {
           <Confirmation />
         </Suspense>
       )}
+      {above !== null && (
+        <Suspense>
+          <Overlays />
+        </Suspense>
+      )}
       <Toasts />
     </CSPProvider>
   );
 }
+
+/** In place of every screen, until the second factor that the merchant asks for is set. */
+const Locked = ({ mode, merchant }: { mode: string; merchant: string }) => (
+  <div className="mx-auto grid max-w-md justify-items-start gap-4 py-16">
+    <h1>Set a second factor</h1>
+    <p className="text-soft">{merchant} asks all members for one. It takes a minute and an authenticator app on your telephone.</p>
+    <Link to={`/${mode}/security`} className={buttonClass('main')}>
+      Set it up
+    </Link>
+  </div>
+);
 
 function Account() {
   const me = useMe();
   const navigate = useNavigate();
   const mode = useMode();
   const current = useStore(theme);
+  /** A whole load: nothing of one merchant may be shown as another's. */
+  const switchTo = async (merchantId: string) => {
+    await call('POST /:mode/merchant', { params: { mode }, body: { merchant_id: merchantId } });
+    location.assign(`/dashboard/${mode}`);
+  };
+  const others = (me?.merchants ?? []).flatMap(({ id, name }) =>
+    id === me?.merchant.id ? [] : [{ label: `Switch to ${name}`, onSelect: () => void switchTo(id) }],
+  );
   const signOut = async () => {
     await call('POST /sign-out', { body: {} });
     location.assign('/dashboard/sign-in');
@@ -152,7 +200,9 @@ function Account() {
     <Menu
       className="flex items-center gap-2 p-2 text-sm"
       entries={[
+        ...(others.length > 0 ? [...others, 'line' as const] : []),
         { label: 'Security', onSelect: () => void navigate({ to: `/${mode}/security` }) },
+        { label: 'Keys', onSelect: () => overlay.set('keys') },
         'line',
         ...THEMES.filter(({ value }) => value !== current).map(({ value, label }) => ({ label, onSelect: () => setTheme(value) })),
         'line',

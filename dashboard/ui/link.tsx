@@ -6,15 +6,17 @@ import { useMode } from '../lib/hooks.ts';
 export const ModeLink = ({
   to,
   className = 'font-medium hover:underline',
+  onFollow,
   children,
 }: {
   to: string;
   className?: string;
+  onFollow?: () => void;
   children: ReactNode;
 }) => {
   const mode = useMode();
   return (
-    <Link to={`/${mode}/${to}`} className={className}>
+    <Link to={`/${mode}/${to}`} className={className} {...(onFollow && { onClick: onFollow })}>
       {children}
     </Link>
   );

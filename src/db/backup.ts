@@ -44,7 +44,7 @@ type FileEnd = { end: true; tables: number; rows: number };
 /** A reason for the operator why a backup or a restore is refused. Nothing was changed. */
 export class BackupError extends Error {}
 
-const florinVersion = (): string =>
+export const florinVersion = (): string =>
   (JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as { version: string }).version;
 const checksum = (text: string): string => createHash('sha256').update(text).digest('hex');
 const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
@@ -95,6 +95,10 @@ export async function writeBackup({
     const { size } = await stat(partial);
     await rename(partial, file);
     await syncFolder(dirname(file));
+    // An older schema, that of before an upgrade, has no place for it.
+    const [place] = await db.sql`
+      select 1 from information_schema.columns where table_schema = current_schema() and table_name = 'install' and column_name = 'backed_up_at'`;
+    if (place) await db.sql`update install set backed_up_at = clock_timestamp()`;
     return {
       file,
       bytes: size,

@@ -12,6 +12,7 @@ create table install (
   only_row boolean not null default true,
   event_key bytea not null,
   created_at timestamp with time zone not null default clock_timestamp(),
+  backed_up_at timestamp with time zone,
   PRIMARY KEY (only_row),
   CHECK (only_row)
 );
@@ -23,6 +24,7 @@ create table merchants (
   settings jsonb not null default '{}'::jsonb,
   setup_token_hash bytea,
   created_at timestamp with time zone not null default clock_timestamp(),
+  second_factor_required boolean not null default false,
   PRIMARY KEY (id),
   CHECK ((plan = ANY (ARRAY['starter'::text, 'professional'::text, 'enterprise'::text])))
 );
@@ -509,6 +511,7 @@ create table users (
   two_factor_enabled boolean not null default false,
   created_at timestamp with time zone not null default clock_timestamp(),
   updated_at timestamp with time zone not null default clock_timestamp(),
+  operator boolean not null default false,
   PRIMARY KEY (id),
   UNIQUE (email)
 );
@@ -570,6 +573,7 @@ create table second_factors (
   verified boolean not null default false,
   failed_verification_count integer not null default 0,
   locked_until timestamp with time zone,
+  last_step bigint,
   PRIMARY KEY (id),
   UNIQUE (user_id),
   FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
@@ -621,6 +625,9 @@ create table audit_log (
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
 );
+CREATE INDEX audit_log_by_action ON audit_log USING btree (merchant_id, action, id DESC);
+CREATE INDEX audit_log_by_actor ON audit_log USING btree (merchant_id, actor_id, id DESC);
+CREATE INDEX audit_log_by_object ON audit_log USING btree (merchant_id, object, id DESC);
 CREATE INDEX audit_log_of ON audit_log USING btree (merchant_id, id DESC);
 
 create table unlisted_proxies (
@@ -683,3 +690,102 @@ create table wallet_changes (
   FOREIGN KEY (merchant_id) REFERENCES merchants(id)
 );
 CREATE INDEX wallet_changes_due ON wallet_changes USING btree (due_at);
+
+create table invites (
+  id text collate "C" not null,
+  merchant_id text collate "C" not null,
+  email text not null,
+  role text not null,
+  token_hash bytea not null,
+  invited_by text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  expires_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  UNIQUE (token_hash),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'developer'::text, 'finance'::text, 'support'::text, 'viewer'::text])))
+);
+CREATE INDEX invites_of ON invites USING btree (merchant_id, created_at DESC);
+
+create table email_changes (
+  user_id text collate "C" not null,
+  new_email text not null,
+  old_token_hash bytea not null,
+  new_token_hash bytea not null,
+  old_agreed boolean not null default false,
+  new_agreed boolean not null default false,
+  expires_at timestamp with time zone not null,
+  PRIMARY KEY (user_id),
+  UNIQUE (new_token_hash),
+  UNIQUE (old_token_hash),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
+create table known_browsers (
+  user_id text collate "C" not null,
+  hash bytea not null,
+  seen_at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (user_id, hash),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
+create table notices (
+  id bigint not null generated always as identity,
+  merchant_id text collate "C",
+  user_id text collate "C",
+  mode text,
+  kind text not null,
+  detail jsonb not null,
+  at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (id),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE,
+  CHECK (((merchant_id IS NULL) <> (user_id IS NULL))),
+  CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
+);
+CREATE INDEX notices_of_merchant ON notices USING btree (merchant_id, id DESC) WHERE (merchant_id IS NOT NULL);
+CREATE INDEX notices_of_user ON notices USING btree (user_id, id DESC) WHERE (user_id IS NOT NULL);
+
+create table notice_reads (
+  user_id text collate "C" not null,
+  merchant_id text collate "C" not null,
+  read_through bigint not null,
+  PRIMARY KEY (user_id, merchant_id),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
+create table notice_settings (
+  user_id text collate "C" not null,
+  merchant_id text collate "C" not null,
+  kind text not null,
+  in_app boolean not null,
+  email boolean not null,
+  PRIMARY KEY (user_id, merchant_id, kind),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
+create table mails (
+  id bigint not null generated always as identity,
+  recipient text not null,
+  subject text not null,
+  body text not null,
+  kind text not null,
+  attempts integer not null default 0,
+  due_at timestamp with time zone default clock_timestamp(),
+  failure text,
+  sent_at timestamp with time zone,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (id)
+);
+CREATE INDEX mails_due ON mails USING btree (due_at) WHERE (due_at IS NOT NULL);
+CREATE INDEX mails_recent ON mails USING btree (recipient, kind, created_at DESC);
+
+create table usage_alerts (
+  merchant_id text collate "C" not null,
+  month date not null,
+  percent integer not null,
+  PRIMARY KEY (merchant_id, month, percent),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id)
+);

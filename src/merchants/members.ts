@@ -8,7 +8,7 @@ import type { Tx } from '../db/db.ts';
 import type { MemberRole } from './roles.ts';
 
 export type Actor = { userId: string; name: string; ip: string };
-export type Membership = { merchantId: string; merchantName: string; role: MemberRole };
+export type Membership = { merchantId: string; merchantName: string; role: MemberRole; secondFactorRequired: boolean };
 
 /** Every writing act calls this inside its transaction. `before` and `after` hold what changed, never a secret. */
 export async function writeAudit(
@@ -22,10 +22,87 @@ export async function writeAudit(
       ${json(entry.before)}, ${json(entry.after)}, ${entry.actor.ip})`;
 }
 
+/** What somebody did to the own account stands in the log of every merchant they work for. */
+export async function writeAccountAudit(tx: Tx, { actor, action, after }: { actor: Actor; action: string; after?: object }): Promise<void> {
+  await tx`
+    insert into audit_log (merchant_id, actor_id, actor_name, action, object, after, ip)
+    select merchant_id, ${actor.userId}, ${actor.name}, ${action}, ${actor.userId},
+      ${after === undefined ? null : tx.json(after as never)}, ${actor.ip} from members where user_id = ${actor.userId}`;
+}
+
+export type AuditEntry = {
+  id: bigint;
+  mode: Mode | null;
+  actorId: string | null;
+  actorName: string;
+  action: string;
+  object: string;
+  /** Of a user, as it is now. */
+  objectName: string | null;
+  before: object | null;
+  after: object | null;
+  ip: string;
+  at: Date;
+};
+export type AuditFilter = {
+  actorId: string | null;
+  action: string | null;
+  object: string | null;
+  mode: Mode | null;
+  from: Date | null;
+  until: Date | null;
+};
+
+/** The log, newest first: pages along an index of the merchant. Few rows are written, as people write them, not payments. */
+export async function listAudit(
+  ctx: Context,
+  { merchantId, filter, limit, startingAfter }: { merchantId: string; filter: AuditFilter; limit: number; startingAfter: bigint | null },
+): Promise<{ entries: AuditEntry[]; hasMore: boolean }> {
+  const { sql } = ctx.db;
+  const rows = await sql<AuditEntry[]>`
+    select id, mode, actor_id as "actorId", actor_name as "actorName", action, object, before, after, ip, at,
+      (select name from users where users.id = object) as "objectName" from audit_log
+    where merchant_id = ${merchantId}
+      ${startingAfter === null ? sql`` : sql`and id < ${startingAfter}`}
+      ${filter.actorId === null ? sql`` : sql`and actor_id = ${filter.actorId}`}
+      ${filter.action === null ? sql`` : sql`and action = ${filter.action}`}
+      ${filter.object === null ? sql`` : sql`and object = ${filter.object}`}
+      ${filter.mode === null ? sql`` : sql`and mode = ${filter.mode}`}
+      ${filter.from === null ? sql`` : sql`and at >= ${filter.from}`}
+      ${filter.until === null ? sql`` : sql`and at < ${filter.until}`}
+    order by id desc limit ${limit + 1}`;
+  return { entries: rows.slice(0, limit), hasMore: rows.length > limit };
+}
+
+/** The acts and the people that stand in the log, to choose from: one step along an index for each, not one for each row. */
+export async function listAuditChoices(
+  ctx: Context,
+  { merchantId }: { merchantId: string },
+): Promise<{ actions: string[]; actors: { id: string; name: string }[] }> {
+  const { sql } = ctx.db;
+  const actions = await sql<{ action: string }[]>`
+    with recursive found (action) as (
+      (select action from audit_log where merchant_id = ${merchantId} order by action limit 1)
+      union all
+      select (select a.action from audit_log a where a.merchant_id = ${merchantId} and a.action > found.action order by a.action limit 1)
+      from found where found.action is not null
+    ) select action from found where action is not null limit 200`;
+  const actors = await sql<{ id: string; name: string }[]>`
+    with recursive found (id) as (
+      (select actor_id from audit_log where merchant_id = ${merchantId} and actor_id is not null order by actor_id limit 1)
+      union all
+      select (select a.actor_id from audit_log a where a.merchant_id = ${merchantId} and a.actor_id > found.id order by a.actor_id limit 1)
+      from found where found.id is not null
+    ) select found.id, (select a.actor_name from audit_log a where a.merchant_id = ${merchantId} and a.actor_id = found.id order by a.id desc limit 1) as name
+    from found where found.id is not null limit 200`;
+  return { actions: actions.map((row) => row.action), actors };
+}
+
 /** The merchants a user works for, in the order of joining. */
 export async function listMemberships(ctx: Context, { userId }: { userId: string }): Promise<Membership[]> {
   return ctx.db.sql<Membership[]>`
-    select m.merchant_id as "merchantId", merchants.name as "merchantName", m.role
+    select m.merchant_id as "merchantId", merchants.name as "merchantName", m.role,
+      merchants.second_factor_required as "secondFactorRequired"
     from members m join merchants on merchants.id = m.merchant_id
     where m.user_id = ${userId} order by m.joined_at, m.merchant_id`;
 }
@@ -40,6 +117,10 @@ async function spendSetup(tx: Tx, { token }: { token: string }): Promise<string>
 
 const joinAsOwner = async (tx: Tx, { merchantId, actor }: { merchantId: string; actor: Actor }): Promise<void> => {
   await tx`insert into members (merchant_id, user_id, role) values (${merchantId}, ${actor.userId}, 'owner') on conflict do nothing`;
+  // The first owner of the first merchant runs the install.
+  await tx`
+    update users set operator = true where id = ${actor.userId} and not exists (select 1 from users where operator)
+      and ${merchantId} = (select id from merchants order by created_at, id limit 1)`;
   await writeAudit(tx, { merchantId, mode: null, actor, action: 'member.set_up', object: actor.userId, after: { role: 'owner' } });
 };
 

@@ -7,6 +7,7 @@ import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
 import { createKey } from './keys.ts';
+import { type Actor, writeAudit } from './members.ts';
 
 export const THEMES = ['system', 'light', 'dark'] as const;
 export type MerchantSettings = {
@@ -158,11 +159,35 @@ async function makeMerchant(
   return keys && { merchantId, keys, setupUrl: `${ctx.settings.publicUrl}/setup?token=${setupToken}` };
 }
 
-/** Acts at once. Errors: merchant_not_found. */
-export async function setPlan(ctx: Context, { merchantId, plan }: { merchantId: string; plan: Plan }): Promise<void> {
-  const updated = await ctx.db.sql`update merchants set plan = ${plan} where id = ${merchantId}`;
-  if (updated.count === 0) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
+/** Acts at once. With an actor it stands in the merchant's log. Errors: merchant_not_found. */
+export async function setPlan(ctx: Context, { merchantId, plan, actor }: { merchantId: string; plan: Plan; actor?: Actor }): Promise<void> {
+  await ctx.db.begin(async (tx) => {
+    const [before] = await tx<{ plan: Plan }[]>`select plan from merchants where id = ${merchantId} for no key update`;
+    if (!before) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
+    await tx`update merchants set plan = ${plan} where id = ${merchantId}`;
+    if (actor) await writeAudit(tx, { merchantId, mode: null, actor, action: 'plan.set', object: merchantId, before, after: { plan } });
+  });
   cacheOf(ctx).delete(merchantId);
+}
+
+export type ListedMerchant = { id: string; name: string; plan: Plan; createdAt: Date; used: bigint; members: bigint };
+/** For operators: all merchants, newest first, each with its use of the month. Sorting them all is cheap: they are made by hand. Errors: cursor_invalid. */
+export async function listMerchants(
+  ctx: Context,
+  { limit, startingAfter }: { limit: number; startingAfter: string | null },
+): Promise<{ merchants: ListedMerchant[]; hasMore: boolean }> {
+  const { sql } = ctx.db;
+  if (startingAfter !== null && (await sql`select 1 from merchants where id = ${startingAfter}`).length === 0)
+    throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
+  const rows = await sql<ListedMerchant[]>`
+    select m.id, m.name, m.plan, m.created_at as "createdAt",
+      coalesce((select payments from live_usage u where u.merchant_id = m.id
+        and u.month = date_trunc('month', clock_timestamp() at time zone 'UTC')::date), 0) as used,
+      (select count(*) from members where members.merchant_id = m.id) as members
+    from merchants m
+    where ${startingAfter === null ? sql`true` : sql`(m.created_at, m.id) < (select created_at, id from merchants where id = ${startingAfter})`}
+    order by m.created_at desc, m.id desc limit ${limit + 1}`;
+  return { merchants: rows.slice(0, limit), hasMore: rows.length > limit };
 }
 
 /** Changes some settings, and the name when one is given; `also` runs in the same transaction. Errors: merchant_not_found. */

@@ -20,6 +20,10 @@ export const ACTIONS = {
   'links.write': ['owner', 'admin', 'developer', 'finance'],
   'settings.read': EVERYBODY,
   'settings.write': ['owner', 'admin'],
+  'team.read': EVERYBODY,
+  'team.manage': ['owner', 'admin'],
+  'audit.read': ['owner', 'admin'],
+  'usage.read': ['owner', 'admin', 'developer', 'finance'],
 } as const satisfies Record<string, readonly MemberRole[]>;
 export type Action = keyof typeof ACTIONS;
 

@@ -2,15 +2,19 @@
  * Signing in: passwords, one-time codes, backup codes, passkeys and sessions. The one place that knows the library.
  * Nothing of it is mounted: only what is exported here can be reached, by routes of our own with limits and errors of our own.
  */
+import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
 import { perContext } from '../context.ts';
 import { base62 } from '../core/id.ts';
 import { Problem, type ProblemCode } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
+import { type Actor, writeAccountAudit } from './members.ts';
+import { notifyUser } from './notices.ts';
 
 export const PASSWORD_MIN = 12;
 const PASSWORD_MAX = 128;
 const SESSION_SECONDS = 7 * 86_400;
+const RENEW_SECONDS = 86_400;
 /** How long signing in, or showing the second factor again, counts as recent. */
 const RECENT_MS = 10 * 60_000;
 
@@ -24,6 +28,8 @@ export type SignedIn = {
   email: string;
   hasSecondFactor: boolean;
   merchantId: string | null;
+  /** Runs the install. */
+  operator: boolean;
   /** Signed in, or confirmed, within ten minutes. */
   isRecent: boolean;
 };
@@ -53,7 +59,8 @@ async function open(ctx: Context) {
     rateLimit: { enabled: false },
     logger: { disabled: true },
     user: { modelName: 'users' },
-    session: { modelName: 'sessions', expiresIn: SESSION_SECONDS, updateAge: 86_400, cookieCache: { enabled: false } },
+    // Used within its week, a session goes on for another. How fresh one must be is asked by our routes, not by the library.
+    session: { modelName: 'sessions', expiresIn: SESSION_SECONDS, updateAge: RENEW_SECONDS, freshAge: 0, cookieCache: { enabled: false } },
     account: { modelName: 'accounts' },
     verification: { modelName: 'verifications' },
     emailAndPassword: { enabled: true, disableSignUp: true, minPasswordLength: PASSWORD_MIN, maxPasswordLength: PASSWORD_MAX },
@@ -76,14 +83,14 @@ async function open(ctx: Context) {
     ],
   });
 }
-const authOf = perContext(open);
+export const authOf = perContext(open);
 
-const headersOf = ({ cookie, ip, userAgent }: Visitor): Headers =>
+export const headersOf = ({ cookie, ip, userAgent }: Visitor): Headers =>
   new Headers({ cookie, 'x-florin-ip': ip, 'user-agent': userAgent.slice(0, 300) });
-const cookiesOf = (headers: Headers): Cookies => headers.getSetCookie();
+export const cookiesOf = (headers: Headers): Cookies => headers.getSetCookie();
 
 /** Runs a call of the library; what it refuses becomes the given problem, what breaks stays broken. */
-async function refusing<T>(code: ProblemCode, work: () => Promise<T>): Promise<T> {
+export async function refusing<T>(code: ProblemCode, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -94,9 +101,9 @@ async function refusing<T>(code: ProblemCode, work: () => Promise<T>): Promise<T
   }
 }
 
-export function checkPassword(password: string): void {
+export function checkPassword(password: string, param = 'password'): void {
   if (password.length < PASSWORD_MIN || password.length > PASSWORD_MAX) {
-    throw new Problem('parameter_invalid', { reason: `${PASSWORD_MIN} to ${PASSWORD_MAX} characters are needed` }, { param: 'password' });
+    throw new Problem('parameter_invalid', { reason: `${PASSWORD_MIN} to ${PASSWORD_MAX} characters are needed` }, { param });
   }
 }
 export async function hashPassword(ctx: Context, { password }: { password: string }): Promise<string> {
@@ -113,7 +120,80 @@ export async function signInWithPassword(
   // Nothing that the visitor holds may shorten the way: a device is never trusted.
   const headers = headersOf({ ...visitor, cookie: '' });
   const reply = await refusing('sign_in_failed', () => auth.api.signInEmail({ body: { email, password }, headers, returnHeaders: true }));
-  return { cookies: cookiesOf(reply.headers), needsSecondFactor: 'twoFactorRedirect' in reply.response };
+  const { response } = reply;
+  if ('user' in response) await recordSignIn(ctx, { visitor, userId: response.user.id, how: 'password' });
+  return { cookies: cookiesOf(reply.headers), needsSecondFactor: 'twoFactorRedirect' in response };
+}
+
+/** A sign-in stands in the log; one from a browser or an address not seen before is told to its user. */
+async function recordSignIn(ctx: Context, { visitor, userId, how }: { visitor: Visitor; userId: string; how: string }): Promise<void> {
+  const hash = createHash('sha256').update(`${visitor.ip}\n${visitor.userAgent}`).digest();
+  await ctx.db.begin(async (tx) => {
+    const [user] = await tx<{ name: string; others: boolean }[]>`
+      select name, exists (select 1 from known_browsers where user_id = ${userId}) as others from users where id = ${userId}`;
+    if (!user) return;
+    await writeAccountAudit(tx, { actor: { userId, name: user.name, ip: visitor.ip }, action: 'session.started', after: { how } });
+    const [known] = await tx<{ isNew: boolean }[]>`
+      insert into known_browsers (user_id, hash) values (${userId}, ${hash})
+      on conflict (user_id, hash) do update set seen_at = clock_timestamp() returning xmax = 0 as "isNew"`;
+    if (known!.isNew && user.others) await notifyUser(ctx, tx, { userId, kind: 'sign_in', detail: { ip: visitor.ip } });
+  });
+}
+
+/** Whose sign-in waits for its second factor; null when none is under way. */
+async function findHalfSignedIn(ctx: Context, visitor: Visitor): Promise<{ userId: string; name: string } | null> {
+  const cookie = /(?:^|; )(?:__Secure-)?florin\.two_factor=([^;]+)/.exec(visitor.cookie)?.[1];
+  if (cookie === undefined) return null;
+  // The name of the attempt before its signature, which the library checks; the name alone cannot be guessed.
+  const identifier = /^(.+)\.[^.]*$/.exec(safeDecode(cookie))?.[1] ?? '';
+  const [user] = await ctx.db.sql<{ userId: string; name: string }[]>`
+    select u.id as "userId", u.name from verifications v join users u on u.id = v.value
+    where v.identifier = ${identifier} and v.expires_at > clock_timestamp()`;
+  return user ?? null;
+}
+const safeDecode = (text: string): string => {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+};
+
+const STEP_SECONDS = 30;
+const MOST_FAILURES = 10;
+const LOCK_MINUTES = 15;
+/**
+ * Takes a code of the authenticator: of this half minute or one beside it, and never one that was used, nor an older one
+ * (RFC 6238, 5.2). Ten wrong ones in a row lock the second factor for a quarter of an hour. Errors: second_factor_invalid,
+ * rate_limit_exceeded.
+ */
+async function spendCode(ctx: Context, { userId, code }: { userId: string; code: string }): Promise<void> {
+  const [{ symmetricDecrypt }, { createOTP }] = await Promise.all([import('better-auth/crypto'), import('@better-auth/utils/otp')]);
+  const key = (await (await authOf(ctx)).$context).secretConfig;
+  const outcome = await ctx.db.begin(async (tx) => {
+    const [row] = await tx<{ secret: string; lastStep: bigint | null; locked: number | null; now: number }[]>`
+      select secret, last_step as "lastStep", extract(epoch from clock_timestamp())::float8 as now,
+        ceil(extract(epoch from locked_until - clock_timestamp()))::int as locked
+      from second_factors where user_id = ${userId} for update`;
+    if (!row) return { spent: false, seconds: 0 };
+    if (row.locked !== null && row.locked > 0) return { spent: false, seconds: row.locked };
+    const otp = createOTP(await symmetricDecrypt({ key, data: row.secret }), { digits: 6, period: STEP_SECONDS });
+    const step = Math.floor(row.now / STEP_SECONDS);
+    for (const candidate of [step, step - 1, step + 1]) {
+      if (row.lastStep !== null && BigInt(candidate) <= row.lastStep) continue;
+      if ((await otp.hotp(candidate)) !== code) continue;
+      await tx`
+        update second_factors set last_step = ${candidate}, failed_verification_count = 0, locked_until = null where user_id = ${userId}`;
+      return { spent: true, seconds: 0 };
+    }
+    await tx`
+      update second_factors set failed_verification_count = case when failed_verification_count + 1 >= ${MOST_FAILURES} then 0 else failed_verification_count + 1 end,
+        locked_until = case when failed_verification_count + 1 >= ${MOST_FAILURES} then clock_timestamp() + make_interval(mins => ${LOCK_MINUTES}) end
+      where user_id = ${userId}`;
+    return { spent: false, seconds: 0 };
+  });
+  if (outcome.seconds > 0) throw new Problem('rate_limit_exceeded', { seconds: outcome.seconds }, { retryAfterSeconds: outcome.seconds });
+  if (!outcome.spent) throw new Problem('second_factor_invalid');
 }
 
 /** The second step of a sign-in under way. Errors: second_factor_invalid. */
@@ -122,14 +202,29 @@ export async function signInWithCode(
   { visitor, code, kind }: { visitor: Visitor; code: string; kind: 'totp' | 'backup_code' },
 ): Promise<{ cookies: Cookies }> {
   const auth = await authOf(ctx);
+  const user = await findHalfSignedIn(ctx, visitor);
+  if (!user) throw new Problem('second_factor_invalid');
   // Without a session of its own: with one the library would check the code and make no new session.
   const headers = headersOf({ ...visitor, cookie: withoutSession(visitor.cookie) });
-  const reply = await refusing('second_factor_invalid', () =>
-    kind === 'totp'
-      ? auth.api.verifyTOTP({ body: { code }, headers, returnHeaders: true })
-      : auth.api.verifyBackupCode({ body: { code }, headers, returnHeaders: true }),
-  );
-  return { cookies: cookiesOf(reply.headers) };
+  try {
+    if (kind === 'totp') await spendCode(ctx, { userId: user.userId, code });
+    const reply = await refusing('second_factor_invalid', () =>
+      kind === 'totp'
+        ? auth.api.verifyTOTP({ body: { code }, headers, returnHeaders: true })
+        : auth.api.verifyBackupCode({ body: { code }, headers, returnHeaders: true }),
+    );
+    await recordSignIn(ctx, { visitor, userId: user.userId, how: kind === 'totp' ? 'password and code' : 'password and backup code' });
+    return { cookies: cookiesOf(reply.headers) };
+  } catch (error) {
+    await recordFailedCode(ctx, { actor: { ...user, ip: visitor.ip }, during: 'sign-in', error });
+    throw error;
+  }
+}
+
+/** A wrong code at this place means that the password is known to whoever typed it. */
+async function recordFailedCode(ctx: Context, { actor, during, error }: { actor: Actor; during: string; error: unknown }): Promise<void> {
+  if (!(error instanceof Problem) || error.code === 'rate_limit_exceeded') return;
+  await ctx.db.begin((tx) => writeAccountAudit(tx, { actor, action: 'second_factor.failed', after: { during } }));
 }
 const withoutSession = (cookie: string): string =>
   cookie
@@ -161,26 +256,35 @@ export async function signInWithPasskey(
   const reply = await refusing('sign_in_failed', () =>
     auth.api.verifyPasskeyAuthentication({ body: { response: response as never }, headers, returnHeaders: true }),
   );
+  await recordSignIn(ctx, { visitor, userId: reply.response.session.userId, how: 'passkey' });
   return { cookies: cookiesOf(reply.headers) };
 }
 
-/** Who is signed in, with all factors; null when nobody is. */
-export async function findSignedIn(ctx: Context, { visitor }: { visitor: Visitor }): Promise<SignedIn | null> {
+/** Who is signed in, with all factors; null when nobody is. The cookies are those of a session that goes on for longer. */
+export async function findSignedIn(ctx: Context, { visitor }: { visitor: Visitor }): Promise<(SignedIn & { cookies: Cookies }) | null> {
   if (!/florin\.session_token=/.test(visitor.cookie)) return null;
   const auth = await authOf(ctx);
-  const found = await auth.api.getSession({ headers: headersOf(visitor) });
+  const { response: found, headers } = await auth.api.getSession({ headers: headersOf(visitor), returnHeaders: true });
   if (!found) return null;
-  const [row] = await ctx.db.sql<{ merchantId: string | null; isRecent: boolean; hasSecondFactor: boolean }[]>`
-    select s.merchant_id as "merchantId", u.two_factor_enabled as "hasSecondFactor",
+  const [row] = await ctx.db.sql<{ merchantId: string | null; isRecent: boolean; hasSecondFactor: boolean; operator: boolean }[]>`
+    select s.merchant_id as "merchantId", u.two_factor_enabled as "hasSecondFactor", u.operator,
       clock_timestamp() - greatest(s.created_at, s.confirmed_at) <= ${RECENT_MS} * interval '1 millisecond' as "isRecent"
     from sessions s join users u on u.id = s.user_id where s.id = ${found.session.id}`;
   if (!row) return null;
-  return { sessionId: found.session.id, userId: found.user.id, name: found.user.name, email: found.user.email, ...row };
+  const { user, session } = found;
+  return { sessionId: session.id, userId: user.id, name: user.name, email: user.email, ...row, cookies: cookiesOf(headers) };
 }
 
-export async function signOut(ctx: Context, { visitor }: { visitor: Visitor }): Promise<{ cookies: Cookies }> {
+export async function signOut(
+  ctx: Context,
+  { visitor, signedIn }: { visitor: Visitor; signedIn: SignedIn | null },
+): Promise<{ cookies: Cookies }> {
   const auth = await authOf(ctx);
   const reply = await auth.api.signOut({ headers: headersOf(visitor), returnHeaders: true });
+  if (signedIn) {
+    const actor = { userId: signedIn.userId, name: signedIn.name, ip: visitor.ip };
+    await ctx.db.begin((tx) => writeAccountAudit(tx, { actor, action: 'session.ended' }));
+  }
   return { cookies: cookiesOf(reply.headers) };
 }
 
@@ -204,10 +308,19 @@ export async function finishSecondFactor(
   if (signedIn.hasSecondFactor) throw new Problem('second_factor_set');
   const auth = await authOf(ctx);
   const before = await ctx.db.sql<{ id: string }[]>`select id from sessions where user_id = ${signedIn.userId}`;
+  await spendCode(ctx, { userId: signedIn.userId, code });
   const reply = await refusing('second_factor_invalid', () =>
     auth.api.verifyTOTP({ body: { code }, headers: headersOf(visitor), returnHeaders: true }),
   );
-  await ctx.db.sql`delete from sessions where user_id = ${signedIn.userId} and id = any(${before.map((row) => row.id)})`;
+  await ctx.db.begin(async (tx) => {
+    // The merchant that was shown stays shown under the new cookie.
+    await tx`
+      update sessions set merchant_id = ${signedIn.merchantId}
+      where user_id = ${signedIn.userId} and id <> all(${before.map((row) => row.id)}) and merchant_id is null`;
+    await tx`delete from sessions where user_id = ${signedIn.userId} and id = any(${before.map((row) => row.id)})`;
+    const actor = { userId: signedIn.userId, name: signedIn.name, ip: visitor.ip };
+    await writeAccountAudit(tx, { actor, action: 'second_factor.set' });
+  });
   return { cookies: cookiesOf(reply.headers) };
 }
 
@@ -218,14 +331,21 @@ export async function confirmSignIn(
 ): Promise<void> {
   const auth = await authOf(ctx);
   const headers = headersOf(visitor);
+  const actor = { userId: signedIn.userId, name: signedIn.name, ip: visitor.ip };
   if (signedIn.hasSecondFactor) {
     if (code === null) throw new Problem('second_factor_invalid');
-    await refusing('second_factor_invalid', () => auth.api.verifyTOTP({ body: { code }, headers }));
+    await spendCode(ctx, { userId: signedIn.userId, code }).catch(async (error: unknown) => {
+      await recordFailedCode(ctx, { actor, during: 'confirmation', error });
+      throw error;
+    });
   } else {
     if (password === null) throw new Problem('password_wrong');
     await refusing('password_wrong', () => auth.api.verifyPassword({ body: { password }, headers }));
   }
-  await ctx.db.sql`update sessions set confirmed_at = clock_timestamp() where id = ${signedIn.sessionId}`;
+  await ctx.db.begin(async (tx) => {
+    await tx`update sessions set confirmed_at = clock_timestamp() where id = ${signedIn.sessionId}`;
+    await writeAccountAudit(tx, { actor, action: 'session.confirmed' });
+  });
 }
 
 /** Takes the second factor away, with its backup codes; who is signed in stays so. */

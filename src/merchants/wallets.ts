@@ -6,6 +6,7 @@ import type { Coin, Network } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
+import { notifyMembers } from './notices.ts';
 import { RESERVED_AHEAD, readWalletIndexes, reserveIndex } from './wallet-indexes.ts';
 
 export type DepositAddress = { coin: Coin; address: string; key: string; walletId: string; index: bigint };
@@ -80,6 +81,7 @@ export async function writeWallet(ctx: Context, tx: Tx, wanted: NewWallet): Prom
   if (stored!.merchantId !== merchantId) {
     throw new Problem('account_key_invalid', { reason: 'another merchant of this install already uses it' }, { param: 'key' });
   }
+  await notifyMembers(ctx, tx, [{ merchantId, mode: 'live', kind: 'wallet_changed', detail: { coin } }]);
   return { walletId: stored!.id, nextIndex: stored!.nextIndex };
 }
 

@@ -8,6 +8,7 @@ import { eventId } from '../core/id.ts';
 import type { PaymentStatus, Settlement, Transfer } from '../core/payment.ts';
 import { settle, valueTransfer } from '../core/settle.ts';
 import { OID, type Tx } from '../db/db.ts';
+import { notifyMembers } from '../merchants/notices.ts';
 import { recordEvents } from '../webhooks/events.ts';
 import { paymentDetail } from './detail.ts';
 import { observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
@@ -161,7 +162,9 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
       record.last.receivedUnits !== settlement.receivedUnits ||
       record.last.expiresAt.getTime() !== settlement.expiresAt.getTime();
     if (told && types.length === 0) types.push({ type: UPDATED_EVENT, status: settlement.status });
-    return { record, settlement, types };
+    // Rare: most payments have none.
+    const added = settlement.exceptions.find((exception) => !record.facts.exceptions.includes(exception));
+    return { record, settlement, types, added };
   });
   const counts = await countEvents(
     tx,
@@ -235,6 +238,22 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
       on conflict (merchant_id, month) do update set payments = live_usage.payments + excluded.payments`;
   }
   if (events.length > 0) await recordEvents(tx, events);
+  await notifyMembers(
+    ctx,
+    tx,
+    changed.flatMap(({ record, settlement, added }) =>
+      added === undefined
+        ? []
+        : [
+            {
+              merchantId: record.merchantId,
+              mode: record.mode,
+              kind: 'payment_attention' as const,
+              detail: { payment: record.facts.id, exception: added, status: settlement.status },
+            },
+          ],
+    ),
+  );
 }
 
 /** Has everything of a coin that waits for its chain settled again, `except` what the caller settles itself. */

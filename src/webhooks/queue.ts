@@ -1,8 +1,10 @@
 /** The queue of deliveries in SQL: who is next, what came of it, and when it comes again. */
 import type { Context } from '../context.ts';
+import type { Mode } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { PLANS } from '../core/plan.ts';
 import type { Sql, Tx } from '../db/db.ts';
+import { notifyMembers } from '../merchants/notices.ts';
 
 /** Seconds from one attempt to the next: 0, 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h; about 75 h in all. */
 const SCHEDULE_SECONDS = [0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
@@ -286,7 +288,7 @@ async function recordHealth(ctx: Context, tx: Tx, outcomes: readonly Outcome[]):
   const of = (endpointId: string) => failed.filter((o) => o.due.endpointId === endpointId);
   const asked = failures.map(([id]) => Math.min(Math.max(0, ...of(id).map((o) => o.retryAfterSeconds ?? 0)), LONGEST_REST_SECONDS));
   const gone = failures.map(([id]) => (of(id).some((o) => o.status === 410) ? 1 : 0));
-  const off = await tx<{ id: string; merchantId: string; mode: string; reason: string; state: string }[]>`
+  const off = await tx<{ id: string; merchantId: string; mode: Mode; reason: string; state: string }[]>`
     with input as (
       select i.*, e.failures + i.n as total from unnest(${failures.map(([id]) => id)}::text[], ${failures.map(([, n]) => n)}::int[],
         ${asked}::float8[], ${gone}::int[]) as i (id, n, asked, gone)
@@ -306,6 +308,7 @@ async function recordHealth(ctx: Context, tx: Tx, outcomes: readonly Outcome[]):
   for (const { id, merchantId, mode, reason } of off.filter((row) => row.state !== 'enabled')) {
     ctx.log.warn({ endpoint: id, merchant: merchantId, mode, reason }, 'a webhook endpoint was switched off');
     await tx`insert into endpoint_notices (endpoint_id, merchant_id, mode, reason) values (${id}, ${merchantId}, ${mode}, ${reason})`;
+    await notifyMembers(ctx, tx, [{ merchantId, mode, kind: 'endpoint_off', detail: { endpoint: id, reason } }]);
   }
 }
 

@@ -6,7 +6,7 @@ import { buildApp } from '../../src/web/dashboard/build.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { auditAccessibility, findClipped, openTab, startBrowser, type Tab } from '../kit/browser.ts';
 import { freePort } from '../kit/nodes.ts';
-import { totp } from '../kit/person.ts';
+import { freshTotp, totp } from '../kit/person.ts';
 
 let app: TestApp;
 let browser: Browser;
@@ -92,7 +92,7 @@ test('signed out, a screen asks to sign in and then opens', async () => {
 });
 
 test('a second factor is set up from its code on the screen, and asked for from then on', async () => {
-  await page.getByRole('link', { name: 'Security' }).click();
+  await page.getByRole('link', { name: 'Security', exact: true }).click();
   await page.getByLabel('Your password').fill(owner.password);
   await page.getByRole('button', { name: 'Set up an authenticator' }).click();
   await page.getByAltText('QR code for the authenticator').waitFor();
@@ -112,7 +112,7 @@ test('a second factor is set up from its code on the screen, and asked for from 
   await page.getByRole('button', { name: 'Sign in', exact: true }).click();
   await page.getByText('That code is not valid.').waitFor();
   tab.faults.splice(0);
-  await page.getByLabel('Code').fill(totp(secret));
+  await page.getByLabel('Code').fill(await freshTotp(app, secret));
   await page.getByRole('button', { name: 'Sign in', exact: true }).click();
   await page.getByRole('heading', { name: 'Payments' }).waitFor();
   noFaults();
@@ -184,13 +184,13 @@ test('the detail: timeline, cancelling, who did it', async () => {
 
 test('a risky act asks who it is, then goes on by itself', async () => {
   await app.app.ctx.db.sql`update sessions set created_at = created_at - interval '11 minutes', confirmed_at = null`;
-  await page.getByRole('link', { name: 'Security' }).click();
+  await page.getByRole('link', { name: 'Security', exact: true }).click();
   await page.getByRole('button', { name: 'Turn off' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Turn off' }).click();
   await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
   tab.faults.splice(0);
   await audit('confirmation');
-  await page.getByLabel('Code of your authenticator').fill(totp(secret));
+  await page.getByLabel('Code of your authenticator').fill(await freshTotp(app, secret));
   await page.getByRole('button', { name: 'Confirm', exact: true }).click();
   await page.getByText('The second factor is off.').waitFor();
   noFaults();

@@ -40,16 +40,22 @@ export class Person {
   }
 }
 
-/** Six digits for a secret in base32, 30 seconds, SHA-1. */
-export function totp(secret: string): string {
+/** Six digits for a secret in base32, 30 seconds, SHA-1. Each code works once: `ahead` gives that of a half minute before or after. */
+export function totp(secret: string, ahead: -1 | 0 | 1 = 0): string {
   const bits = [...secret.replace(/=+$/, '')]
     .map((char) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(char).toString(2).padStart(5, '0'))
     .join('');
   const key = Buffer.from((bits.match(/.{8}/g) ?? []).map((byte) => Number.parseInt(byte, 2)));
   const counter = Buffer.alloc(8);
-  counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000)));
+  counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000) + ahead));
   const digest = createHmac('sha1', key).update(counter).digest();
   return String((digest.readUInt32BE(digest[19]! & 15) & 0x7fffffff) % 1_000_000).padStart(6, '0');
+}
+
+/** A code that counts as unused, as if a half minute had passed since the last one. */
+export async function freshTotp(app: TestApp, secret: string): Promise<string> {
+  await app.app.ctx.db.sql`update second_factors set last_step = null`;
+  return totp(secret);
 }
 
 /** The owner of a test app, signed in by its set-up link. */

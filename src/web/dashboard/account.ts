@@ -1,7 +1,7 @@
 /** Signing in and out, the set-up link, the second factor, and who somebody is. */
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
-import { setUpMerchant, setUpOwner, writeAudit } from '../../merchants/members.ts';
+import { listMemberships, setUpMerchant, setUpOwner, writeAccountAudit } from '../../merchants/members.ts';
 import { ACTIONS, type Action, actionsOf, ROLES } from '../../merchants/roles.ts';
 import {
   confirmSignIn,
@@ -18,8 +18,8 @@ import {
 import { drawQr } from '../checkout/qr.ts';
 import { Done, literals, ModeName, memberRoute, openRoute, type Route } from './route.ts';
 
-const Email = Type.String({ minLength: 3, maxLength: 254, pattern: '^[^\\s@<>"]+@[^\\s@<>"]+$' });
-const Password = Type.String({ minLength: 1, maxLength: 128 });
+export const Email = Type.String({ minLength: 3, maxLength: 254, pattern: '^[^\\s@<>"]+@[^\\s@<>"]+$' });
+export const Password = Type.String({ minLength: 1, maxLength: 128 });
 const Code = Type.String({ minLength: 6, maxLength: 20 });
 const TotpCode = Type.String({ pattern: '^[0-9]{6}$' });
 const done = { success: true };
@@ -77,8 +77,8 @@ export const ACCOUNT: readonly Route[] = [
     path: '/sign-out',
     body: Type.Object({}),
     reply: Done,
-    handle: async ({ ctx, visitor, setCookies }) => {
-      setCookies((await signOut(ctx, { visitor })).cookies);
+    handle: async ({ ctx, visitor, signedIn, setCookies }) => {
+      setCookies((await signOut(ctx, { visitor, signedIn })).cookies);
       return done;
     },
   }),
@@ -112,18 +112,25 @@ export const ACCOUNT: readonly Route[] = [
     method: 'GET',
     path: '/me',
     action: 'account.use',
+    withoutFactor: true,
     reply: Type.Object({
       success: Type.Boolean(),
       user: Type.Object({ id: Type.String(), name: Type.String(), email: Type.String(), has_second_factor: Type.Boolean() }),
       merchant: Type.Object({ id: Type.String(), name: Type.String() }),
+      merchants: Type.Array(Type.Object({ id: Type.String(), name: Type.String() })),
       role: literals(ROLES),
+      is_operator: Type.Boolean(),
+      must_set_second_factor: Type.Boolean(),
       actions: Type.Array(literals(Object.keys(ACTIONS) as Action[])),
       mode: ModeName,
     }),
-    handle: async ({ signedIn, member, mode }) => ({
+    handle: async ({ ctx, signedIn, member, mode }) => ({
       ...done,
       user: { id: signedIn.userId, name: signedIn.name, email: signedIn.email, has_second_factor: signedIn.hasSecondFactor },
       merchant: { id: member.merchantId, name: member.merchantName },
+      merchants: (await listMemberships(ctx, { userId: signedIn.userId })).map((one) => ({ id: one.merchantId, name: one.merchantName })),
+      is_operator: signedIn.operator,
+      must_set_second_factor: member.secondFactorRequired && !signedIn.hasSecondFactor,
       role: member.role,
       actions: actionsOf(member.role),
       mode,
@@ -133,6 +140,7 @@ export const ACCOUNT: readonly Route[] = [
     method: 'POST',
     path: '/confirm',
     action: 'account.use',
+    withoutFactor: true,
     attempts: 5,
     body: Type.Object({ code: Type.Optional(TotpCode), password: Type.Optional(Password) }),
     reply: Done,
@@ -145,6 +153,7 @@ export const ACCOUNT: readonly Route[] = [
     method: 'POST',
     path: '/second-factor',
     action: 'account.use',
+    withoutFactor: true,
     attempts: 5,
     body: Type.Object({ password: Password }),
     reply: Type.Object({ success: Type.Boolean(), uri: Type.String(), qr: Type.String(), backup_codes: Type.Array(Type.String()) }),
@@ -158,14 +167,12 @@ export const ACCOUNT: readonly Route[] = [
     method: 'POST',
     path: '/second-factor/finish',
     action: 'account.use',
+    withoutFactor: true,
     attempts: 5,
     body: Type.Object({ code: TotpCode }),
     reply: Done,
-    handle: async ({ ctx, visitor, signedIn, member, actor, body, setCookies }) => {
+    handle: async ({ ctx, visitor, signedIn, body, setCookies }) => {
       setCookies((await finishSecondFactor(ctx, { visitor, signedIn, code: body.code })).cookies);
-      await ctx.db.begin((tx) =>
-        writeAudit(tx, { merchantId: member.merchantId, mode: null, actor, action: 'second_factor.set', object: signedIn.userId }),
-      );
       return done;
     },
   }),
@@ -176,16 +183,10 @@ export const ACCOUNT: readonly Route[] = [
     recent: true,
     body: Type.Object({}),
     reply: Done,
-    handle: async ({ ctx, signedIn, member, actor }) => {
+    handle: async ({ ctx, signedIn, actor }) => {
       await ctx.db.begin(async (tx) => {
         await removeSecondFactor(tx, { userId: signedIn.userId });
-        await writeAudit(tx, {
-          merchantId: member.merchantId,
-          mode: null,
-          actor,
-          action: 'second_factor.removed',
-          object: signedIn.userId,
-        });
+        await writeAccountAudit(tx, { actor, action: 'second_factor.removed' });
       });
       return done;
     },

@@ -58,6 +58,10 @@ export type MemberRoute = Common<TSchema, TSchema> & {
   action: Action;
   /** Asks for recent authentication first. */
   recent?: true;
+  /** About one's own account: also for members who lack the second factor that their merchant asks for. */
+  withoutFactor?: true;
+  /** For operators of the install, whatever their role. */
+  operator?: true;
   attempts?: number;
   handle(call: Call & { query: never; body: never }): Answer;
 };
@@ -68,6 +72,8 @@ export const memberRoute = <Q extends TSchema = TObject, B extends TSchema = TOb
   route: Common<Q, B> & {
     action: Action;
     recent?: true;
+    withoutFactor?: true;
+    operator?: true;
     attempts?: number;
     handle(call: Call & { query: Static<Q>; body: Static<B> }): Answer;
   },

@@ -55,11 +55,16 @@ export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doo
     const from = request.headers.origin;
     if (request.headers[WRITE_HEADER] === undefined || (from !== undefined && from !== origin)) throw new Problem('cross_site_request');
   };
-  const memberOf = async (signedIn: SignedIn | null, route: Pick<MemberRoute, 'action' | 'recent'>): Promise<Membership> => {
+  const memberOf = async (
+    signedIn: SignedIn | null,
+    route: Pick<MemberRoute, 'action' | 'recent' | 'withoutFactor' | 'operator'>,
+  ): Promise<Membership> => {
     if (!signedIn) throw new Problem('not_signed_in');
     const memberships = await listMemberships(ctx, { userId: signedIn.userId });
     const member = memberships.find((m) => m.merchantId === signedIn.merchantId) ?? memberships[0];
     if (!member) throw new Problem('not_signed_in');
+    if (member.secondFactorRequired && !signedIn.hasSecondFactor && !route.withoutFactor) throw new Problem('second_factor_required');
+    if (route.operator && !signedIn.operator) throw new Problem('operator_only');
     if (!mayDo(member.role, route.action)) throw new Problem('action_not_permitted', { role: member.role, merchant: member.merchantName });
     if (route.recent && !signedIn.isRecent) throw new Problem('recent_authentication_required');
     return member;
@@ -77,6 +82,7 @@ export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doo
           const visitor = visitorOf(request);
           if (route.attempts !== undefined) await limit(`dashboard ${route.path} ${visitor.ip}`, route.attempts);
           const signedIn = await findSignedIn(ctx, { visitor });
+          if (signedIn && signedIn.cookies.length > 0) reply.header('set-cookie', signedIn.cookies);
           const member = route.open ? null : await memberOf(signedIn, route);
           if (signedIn && route.attempts !== undefined) await limit(`dashboard ${route.path} ${signedIn.userId}`, route.attempts);
           const read = readRequest(route, request);

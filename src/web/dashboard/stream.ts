@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { MODES, type Mode } from '../../core/coin.ts';
+import { readNoticePulse } from '../../merchants/notices.ts';
 import { readPulse } from '../../payments/search.ts';
 import { readWebhookPulse } from '../../webhooks/health.ts';
 
@@ -16,6 +17,7 @@ type Owner = { merchantId: string; mode: Mode };
 const PULSES: readonly { keys: readonly string[]; read: (ctx: Context, owners: readonly Owner[]) => Promise<(string | null)[]> }[] = [
   { keys: ['payments'], read: (ctx, owners) => readPulse(ctx, { owners }) },
   { keys: ['webhooks', 'deliveries'], read: (ctx, owners) => readWebhookPulse(ctx, { owners }) },
+  { keys: ['notices'], read: (ctx, owners) => readNoticePulse(ctx, { owners }) },
 ];
 
 type Watched = Owner & { pulses: (string | null)[]; tabs: Set<ServerResponse> };

@@ -1,26 +1,22 @@
-/** The second factor of one's own account: set with an authenticator, taken away again. */
+/** The second factor of one's own account: set with an authenticator, its backup codes renewed, taken away again. */
 import { type FormEvent, useState } from 'react';
-import type { Reply } from '../lib/api.ts';
-import { useAct, useMe, useTitle } from '../lib/hooks.ts';
-import { Button } from '../ui/button.tsx';
-import { Ask } from '../ui/dialog.tsx';
-import { Field } from '../ui/field.tsx';
-import { Card } from '../ui/states.tsx';
-import { Badge, CopyButton } from '../ui/values.tsx';
+import type { Reply } from '../../lib/api.ts';
+import { useAct, useMe } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Ask, Dialog } from '../../ui/dialog.tsx';
+import { Field } from '../../ui/field.tsx';
+import { Card, Skeleton } from '../../ui/states.tsx';
+import { Badge, CopyButton } from '../../ui/values.tsx';
 
-export function Screen() {
-  useTitle('Security');
+export function SecondFactor() {
   const me = useMe();
   return (
-    <div className="grid max-w-2xl gap-6">
-      <h1>Security</h1>
-      <Card
-        title="Second factor"
-        action={me && <Badge tone={me.user.has_second_factor ? 'good' : 'warn'}>{me.user.has_second_factor ? 'On' : 'Off'}</Badge>}
-      >
-        <div className="p-4">{me && (me.user.has_second_factor ? <Remove /> : <SetUp />)}</div>
-      </Card>
-    </div>
+    <Card
+      title="Second factor"
+      action={me && <Badge tone={me.user.has_second_factor ? 'good' : 'warn'}>{me.user.has_second_factor ? 'On' : 'Off'}</Badge>}
+    >
+      <div className="p-4">{me ? me.user.has_second_factor ? <TurnedOn /> : <SetUp /> : <Skeleton lines={3} />}</div>
+    </Card>
   );
 }
 
@@ -77,11 +73,7 @@ function Finish({ begun }: { begun: Reply<'POST /:mode/second-factor'> }) {
             Store these backup codes. Each works once, and they are shown this once.
             <CopyButton value={begun.backup_codes.join('\n')} label="Copy the backup codes" />
           </p>
-          <ul className="mt-2 grid grid-cols-2 gap-1 rounded-lg bg-raised p-3 font-mono text-sm">
-            {begun.backup_codes.map((text) => (
-              <li key={text}>{text}</li>
-            ))}
-          </ul>
+          <Codes codes={begun.backup_codes} />
         </li>
         <li>
           <Field
@@ -104,17 +96,28 @@ function Finish({ begun }: { begun: Reply<'POST /:mode/second-factor'> }) {
   );
 }
 
-function Remove() {
+const Codes = ({ codes }: { codes: readonly string[] }) => (
+  <ul className="mt-2 grid grid-cols-2 gap-1 rounded-lg bg-raised p-3 font-mono text-sm">
+    {codes.map((text) => (
+      <li key={text}>{text}</li>
+    ))}
+  </ul>
+);
+
+function TurnedOn() {
   const [asked, setAsked] = useState(false);
-  const remove = useAct('POST /:mode/second-factor/remove', { refreshes: [['me']], done: 'The second factor is off.' });
+  const [renewing, setRenewing] = useState(false);
+  const remove = useAct('POST /:mode/second-factor/remove', { refreshes: [['me'], ['team']], done: 'The second factor is off.' });
   return (
     <div className="grid gap-4">
-      <p className="text-soft">Signing in asks for the code of your authenticator.</p>
-      <div>
+      <p className="text-soft">Signing in asks for the code of your authenticator. Each code works once.</p>
+      <div className="flex flex-wrap gap-2">
+        <Button onClick={() => setRenewing(true)}>New backup codes</Button>
         <Button look="danger" busy={remove.isPending} onClick={() => setAsked(true)}>
           Turn off
         </Button>
       </div>
+      {renewing && <Renew onClose={() => setRenewing(false)} />}
       <Ask
         open={asked}
         onClose={() => setAsked(false)}
@@ -128,5 +131,49 @@ function Remove() {
         }}
       />
     </div>
+  );
+}
+
+function Renew({ onClose }: { onClose: () => void }) {
+  const renew = useAct('POST /:mode/backup-codes');
+  const [password, setPassword] = useState('');
+  const codes = renew.data?.backup_codes;
+  return (
+    <Dialog open onClose={onClose} title="New backup codes">
+      {codes ? (
+        <>
+          <p className="flex items-center gap-1 text-soft">
+            Store them now: they are shown this once. The old ones no longer work.
+            <CopyButton value={codes.join('\n')} label="Copy the backup codes" />
+          </p>
+          <Codes codes={codes} />
+          <Button look="main" onClick={onClose}>
+            I have stored them
+          </Button>
+        </>
+      ) : (
+        <form
+          className="grid gap-4"
+          onSubmit={(event) => {
+            event.preventDefault();
+            renew.mutate({ body: { password } });
+          }}
+        >
+          <p className="text-soft">Ten new codes replace the ones you stored.</p>
+          <Field
+            label="Your password"
+            type="password"
+            autoComplete="current-password"
+            required
+            value={password}
+            onChange={(e) => setPassword(e.target.value)}
+            fault={renew.error?.message}
+          />
+          <Button type="submit" look="main" busy={renew.isPending}>
+            Make new codes
+          </Button>
+        </form>
+      )}
+    </Dialog>
   );
 }

@@ -1,0 +1,13 @@
+/** What keeps the whole app from working now: no way to the service, or too many requests. Calls tell it, a stripe shows it. */
+import { createStore } from './store.ts';
+
+export type Trouble = { offline: boolean /** Epoch milliseconds; null: nobody has to wait. */; waitUntil: number | null };
+export const trouble = createStore<Trouble>({ offline: false, waitUntil: null });
+
+export const tellReached = (): void => {
+  if (trouble.get().offline) trouble.set({ ...trouble.get(), offline: false });
+};
+export const tellOffline = (): void => {
+  if (!trouble.get().offline) trouble.set({ ...trouble.get(), offline: true });
+};
+export const tellTooMany = (seconds: number): void => trouble.set({ ...trouble.get(), waitUntil: Date.now() + seconds * 1_000 });

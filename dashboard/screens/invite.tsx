@@ -1,0 +1,120 @@
+/** Where an invitation leads: joining with the account one has, or making one. */
+import { type FormEvent, useEffect, useState } from 'react';
+import { ApiError, call, type Reply } from '../lib/api.ts';
+import { Button, buttonClass } from '../ui/button.tsx';
+import { Entry } from '../ui/entry.tsx';
+import { Field } from '../ui/field.tsx';
+import { ErrorCard, Skeleton } from '../ui/states.tsx';
+
+const KEY = 'florin-invite';
+/** From the link; while one signs in first it waits in this tab. */
+const takeToken = (): string => {
+  const token = location.hash.slice(1);
+  if (token !== '') sessionStorage.setItem(KEY, token);
+  return token || (sessionStorage.getItem(KEY) ?? '');
+};
+
+export function Screen() {
+  const [token] = useState(takeToken);
+  const [invite, setInvite] = useState<Reply<'POST /invite'> | null>(null);
+  const [name, setName] = useState('');
+  const [password, setPassword] = useState('');
+  const [error, setError] = useState<Error | null>(null);
+  const [busy, setBusy] = useState(false);
+  useEffect(() => {
+    document.title = 'Invitation · Florin';
+    call('POST /invite', { body: { token: token || '-' } }).then(setInvite, setError);
+  }, [token]);
+  const accept = async (body: { name?: string; password?: string }) => {
+    setBusy(true);
+    setError(null);
+    try {
+      await call('POST /invite/accept', { body: { token, ...body } });
+      sessionStorage.removeItem(KEY);
+      location.assign('/dashboard');
+    } catch (failure) {
+      setError(failure as Error);
+      setBusy(false);
+    }
+  };
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    void accept({ name, password });
+  };
+  if (!invite) {
+    return (
+      <Entry title="Invitation">
+        {error ? (
+          error instanceof ApiError && error.status === 404 ? (
+            <p role="alert">{error.message}</p>
+          ) : (
+            <ErrorCard error={error} />
+          )
+        ) : (
+          <Skeleton lines={4} />
+        )}
+      </Entry>
+    );
+  }
+  const faultOf = (param: string) => (error instanceof ApiError && error.param === param ? error.message : null);
+  const other = invite.signed_in_as !== null && invite.signed_in_as !== invite.invited_email;
+  return (
+    <Entry title={`Join ${invite.merchant_name}`} lead={`You are invited as ${invite.role}, with ${invite.invited_email}.`}>
+      {error && !(error instanceof ApiError && error.param) && (
+        <p role="alert" className="text-sm text-bad">
+          {error.message}
+        </p>
+      )}
+      {other ? (
+        <>
+          <p className="text-soft">You are signed in as {invite.signed_in_as}. Sign out, then open the invitation again.</p>
+          <Button
+            busy={busy}
+            onClick={async () => {
+              await call('POST /sign-out', { body: {} });
+              location.reload();
+            }}
+          >
+            Sign out
+          </Button>
+        </>
+      ) : invite.signed_in_as !== null ? (
+        <Button look="main" busy={busy} onClick={() => void accept({})}>
+          Join
+        </Button>
+      ) : invite.has_account ? (
+        <a className={buttonClass('main')} href="/dashboard/sign-in?next=%2Finvite">
+          Sign in to join
+        </a>
+      ) : (
+        <form onSubmit={submit} className="grid gap-4">
+          <Field
+            label="Name"
+            autoComplete="name"
+            required
+            maxLength={100}
+            value={name}
+            onChange={(e) => setName(e.target.value)}
+            fault={faultOf('name')}
+          />
+          <Field label="E-mail" type="email" autoComplete="username" readOnly value={invite.invited_email} />
+          <Field
+            label="Password"
+            type="password"
+            autoComplete="new-password"
+            required
+            minLength={12}
+            maxLength={128}
+            hint="At least 12 characters."
+            value={password}
+            onChange={(e) => setPassword(e.target.value)}
+            fault={faultOf('password')}
+          />
+          <Button type="submit" look="main" busy={busy}>
+            Create account and join
+          </Button>
+        </form>
+      )}
+    </Entry>
+  );
+}

@@ -1,0 +1,222 @@
+/** For operators: whether the install is well, and its merchants with their plans. */
+import type { Reply } from '../lib/api.ts';
+import { useAct, useApi, useList, useTitle } from '../lib/hooks.ts';
+import { Select } from '../ui/field.tsx';
+import { Card, Empty, ErrorCard, Facts, Skeleton } from '../ui/states.tsx';
+import { type Column, Table } from '../ui/table.tsx';
+import { Badge, Money, Time } from '../ui/values.tsx';
+
+type Install = Reply<'GET /:mode/operator'>;
+type Merchant = Reply<'GET /:mode/operator/merchants'>['data'][number];
+const PLANS = [
+  { value: 'starter', label: 'Starter' },
+  { value: 'professional', label: 'Professional' },
+  { value: 'enterprise', label: 'Enterprise' },
+] as const;
+
+export function Screen() {
+  useTitle('Operator');
+  const install = useApi('GET /:mode/operator', ['operator'], {});
+  return (
+    <div className="grid gap-6">
+      <div>
+        <h1>Operator</h1>
+        <p className="text-soft">The whole install, for those who run it. Members of merchants do not see this.</p>
+      </div>
+      {install.data ? (
+        <>
+          <Overview install={install.data} />
+          <Coins coins={install.data.coins} />
+          <Queues queues={install.data.queues} />
+        </>
+      ) : (
+        <Card>{install.error ? <ErrorCard error={install.error} onRetry={() => void install.refetch()} /> : <Skeleton />}</Card>
+      )}
+      <Merchants />
+    </div>
+  );
+}
+
+function Overview({ install }: { install: Install }) {
+  return (
+    <Card
+      title="This install"
+      action={
+        <Badge tone={install.ready ? 'good' : 'bad'} icon={install.ready ? 'check' : 'alert'}>
+          {install.ready ? 'Ready' : 'Not ready'}
+        </Badge>
+      }
+    >
+      {install.reasons.length > 0 && (
+        <ul className="grid gap-1 border-b border-line bg-bad-wash px-4 py-3 text-sm text-bad">
+          {install.reasons.map((reason) => (
+            <li key={reason}>{reason}</li>
+          ))}
+        </ul>
+      )}
+      <Facts
+        rows={[
+          ['Version', install.version],
+          ['Schema', install.schema],
+          [
+            'Last backup',
+            install.backed_up_at ? (
+              <Time key="at" at={install.backed_up_at} />
+            ) : (
+              <span key="none" className="text-warn">
+                None yet: <code>npm run florin -- backup --file F</code>
+              </span>
+            ),
+          ],
+          ['E-mails', install.mail_set_up ? 'Sent' : 'Not sent: SMTP_URL is not set'],
+        ]}
+      />
+    </Card>
+  );
+}
+
+function Coins({ coins }: { coins: Install['coins'] }) {
+  return (
+    <div className="grid gap-4 md:grid-cols-2">
+      {coins.map((coin) => {
+        const well = coin.reasons.length === 0;
+        const tone = !coin.followed ? 'calm' : well ? (coin.warnings.length > 0 ? 'warn' : 'good') : 'bad';
+        return (
+          <Card
+            key={coin.coin}
+            title={coin.coin}
+            action={
+              <Badge tone={tone} {...(coin.followed && { icon: well ? 'check' : 'alert' })}>
+                {!coin.followed ? 'No node' : coin.held ? 'Held' : well ? 'In step' : 'Behind'}
+              </Badge>
+            }
+          >
+            {[...coin.reasons, ...coin.warnings].length > 0 && (
+              <ul className="grid gap-1 border-b border-line px-4 py-3 text-sm">
+                {coin.reasons.map((reason) => (
+                  <li key={reason} className="text-bad">
+                    {reason}
+                  </li>
+                ))}
+                {coin.warnings.map((warning) => (
+                  <li key={warning} className="text-warn">
+                    {warning}
+                  </li>
+                ))}
+              </ul>
+            )}
+            <Facts
+              rows={[
+                ...(coin.followed
+                  ? ([
+                      ['Network', coin.network],
+                      ['Height', coin.height === null ? 'Not begun' : coin.height.toLocaleString()],
+                      ['Last looked at', coin.lag_seconds === null ? '–' : `${coin.lag_seconds} s ago`],
+                    ] as const)
+                  : []),
+                [
+                  'Price',
+                  coin.price_reason ? (
+                    <span key="why" className="text-warn">
+                      {coin.price_reason}
+                    </span>
+                  ) : (
+                    <Money key="usd" amount={coin.price} />
+                  ),
+                ],
+                ['From', coin.price_sources.length > 0 ? coin.price_sources.join(', ') : '–'],
+                ...coin.sources.map(
+                  (source) =>
+                    [
+                      source.name,
+                      `${source.state === 'ok' ? (source.height?.toLocaleString() ?? 'ok') : (source.reason ?? source.state)}${source.software ? ` · ${source.software}` : ''}`,
+                    ] as const,
+                ),
+              ]}
+            />
+          </Card>
+        );
+      })}
+    </div>
+  );
+}
+
+const Queues = ({ queues }: { queues: Install['queues'] }) => (
+  <Card title="What waits">
+    <Facts
+      rows={queues.map(
+        (queue) =>
+          [
+            queue.name,
+            <span key={queue.name} className="tabular-nums">
+              {queue.waiting.toLocaleString()}
+              {queue.oldest_seconds !== null && queue.oldest_seconds > 0 && `, the oldest for ${queue.oldest_seconds} s`}
+              {queue.note && <span className="text-warn"> · {queue.note}</span>}
+            </span>,
+          ] as const,
+      )}
+    />
+  </Card>
+);
+
+function Merchants() {
+  const list = useList('GET /:mode/operator/merchants', ['operator', 'merchants'], {});
+  const setPlan = useAct('POST /:mode/operator/merchants/:id/plan', { refreshes: [['operator'], ['usage']], done: 'The plan is set.' });
+  const columns: Column<Merchant>[] = [
+    {
+      name: 'Merchant',
+      cell: (row) => (
+        <span className="grid">
+          <span className="font-medium break-words">{row.name}</span>
+          <code className="text-xs break-all text-soft">{row.id}</code>
+        </span>
+      ),
+    },
+    {
+      name: 'Plan',
+      cell: (row) => (
+        <Select
+          label={`Plan of ${row.name}`}
+          value={row.plan}
+          disabled={setPlan.isPending}
+          options={PLANS}
+          onChange={(event) => setPlan.mutate({ params: { id: row.id }, body: { plan: event.target.value as Merchant['plan'] } })}
+        />
+      ),
+    },
+    {
+      name: 'Live payments this month',
+      cell: (row) => (
+        <span className="tabular-nums">
+          {row.used.toLocaleString()}
+          {row.per_month !== null && ` of ${row.per_month.toLocaleString()}`}
+        </span>
+      ),
+      right: true,
+    },
+    { name: 'Members', cell: (row) => <span className="tabular-nums">{row.members}</span>, right: true },
+    { name: 'Made', cell: (row) => <Time at={row.created_at} />, right: true },
+  ];
+  return (
+    <Card title="Merchants">
+      {list.error && list.rows.length === 0 ? (
+        <ErrorCard error={list.error} onRetry={() => void list.refetch()} />
+      ) : list.isPending ? (
+        <Skeleton lines={4} />
+      ) : list.rows.length === 0 ? (
+        <Empty title="No merchants">
+          <code>npm run florin -- merchant create --name N</code>
+        </Empty>
+      ) : (
+        <Table
+          label="Merchants"
+          columns={columns}
+          rows={list.rows}
+          hasMore={list.hasNextPage}
+          onMore={() => void list.fetchNextPage()}
+          busy={list.isFetchingNextPage}
+        />
+      )}
+    </Card>
+  );
+}

@@ -1,0 +1,130 @@
+/** Password and e-mail address. */
+import { type FormEvent, useState } from 'react';
+import { ApiError } from '../../lib/api.ts';
+import { useAct, useMe } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Field } from '../../ui/field.tsx';
+import { Card } from '../../ui/states.tsx';
+
+/** The message beside the field it is about; what names none stands at the first. */
+const faultAt = (error: Error | null, param: string, isFirst = false): string | null =>
+  error === null
+    ? null
+    : error instanceof ApiError && error.param === param
+      ? error.message
+      : isFirst && !(error instanceof ApiError && error.param)
+        ? error.message
+        : null;
+
+export function Credentials({ pendingEmail, mailSetUp }: { pendingEmail: string | null; mailSetUp: boolean }) {
+  const me = useMe();
+  const [open, setOpen] = useState<'password' | 'email' | null>(null);
+  return (
+    <Card title="Password and e-mail">
+      <div className="flex flex-wrap items-center justify-between gap-3 border-b border-line px-4 py-3">
+        <div className="min-w-0">
+          <p className="font-medium">Password</p>
+          <p className="text-sm text-soft">Changing it signs you out everywhere else.</p>
+        </div>
+        <Button onClick={() => setOpen('password')}>Change password</Button>
+      </div>
+      <div className="flex flex-wrap items-center justify-between gap-3 px-4 py-3">
+        <div className="min-w-0 flex-1">
+          <p className="font-medium">E-mail</p>
+          <p className="text-sm break-words text-soft">{me?.user.email}</p>
+          {pendingEmail && (
+            <p className="text-sm break-words text-warn">Waiting until both addresses agree to {pendingEmail}. Look into both mailboxes.</p>
+          )}
+          {!mailSetUp && (
+            <p className="text-sm break-words text-soft">
+              No mail server is set, so both addresses cannot be asked. Your operator changes it:{' '}
+              <code className="break-all">npm run florin -- user email --email {me?.user.email} --to NEW</code>
+            </p>
+          )}
+        </div>
+        {mailSetUp && <Button onClick={() => setOpen('email')}>Change e-mail</Button>}
+      </div>
+      {open === 'password' && <Password onClose={() => setOpen(null)} />}
+      {open === 'email' && <Email onClose={() => setOpen(null)} />}
+    </Card>
+  );
+}
+
+function Password({ onClose }: { onClose: () => void }) {
+  const change = useAct('POST /:mode/password', { refreshes: [['security']], done: 'The password is changed.' });
+  const [password, setPassword] = useState('');
+  const [next, setNext] = useState('');
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    change.mutate({ body: { password, new_password: next } }, { onSuccess: onClose });
+  };
+  return (
+    <Dialog open onClose={onClose} title="Change the password">
+      <form onSubmit={submit} className="grid gap-4">
+        <Field
+          label="Password now"
+          type="password"
+          autoComplete="current-password"
+          required
+          value={password}
+          onChange={(e) => setPassword(e.target.value)}
+          fault={faultAt(change.error, 'password', true)}
+        />
+        <Field
+          label="New password"
+          type="password"
+          autoComplete="new-password"
+          required
+          minLength={12}
+          maxLength={128}
+          hint="At least 12 characters."
+          value={next}
+          onChange={(e) => setNext(e.target.value)}
+          fault={faultAt(change.error, 'new_password')}
+        />
+        <Button type="submit" look="main" busy={change.isPending}>
+          Change password
+        </Button>
+      </form>
+    </Dialog>
+  );
+}
+
+function Email({ onClose }: { onClose: () => void }) {
+  const change = useAct('POST /:mode/email', { refreshes: [['security']], done: 'Look into both mailboxes.' });
+  const [email, setEmail] = useState('');
+  const [password, setPassword] = useState('');
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    change.mutate({ body: { new_email: email, password } }, { onSuccess: onClose });
+  };
+  return (
+    <Dialog open onClose={onClose} title="Change the e-mail address">
+      <form onSubmit={submit} className="grid gap-4">
+        <p className="text-soft">A link goes to the old and to the new address. The change happens once both were opened.</p>
+        <Field
+          label="New e-mail"
+          type="email"
+          autoComplete="email"
+          required
+          value={email}
+          onChange={(e) => setEmail(e.target.value)}
+          fault={faultAt(change.error, 'new_email') ?? faultAt(change.error, 'email')}
+        />
+        <Field
+          label="Your password"
+          type="password"
+          autoComplete="current-password"
+          required
+          value={password}
+          onChange={(e) => setPassword(e.target.value)}
+          fault={faultAt(change.error, 'password', true)}
+        />
+        <Button type="submit" look="main" busy={change.isPending}>
+          Send both links
+        </Button>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,136 @@
+/** Passkeys: added with the device at hand, named, taken away. */
+import { type FormEvent, useState } from 'react';
+import type { Reply } from '../../lib/api.ts';
+import { useAct } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Ask, Dialog } from '../../ui/dialog.tsx';
+import { Field } from '../../ui/field.tsx';
+import { Card, Empty } from '../../ui/states.tsx';
+import { Time } from '../../ui/values.tsx';
+
+type Passkey = Reply<'GET /:mode/security'>['passkeys'][number];
+const REFRESHES = [['security'], ['team']];
+
+export function Passkeys({ passkeys }: { passkeys: readonly Passkey[] }) {
+  const [adding, setAdding] = useState(false);
+  const [renaming, setRenaming] = useState<Passkey | null>(null);
+  const [removing, setRemoving] = useState<Passkey | null>(null);
+  const remove = useAct('DELETE /:mode/passkeys/:id', { refreshes: REFRESHES, done: 'The passkey is removed.' });
+  return (
+    <Card title="Passkeys" action={passkeys.length > 0 && <Button onClick={() => setAdding(true)}>Add a passkey</Button>}>
+      {passkeys.length === 0 ? (
+        <Empty title="No passkeys yet">
+          <p className="pb-4">A passkey signs you in with a fingerprint, a face or a PIN of your device, without a password or a code.</p>
+          <Button onClick={() => setAdding(true)}>Add a passkey</Button>
+        </Empty>
+      ) : (
+        <ul>
+          {passkeys.map((passkey) => (
+            <li
+              key={passkey.id}
+              className="flex flex-wrap items-center justify-between gap-3 border-b border-line px-4 py-3 last:border-b-0"
+            >
+              <div className="min-w-0">
+                <p className="font-medium break-words">{passkey.name}</p>
+                <p className="text-sm text-soft">
+                  Added <Time at={passkey.created_at} />
+                  {passkey.backed_up ? ' · synced between devices' : ' · on one device'}
+                </p>
+              </div>
+              <div className="flex gap-2">
+                <Button aria-label={`Rename ${passkey.name}`} onClick={() => setRenaming(passkey)}>
+                  Rename
+                </Button>
+                <Button look="danger" aria-label={`Remove ${passkey.name}`} onClick={() => setRemoving(passkey)}>
+                  Remove
+                </Button>
+              </div>
+            </li>
+          ))}
+        </ul>
+      )}
+      {adding && <Add onClose={() => setAdding(false)} />}
+      {renaming && <Rename passkey={renaming} onClose={() => setRenaming(null)} />}
+      <Ask
+        open={removing !== null}
+        onClose={() => setRemoving(null)}
+        title={`Remove ${removing?.name ?? ''}?`}
+        text="It no longer signs you in. Remove it from the device as well."
+        act="Remove"
+        danger
+        onAct={() => {
+          if (removing) remove.mutate({ params: { id: removing.id }, body: {} });
+          setRemoving(null);
+        }}
+      />
+    </Card>
+  );
+}
+
+function Add({ onClose }: { onClose: () => void }) {
+  const start = useAct('POST /:mode/passkeys/options');
+  const finish = useAct('POST /:mode/passkeys', { refreshes: REFRESHES, done: 'The passkey is added.' });
+  const [name, setName] = useState('');
+  const [fault, setFault] = useState<string | null>(null);
+  const [busy, setBusy] = useState(false);
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    setFault(null);
+    try {
+      const { startRegistration } = await import('@simplewebauthn/browser');
+      const { options } = await start.mutateAsync({ body: {} });
+      const response = await startRegistration({ optionsJSON: options as never });
+      await finish.mutateAsync({ body: { name, response: response as never } });
+      onClose();
+    } catch (error) {
+      setFault(
+        error instanceof Error && error.name === 'InvalidStateError'
+          ? 'This device has a passkey for your account already.'
+          : error instanceof Error && error.name === 'NotAllowedError'
+            ? 'Nothing was added: it was cancelled, or took too long.'
+            : String((error as Error).message ?? error),
+      );
+    }
+    setBusy(false);
+  };
+  return (
+    <Dialog open onClose={onClose} title="Add a passkey">
+      <form onSubmit={submit} className="grid gap-4">
+        <Field
+          label="Name"
+          hint="So that you know it later, such as “Work laptop”."
+          required
+          maxLength={60}
+          value={name}
+          onChange={(e) => setName(e.target.value)}
+          fault={fault}
+        />
+        <Button type="submit" look="main" busy={busy}>
+          Go on with this device
+        </Button>
+      </form>
+    </Dialog>
+  );
+}
+
+function Rename({ passkey, onClose }: { passkey: Passkey; onClose: () => void }) {
+  const rename = useAct('POST /:mode/passkeys/:id/name', { refreshes: REFRESHES, done: 'The passkey has a new name.' });
+  const [name, setName] = useState(passkey.name);
+  return (
+    <Dialog open onClose={onClose} title="Rename the passkey">
+      <form
+        className="grid gap-4"
+        onSubmit={(event) => {
+          event.preventDefault();
+          rename.mutate({ params: { id: passkey.id }, body: { name } }, { onSuccess: onClose });
+        }}
+      >
+        <Field label="Name" required maxLength={60} value={name} onChange={(e) => setName(e.target.value)} fault={rename.error?.message} />
+        <Button type="submit" look="main" busy={rename.isPending}>
+          Save
+        </Button>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,27 @@
+/** One's own account: second factor, passkeys, password and e-mail address, where one is signed in. */
+import { useApi, useTitle } from '../../lib/hooks.ts';
+import { Card, ErrorCard, Skeleton } from '../../ui/states.tsx';
+import { Credentials } from './credentials.tsx';
+import { Passkeys } from './passkeys.tsx';
+import { SecondFactor } from './second-factor.tsx';
+import { Sessions } from './sessions.tsx';
+
+export function Screen() {
+  useTitle('Security');
+  const security = useApi('GET /:mode/security', ['security'], {});
+  return (
+    <div className="grid max-w-3xl gap-6">
+      <h1>Security</h1>
+      <SecondFactor />
+      {security.data ? (
+        <>
+          <Passkeys passkeys={security.data.passkeys} />
+          <Credentials pendingEmail={security.data.pending_email} mailSetUp={security.data.mail_set_up} />
+          <Sessions sessions={security.data.sessions} />
+        </>
+      ) : (
+        <Card>{security.error ? <ErrorCard error={security.error} onRetry={() => void security.refetch()} /> : <Skeleton />}</Card>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,92 @@
+/** Where one is signed in, and signing out elsewhere. */
+import { useState } from 'react';
+import type { Reply } from '../../lib/api.ts';
+import { useAct } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Ask } from '../../ui/dialog.tsx';
+import { Card } from '../../ui/states.tsx';
+import { Badge, Time } from '../../ui/values.tsx';
+
+type Session = Reply<'GET /:mode/security'>['sessions'][number];
+
+/** The browser and the system, as far as the browser says. */
+export function nameBrowser(agent: string): string {
+  const browser = /Edg\//.test(agent)
+    ? 'Edge'
+    : /OPR\//.test(agent)
+      ? 'Opera'
+      : /Firefox\//.test(agent)
+        ? 'Firefox'
+        : /Chrome\//.test(agent)
+          ? 'Chrome'
+          : /Safari\//.test(agent)
+            ? 'Safari'
+            : 'A browser';
+  const system = /Android/.test(agent)
+    ? 'Android'
+    : /iPhone|iPad/.test(agent)
+      ? 'iOS'
+      : /Windows/.test(agent)
+        ? 'Windows'
+        : /Mac OS X/.test(agent)
+          ? 'macOS'
+          : /Linux/.test(agent)
+            ? 'Linux'
+            : null;
+  return system ? `${browser} on ${system}` : browser;
+}
+
+export function Sessions({ sessions }: { sessions: readonly Session[] }) {
+  const [asked, setAsked] = useState(false);
+  const one = useAct('DELETE /:mode/sessions/:id', { refreshes: [['security']], done: 'Signed out there.' });
+  const all = useAct('DELETE /:mode/sessions', { refreshes: [['security']], done: 'Signed out everywhere else.' });
+  return (
+    <Card
+      title="Where you are signed in"
+      action={
+        sessions.length > 1 && (
+          <Button look="danger" busy={all.isPending} onClick={() => setAsked(true)}>
+            Sign out everywhere else
+          </Button>
+        )
+      }
+    >
+      <ul>
+        {sessions.map((session) => (
+          <li key={session.id} className="flex flex-wrap items-center justify-between gap-3 border-b border-line px-4 py-3 last:border-b-0">
+            <div className="min-w-0">
+              <p className="flex flex-wrap items-center gap-2 font-medium">
+                {nameBrowser(session.user_agent)}
+                {session.current && <Badge tone="good">This browser</Badge>}
+              </p>
+              <p className="text-sm break-words text-soft">
+                {session.ip} · since <Time at={session.started_at} />
+              </p>
+            </div>
+            {!session.current && (
+              <Button
+                aria-label={`Sign out ${nameBrowser(session.user_agent)}, ${session.ip}`}
+                busy={one.isPending && one.variables?.params.id === session.id}
+                onClick={() => one.mutate({ params: { id: session.id }, body: {} })}
+              >
+                Sign out
+              </Button>
+            )}
+          </li>
+        ))}
+      </ul>
+      <Ask
+        open={asked}
+        onClose={() => setAsked(false)}
+        title="Sign out everywhere else?"
+        text="This browser stays signed in. All others have to sign in again."
+        act="Sign out"
+        danger
+        onAct={() => {
+          setAsked(false);
+          all.mutate({ body: {} });
+        }}
+      />
+    </Card>
+  );
+}

@@ -1,0 +1,269 @@
+/** Members, invitations, and whether everybody needs a second factor. */
+import { type FormEvent, useState } from 'react';
+import { type Role as MemberRole, ROLES } from '../generated/api.ts';
+import type { Reply } from '../lib/api.ts';
+import { useAct, useApi, useMay, useMe, useTitle } from '../lib/hooks.ts';
+import { Button } from '../ui/button.tsx';
+import { Ask, Dialog } from '../ui/dialog.tsx';
+import { Field, Select } from '../ui/field.tsx';
+import { Card, ErrorCard, Skeleton } from '../ui/states.tsx';
+import { Badge, CopyButton, Time } from '../ui/values.tsx';
+
+type Team = Reply<'GET /:mode/team'>;
+type Member = Team['members'][number];
+const REFRESHES = [['team'], ['audit']];
+const ROLE_WORDS: Readonly<Record<MemberRole, string>> = {
+  owner: 'Owner',
+  admin: 'Admin',
+  developer: 'Developer',
+  finance: 'Finance',
+  support: 'Support',
+  viewer: 'Viewer',
+};
+const ROLE_MEANS: Readonly<Record<MemberRole, string>> = {
+  owner: 'Everything, also other owners.',
+  admin: 'Everything but owners.',
+  developer: 'Keys, webhooks and reading.',
+  finance: 'Reading, exports, and decisions over payments.',
+  support: 'Reading and sending again.',
+  viewer: 'Reading.',
+};
+/** Only owners make owners. */
+const rolesFor = (mine: MemberRole | undefined) =>
+  ROLES.filter((role) => mine === 'owner' || role !== 'owner').map((value) => ({ value, label: ROLE_WORDS[value] }));
+
+export function Screen() {
+  useTitle('Team');
+  const team = useApi('GET /:mode/team', ['team'], {});
+  const may = useMay('team.manage');
+  const [inviting, setInviting] = useState(false);
+  return (
+    <div className="grid gap-6">
+      <div className="flex flex-wrap items-center justify-between gap-3">
+        <h1>Team</h1>
+        {may && (
+          <Button look="main" onClick={() => setInviting(true)}>
+            Invite somebody
+          </Button>
+        )}
+      </div>
+      {team.data ? (
+        <>
+          <Members members={team.data.members} />
+          <Invites invites={team.data.invites} />
+          <Required team={team.data} />
+        </>
+      ) : (
+        <Card>{team.error ? <ErrorCard error={team.error} onRetry={() => void team.refetch()} /> : <Skeleton />}</Card>
+      )}
+      {inviting && <InviteDialog onClose={() => setInviting(false)} />}
+    </div>
+  );
+}
+
+function Members({ members }: { members: readonly Member[] }) {
+  const me = useMe();
+  const may = useMay('team.manage');
+  const [removing, setRemoving] = useState<Member | null>(null);
+  const change = useAct('POST /:mode/team/members/:id/role', { refreshes: REFRESHES, done: 'The role is changed.' });
+  const remove = useAct('DELETE /:mode/team/members/:id', { refreshes: [...REFRESHES, ['me']], done: 'No longer a member.' });
+  return (
+    <Card title={`Members (${members.length})`}>
+      <ul>
+        {members.map((member) => {
+          // What the service would refuse is not offered.
+          const mine = may && (me?.role === 'owner' || member.role !== 'owner');
+          return (
+            <li key={member.id} className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b border-line px-4 py-3 last:border-b-0">
+              <div className="min-w-56 flex-1">
+                <p className="flex flex-wrap items-center gap-2 font-medium">
+                  <span className="break-words">{member.name}</span>
+                  {member.id === me?.user.id && <Badge tone="calm">You</Badge>}
+                </p>
+                <p className="text-sm break-all text-soft">{member.email}</p>
+              </div>
+              <Badge tone={member.has_second_factor ? 'good' : 'warn'} icon={member.has_second_factor ? 'check' : 'alert'}>
+                {member.has_second_factor ? 'Second factor' : 'No second factor'}
+              </Badge>
+              <div className="flex items-center gap-2">
+                {mine ? (
+                  <Select
+                    label={`Role of ${member.name}`}
+                    value={member.role}
+                    disabled={change.isPending}
+                    options={rolesFor(me?.role)}
+                    onChange={(event) => change.mutate({ params: { id: member.id }, body: { role: event.target.value as MemberRole } })}
+                  />
+                ) : (
+                  <span className="text-sm">{ROLE_WORDS[member.role]}</span>
+                )}
+                {mine && (
+                  <Button look="danger" aria-label={`Remove ${member.name}`} onClick={() => setRemoving(member)}>
+                    Remove
+                  </Button>
+                )}
+              </div>
+            </li>
+          );
+        })}
+      </ul>
+      <Ask
+        open={removing !== null}
+        onClose={() => setRemoving(null)}
+        title={`Remove ${removing?.name ?? ''}?`}
+        text="They lose access at once. What they did stays in the audit log. API keys go on working: replace those they know."
+        act="Remove"
+        danger
+        onAct={() => {
+          if (removing) remove.mutate({ params: { id: removing.id }, body: {} });
+          setRemoving(null);
+        }}
+      />
+    </Card>
+  );
+}
+
+function Invites({ invites }: { invites: Team['invites'] }) {
+  const may = useMay('team.manage');
+  const revoke = useAct('DELETE /:mode/team/invites/:id', { refreshes: REFRESHES, done: 'The invitation is taken back.' });
+  return (
+    <Card title="Open invitations">
+      {invites.length === 0 ? (
+        <p className="px-4 py-6 text-sm text-soft">Nobody is invited right now. An invitation is a link that works once, for seven days.</p>
+      ) : (
+        <ul>
+          {invites.map((invite) => (
+            <li key={invite.id} className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b border-line px-4 py-3 last:border-b-0">
+              <div className="min-w-0 flex-1">
+                <p className="font-medium break-all">{invite.email}</p>
+                <p className="text-sm text-soft">
+                  {ROLE_WORDS[invite.role]}, invited by {invite.invited_by}, until <Time at={invite.expires_at} />
+                </p>
+              </div>
+              {may && (
+                <Button
+                  aria-label={`Take back the invitation of ${invite.email}`}
+                  onClick={() => revoke.mutate({ params: { id: invite.id }, body: {} })}
+                >
+                  Take back
+                </Button>
+              )}
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}
+
+function Required({ team }: { team: Team }) {
+  const may = useMay('team.manage');
+  const me = useMe();
+  const [asked, setAsked] = useState(false);
+  const set = useAct('POST /:mode/team/second-factor', { refreshes: REFRESHES, done: 'Saved.' });
+  const lacking = team.members.filter((member) => !member.has_second_factor);
+  const required = team.second_factor_required;
+  return (
+    <Card
+      title="Second factor for everybody"
+      action={<Badge tone={required ? 'good' : 'calm'}>{required ? 'Required' : 'Not required'}</Badge>}
+    >
+      <div className="grid gap-3 p-4">
+        <p className="text-soft">
+          {required
+            ? 'Members without one reach only their own Security page until they set it.'
+            : 'Ask every member for a code of an authenticator beside the password.'}
+        </p>
+        {lacking.length > 0 ? (
+          <p className="text-sm">
+            <span className="text-soft">Still without one: </span>
+            {lacking.map((member) => member.name).join(', ')}
+          </p>
+        ) : (
+          <p className="text-sm text-good">Every member has one.</p>
+        )}
+        {may && (
+          <div>
+            <Button
+              busy={set.isPending}
+              disabled={!required && !me?.user.has_second_factor}
+              onClick={() => (required ? set.mutate({ body: { required: false } }) : setAsked(true))}
+            >
+              {required ? 'No longer require it' : 'Require it'}
+            </Button>
+            {!required && !me?.user.has_second_factor && <p className="pt-2 text-sm text-soft">Set your own first, at Security.</p>}
+          </div>
+        )}
+      </div>
+      <Ask
+        open={asked}
+        onClose={() => setAsked(false)}
+        title="Require a second factor?"
+        text={
+          lacking.length > 0
+            ? `${lacking.map((member) => member.name).join(', ')} will reach only the own Security page until it is set.`
+            : 'Every member has one already.'
+        }
+        act="Require it"
+        onAct={() => {
+          setAsked(false);
+          set.mutate({ body: { required: true } });
+        }}
+      />
+    </Card>
+  );
+}
+
+function InviteDialog({ onClose }: { onClose: () => void }) {
+  const me = useMe();
+  const invite = useAct('POST /:mode/team/invites', { refreshes: REFRESHES });
+  const [email, setEmail] = useState('');
+  const [role, setRole] = useState<MemberRole>('viewer');
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    invite.mutate({ body: { email, role } });
+  };
+  if (invite.data) {
+    return (
+      <Dialog open onClose={onClose} title="The invitation is ready">
+        <p className="text-soft">
+          {invite.data.mailed
+            ? `It is on its way to ${invite.data.invite.email}. You may also hand over this link yourself.`
+            : `Send this link to ${invite.data.invite.email} yourself.`}{' '}
+          It is shown this once, works once, and ends in seven days.
+        </p>
+        <p className="flex items-center gap-2 rounded-lg bg-raised p-3 text-sm">
+          <code className="min-w-0 break-all">{invite.data.url}</code>
+          <CopyButton value={invite.data.url} label="Copy the link" />
+        </p>
+        <Button look="main" onClick={onClose}>
+          Done
+        </Button>
+      </Dialog>
+    );
+  }
+  return (
+    <Dialog open onClose={onClose} title="Invite somebody">
+      <form onSubmit={submit} className="grid gap-4">
+        <Field
+          label="E-mail"
+          type="email"
+          autoComplete="off"
+          required
+          value={email}
+          onChange={(e) => setEmail(e.target.value)}
+          hint="Only an account with this address can accept."
+          fault={invite.error?.message}
+        />
+        <div className="grid gap-1.5">
+          <span className="text-sm font-medium">Role</span>
+          <Select label="Role" value={role} options={rolesFor(me?.role)} onChange={(e) => setRole(e.target.value as MemberRole)} />
+          <p className="text-sm text-soft">{ROLE_MEANS[role]}</p>
+        </div>
+        <Button type="submit" look="main" busy={invite.isPending}>
+          Make the invitation
+        </Button>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,101 @@
+/** The plan, what of it is used this month, and when it starts anew. */
+import type { Reply } from '../lib/api.ts';
+import { useApi, useMe, useTitle } from '../lib/hooks.ts';
+import { ModeLink } from '../ui/link.tsx';
+import { Card, ErrorCard, Facts, Skeleton } from '../ui/states.tsx';
+import { Badge, Time } from '../ui/values.tsx';
+
+type Usage = Reply<'GET /:mode/usage'>;
+const PLAN_WORDS: Readonly<Record<Usage['plan'], string>> = { starter: 'Starter', professional: 'Professional', enterprise: 'Enterprise' };
+const count = (n: number): string => n.toLocaleString();
+
+export function Screen() {
+  useTitle('Plan & usage');
+  const usage = useApi('GET /:mode/usage', ['usage'], {});
+  return (
+    <div className="grid max-w-3xl gap-6">
+      <h1>Plan & usage</h1>
+      {usage.data ? (
+        <>
+          <Month usage={usage.data} />
+          <Plan usage={usage.data} />
+        </>
+      ) : (
+        <Card>{usage.error ? <ErrorCard error={usage.error} onRetry={() => void usage.refetch()} /> : <Skeleton />}</Card>
+      )}
+    </div>
+  );
+}
+
+function Month({ usage }: { usage: Usage }) {
+  const { used, per_month: most } = usage;
+  const percent = most === null ? null : Math.floor((used * 100) / most);
+  const tone = percent === null || percent < 80 ? 'bg-accent' : percent < 100 ? 'bg-warn' : 'bg-bad';
+  return (
+    <Card
+      title="Live payments this month"
+      action={
+        percent !== null &&
+        percent >= 80 && <Badge tone={percent >= 100 ? 'bad' : 'warn'}>{percent >= 100 ? 'Used up' : 'Nearly used up'}</Badge>
+      }
+    >
+      <div className="grid gap-3 p-4">
+        <p className="text-2xl font-semibold tabular-nums">
+          {count(used)} <span className="text-base font-normal text-soft">{most === null ? 'without a limit' : `of ${count(most)}`}</span>
+        </p>
+        {percent !== null && most !== null && (
+          // The figures above say the same.
+          <div aria-hidden="true" className="h-2.5 overflow-hidden rounded-full bg-raised">
+            <div className={`h-full rounded-full ${tone}`} style={{ width: `${Math.min(100, percent)}%` }} />
+          </div>
+        )}
+        <p className="text-sm text-soft">
+          Counted anew from <Time at={usage.resets_at} />. Test payments do not count.
+          {most !== null && (
+            <>
+              {' '}
+              At 80 and at 100 % you are told as set at{' '}
+              <ModeLink to="notifications" className="underline">
+                Notifications
+              </ModeLink>
+              .
+            </>
+          )}
+        </p>
+        {percent !== null && percent >= 100 && (
+          <p className="text-sm text-bad">New live payments are refused until then. Those already created go on.</p>
+        )}
+      </div>
+    </Card>
+  );
+}
+
+function Plan({ usage }: { usage: Usage }) {
+  const me = useMe();
+  return (
+    <Card title="Plan" action={<Badge tone="info">{PLAN_WORDS[usage.plan]}</Badge>}>
+      <Facts
+        rows={[
+          ['Live payments a month', usage.per_month === null ? 'No limit' : count(usage.per_month)],
+          ['Requests a minute, for each key', usage.per_minute === null ? 'No limit' : count(usage.per_minute)],
+          ['Webhooks', usage.webhooks ? 'Included' : 'Not included'],
+        ]}
+      />
+      <p className="border-t border-line px-4 py-3 text-sm text-soft">
+        The operator of this install sets plans
+        {me?.is_operator ? (
+          <>
+            : at{' '}
+            <ModeLink to="operator" className="underline">
+              Operator
+            </ModeLink>
+            , or with{' '}
+          </>
+        ) : (
+          ', with '
+        )}
+        <code className="break-all">npm run florin -- plan set --merchant {usage.merchant_id} --plan professional</code>
+      </p>
+    </Card>
+  );
+}

@@ -1,0 +1,83 @@
+/** What the bell opens: the newest notices. Escape, a click elsewhere or following a link closes it. */
+import { type RefObject, useEffect, useRef } from 'react';
+import type { Reply } from '../lib/api.ts';
+import { useAct } from '../lib/hooks.ts';
+import { Button } from '../ui/button.tsx';
+import { ModeLink } from '../ui/link.tsx';
+import { NoticeLine } from '../ui/notice.tsx';
+import { Empty, ErrorCard, Skeleton } from '../ui/states.tsx';
+
+type Query = { data: Reply<'GET /:mode/notices'> | undefined; error: Error | null; refetch: () => unknown };
+
+export function Notices({
+  query,
+  button,
+  onClose,
+}: {
+  query: Query;
+  button: RefObject<HTMLButtonElement | null>;
+  /** Whether the focus goes back to the bell. */
+  onClose: (back: boolean) => void;
+}) {
+  const read = useAct('POST /:mode/notices/read', { refreshes: [['notices']] });
+  const panel = useRef<HTMLDivElement>(null);
+  const close = useRef(onClose);
+  close.current = onClose;
+  useEffect(() => {
+    panel.current?.focus();
+    const onKey = (event: KeyboardEvent) => event.key === 'Escape' && close.current(true);
+    const outside = (event: Event) => {
+      const { target } = event;
+      if (target instanceof Node && !panel.current?.contains(target) && !button.current?.contains(target)) close.current(false);
+    };
+    addEventListener('keydown', onKey);
+    addEventListener('pointerdown', outside);
+    addEventListener('focusin', outside);
+    return () => {
+      removeEventListener('keydown', onKey);
+      removeEventListener('pointerdown', outside);
+      removeEventListener('focusin', outside);
+    };
+  }, [button]);
+  const { data } = query;
+  const newest = data?.data[0];
+  const follow = () => onClose(false);
+  return (
+    <div
+      ref={panel}
+      role="dialog"
+      aria-label="Notices"
+      tabIndex={-1}
+      className="fixed inset-x-3 top-20 z-50 max-h-[70vh] overflow-y-auto rounded-xl border border-line bg-card shadow-xl outline-none sm:absolute sm:inset-x-auto sm:top-full sm:right-0 sm:mt-1.5 sm:w-96"
+    >
+      <div className="flex min-h-12 items-center justify-between gap-3 border-b border-line px-4 py-2">
+        <h2>Notices</h2>
+        {data && data.unread > 0 && newest && (
+          <Button busy={read.isPending} onClick={() => read.mutate({ body: { through: newest.id } })}>
+            Mark all as read
+          </Button>
+        )}
+      </div>
+      {query.error && !data ? (
+        <ErrorCard error={query.error} onRetry={() => void query.refetch()} />
+      ) : !data ? (
+        <Skeleton lines={3} />
+      ) : data.data.length === 0 ? (
+        <Empty title="Nothing to tell">What needs you appears here.</Empty>
+      ) : (
+        <ul>
+          {data.data.map((notice) => (
+            <li key={notice.id} className="border-b border-line">
+              <NoticeLine notice={notice} onFollow={follow} />
+            </li>
+          ))}
+        </ul>
+      )}
+      <div className="px-4 py-2.5 text-sm">
+        <ModeLink to="notifications" onFollow={follow}>
+          All notices and settings
+        </ModeLink>
+      </div>
+    </div>
+  );
+}

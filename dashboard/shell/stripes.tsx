@@ -1,0 +1,51 @@
+/** What keeps the whole app from working, above all screens. */
+import { useQueryClient } from '@tanstack/react-query';
+import { useEffect, useState } from 'react';
+import { useStore } from '../lib/store.ts';
+import { tellOffline, tellReached, trouble } from '../lib/trouble.ts';
+
+export function Stripes() {
+  const { offline, waitUntil } = useStore(trouble);
+  const client = useQueryClient();
+  const [now, setNow] = useState(() => Date.now());
+  useEffect(() => {
+    const back = () => {
+      tellReached();
+      void client.invalidateQueries();
+    };
+    addEventListener('offline', tellOffline);
+    addEventListener('online', back);
+    return () => {
+      removeEventListener('offline', tellOffline);
+      removeEventListener('online', back);
+    };
+  }, [client]);
+  useEffect(() => {
+    if (waitUntil === null) return;
+    setNow(Date.now());
+    const timer = setInterval(() => {
+      setNow(Date.now());
+      if (Date.now() < waitUntil) return;
+      trouble.set({ ...trouble.get(), waitUntil: null });
+      void client.invalidateQueries();
+    }, 500);
+    return () => clearInterval(timer);
+  }, [waitUntil, client]);
+  const seconds = waitUntil === null ? 0 : Math.ceil((waitUntil - now) / 1_000);
+  if (!offline && seconds <= 0) return null;
+  const words = 'border-b border-line px-4 py-1.5 text-center text-sm font-medium';
+  return (
+    <aside aria-label="Connection">
+      {offline && (
+        <p role="status" className={`${words} bg-bad-wash text-bad`}>
+          The service cannot be reached. What you see may be old; it goes on by itself.
+        </p>
+      )}
+      {seconds > 0 && (
+        <p className={`${words} bg-warn-wash text-warn`}>
+          Too many requests. Goes on by itself in <span className="tabular-nums">{seconds}</span> s.
+        </p>
+      )}
+    </aside>
+  );
+}

@@ -1,0 +1,41 @@
+/** The way out for e-mail: one server, plain text, bounded in time. */
+import type { Transporter } from 'nodemailer';
+
+export type Mail = { to: string; subject: string; text: string };
+export type Mailer = {
+  /** Hands one mail to the server; what it refuses is thrown. */
+  send(mail: Mail): Promise<void>;
+  close(): void;
+};
+
+/** `url` is smtp:// or smtps://, with user and password where the server asks for them. Nothing is loaded before the first mail. */
+export function createMailer({ url, from }: { url: string; from: string }): Mailer {
+  let transport: Promise<Transporter> | null = null;
+  const open = async () => {
+    const { createTransport } = await import('nodemailer');
+    const { protocol, hostname, port, username, password, searchParams } = new URL(url);
+    const secure = protocol === 'smtps:';
+    return createTransport({
+      host: hostname.replace(/^\[|\]$/g, ''),
+      port: Number(port) || (secure ? 465 : 587),
+      secure,
+      // A server that is not on this machine must encrypt, or nothing is sent: links in mails open accounts.
+      requireTLS: !secure && !isLoopback(hostname) && searchParams.get('tls') !== 'no',
+      ...(username !== '' && { auth: { user: decodeURIComponent(username), pass: decodeURIComponent(password) } }),
+      connectionTimeout: 10_000,
+      greetingTimeout: 10_000,
+      socketTimeout: 20_000,
+      disableFileAccess: true,
+      disableUrlAccess: true,
+    });
+  };
+  return {
+    send: async ({ to, subject, text }) => {
+      transport ??= open();
+      // An address as an object: nothing in it is read as a list or a header.
+      await (await transport).sendMail({ from, to: { name: '', address: to }, subject: subject.replace(/[\r\n]+/g, ' '), text });
+    },
+    close: () => void transport?.then((open) => open.close()),
+  };
+}
+const isLoopback = (host: string): boolean => /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(host);

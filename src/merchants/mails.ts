@@ -1,0 +1,103 @@
+/** E-mails that wait to be sent, and the worker that sends them; beside it, once a minute, the alerts about usage. */
+import type { Context } from '../context.ts';
+import type { Tx } from '../db/db.ts';
+import { alertUsage } from './usage.ts';
+
+const POLL_MS = 1_000;
+const BATCH = 10;
+const HOUSEKEEPING_MS = 60_000;
+/** Minutes before each next attempt; then a mail is given up. */
+const RETRY_MINUTES = [1, 5, 15, 60, 240, 720] as const;
+/** A mail that is being sent is taken again after this long, should its worker have died. */
+const LEASE_SECONDS = 120;
+const KEPT_DAYS = 90;
+
+/** Queues one mail for each recipient, in the transaction of what it tells. With a pause, whoever got one of that kind lately gets none. */
+export async function queueMails(
+  tx: Tx,
+  mail: { recipients: readonly string[]; subject: string; body: string; kind: string; pauseMinutes?: number },
+): Promise<void> {
+  if (mail.recipients.length === 0) return;
+  await tx`
+    insert into mails (recipient, subject, body, kind)
+    select r, ${mail.subject}, ${mail.body}, ${mail.kind} from unnest(${mail.recipients as string[]}::text[]) as r
+    where not exists (select 1 from mails m where m.recipient = r and m.kind = ${mail.kind}
+      and m.created_at > clock_timestamp() - make_interval(mins => ${mail.pauseMinutes ?? 0}))`;
+}
+
+/** Sends what is due, at most a batch; returns how many were tried. A crash after the server took a mail sends it again. */
+export async function sendDueMails(ctx: Context): Promise<number> {
+  const { mail } = ctx;
+  if (!mail) return 0;
+  const due = await ctx.db.sql<{ id: bigint; recipient: string; subject: string; body: string; attempts: number }[]>`
+    update mails set due_at = clock_timestamp() + make_interval(secs => ${LEASE_SECONDS}), attempts = attempts + 1
+    where id in (select id from mails where due_at <= clock_timestamp() order by due_at limit ${BATCH} for update skip locked)
+    returning id, recipient, subject, body, attempts`;
+  for (const { id, recipient, subject, body, attempts } of due) {
+    try {
+      await mail.send({ to: recipient, subject, text: body });
+      // What was sent is not kept: links in it open accounts.
+      await ctx.db.sql`update mails set sent_at = clock_timestamp(), due_at = null, failure = null, body = '' where id = ${id}`;
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      const minutes = RETRY_MINUTES[attempts - 1];
+      ctx.log.warn({ mail: String(id), reason, attempts }, minutes === undefined ? 'an e-mail was given up' : 'an e-mail was not taken');
+      await ctx.db.sql`
+        update mails set failure = ${reason.slice(0, 500)}, body = case when ${minutes === undefined} then '' else body end,
+          due_at = clock_timestamp() + make_interval(mins => ${minutes ?? null}::int) where id = ${id}`;
+    }
+  }
+  return due.length;
+}
+
+/** How many mails wait, and how many were given up in the last day. */
+export async function readMailQueue(ctx: Context): Promise<{ waiting: number; failed: number }> {
+  const [row] = await ctx.db.sql<{ waiting: bigint; failed: bigint }[]>`
+    select (select count(*) from mails where due_at is not null) as waiting,
+      (select count(*) from mails where due_at is null and sent_at is null and created_at > clock_timestamp() - interval '1 day') as failed`;
+  return { waiting: Number(row!.waiting), failed: Number(row!.failed) };
+}
+
+async function keepHouse(ctx: Context): Promise<void> {
+  await alertUsage(ctx);
+  await ctx.db.sql`delete from mails where created_at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
+  await ctx.db.sql`delete from notices where at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
+  await ctx.db.sql`delete from known_browsers where seen_at < clock_timestamp() - make_interval(days => 180)`;
+}
+
+/** Starts the loop; `stop` waits for the round under way. */
+export function startMails(ctx: Context): { stop(): Promise<void> } {
+  let stopping = false;
+  let wake: () => void = () => {};
+  let housekeepingAt = ctx.clock.monotonicMs();
+  const run = async () => {
+    while (!stopping) {
+      let tried = 0;
+      try {
+        tried = await sendDueMails(ctx);
+        if (ctx.clock.monotonicMs() >= housekeepingAt) {
+          housekeepingAt = ctx.clock.monotonicMs() + HOUSEKEEPING_MS;
+          await keepHouse(ctx);
+        }
+      } catch (error) {
+        ctx.log.error({ err: error }, 'e-mails and alerts wait');
+      }
+      if (!stopping && tried < BATCH)
+        await new Promise<void>((resolve) => {
+          const timer = setTimeout(resolve, POLL_MS);
+          wake = () => {
+            clearTimeout(timer);
+            resolve();
+          };
+        });
+    }
+  };
+  const done = run();
+  return {
+    stop: async () => {
+      stopping = true;
+      wake();
+      await done;
+    },
+  };
+}

@@ -1,0 +1,166 @@
+/** What members should know: written with what it reports, read at the bell, sent by e-mail to those who want it. */
+import type { Context } from '../context.ts';
+import type { Mode } from '../core/coin.ts';
+import type { Tx } from '../db/db.ts';
+import { queueMails } from './mails.ts';
+import type { MemberRole } from './roles.ts';
+
+export const NOTICE_KINDS = ['endpoint_off', 'payment_attention', 'usage', 'wallet_changed', 'sign_in'] as const;
+export type NoticeKind = (typeof NOTICE_KINDS)[number];
+type Detail = Readonly<Record<string, string | number | null>>;
+
+const grouped = (value: Detail[string] | undefined): string => String(value).replace(/\B(?=(\d{3})+$)/g, ',');
+
+/** Who gets an e-mail unless they said otherwise, and the words of it. At the bell everything shows unless it is turned off. */
+const KINDS: Readonly<Record<NoticeKind, { mailed: readonly MemberRole[]; words: (detail: Detail) => string; to: string }>> = {
+  endpoint_off: {
+    mailed: ['owner', 'admin', 'developer'],
+    words: ({ reason }) =>
+      reason === 'gone'
+        ? 'A webhook endpoint was switched off: it answered that it is gone.'
+        : 'A webhook endpoint was switched off: it only failed for five days.',
+    to: 'webhooks',
+  },
+  payment_attention: {
+    mailed: [],
+    words: ({ exception }) => `A payment needs your attention: ${String(exception).replaceAll('_', ' ')}.`,
+    to: 'payments',
+  },
+  usage: {
+    mailed: ['owner', 'admin'],
+    words: ({ percent, used, limit }) => `${percent} % of the month’s live payments are used: ${grouped(used)} of ${grouped(limit)}.`,
+    to: 'usage',
+  },
+  wallet_changed: { mailed: ['owner'], words: ({ coin }) => `The ${coin} wallet that payments go to was changed.`, to: 'wallets' },
+  sign_in: {
+    mailed: ['owner', 'admin', 'developer', 'finance', 'support', 'viewer'],
+    words: ({ ip }) => `Your account was signed in to from a new browser or address (${ip}).`,
+    to: 'security',
+  },
+};
+/** Mails of one kind to one person follow each other no faster than this: a thousand exceptions are one mail. */
+const MAIL_PAUSE_MINUTES = 10;
+
+export const noticeText = (kind: NoticeKind, detail: Detail): string => KINDS[kind].words(detail);
+
+export type NewNotice = { merchantId: string; mode: Mode | null; kind: Exclude<NoticeKind, 'sign_in'>; detail: Detail };
+
+/** Tells members of merchants, in the transaction of what is told. */
+export async function notifyMembers(ctx: Context, tx: Tx, notices: readonly NewNotice[]): Promise<void> {
+  if (notices.length === 0) return;
+  await tx`
+    insert into notices (merchant_id, mode, kind, detail)
+    select * from jsonb_to_recordset(${tx.json(notices.map((n) => ({ merchant_id: n.merchantId, mode: n.mode, kind: n.kind, detail: n.detail })) as never)})
+      as r (merchant_id text, mode text, kind text, detail jsonb)`;
+  if (!ctx.mail) return;
+  // One mail for all of a kind, as the pause between mails would have it anyway.
+  const firsts = new Map(notices.map((notice) => [`${notice.merchantId} ${notice.kind} ${notice.mode}`, notice]));
+  for (const { merchantId, mode, kind, detail } of firsts.values()) {
+    const wanting = await tx<{ email: string; merchant: string }[]>`
+      select u.email, merchants.name as merchant from members m join users u on u.id = m.user_id join merchants on merchants.id = m.merchant_id
+      left join notice_settings s on s.user_id = m.user_id and s.merchant_id = m.merchant_id and s.kind = ${kind}
+      where m.merchant_id = ${merchantId} and coalesce(s.email, m.role = any(${KINDS[kind].mailed as string[]}::text[]))`;
+    if (wanting.length === 0) continue;
+    const recipients = wanting.map((row) => row.email);
+    await queueNotice(ctx, tx, recipients, { kind, detail, mode, about: wanting[0]!.merchant });
+  }
+}
+
+/** Tells one user about the own account. */
+export async function notifyUser(
+  ctx: Context,
+  tx: Tx,
+  { userId, kind, detail }: { userId: string; kind: 'sign_in'; detail: Detail },
+): Promise<void> {
+  await tx`insert into notices (user_id, kind, detail) values (${userId}, ${kind}, ${tx.json(detail)})`;
+  if (!ctx.mail) return;
+  const wanting = await tx<{ email: string }[]>`
+    select u.email from users u where u.id = ${userId}
+      and not exists (select 1 from notice_settings s where s.user_id = u.id and s.kind = ${kind} and not s.email)`;
+  await queueNotice(
+    ctx,
+    tx,
+    wanting.map((row) => row.email),
+    { kind, detail, mode: null, about: 'your account' },
+  );
+}
+
+async function queueNotice(
+  ctx: Context,
+  tx: Tx,
+  recipients: string[],
+  { kind, detail, mode, about }: { kind: NoticeKind; detail: Detail; mode: Mode | null; about: string },
+): Promise<void> {
+  const words = noticeText(kind, detail);
+  await queueMails(tx, {
+    recipients,
+    subject: `${mode === 'test' ? 'TEST: ' : ''}${words}`.slice(0, 120),
+    body: `${words}\n\nThis is about ${about}.${mode === 'test' ? ' It happened in test mode: no money is involved.' : ''}\n\n${ctx.settings.publicUrl}/dashboard/${mode ?? 'live'}/${KINDS[kind].to}\n\nWhat you are told by e-mail is set at ${ctx.settings.publicUrl}/dashboard/${mode ?? 'live'}/notifications\n`,
+    kind,
+    pauseMinutes: MAIL_PAUSE_MINUTES,
+  });
+}
+
+export type Notice = { id: bigint; mode: Mode | null; kind: NoticeKind; detail: Detail; at: Date; unread: boolean };
+/** Unread notices are counted to here; beyond it they are "many". */
+export const MOST_UNREAD = 99;
+type Reader = { merchantId: string; userId: string };
+
+/** What a user sees: those of the merchant and of the own account, less the kinds turned off. */
+const visible = (ctx: Context, { merchantId, userId }: Reader) => {
+  const { sql } = ctx.db;
+  const hidden = sql`(select kind from notice_settings where user_id = ${userId} and merchant_id = ${merchantId} and not in_app)`;
+  // Two bounded walks along indexes, then one merge.
+  return (after: bigint | null, since: bigint, limit: number) => {
+    const from = (owner: ReturnType<typeof sql>) => sql`
+      (select id, mode, kind, detail, at from notices where ${owner} and id > ${since}
+        and kind not in ${hidden} ${after === null ? sql`` : sql`and id < ${after}`} order by id desc limit ${limit})`;
+    return sql`${from(sql`merchant_id = ${merchantId}`)} union all ${from(sql`user_id = ${userId}`)} order by id desc limit ${limit}`;
+  };
+};
+
+export async function listNotices(
+  ctx: Context,
+  { merchantId, userId, limit, startingAfter }: Reader & { limit: number; startingAfter: bigint | null },
+): Promise<{ notices: Notice[]; hasMore: boolean; unread: number }> {
+  const { sql } = ctx.db;
+  const rows = visible(ctx, { merchantId, userId });
+  const [read] = await sql<{ through: bigint }[]>`
+    select read_through as through from notice_reads where user_id = ${userId} and merchant_id = ${merchantId}`;
+  const through = read?.through ?? 0n;
+  const found = await sql<Notice[]>`select *, id > ${through} as unread from (${rows(startingAfter, 0n, limit + 1)}) as n`;
+  const [count] = await sql<{ unread: bigint }[]>`select count(*) as unread from (${rows(null, through, MOST_UNREAD)}) as n`;
+  return { notices: found.slice(0, limit), hasMore: found.length > limit, unread: Number(count!.unread) };
+}
+
+/** All up to a notice are read. */
+export async function readNotices(ctx: Context, { merchantId, userId, through }: Reader & { through: bigint }): Promise<void> {
+  await ctx.db.sql`
+    insert into notice_reads (user_id, merchant_id, read_through) values (${userId}, ${merchantId}, ${through})
+    on conflict (user_id, merchant_id) do update set read_through = greatest(notice_reads.read_through, excluded.read_through)`;
+}
+
+export type NoticeSetting = { kind: NoticeKind; inApp: boolean; email: boolean };
+export async function listNoticeSettings(
+  ctx: Context,
+  { merchantId, userId, role }: Reader & { role: MemberRole },
+): Promise<NoticeSetting[]> {
+  const rows = await ctx.db.sql<NoticeSetting[]>`
+    select kind, in_app as "inApp", email from notice_settings where user_id = ${userId} and merchant_id = ${merchantId}`;
+  return NOTICE_KINDS.map(
+    (kind) => rows.find((row) => row.kind === kind) ?? { kind, inApp: true, email: KINDS[kind].mailed.includes(role) },
+  );
+}
+export async function setNoticeSetting(ctx: Context, { merchantId, userId, kind, inApp, email }: Reader & NoticeSetting): Promise<void> {
+  await ctx.db.sql`
+    insert into notice_settings (user_id, merchant_id, kind, in_app, email) values (${userId}, ${merchantId}, ${kind}, ${inApp}, ${email})
+    on conflict (user_id, merchant_id, kind) do update set in_app = excluded.in_app, email = excluded.email`;
+}
+
+/** For each owner the newest notice, as a text that changes with it. */
+export async function readNoticePulse(ctx: Context, { owners }: { owners: readonly { merchantId: string }[] }): Promise<(string | null)[]> {
+  const rows = await ctx.db.sql<{ pulse: string | null }[]>`
+    select (select id::text from notices n where n.merchant_id = o.merchant_id order by id desc limit 1) as pulse
+    from unnest(${owners.map((o) => o.merchantId)}::text[]) with ordinality as o (merchant_id, n) order by o.n`;
+  return rows.map((row) => row.pulse);
+}

@@ -1,0 +1,252 @@
+/** Who works for a merchant: members and their roles, invitations by a one-time link, what is asked of all of them. */
+import { createHash } from 'node:crypto';
+import type { Context } from '../context.ts';
+import { base62, newId } from '../core/id.ts';
+import { Problem } from '../core/problem.ts';
+import type { Tx } from '../db/db.ts';
+import { queueMails } from './mails.ts';
+import { type Actor, writeAudit } from './members.ts';
+import type { MemberRole } from './roles.ts';
+
+const INVITE_DAYS = 7;
+const MOST_INVITES = 50;
+/** A team larger than this is shown in part. */
+const MOST_MEMBERS = 500;
+
+export type Member = {
+  id: string;
+  name: string;
+  email: string;
+  role: MemberRole;
+  hasSecondFactor: boolean;
+  hasPasskey: boolean;
+  joinedAt: Date;
+};
+export type Invite = { id: string; email: string; role: MemberRole; invitedBy: string; createdAt: Date; expiresAt: Date };
+/** Who acts, and as what: only owners touch owners. */
+export type Manager = { merchantId: string; actor: Actor; role: MemberRole };
+
+const hashOf = (token: string): Buffer => createHash('sha256').update(token).digest();
+const checkReach = (manager: Manager, ...roles: MemberRole[]): void => {
+  if (manager.role !== 'owner' && roles.includes('owner')) throw new Problem('role_out_of_reach');
+};
+
+export async function listTeam(
+  ctx: Context,
+  { merchantId }: { merchantId: string },
+): Promise<{ members: Member[]; invites: Invite[]; secondFactorRequired: boolean }> {
+  const { sql } = ctx.db;
+  const [members, invites, [merchant]] = await Promise.all([
+    sql<Member[]>`
+      select u.id, u.name, u.email, m.role, u.two_factor_enabled as "hasSecondFactor", m.joined_at as "joinedAt",
+        exists (select 1 from passkeys p where p.user_id = u.id) as "hasPasskey"
+      from members m join users u on u.id = m.user_id where m.merchant_id = ${merchantId} order by m.joined_at, u.id limit ${MOST_MEMBERS}`,
+    sql<Invite[]>`
+      select id, email, role, invited_by as "invitedBy", created_at as "createdAt", expires_at as "expiresAt" from invites
+      where merchant_id = ${merchantId} and expires_at > clock_timestamp() order by created_at desc, id limit ${MOST_INVITES}`,
+    sql<{ required: boolean }[]>`select second_factor_required as required from merchants where id = ${merchantId}`,
+  ]);
+  return { members, invites, secondFactorRequired: merchant!.required };
+}
+
+/**
+ * Makes a link that works once, for seven days, for one address; an older one for that address ends. It is sent where a
+ * mail server is set. Errors: role_out_of_reach, member_exists, invite_limit_reached.
+ */
+export async function inviteMember(
+  ctx: Context,
+  { manager, email: given, role }: { manager: Manager; email: string; role: MemberRole },
+): Promise<{ invite: Invite; url: string; mailed: boolean }> {
+  checkReach(manager, role);
+  const { merchantId, actor } = manager;
+  const email = given.toLowerCase();
+  const token = base62(32, ctx.random);
+  const url = `${ctx.settings.publicUrl}/dashboard/invite#${token}`;
+  const invite = await ctx.db.begin(async (tx) => {
+    const [merchant] = await tx<{ name: string }[]>`select name from merchants where id = ${merchantId} for no key update`;
+    const there =
+      await tx`select 1 from members m join users u on u.id = m.user_id where m.merchant_id = ${merchantId} and u.email = ${email}`;
+    if (there.length > 0) throw new Problem('member_exists', { email }, { param: 'email' });
+    await tx`delete from invites where merchant_id = ${merchantId} and (email = ${email} or expires_at <= clock_timestamp())`;
+    const [open] = await tx<{ n: bigint }[]>`select count(*) as n from invites where merchant_id = ${merchantId}`;
+    if (open!.n >= BigInt(MOST_INVITES)) throw new Problem('invite_limit_reached', { limit: MOST_INVITES });
+    const [made] = await tx<Invite[]>`
+      insert into invites (id, merchant_id, email, role, token_hash, invited_by, expires_at)
+      values (${newId('inv', ctx.random)}, ${merchantId}, ${email}, ${role}, ${hashOf(token)}, ${actor.name},
+        clock_timestamp() + make_interval(days => ${INVITE_DAYS}))
+      returning id, email, role, invited_by as "invitedBy", created_at as "createdAt", expires_at as "expiresAt"`;
+    await writeAudit(tx, { merchantId, mode: null, actor, action: 'member.invited', object: email, after: { role } });
+    if (ctx.mail)
+      await queueMails(tx, {
+        recipients: [email],
+        subject: `${actor.name} invites you to ${merchant!.name}`,
+        body: `${actor.name} invites you to work on the payments of ${merchant!.name}.\n\nOpen this link within ${INVITE_DAYS} days. It works once:\n\n${url}\n\nIf you do not know ${actor.name}, do nothing.\n`,
+        kind: 'invite',
+      });
+    return made!;
+  });
+  return { invite, url, mailed: ctx.mail !== null };
+}
+
+/** Errors: invite_invalid, role_out_of_reach. */
+export async function revokeInvite(ctx: Context, { manager, inviteId }: { manager: Manager; inviteId: string }): Promise<void> {
+  const { merchantId, actor } = manager;
+  await ctx.db.begin(async (tx) => {
+    const [gone] = await tx<{ email: string; role: MemberRole }[]>`
+      delete from invites where id = ${inviteId} and merchant_id = ${merchantId} returning email, role`;
+    if (!gone) throw new Problem('invite_invalid');
+    checkReach(manager, gone.role);
+    await writeAudit(tx, { merchantId, mode: null, actor, action: 'invite.revoked', object: gone.email, before: { role: gone.role } });
+  });
+}
+
+/** What an invitation is for, to whoever holds its link. Errors: invite_invalid. */
+export async function findInvite(
+  ctx: Context,
+  { token }: { token: string },
+): Promise<{ merchantName: string; email: string; role: MemberRole; hasAccount: boolean }> {
+  const [row] = await ctx.db.sql<{ merchantName: string; email: string; role: MemberRole; hasAccount: boolean }[]>`
+    select m.name as "merchantName", i.email, i.role, exists (select 1 from users u where u.email = i.email) as "hasAccount"
+    from invites i join merchants m on m.id = i.merchant_id where i.token_hash = ${hashOf(token)} and i.expires_at > clock_timestamp()`;
+  if (!row) throw new Problem('invite_invalid');
+  return row;
+}
+
+/** Spends the link: the row goes with the membership it makes. */
+async function spendInvite(tx: Tx, { token }: { token: string }): Promise<{ merchantId: string; email: string; role: MemberRole }> {
+  const [row] = await tx<{ merchantId: string; email: string; role: MemberRole }[]>`
+    delete from invites where token_hash = ${hashOf(token)} and expires_at > clock_timestamp()
+    returning merchant_id as "merchantId", email, role`;
+  if (!row) throw new Problem('invite_invalid');
+  return row;
+}
+const join = async (tx: Tx, { merchantId, role }: { merchantId: string; role: MemberRole }, actor: Actor): Promise<void> => {
+  // Who is a member already keeps the role: an old link must neither raise nor lower it.
+  const made = await tx`
+    insert into members (merchant_id, user_id, role) values (${merchantId}, ${actor.userId}, ${role}) on conflict do nothing`;
+  if (made.count > 0)
+    await writeAudit(tx, { merchantId, mode: null, actor, action: 'member.joined', object: actor.userId, after: { role } });
+};
+
+/** Somebody who has signed in joins. Errors: invite_invalid, invite_not_yours. */
+export async function acceptInvite(
+  ctx: Context,
+  { token, email, sessionId, actor }: { token: string; email: string; sessionId: string; actor: Actor },
+): Promise<void> {
+  await ctx.db.begin(async (tx) => {
+    const invite = await spendInvite(tx, { token });
+    if (invite.email !== email) throw new Problem('invite_not_yours', { email: invite.email });
+    await join(tx, invite, actor);
+    await tx`update sessions set merchant_id = ${invite.merchantId} where id = ${sessionId}`;
+  });
+}
+
+/** Somebody new makes an account and joins, all or nothing; returns the address to sign in with. Errors: invite_invalid, invite_needs_sign_in. */
+export async function acceptInviteAsNew(
+  ctx: Context,
+  { token, name, passwordHash, ip }: { token: string; name: string; passwordHash: string; ip: string },
+): Promise<{ email: string }> {
+  return ctx.db.begin(async (tx) => {
+    const invite = await spendInvite(tx, { token });
+    const userId = newId('usr', ctx.random);
+    const made = await tx`insert into users (id, name, email) values (${userId}, ${name}, ${invite.email}) on conflict (email) do nothing`;
+    if (made.count === 0) throw new Problem('invite_needs_sign_in');
+    await tx`
+      insert into accounts (id, user_id, account_id, provider_id, password)
+      values (${newId('acc', ctx.random)}, ${userId}, ${userId}, 'credential', ${passwordHash})`;
+    await join(tx, invite, { userId, name, ip });
+    return { email: invite.email };
+  });
+}
+
+/** The merchant's row is locked first: two owners who demote each other at once must not both succeed. Errors: last_owner. */
+async function lockOwners(tx: Tx, merchantId: string): Promise<() => Promise<void>> {
+  await tx`select 1 from merchants where id = ${merchantId} for no key update`;
+  return async () => {
+    const owners = await tx`select 1 from members where merchant_id = ${merchantId} and role = 'owner' limit 1`;
+    if (owners.length === 0) throw new Problem('last_owner');
+  };
+}
+
+/** Errors: member_not_found, role_out_of_reach, last_owner. */
+export async function changeRole(
+  ctx: Context,
+  { manager, userId, role }: { manager: Manager; userId: string; role: MemberRole },
+): Promise<void> {
+  const { merchantId, actor } = manager;
+  await ctx.db.begin(async (tx) => {
+    const checkOwners = await lockOwners(tx, merchantId);
+    const [member] = await tx<{ role: MemberRole }[]>`select role from members where merchant_id = ${merchantId} and user_id = ${userId}`;
+    if (!member) throw new Problem('member_not_found', { id: userId });
+    checkReach(manager, role, member.role);
+    if (member.role === role) return;
+    await tx`update members set role = ${role} where merchant_id = ${merchantId} and user_id = ${userId}`;
+    await checkOwners();
+    await writeAudit(tx, {
+      merchantId,
+      mode: null,
+      actor,
+      action: 'member.role_changed',
+      object: userId,
+      before: { role: member.role },
+      after: { role },
+    });
+  });
+}
+
+/** The account stays, for other merchants. Errors: member_not_found, role_out_of_reach, last_owner. */
+export async function removeMember(ctx: Context, { manager, userId }: { manager: Manager; userId: string }): Promise<void> {
+  const { merchantId, actor } = manager;
+  await ctx.db.begin(async (tx) => {
+    const checkOwners = await lockOwners(tx, merchantId);
+    const [gone] = await tx<{ role: MemberRole; email: string }[]>`
+      delete from members m using users u where m.merchant_id = ${merchantId} and m.user_id = ${userId} and u.id = m.user_id
+      returning m.role, u.email`;
+    if (!gone) throw new Problem('member_not_found', { id: userId });
+    checkReach(manager, gone.role);
+    await checkOwners();
+    await tx`update sessions set merchant_id = null where user_id = ${userId} and merchant_id = ${merchantId}`;
+    await writeAudit(tx, {
+      merchantId,
+      mode: null,
+      actor,
+      action: 'member.removed',
+      object: userId,
+      before: { role: gone.role, email: gone.email },
+    });
+  });
+}
+
+/** From now on members without a second factor reach their own account alone. Errors: second_factor_required of who asks for it without having one. */
+export async function requireSecondFactor(
+  ctx: Context,
+  { manager, required, hasSecondFactor }: { manager: Manager; required: boolean; hasSecondFactor: boolean },
+): Promise<void> {
+  if (required && !hasSecondFactor) throw new Problem('second_factor_required');
+  const { merchantId, actor } = manager;
+  await ctx.db.begin(async (tx) => {
+    const changed = await tx`
+      update merchants set second_factor_required = ${required} where id = ${merchantId} and second_factor_required <> ${required}`;
+    if (changed.count === 0) return;
+    await writeAudit(tx, {
+      merchantId,
+      mode: null,
+      actor,
+      action: 'team.second_factor_required',
+      object: merchantId,
+      before: { required: !required },
+      after: { required },
+    });
+  });
+}
+
+/** Shows another of the user's merchants in this sign-in. Errors: merchant_not_found. */
+export async function switchMerchant(
+  ctx: Context,
+  { sessionId, userId, merchantId }: { sessionId: string; userId: string; merchantId: string },
+): Promise<void> {
+  const switched = await ctx.db.sql`
+    update sessions set merchant_id = ${merchantId} where id = ${sessionId}
+      and exists (select 1 from members where merchant_id = ${merchantId} and user_id = ${userId})`;
+  if (switched.count === 0) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant_id' });
+}

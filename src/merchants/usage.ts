@@ -1,0 +1,42 @@
+/** What a merchant may do in a month and how much of it is used; alerts at 80 and at 100 %. */
+import type { Context } from '../context.ts';
+import type { Plan, PlanLimits } from '../core/plan.ts';
+import { notifyMembers } from './notices.ts';
+
+const ALERTS_PERCENT = [80, 100] as const;
+export type Usage = { plan: Plan; limits: PlanLimits; used: number; monthStart: Date; resetsAt: Date };
+
+/** The month under way, in UTC. Test payments never count. */
+export async function getUsage(ctx: Context, { merchantId }: { merchantId: string }): Promise<Usage> {
+  const [row] = await ctx.db.sql<{ plan: Plan; used: bigint; monthStart: Date; resetsAt: Date }[]>`
+    with month as (select date_trunc('month', clock_timestamp() at time zone 'UTC') as first)
+    select plan, coalesce((select payments from live_usage u where u.merchant_id = m.id and u.month = month.first::date), 0) as used,
+      month.first at time zone 'UTC' as "monthStart", (month.first + interval '1 month') at time zone 'UTC' as "resetsAt"
+    from merchants m, month where m.id = ${merchantId}`;
+  return { ...row!, used: Number(row!.used), limits: ctx.settings.plans[row!.plan] };
+}
+
+/** Tells members once a month when a share of the plan is used. One row a merchant that had live payments this month is read. */
+export async function alertUsage(ctx: Context): Promise<void> {
+  const limits = Object.entries(ctx.settings.plans).filter(([, { perMonth }]) => perMonth > 0);
+  if (limits.length === 0) return;
+  const crossed = await ctx.db.sql<{ merchantId: string; month: Date; percent: number; used: bigint; limit: bigint }[]>`
+    select u.merchant_id as "merchantId", u.month, a.percent, u.payments as used, l.most as limit
+    from live_usage u join merchants m on m.id = u.merchant_id
+    join unnest(${limits.map(([plan]) => plan)}::text[], ${limits.map(([, { perMonth }]) => perMonth)}::bigint[]) as l (plan, most) on l.plan = m.plan
+    join unnest(${[...ALERTS_PERCENT]}::int[]) as a (percent) on u.payments * 100 >= l.most * a.percent
+    where u.month = date_trunc('month', clock_timestamp() at time zone 'UTC')::date
+      and not exists (select 1 from usage_alerts g where g.merchant_id = u.merchant_id and g.month = u.month and g.percent = a.percent)
+    order by a.percent limit 500`;
+  for (const { merchantId, month, percent, used, limit } of crossed) {
+    await ctx.db.begin(async (tx) => {
+      const given = await tx`
+        insert into usage_alerts (merchant_id, month, percent) values (${merchantId}, ${month}, ${percent}) on conflict do nothing`;
+      // Another worker was first.
+      if (given.count === 0) return;
+      await notifyMembers(ctx, tx, [
+        { merchantId, mode: 'live', kind: 'usage', detail: { percent, used: Number(used), limit: Number(limit) } },
+      ]);
+    });
+  }
+}

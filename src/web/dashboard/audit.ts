@@ -1,0 +1,90 @@
+/** The log of what members did: read page by page, by who, what, object, mode and time. */
+import Type from 'typebox';
+import { MODES } from '../../core/coin.ts';
+import { Problem } from '../../core/problem.ts';
+import { listAudit, listAuditChoices } from '../../merchants/members.ts';
+import { literals, memberRoute, Nullable, pageOf, paging, type Route, Text, Timestamp } from './route.ts';
+
+const Changed = Nullable(Type.Record(Type.String(), Type.Unknown()));
+const Day = Type.Optional(Type.String({ format: 'date-time', maxLength: 40 }));
+const Entry = Type.Object({
+  id: Text,
+  mode: Nullable(literals(MODES)),
+  actor_id: Nullable(Text),
+  actor_name: Text,
+  action: Text,
+  object: Text,
+  /** Of a user, as it is now. */
+  object_name: Nullable(Text),
+  before: Changed,
+  after: Changed,
+  ip: Text,
+  at: Timestamp,
+});
+
+export const numberOf = (text: string | undefined): bigint | null => {
+  if (text === undefined || text === '') return null;
+  if (!/^\d{1,18}$/.test(text)) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
+  return BigInt(text);
+};
+
+export const AUDIT: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/audit',
+    action: 'audit.read',
+    query: Type.Object({
+      ...paging,
+      actor: Type.Optional(Text),
+      action: Type.Optional(Text),
+      object: Type.Optional(Text),
+      in_mode: Type.Optional(literals(MODES)),
+      from: Day,
+      until: Day,
+    }),
+    reply: pageOf(Entry),
+    handle: async ({ ctx, member, query }) => {
+      const { entries, hasMore } = await listAudit(ctx, {
+        merchantId: member.merchantId,
+        limit: Number(query.limit ?? 25),
+        startingAfter: numberOf(query.starting_after),
+        filter: {
+          actorId: query.actor ?? null,
+          action: query.action ?? null,
+          object: query.object ?? null,
+          mode: MODES.find((mode) => mode === query.in_mode) ?? null,
+          from: query.from === undefined ? null : new Date(query.from),
+          until: query.until === undefined ? null : new Date(query.until),
+        },
+      });
+      return {
+        success: true,
+        has_more: hasMore,
+        data: entries.map(({ id, mode, actorId, actorName, action, object, objectName, before, after, ip, at }) => ({
+          id: String(id),
+          mode,
+          actor_id: actorId,
+          actor_name: actorName,
+          action,
+          object,
+          object_name: objectName,
+          before,
+          after,
+          ip,
+          at: at.toISOString(),
+        })),
+      };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/audit/choices',
+    action: 'audit.read',
+    reply: Type.Object({
+      success: Type.Boolean(),
+      actions: Type.Array(Text),
+      actors: Type.Array(Type.Object({ id: Text, name: Text })),
+    }),
+    handle: async ({ ctx, member }) => ({ success: true, ...(await listAuditChoices(ctx, member)) }),
+  }),
+];

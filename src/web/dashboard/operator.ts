@@ -1,0 +1,162 @@
+/** For operators of the install: whether it is well, and the merchants on it with their plans. */
+import Type from 'typebox';
+import { COINS } from '../../core/coin.ts';
+import { formatDecimal } from '../../core/money.ts';
+import { PLANS } from '../../core/plan.ts';
+import { florinVersion } from '../../db/backup.ts';
+import { readReadiness } from '../../http/health.ts';
+import { readMailQueue } from '../../merchants/mails.ts';
+import { listMerchants, setPlan } from '../../merchants/merchants.ts';
+import { readGuards } from '../../payments/guard.ts';
+import { readInstall } from '../../payments/sweep.ts';
+import { readDeliveryQueue } from '../../webhooks/queue.ts';
+import { Coin, Done, literals, memberRoute, Nullable, pageOf, paging, type Route, Text, Timestamp } from './route.ts';
+
+const operator = { action: 'account.use', operator: true } as const;
+const Texts = Type.Array(Text);
+/** The text after `BTC: ` of a reason that names its coin. */
+const about = (coin: string, reasons: readonly string[]): string[] =>
+  reasons.flatMap((reason) => (reason.startsWith(`${coin}: `) ? [reason.slice(coin.length + 2)] : []));
+
+export const OPERATOR: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/operator',
+    ...operator,
+    reply: Type.Object({
+      success: Type.Boolean(),
+      version: Text,
+      schema: Text,
+      backed_up_at: Nullable(Timestamp),
+      ready: Type.Boolean(),
+      reasons: Texts,
+      mail_set_up: Type.Boolean(),
+      coins: Type.Array(
+        Type.Object({
+          coin: Coin,
+          network: Text,
+          followed: Type.Boolean(),
+          height: Nullable(Type.Integer()),
+          lag_seconds: Nullable(Type.Integer()),
+          /** What is wrong now. */
+          reasons: Texts,
+          /** Whether these reasons hold completion. */
+          held: Type.Boolean(),
+          warnings: Texts,
+          sources: Type.Array(
+            Type.Object({ name: Text, state: Text, reason: Nullable(Text), height: Nullable(Type.Integer()), software: Nullable(Text) }),
+          ),
+          price: Nullable(Text),
+          price_sources: Texts,
+          price_at: Nullable(Timestamp),
+          price_reason: Nullable(Text),
+        }),
+      ),
+      queues: Type.Array(
+        Type.Object({ name: Text, waiting: Type.Integer(), oldest_seconds: Nullable(Type.Integer()), note: Nullable(Text) }),
+      ),
+    }),
+    handle: async ({ ctx }) => {
+      const [readiness, guards, deliveries, mails, install] = await Promise.all([
+        readReadiness(ctx),
+        readGuards(ctx),
+        readDeliveryQueue(ctx),
+        readMailQueue(ctx),
+        readInstall(ctx),
+      ]);
+      const followers = readiness.followers as Record<string, { height: number; lag_seconds: number }>;
+      return {
+        success: true,
+        version: florinVersion(),
+        schema: install.schema,
+        backed_up_at: install.backedUpAt?.toISOString() ?? null,
+        ready: readiness.ready,
+        reasons: readiness.reasons,
+        mail_set_up: ctx.mail !== null,
+        coins: COINS.map((coin) => {
+          const guard = guards.find((one) => one.coin === coin);
+          const quotable = ctx.prices.quotable(coin);
+          const price = 'price' in quotable ? quotable.price : ctx.prices.look(coin);
+          return {
+            coin,
+            network: ctx.settings.networks[coin],
+            followed: ctx.chains.get(coin)?.follows ?? false,
+            height: followers[coin]?.height ?? null,
+            lag_seconds: followers[coin]?.lag_seconds ?? null,
+            reasons: [...about(coin, readiness.reasons), ...about(coin, readiness.holds)],
+            held: about(coin, readiness.holds).length > 0,
+            warnings: about(coin, readiness.warnings),
+            sources: (guard?.sources ?? []).map(({ name, state, reason, height, software }) => ({ name, state, reason, height, software })),
+            price: price && formatDecimal(price.priceE8, 8, 2),
+            price_sources: [...(price?.sources ?? [])],
+            price_at: price?.asOf.toISOString() ?? null,
+            price_reason: 'price' in quotable ? null : quotable.reason,
+          };
+        }),
+        queues: [
+          {
+            name: 'Webhook deliveries',
+            waiting: deliveries.due,
+            oldest_seconds: Math.round(deliveries.oldestSeconds),
+            note: deliveries.endpointsOff > 0 ? `${deliveries.endpointsOff} endpoints switched off` : null,
+          },
+          { name: 'Payments to settle', waiting: install.paymentsDue, oldest_seconds: null, note: null },
+          {
+            name: 'E-mails',
+            waiting: mails.waiting,
+            oldest_seconds: null,
+            note: mails.failed > 0 ? `${mails.failed} given up in a day` : null,
+          },
+        ],
+      };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/operator/merchants',
+    ...operator,
+    query: Type.Object(paging),
+    reply: pageOf(
+      Type.Object({
+        id: Text,
+        name: Text,
+        plan: literals(PLANS),
+        created_at: Timestamp,
+        used: Type.Integer(),
+        members: Type.Integer(),
+        per_month: Nullable(Type.Integer()),
+      }),
+    ),
+    handle: async ({ ctx, query }) => {
+      const { merchants, hasMore } = await listMerchants(ctx, {
+        limit: Number(query.limit ?? 25),
+        startingAfter: query.starting_after ?? null,
+      });
+      return {
+        success: true,
+        has_more: hasMore,
+        data: merchants.map(({ id, name, plan, createdAt, used, members }) => ({
+          id,
+          name,
+          plan,
+          created_at: createdAt.toISOString(),
+          used: Number(used),
+          members: Number(members),
+          per_month: ctx.settings.plans[plan].perMonth || null,
+        })),
+      };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/operator/merchants/:id/plan',
+    ...operator,
+    recent: true,
+    body: Type.Object({ plan: literals(PLANS) }),
+    reply: Done,
+    handle: async ({ ctx, params, body, actor }) => {
+      await setPlan(ctx, { merchantId: params.id!, plan: PLANS.find((plan) => plan === body.plan)!, actor });
+      return { success: true };
+    },
+  }),
+];

@@ -1,0 +1,181 @@
+/** One's own account: passkeys, backup codes, sign-ins, password, e-mail address. Members who lack a second factor reach it too. */
+import Type from 'typebox';
+import {
+  agreeToEmailChange,
+  changePassword,
+  endSessions,
+  finishPasskey,
+  listPasskeys,
+  listSessions,
+  pendingEmail,
+  removePasskey,
+  renamePasskey,
+  renewBackupCodes,
+  startEmailChange,
+  startPasskey,
+} from '../../merchants/account.ts';
+import { Email, Password } from './account.ts';
+import { Done, Empty, memberRoute, Nullable, openRoute, type Route, Text, Timestamp } from './route.ts';
+
+const Name = Type.String({ minLength: 1, maxLength: 60, pattern: '\\S' });
+const Open = Type.Record(Type.String(), Type.Unknown());
+const own = { action: 'account.use', withoutFactor: true } as const;
+const done = { success: true };
+
+export const SECURITY: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/security',
+    ...own,
+    reply: Type.Object({
+      success: Type.Boolean(),
+      passkeys: Type.Array(Type.Object({ id: Text, name: Text, created_at: Timestamp, backed_up: Type.Boolean() })),
+      sessions: Type.Array(
+        Type.Object({ id: Text, ip: Text, user_agent: Text, started_at: Timestamp, used_at: Timestamp, current: Type.Boolean() }),
+      ),
+      pending_email: Nullable(Text),
+      mail_set_up: Type.Boolean(),
+    }),
+    handle: async ({ ctx, signedIn }) => {
+      const [passkeys, sessions, pending] = await Promise.all([
+        listPasskeys(ctx, signedIn),
+        listSessions(ctx, { signedIn }),
+        pendingEmail(ctx, signedIn),
+      ]);
+      return {
+        ...done,
+        passkeys: passkeys.map(({ id, name, createdAt, backedUp }) => ({
+          id,
+          name,
+          created_at: createdAt.toISOString(),
+          backed_up: backedUp,
+        })),
+        sessions: sessions.map(({ id, ip, userAgent, startedAt, usedAt, current }) => ({
+          id,
+          ip,
+          user_agent: userAgent,
+          started_at: startedAt.toISOString(),
+          used_at: usedAt.toISOString(),
+          current,
+        })),
+        pending_email: pending,
+        mail_set_up: ctx.mail !== null,
+      };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/passkeys/options',
+    ...own,
+    recent: true,
+    body: Empty,
+    reply: Type.Object({ success: Type.Boolean(), options: Open }),
+    handle: async ({ ctx, visitor, signedIn, setCookies }) => {
+      const { cookies, options } = await startPasskey(ctx, { visitor, signedIn });
+      setCookies(cookies);
+      return { ...done, options };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/passkeys',
+    ...own,
+    recent: true,
+    body: Type.Object({ name: Name, response: Open }),
+    reply: Done,
+    handle: async ({ ctx, visitor, signedIn, body }) => {
+      await finishPasskey(ctx, { visitor, signedIn, name: body.name.trim(), response: body.response });
+      return done;
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/passkeys/:id/name',
+    ...own,
+    body: Type.Object({ name: Name }),
+    reply: Done,
+    handle: async ({ ctx, visitor, signedIn, params, body }) => {
+      await renamePasskey(ctx, { visitor, signedIn, passkeyId: params.id!, name: body.name.trim() });
+      return done;
+    },
+  }),
+  memberRoute({
+    method: 'DELETE',
+    path: '/passkeys/:id',
+    ...own,
+    recent: true,
+    body: Empty,
+    reply: Done,
+    handle: async ({ ctx, visitor, signedIn, params }) => {
+      await removePasskey(ctx, { visitor, signedIn, passkeyId: params.id! });
+      return done;
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/backup-codes',
+    ...own,
+    recent: true,
+    attempts: 5,
+    body: Type.Object({ password: Password }),
+    reply: Type.Object({ success: Type.Boolean(), backup_codes: Type.Array(Text) }),
+    handle: async ({ ctx, visitor, signedIn, body }) => ({
+      ...done,
+      backup_codes: await renewBackupCodes(ctx, { visitor, signedIn, password: body.password }),
+    }),
+  }),
+  memberRoute({
+    method: 'DELETE',
+    path: '/sessions/:id',
+    ...own,
+    body: Empty,
+    reply: Done,
+    handle: async ({ ctx, visitor, signedIn, params }) => {
+      await endSessions(ctx, { visitor, signedIn, sessionId: params.id! });
+      return done;
+    },
+  }),
+  memberRoute({
+    method: 'DELETE',
+    path: '/sessions',
+    ...own,
+    body: Empty,
+    reply: Type.Object({ success: Type.Boolean(), ended: Type.Integer() }),
+    handle: async ({ ctx, visitor, signedIn }) => ({ ...done, ended: await endSessions(ctx, { visitor, signedIn, sessionId: null }) }),
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/password',
+    ...own,
+    recent: true,
+    attempts: 5,
+    body: Type.Object({ password: Password, new_password: Password }),
+    reply: Done,
+    handle: async ({ ctx, visitor, signedIn, body }) => {
+      await changePassword(ctx, { visitor, signedIn, password: body.password, newPassword: body.new_password });
+      return done;
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/email',
+    ...own,
+    recent: true,
+    attempts: 5,
+    // Not called `email`: that is the account whose attempts are counted.
+    body: Type.Object({ new_email: Email, password: Password }),
+    reply: Done,
+    handle: async ({ ctx, visitor, signedIn, body }) => {
+      await startEmailChange(ctx, { visitor, signedIn, email: body.new_email, password: body.password });
+      return done;
+    },
+  }),
+  openRoute({
+    method: 'POST',
+    path: '/confirm-email',
+    attempts: 10,
+    body: Type.Object({ token: Type.String({ minLength: 1, maxLength: 64 }) }),
+    reply: Type.Object({ success: Type.Boolean(), changed: Type.Boolean() }),
+    handle: async ({ ctx, visitor, body }) => ({ ...done, ...(await agreeToEmailChange(ctx, { token: body.token, ip: visitor.ip })) }),
+  }),
+];

@@ -1,0 +1,207 @@
+/** Members of the merchant, invitations, and which of one's merchants is shown. */
+import Type from 'typebox';
+import { Problem } from '../../core/problem.ts';
+import { ROLES } from '../../merchants/roles.ts';
+import { hashPassword, signInWithPassword } from '../../merchants/sign-in.ts';
+import {
+  acceptInvite,
+  acceptInviteAsNew,
+  changeRole,
+  findInvite,
+  type Invite,
+  inviteMember,
+  listTeam,
+  type Manager,
+  removeMember,
+  requireSecondFactor,
+  revokeInvite,
+  switchMerchant,
+} from '../../merchants/team.ts';
+import { Email, Password } from './account.ts';
+import { type Call, Done, Empty, literals, memberRoute, openRoute, type Route, Text, Timestamp } from './route.ts';
+
+const Role = literals(ROLES);
+const InviteItem = Type.Object({ id: Text, email: Text, role: Role, invited_by: Text, created_at: Timestamp, expires_at: Timestamp });
+const Token = Type.String({ minLength: 1, maxLength: 64 });
+const done = { success: true };
+
+const inviteBody = ({ id, email, role, invitedBy, createdAt, expiresAt }: Invite) => ({
+  id,
+  email,
+  role,
+  invited_by: invitedBy,
+  created_at: createdAt.toISOString(),
+  expires_at: expiresAt.toISOString(),
+});
+const managerOf = ({ member, actor }: Call): Manager => ({ merchantId: member.merchantId, role: member.role, actor });
+const roleOf = (text: string) => ROLES.find((role) => role === text)!;
+
+export const TEAM: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/team',
+    action: 'team.read',
+    reply: Type.Object({
+      success: Type.Boolean(),
+      second_factor_required: Type.Boolean(),
+      members: Type.Array(
+        Type.Object({
+          id: Text,
+          name: Text,
+          email: Text,
+          role: Role,
+          has_second_factor: Type.Boolean(),
+          has_passkey: Type.Boolean(),
+          joined_at: Timestamp,
+        }),
+      ),
+      invites: Type.Array(InviteItem),
+    }),
+    handle: async ({ ctx, member }) => {
+      const { members, invites, secondFactorRequired } = await listTeam(ctx, member);
+      return {
+        ...done,
+        second_factor_required: secondFactorRequired,
+        members: members.map(({ id, name, email, role, hasSecondFactor, hasPasskey, joinedAt }) => ({
+          id,
+          name,
+          email,
+          role,
+          has_second_factor: hasSecondFactor,
+          has_passkey: hasPasskey,
+          joined_at: joinedAt.toISOString(),
+        })),
+        invites: invites.map(inviteBody),
+      };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/team/invites',
+    action: 'team.manage',
+    recent: true,
+    body: Type.Object({ email: Email, role: Role }),
+    reply: Type.Object({ success: Type.Boolean(), invite: InviteItem, url: Text, mailed: Type.Boolean() }),
+    handle: async (call) => {
+      const { invite, url, mailed } = await inviteMember(call.ctx, {
+        manager: managerOf(call),
+        email: call.body.email,
+        role: roleOf(call.body.role),
+      });
+      return { ...done, invite: inviteBody(invite), url, mailed };
+    },
+  }),
+  memberRoute({
+    method: 'DELETE',
+    path: '/team/invites/:id',
+    action: 'team.manage',
+    body: Empty,
+    reply: Done,
+    handle: async (call) => {
+      await revokeInvite(call.ctx, { manager: managerOf(call), inviteId: call.params.id! });
+      return done;
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/team/members/:id/role',
+    action: 'team.manage',
+    recent: true,
+    body: Type.Object({ role: Role }),
+    reply: Done,
+    handle: async (call) => {
+      await changeRole(call.ctx, { manager: managerOf(call), userId: call.params.id!, role: roleOf(call.body.role) });
+      return done;
+    },
+  }),
+  memberRoute({
+    method: 'DELETE',
+    path: '/team/members/:id',
+    action: 'team.manage',
+    recent: true,
+    body: Empty,
+    reply: Done,
+    handle: async (call) => {
+      await removeMember(call.ctx, { manager: managerOf(call), userId: call.params.id! });
+      return done;
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/team/second-factor',
+    action: 'team.manage',
+    recent: true,
+    body: Type.Object({ required: Type.Boolean() }),
+    reply: Done,
+    handle: async (call) => {
+      const { hasSecondFactor } = call.signedIn;
+      await requireSecondFactor(call.ctx, { manager: managerOf(call), required: call.body.required, hasSecondFactor });
+      return done;
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/merchant',
+    action: 'account.use',
+    withoutFactor: true,
+    body: Type.Object({ merchant_id: Text }),
+    reply: Done,
+    handle: async ({ ctx, signedIn, body }) => {
+      await switchMerchant(ctx, { ...signedIn, merchantId: body.merchant_id });
+      return done;
+    },
+  }),
+  openRoute({
+    method: 'POST',
+    path: '/invite',
+    attempts: 10,
+    body: Type.Object({ token: Token }),
+    reply: Type.Object({
+      success: Type.Boolean(),
+      merchant_name: Text,
+      invited_email: Text,
+      role: Role,
+      has_account: Type.Boolean(),
+      signed_in_as: Type.Union([Text, Type.Null()]),
+    }),
+    handle: async ({ ctx, signedIn, body }) => {
+      const { merchantName, email, role, hasAccount } = await findInvite(ctx, { token: body.token });
+      return {
+        ...done,
+        merchant_name: merchantName,
+        invited_email: email,
+        role,
+        has_account: hasAccount,
+        signed_in_as: signedIn?.email ?? null,
+      };
+    },
+  }),
+  openRoute({
+    method: 'POST',
+    path: '/invite/accept',
+    attempts: 10,
+    body: Type.Object({
+      token: Token,
+      name: Type.Optional(Type.String({ minLength: 1, maxLength: 100, pattern: '\\S' })),
+      password: Type.Optional(Password),
+    }),
+    reply: Done,
+    handle: async ({ ctx, visitor, signedIn, body, setCookies }) => {
+      const { token, name, password } = body;
+      if (signedIn) {
+        const { userId, email, sessionId } = signedIn;
+        await acceptInvite(ctx, { token, email, sessionId, actor: { userId, name: signedIn.name, ip: visitor.ip } });
+        return done;
+      }
+      // Before a password is asked for: who has an account signs in to it.
+      if ((await findInvite(ctx, { token })).hasAccount) throw new Problem('invite_needs_sign_in');
+      for (const [param, value] of Object.entries({ name, password })) {
+        if (value === undefined) throw new Problem('parameter_missing', {}, { param });
+      }
+      const passwordHash = await hashPassword(ctx, { password: password! });
+      const { email } = await acceptInviteAsNew(ctx, { token, name: name!.trim(), passwordHash, ip: visitor.ip });
+      setCookies((await signInWithPassword(ctx, { visitor, email, password: password! })).cookies);
+      return done;
+    },
+  }),
+];

@@ -1,0 +1,372 @@
+/** Team, account, log, plan, notices and the operator's area in a real browser, by keyboard where it matters, with a real passkey. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, test } from 'node:test';
+import type { Browser, Page } from 'playwright-core';
+import { buildApp } from '../../src/web/dashboard/build.ts';
+import { startTestApp, type TestApp } from '../kit/app.ts';
+import { auditAccessibility, findClipped, openTab, startBrowser, type Tab } from '../kit/browser.ts';
+import { freePort } from '../kit/nodes.ts';
+import { freshTotp } from '../kit/person.ts';
+
+let app: TestApp;
+let browser: Browser;
+let tab: Tab;
+let page: Page;
+let guest: Tab;
+let base = '';
+let link = '';
+let secret = '';
+const owner = { name: 'Olga Owner', email: 'olga@shop.example', password: 'correct horse battery' };
+
+before(async () => {
+  const port = await freePort();
+  base = `http://localhost:${port}/dashboard`;
+  await buildApp({ info: () => {} });
+  [app, browser] = await Promise.all([
+    startTestApp({ PORT: String(port), PUBLIC_URL: `http://localhost:${port}`, HOST: 'localhost', LOG_LEVEL: 'silent' }),
+    startBrowser(),
+  ]);
+  tab = await openTab(browser, app.merchant.setupUrl, { width: 1280 });
+  page = tab.page;
+  page.setDefaultTimeout(60_000);
+  await page.getByLabel('Name').fill(owner.name);
+  await page.getByLabel('E-mail').fill(owner.email);
+  await page.getByLabel('Password').fill(owner.password);
+  await page.getByRole('button', { name: 'Create account' }).click();
+  await page.getByRole('heading', { name: 'Payments' }).waitFor();
+});
+after(async () => {
+  await browser?.close();
+  await app?.stop();
+});
+
+/** The screen as it stands, in both themes and on a telephone. */
+async function audit(name: string, on: Page = page) {
+  for (const scheme of ['light', 'dark'] as const) {
+    await on.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
+    assert.deepEqual(await auditAccessibility(on), [], `${name}, ${scheme}`);
+  }
+  await on.setViewportSize({ width: 360, height: 780 });
+  assert.deepEqual(await findClipped(on), [], `${name} at 360 px`);
+  await on.setViewportSize({ width: 1280, height: 844 });
+  await on.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
+}
+const noFaults = (of: Tab = tab) =>
+  assert.deepEqual(
+    of.faults.splice(0).filter((fault) => !fault.endsWith('net::ERR_ABORTED')),
+    [],
+  );
+const heading = (name: string, on: Page = page) => on.getByRole('heading', { name, exact: true }).waitFor();
+const follow = async (name: string) => {
+  await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name, exact: true }).click();
+  await heading(name);
+};
+
+test('an owner invites somebody by keyboard and sees the link this once', async () => {
+  await follow('Team');
+  await page.getByText('Nobody is invited right now').waitFor();
+  await audit('team');
+  await page.getByRole('button', { name: 'Invite somebody' }).focus();
+  await page.keyboard.press('Enter');
+  await page.getByLabel('E-mail').fill('dana@shop.example');
+  await audit('invite');
+  await page.getByRole('dialog').getByLabel('Role').selectOption('admin');
+  await page.getByLabel('E-mail').press('Enter');
+  await heading('The invitation is ready');
+  link = (await page.getByRole('dialog').locator('code').innerText()).trim();
+  await audit('invitation');
+  await page.getByRole('button', { name: 'Done' }).click();
+  await page.getByText('dana@shop.example').waitFor();
+  assert.equal(await page.getByText(link).count(), 0);
+  noFaults();
+});
+
+test('who is invited makes an account from the link and is in; the link does nothing more', async () => {
+  guest = await openTab(browser, link, { width: 1280 });
+  guest.page.setDefaultTimeout(60_000);
+  await heading('Join Test shop', guest.page);
+  await audit('invite page', guest.page);
+  await guest.page.getByLabel('Name').fill('Dana Doe');
+  await guest.page.getByLabel('Password').fill('a long password of hers');
+  await guest.page.getByRole('button', { name: 'Create account and join' }).click();
+  await heading('Payments', guest.page);
+  assert.equal(await guest.page.getByRole('link', { name: 'Operator' }).count(), 0);
+  noFaults(guest);
+  await guest.page.goto(link);
+  await guest.page.getByText('This invitation was used').waitFor();
+  guest.faults.splice(0);
+  await page.reload();
+  await page.getByText('Dana Doe').first().waitFor();
+});
+
+test('a role is changed where it stands; the last owner cannot be removed, and is told why', async () => {
+  await page.getByLabel('Role of Dana Doe').selectOption('developer');
+  await page.getByText('The role is changed.').waitFor();
+  const [row] = await app.app.ctx.db.sql`select role from members m join users u on u.id = m.user_id where u.name = 'Dana Doe'`;
+  assert.equal(row!.role, 'developer');
+  noFaults();
+  await page.getByRole('button', { name: `Remove ${owner.name}` }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
+  await page.getByText('This is the last owner.').waitFor();
+  tab.faults.splice(0);
+});
+
+test('a passkey is added with an authenticator that verifies its user, named, and signs in without a password', async () => {
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send('WebAuthn.enable');
+  await devtools.send('WebAuthn.addVirtualAuthenticator', {
+    options: {
+      protocol: 'ctap2',
+      transport: 'internal',
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  });
+  await follow('Security');
+  await page.getByText('No passkeys yet').waitFor();
+  await audit('security, no passkeys');
+  await page.getByRole('button', { name: 'Add a passkey' }).click();
+  await page.getByRole('dialog').getByLabel('Name').fill('Work laptop');
+  await page.keyboard.press('Enter');
+  await page.getByText('The passkey is added.').waitFor();
+  await page.getByRole('button', { name: 'Rename Work laptop' }).click();
+  await page.getByRole('dialog').getByLabel('Name').fill('Blue laptop');
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Remove Blue laptop' }).waitFor();
+  await audit('security, a passkey');
+  await page.getByRole('button', { name: 'Account' }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  await heading('Sign in');
+  await page.getByRole('button', { name: 'Sign in with a passkey' }).click();
+  await heading('Payments');
+  const [entry] = await app.app.ctx.db.sql`select after from audit_log where action = 'session.started' order by id desc limit 1`;
+  assert.deepEqual(entry!.after, { how: 'passkey' });
+  noFaults();
+  await devtools.send('WebAuthn.disable');
+});
+
+test('an authenticator that has not verified its user signs nobody in', async () => {
+  const stranger = await openTab(browser, `${base}/sign-in`, { width: 1280 });
+  const reply = await stranger.page.evaluate(async () => {
+    const send = (path: string, body: object) =>
+      fetch(`/dashboard/api${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-florin-dashboard': '1' },
+        body: JSON.stringify(body),
+      });
+    await send('/sign-in/passkey/options', {});
+    // 37 bytes whose flags say "present" and not "verified".
+    const data = new Uint8Array(37);
+    data[32] = 1;
+    const text = btoa(String.fromCharCode(...data));
+    const answer = await send('/sign-in/passkey', { response: { id: 'x', response: { authenticatorData: text } } });
+    return answer.status;
+  });
+  assert.equal(reply, 401);
+  await stranger.close();
+});
+
+test('the second factor: on, required of all, and who lacks it reaches only the own Security page', async () => {
+  await follow('Security');
+  await page.getByLabel('Your password').fill(owner.password);
+  await page.getByRole('button', { name: 'Set up an authenticator' }).click();
+  await page.getByAltText('QR code for the authenticator').waitFor();
+  secret = (await page.locator('ol code').first().innerText()).trim();
+  await page.getByLabel('The code that the authenticator shows now').fill(await freshTotp(app, secret));
+  await page.getByRole('button', { name: 'Turn on' }).click();
+  await page.getByText('The second factor is on.').waitFor();
+  await page.getByRole('button', { name: 'New backup codes' }).click();
+  await page.getByRole('dialog').getByLabel('Your password').fill(owner.password);
+  await page.getByRole('button', { name: 'Make new codes' }).click();
+  await page.getByText('The old ones no longer work.').waitFor();
+  assert.equal(await page.getByRole('dialog').locator('li').count(), 10);
+  await page.getByRole('button', { name: 'I have stored them' }).click();
+  await follow('Team');
+  await page.getByText('Still without one: Dana Doe').waitFor();
+  await page.getByRole('button', { name: 'Require it' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Require it' }).click();
+  await page.getByText('Members without one reach only').waitFor();
+  await audit('team, required');
+  noFaults();
+  guest.faults.splice(0);
+  await guest.page.goto(`${base}/test/payments`);
+  await heading('Set a second factor', guest.page);
+  await audit('locked', guest.page);
+  assert.equal(await guest.page.getByRole('navigation', { name: 'Main' }).getByRole('link').count(), 1);
+  await guest.page.getByRole('link', { name: 'Set it up' }).click();
+  await heading('Security', guest.page);
+  await guest.page.getByRole('button', { name: 'Set up an authenticator' }).waitFor();
+});
+
+test('other sign-ins are ended, and the password is changed', async () => {
+  await follow('Security');
+  await app.app.ctx.db.sql`
+    insert into sessions (id, user_id, token, expires_at, ip_address, user_agent)
+    select 'ses_old', id, 'old', now() + interval '1 day', '192.0.2.7', 'Mozilla/5.0 (iPhone) Safari/605' from users where email = ${owner.email}`;
+  await page.reload();
+  await page.getByRole('button', { name: 'Sign out Safari on iOS, 192.0.2.7' }).waitFor();
+  await audit('security, two sign-ins');
+  await page.getByRole('button', { name: 'Sign out everywhere else' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Sign out', exact: true }).click();
+  await page.getByText('Signed out everywhere else.').waitFor();
+  assert.equal((await app.app.ctx.db.sql`select 1 from sessions where id = 'ses_old'`).length, 0);
+  noFaults();
+  await page.getByRole('button', { name: 'Change password' }).click();
+  await page.getByLabel('Password now').fill('not the password');
+  await page.getByLabel('New password').fill('a better long password');
+  await page.getByRole('dialog').getByRole('button', { name: 'Change password' }).click();
+  await page.getByText('That password is not right.').first().waitFor();
+  tab.faults.splice(0);
+  await page.getByLabel('Password now').fill(owner.password);
+  await page.getByRole('dialog').getByRole('button', { name: 'Change password' }).click();
+  await page.getByText('The password is changed.').waitFor();
+  noFaults();
+});
+
+test('the audit log: who did what, filtered in the URL, empty by filter, as a file', async () => {
+  await follow('Audit log');
+  await page.getByRole('row').filter({ hasText: 'Changed a role' }).getByText('developer').waitFor();
+  await audit('audit log');
+  await page.getByLabel('What', { exact: true }).selectOption('member.invited');
+  await page.getByRole('row').filter({ hasText: 'dana@shop.example' }).waitFor();
+  assert.match(page.url(), /\?action=member\.invited$/);
+  const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Download CSV' }).click()]);
+  const csv = await readFile(await file.path(), 'utf8');
+  assert.match(csv, /^id,at,actor,actor_id,action,object,mode,before,after,ip\r\n/);
+  assert.equal(csv.trim().split('\r\n').length, 2);
+  assert.match(csv, /member\.invited,dana@shop\.example,,,"\{""role"":""admin""\}"/);
+  await page.getByLabel('Mode of the act').selectOption('live');
+  await page.getByText('Nothing matches these filters').waitFor();
+  await audit('audit log, filtered empty');
+  await page.getByRole('button', { name: 'Clear the filters' }).click();
+  await page.getByRole('row').filter({ hasText: 'Changed a role' }).waitFor();
+  noFaults();
+});
+
+test('the bell counts what is new without reloading, and the list is read by looking at it', async () => {
+  const { sql } = app.app.ctx.db;
+  await follow('Plan & usage');
+  await page.getByText('without a limit').waitFor();
+  await audit('usage');
+  await sql`insert into notices (merchant_id, mode, kind, detail)
+    values (${app.merchant.merchantId}, 'live', 'wallet_changed', ${sql.json({ coin: 'BTC' })}),
+      (${app.merchant.merchantId}, 'test', 'payment_attention', ${sql.json({ payment: 'pay_x', exception: 'underpaid' })})`;
+  await page.getByRole('button', { name: 'Notices, 2 new' }).click();
+  await page.getByText('The BTC wallet that payments go to was changed.').waitFor();
+  await audit('bell');
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  assert.match(String(await page.evaluate('document.activeElement.ariaLabel')), /^Notices/, 'the focus comes back');
+  await page.keyboard.press('Enter');
+  await page.getByRole('link', { name: 'All notices and settings' }).click();
+  await heading('Notifications');
+  await page.getByRole('button', { name: 'Notices', exact: true }).waitFor();
+  await page.getByLabel('Wallet changed: here').click();
+  await page.getByText('The BTC wallet that payments go to was changed.').waitFor({ state: 'hidden' });
+  await audit('notifications');
+  noFaults();
+});
+
+test('the operator sees the install and sets a plan, which the usage then shows', async () => {
+  await follow('Operator');
+  await page.getByText('Ready', { exact: true }).waitFor();
+  await page.getByText('None yet:').waitFor();
+  await audit('operator');
+  await page.getByLabel('Plan of Test shop').selectOption('starter');
+  await page.getByText('The plan is set.').waitFor();
+  await follow('Plan & usage');
+  await page.getByText('of 100', { exact: true }).waitFor();
+  noFaults();
+});
+
+test('keys: the palette jumps and searches, g goes, j and k move through rows, and single keys can be turned off', async () => {
+  await app.test.post('/api/payment/create/simple', { amount_usd: 31, return_url: 'https://a.example/', invoice_id: 'INV-31' });
+  await app.test.post('/api/payment/create/simple', { amount_usd: 32, return_url: 'https://a.example/' });
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox', { name: /Screen/ }).fill('audit');
+  await audit('palette');
+  await page.keyboard.press('Enter');
+  await heading('Audit log');
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox', { name: /Screen/ }).fill('INV-31');
+  await page.keyboard.press('Enter');
+  await page.getByRole('link', { name: '$31.00' }).waitFor();
+  assert.match(page.url(), /payments\?search=INV-31$/);
+  await page.keyboard.press('g');
+  await page.keyboard.press('t');
+  await heading('Team');
+  await page.keyboard.press('g');
+  await page.keyboard.press('p');
+  await page.getByRole('link', { name: '$32.00' }).waitFor();
+  for (const key of ['j', 'j', 'k', 'j']) await page.keyboard.press(key);
+  assert.equal(await page.evaluate('document.activeElement.textContent'), '$31.00');
+  await page.keyboard.press('Enter');
+  await page.getByText('Created with a secret key').waitFor();
+  await page.keyboard.press('?');
+  await heading('Keys');
+  await audit('keys');
+  await page.getByLabel(/Single keys act/).uncheck();
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  await page.keyboard.press('?');
+  await page.keyboard.press('g');
+  await page.keyboard.press('t');
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox', { name: /Screen/ }).waitFor();
+  assert.equal(await page.getByRole('heading', { name: 'Keys' }).count(), 0);
+  assert.match(page.url(), /payments\/pay_/);
+  await page.keyboard.press('Escape');
+  noFaults();
+});
+
+test('offline and too many requests are said above the screen, and end by themselves; a failure stands in place', async () => {
+  await page.context().setOffline(true);
+  await page.getByText('The service cannot be reached.').first().waitFor();
+  await audit('offline');
+  await page.context().setOffline(false);
+  await page.getByText('The service cannot be reached.').first().waitFor({ state: 'hidden' });
+  tab.faults.splice(0);
+  let refusals = 1;
+  await page.route('**/api/test/team', (route) =>
+    refusals-- > 0
+      ? route.fulfill({
+          status: 429,
+          headers: { 'retry-after': '2' },
+          json: { error: { type: 'rate_limit_exceeded', code: 'rate_limit_exceeded', message: 'Too many requests.' } },
+        })
+      : route.fallback(),
+  );
+  await page.goto(`${base}/test/team`);
+  await page.getByText('Too many requests. Goes on by itself').waitFor();
+  await audit('too many requests');
+  await page.getByText('Members (2)').waitFor();
+  await page.unroute('**/api/test/team');
+  await page.route('**/api/test/usage', (route) =>
+    route.fulfill({
+      status: 500,
+      json: { error: { type: 'server_error', code: 'server_error', message: 'Something failed.', request_id: 'req_1' } },
+    }),
+  );
+  await page.goto(`${base}/test/usage`);
+  await page.getByRole('alert').getByText('Something failed.').waitFor();
+  await audit('usage, failed');
+  await page.unroute('**/api/test/usage');
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByText('of 100', { exact: true }).waitFor();
+  tab.faults.splice(0);
+});
+
+test('somebody of two merchants switches in the account menu', async () => {
+  const { createMerchant } = await import('../../src/merchants/merchants.ts');
+  const other = await createMerchant(app.app.ctx, { name: 'Second shop' });
+  await app.app.ctx.db.sql`
+    insert into members (merchant_id, user_id, role) select ${other.merchantId}, id, 'owner' from users where email = ${owner.email}`;
+  await page.reload();
+  await page.getByRole('button', { name: 'Account' }).click();
+  await page.getByRole('menuitem', { name: 'Switch to Second shop' }).click();
+  await page.getByRole('navigation', { name: 'Main' }).getByText('Second shop').waitFor();
+  noFaults();
+});

@@ -1,0 +1,60 @@
+/** A real mail server on loopback that keeps what it is handed. */
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { SMTPServer } from 'smtp-server';
+
+export type Received = { from: string; to: string[]; subject: string; text: string; raw: string };
+export type MailServer = {
+  url: string;
+  mails: Received[];
+  /** While set, every mail is refused with it. */
+  refuse: string | null;
+  stop(): Promise<void>;
+};
+
+/** Undoes what mails are wrapped in (RFC 2045, quoted-printable). */
+const unwrap = (text: string): string =>
+  Buffer.from(
+    text.replace(/=\r\n/g, '').replace(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
+    'latin1',
+  ).toString('utf8');
+
+export async function startMailServer(): Promise<MailServer> {
+  const mails: Received[] = [];
+  const state = { refuse: null as string | null };
+  const server = new SMTPServer({
+    authOptional: true,
+    disabledCommands: ['STARTTLS'],
+    onRcptTo: (_address, _session, done) =>
+      done(state.refuse === null ? null : Object.assign(new Error(state.refuse), { responseCode: 451 })),
+    onData: (stream, session, done) => {
+      const parts: Buffer[] = [];
+      stream.on('data', (part: Buffer) => parts.push(part));
+      stream.on('end', () => {
+        const raw = Buffer.concat(parts).toString('utf8');
+        const [head, ...body] = raw.split('\r\n\r\n');
+        mails.push({
+          from: session.envelope.mailFrom ? session.envelope.mailFrom.address : '',
+          to: session.envelope.rcptTo.map((one) => one.address),
+          subject: /^Subject: ((?:.*)(?:\r\n[ \t].*)*)/m.exec(head!)?.[1]?.replace(/\r\n[ \t]/g, ' ') ?? '',
+          text: /quoted-printable/i.test(head!) ? unwrap(body.join('\r\n\r\n')) : body.join('\r\n\r\n'),
+          raw,
+        });
+        done();
+      });
+    },
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server.server, 'listening');
+  return {
+    url: `smtp://127.0.0.1:${(server.server.address() as AddressInfo).port}`,
+    mails,
+    get refuse() {
+      return state.refuse;
+    },
+    set refuse(reason) {
+      state.refuse = reason;
+    },
+    stop: () => new Promise((resolve) => server.close(() => resolve())),
+  };
+}
