@@ -1,6 +1,7 @@
 /** The worker's loop over what is due by time: settling, folding counts, forgetting old replies. */
 import type { Context } from '../context.ts';
 import { forgetReplies } from '../db/batch.ts';
+import { foldDays } from './days.ts';
 import { foldCounts } from './queries.ts';
 import { settleDuePayments } from './settle-payments.ts';
 
@@ -29,6 +30,7 @@ export function startSweep(ctx: Context): { stop(): Promise<void> } {
         settled = await settleDuePayments(ctx, { limit: BATCH });
         if (ctx.clock.monotonicMs() >= housekeepingAt) {
           while (!stopping && (await foldCounts(ctx, { limit: 5_000 })) === 5_000);
+          while (!stopping && (await foldDays(ctx, { limit: 5_000 })) === 5_000);
           await forgetReplies(ctx.db);
           housekeepingAt = ctx.clock.monotonicMs() + HOUSEKEEPING_MS;
         }
