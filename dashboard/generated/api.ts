@@ -429,7 +429,7 @@ export type Api = {
       id: string;
       payment_url: string;
       amount_usd: string;
-      qr_svg: string;
+      qr: string;
     };
   };
   'POST /:mode/payments/:id/simulate': {

@@ -31,7 +31,7 @@ export const PAYMENT_ACTS: readonly Route[] = [
       return_url: Type.Optional(Type.String({ minLength: 1, maxLength: 2048 })),
       metadata: Type.Optional(Type.Record(Type.String(), Type.String({ maxLength: 500 }))),
     }),
-    reply: Type.Object({ success: Type.Boolean(), id: Text, payment_url: Text, amount_usd: Text, qr_svg: Text }),
+    reply: Type.Object({ success: Type.Boolean(), id: Text, payment_url: Text, amount_usd: Text, qr: Text }),
     handle: (call) => {
       const { body: given, parsed, ctx } = call;
       const owner = { ...ownerOf(call), kind: 'secret' as const, keyId: '', origins: [] };
@@ -62,13 +62,9 @@ export const PAYMENT_ACTS: readonly Route[] = [
         render: (view) => {
           const url = paymentUrl(ctx.settings.paymentPageUrl, view.facts.id);
           const { amount_usd } = paymentDetail(view, ctx.settings.paymentPageUrl);
-          const body = {
-            success: true,
-            id: view.facts.id,
-            payment_url: url,
-            amount_usd,
-            qr_svg: String(drawQr(url, 'QR code of the payment link')),
-          };
+          const svg = drawQr(url, 'QR code of the payment link').text.replace('<svg ', '<svg xmlns="http://www.w3.org/2000/svg" ');
+          const qr = `data:image/svg+xml;base64,${Buffer.from(svg).toString('base64')}`;
+          const body = { success: true, id: view.facts.id, payment_url: url, amount_usd, qr };
           return { status: 201, body: Buffer.from(JSON.stringify(body)) };
         },
         also: (tx, view: PaymentView) =>
