@@ -161,7 +161,8 @@ export async function listMoments(
         from transfers t join p on t.payment_id = p.id where t.block_time is not null
       union all select d.at, 4, 'decision', d.kind, null, null, d.txid,
           (select actor_name from audit_log a where a.merchant_id = p.merchant_id and a.object = p.id and a.after->>'decision' = d.kind
-            and a.at between d.at - interval '1 minute' and d.at + interval '1 minute' order by a.id limit 1)
+            -- The decision's own number: its time may be that of a test clock.
+            and (a.after->>'number')::int = d.number order by a.id limit 1)
         from decisions d join p on d.payment_id = p.id
       union all select e.created_at, 5, 'event', e.type, null, null, null, null
         from events e join p on e.payment_id = p.id where e.type <> 'payment.created'

@@ -93,7 +93,7 @@ export const findClipped = (page: Page): Promise<string[]> =>
   page.evaluate(`(() => {
     const bad = document.documentElement.scrollWidth > innerWidth ? ['the page is ' + document.documentElement.scrollWidth + ' px wide'] : [];
     for (const part of document.querySelectorAll('main *, footer *')) {
-      if (part.closest('.sr, svg, [hidden]') || part.getClientRects().length === 0) continue;
+      if (part.closest('.sr, .sr-only, svg, [hidden]') || part.getClientRects().length === 0) continue;
       const style = getComputedStyle(part);
       const box = part.getBoundingClientRect();
       if (box.right > innerWidth + 1 || box.left < -1) bad.push('outside: ' + part.outerHTML.slice(0, 120));

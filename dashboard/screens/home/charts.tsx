@@ -1,7 +1,7 @@
 /** Charts of Home: volume by coin, funnel, failures. Each says in words what it shows, and can be read as a table or taken as CSV. */
 import { scaleBand, scaleLinear } from 'd3-scale';
 import { stack } from 'd3-shape';
-import { type ReactNode, useState } from 'react';
+import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { COINS, type Coin } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
 import type { Range } from '../../lib/days.ts';
@@ -99,12 +99,24 @@ const DOT: Readonly<Record<Coin, string>> = { BTC: 'bg-btc', ETH: 'bg-eth', LTC:
 const shortDay = (day: string): string => new Date(day).toLocaleDateString('en', { day: 'numeric', month: 'short', timeZone: 'UTC' });
 const shortUsd = (value: number): string => `$${value.toLocaleString('en', { notation: 'compact', maximumFractionDigits: 1 })}`;
 
-const WIDTH = 960;
+/** The width there is, so that text in a chart keeps its size on a telephone. */
+function useWidth() {
+  const place = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(960);
+  useEffect(() => {
+    if (!place.current) return;
+    const watch = new ResizeObserver(([entry]) => entry && entry.contentRect.width > 0 && setWidth(Math.round(entry.contentRect.width)));
+    watch.observe(place.current);
+    return () => watch.disconnect();
+  }, []);
+  return { place, width };
+}
 const HEIGHT = 240;
 const LEFT = 56;
 const BOTTOM = 24;
 
 function Volume({ data, range }: { data: Home; range: Range }) {
+  const { place, width } = useWidth();
   const coins = COINS.filter((coin) => data.days.some((day) => day.coins.some((one) => one.currency === coin)));
   // Only for drawing: amounts stay the texts they are.
   const worth = (day: Home['days'][number], coin: string): number =>
@@ -114,10 +126,10 @@ function Volume({ data, range }: { data: Home; range: Range }) {
   const y = scaleLinear([0, most || 1], [HEIGHT - BOTTOM, 8]).nice(4);
   const x = scaleBand(
     data.days.map((day) => day.day),
-    [LEFT, WIDTH],
+    [LEFT, width],
   ).padding(0.2);
   const bar = Math.min(x.bandwidth(), 64);
-  const every = Math.ceil(data.days.length / 8);
+  const every = Math.ceil(data.days.length / Math.max(2, Math.floor(width / 110)));
   const best = data.days.reduce((a, b) => (Number(b.volume_usd) > Number(a.volume_usd) ? b : a), data.days[0]!);
   const summary = `Volume completed per day, stacked by coin. ${range.days === 1 ? 'Today' : `${range.days} days`}: $${data.now.volume_usd} in ${data.now.completed} payments; most on ${shortDay(best.day)} with $${best.volume_usd}.`;
   return (
@@ -134,38 +146,46 @@ function Volume({ data, range }: { data: Home; range: Range }) {
       show={(value, column) => (column < 2 ? value : <Money amount={String(value)} />)}
       empty={most === 0 ? 'Nothing was completed in this range.' : null}
     >
-      <svg role="img" aria-label={summary} viewBox={`0 0 ${WIDTH} ${HEIGHT}`} className="h-auto min-h-44 w-full" preserveAspectRatio="none">
-        {y.ticks(4).map((tick) => (
-          <g key={tick}>
-            <line x1={LEFT} x2={WIDTH} y1={y(tick)} y2={y(tick)} className="stroke-line" strokeWidth="1" />
-            <text x={LEFT - 8} y={y(tick) + 4} textAnchor="end" className="fill-soft text-[12px]">
-              {shortUsd(tick)}
-            </text>
-          </g>
-        ))}
-        {data.days.map(
-          (day, i) =>
-            i % every === 0 && (
-              <text key={day.day} x={x(day.day)! + x.bandwidth() / 2} y={HEIGHT - 6} textAnchor="middle" className="fill-soft text-[12px]">
-                {shortDay(day.day)}
+      <div ref={place}>
+        <svg role="img" aria-label={summary} viewBox={`0 0 ${width} ${HEIGHT}`} className="block h-auto w-full">
+          {y.ticks(4).map((tick) => (
+            <g key={tick}>
+              <line x1={LEFT} x2={width} y1={y(tick)} y2={y(tick)} className="stroke-line" strokeWidth="1" />
+              <text x={LEFT - 8} y={y(tick) + 4} textAnchor="end" className="fill-soft text-[12px]">
+                {shortUsd(tick)}
               </text>
-            ),
-        )}
-        {layers.map((layer) => (
-          <g key={layer.key} className={FILL[layer.key]}>
-            {layer.map((part) => {
-              const height = y(part[0]) - y(part[1]);
-              return (
-                height > 0 && (
-                  <rect key={part.data.day} x={x(part.data.day)! + (x.bandwidth() - bar) / 2} y={y(part[1])} width={bar} height={height}>
-                    <title>{`${shortDay(part.data.day)}: $${part.data.coins.find((one) => one.currency === layer.key)?.volume_usd} in ${layer.key}`}</title>
-                  </rect>
-                )
-              );
-            })}
-          </g>
-        ))}
-      </svg>
+            </g>
+          ))}
+          {data.days.map(
+            (day, i) =>
+              i % every === 0 && (
+                <text
+                  key={day.day}
+                  x={x(day.day)! + x.bandwidth() / 2}
+                  y={HEIGHT - 6}
+                  textAnchor="middle"
+                  className="fill-soft text-[12px]"
+                >
+                  {shortDay(day.day)}
+                </text>
+              ),
+          )}
+          {layers.map((layer) => (
+            <g key={layer.key} className={FILL[layer.key]}>
+              {layer.map((part) => {
+                const height = y(part[0]) - y(part[1]);
+                return (
+                  height > 0 && (
+                    <rect key={part.data.day} x={x(part.data.day)! + (x.bandwidth() - bar) / 2} y={y(part[1])} width={bar} height={height}>
+                      <title>{`${shortDay(part.data.day)}: $${part.data.coins.find((one) => one.currency === layer.key)?.volume_usd} in ${layer.key}`}</title>
+                    </rect>
+                  )
+                );
+              })}
+            </g>
+          ))}
+        </svg>
+      </div>
       <ul className="flex flex-wrap gap-x-4 gap-y-1 pt-3 text-xs text-soft">
         {coins.map((coin) => (
           <li key={coin} className="flex items-center gap-1.5">

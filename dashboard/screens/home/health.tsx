@@ -60,30 +60,39 @@ export function Health() {
         />
       </Card>
       <Card title={mode === 'test' ? 'Coins in test mode' : 'Nodes, chains and prices'}>
-        <ul>
-          {coins.map((coin) => {
-            const chain = CHAIN[coin.chain];
-            const height =
-              coin.height === null ? '' : `Block ${coin.height.toLocaleString('en')}, read ${duration(coin.lag_seconds ?? 0)} ago.`;
-            const words = [coin.reasons.join(' '), chain.text, height].filter(Boolean).join(' ');
-            return (
-              <li key={coin.currency} className="grid gap-1 border-b border-line px-4 py-2.5 text-sm last:border-b-0">
-                <div className="flex flex-wrap items-center justify-between gap-2">
-                  <span className="font-medium">{coin.currency}</span>
-                  <span className="flex flex-wrap gap-1">
-                    <Badge tone={chain.tone}>{chain.word}</Badge>
-                    {mode === 'live' && (
-                      <Badge tone={coin.price_fault === null ? 'good' : 'warn'}>
-                        {coin.price_fault === null ? 'Price known' : 'No price'}
-                      </Badge>
-                    )}
-                  </span>
-                </div>
-                {(words || coin.price_fault) && <p className="text-xs text-soft">{[words, coin.price_fault].filter(Boolean).join(' ')}</p>}
-              </li>
-            );
-          })}
-        </ul>
+        {mode === 'test' ? (
+          <p className="px-4 py-3 text-sm text-soft">
+            Each test payment runs on a simulated chain of its own: BTC, ETH, LTC, DASH and DOGE are always there. Nodes and price sources
+            are shown in live mode.
+          </p>
+        ) : (
+          <ul>
+            {coins.map((coin) => {
+              const chain = CHAIN[coin.chain];
+              const height =
+                coin.height === null ? '' : `Block ${coin.height.toLocaleString('en')}, read ${duration(coin.lag_seconds ?? 0)} ago.`;
+              const words = [coin.reasons.join(' '), chain.text, height].filter(Boolean).join(' ');
+              return (
+                <li key={coin.currency} className="grid gap-1 border-b border-line px-4 py-2.5 text-sm last:border-b-0">
+                  <div className="flex flex-wrap items-center justify-between gap-2">
+                    <span className="font-medium">{coin.currency}</span>
+                    <span className="flex flex-wrap gap-1">
+                      <Badge tone={chain.tone}>{chain.word}</Badge>
+                      {mode === 'live' && (
+                        <Badge tone={coin.price_fault === null ? 'good' : 'warn'}>
+                          {coin.price_fault === null ? 'Price known' : 'No price'}
+                        </Badge>
+                      )}
+                    </span>
+                  </div>
+                  {(words || coin.price_fault) && (
+                    <p className="text-xs text-soft">{[words, coin.price_fault].filter(Boolean).join(' ')}</p>
+                  )}
+                </li>
+              );
+            })}
+          </ul>
+        )}
       </Card>
     </div>
   );

@@ -15,11 +15,11 @@ const Charts = lazy(() => import('./charts.tsx').then((module) => ({ default: mo
 type Home = Reply<'GET /:mode/home'>;
 
 const RANGES = [
-  { value: '1', label: 'Today' },
-  { value: '7', label: '7 days' },
-  { value: '30', label: '30 days' },
-  { value: '90', label: '90 days' },
-  { value: 'custom', label: 'Custom' },
+  { value: 'today', label: 'Today', days: 1 },
+  { value: '7d', label: '7 days', days: 7 },
+  { value: '30d', label: '30 days', days: 30 },
+  { value: '90d', label: '90 days', days: 90 },
+  { value: 'custom', label: 'Custom', days: 30 },
 ] as const;
 
 /** Makes a test payment and opens it, with its simulator. */
@@ -39,9 +39,9 @@ export function useTestPayment() {
 export function Screen() {
   useTitle('Home');
   const { filters, set } = useFilters(['range', 'from', 'until'] as const);
-  const chosen = RANGES.some(({ value }) => value === filters.range) ? filters.range : '30';
-  const range =
-    (chosen === 'custom' ? rangeBetween(filters.from, filters.until) : null) ?? lastDays(chosen === 'custom' ? 30 : Number(chosen));
+  const picked = RANGES.find(({ value }) => value === filters.range) ?? RANGES[2];
+  const chosen = picked.value;
+  const range = (chosen === 'custom' ? rangeBetween(filters.from, filters.until) : null) ?? lastDays(picked.days);
   const { data, error, isPending, refetch } = useApi('GET /:mode/home', ['home', range.from, range.until], {
     query: { from: range.from, until: range.until },
   });
@@ -139,7 +139,7 @@ const Tile = ({ name, value, children }: { name: string; value: ReactNode; child
   <div className="grid content-start gap-1 rounded-xl border border-line bg-card p-4">
     <dt className="text-sm text-soft">{name}</dt>
     <dd className="grid gap-1">
-      <span className="text-2xl font-semibold tracking-tight tabular-nums">{value}</span>
+      <span className="text-xl font-semibold tracking-tight tabular-nums sm:text-2xl">{value}</span>
       <span className="text-xs">{children}</span>
     </dd>
   </div>
@@ -153,7 +153,7 @@ function Figures({ data, range }: { data: Home; range: Range }) {
   const conversion = share(now.paid, now.opened);
   return (
     <>
-      <dl className="grid gap-3 sm:grid-cols-2 lg:grid-cols-5">
+      <dl className="grid grid-cols-2 gap-3 lg:grid-cols-5">
         <Tile name="Volume completed" value={<Money amount={now.volume_usd} />}>
           <Change now={Number(now.volume_usd)} before={Number(before.volume_usd)} range={range} />
         </Tile>

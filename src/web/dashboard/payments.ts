@@ -113,7 +113,7 @@ export const deciding = (call: Call, decision: string, paymentId = call.params.i
       action: `payment.${decision}`,
       object: paymentId,
       before: { status: before.settlement.status },
-      after: { status: after.settlement.status, decision },
+      after: { status: after.settlement.status, decision, number: after.facts.decisions.length },
     }),
 });
 
