@@ -49,7 +49,7 @@ export function Screen() {
     <div className="grid gap-6">
       <div className="flex flex-wrap items-center justify-between gap-3">
         <h1>Home</h1>
-        <RangePicker chosen={chosen} range={range} set={set} />
+        <RangePicker chosen={chosen} range={range} custom={filters} set={set} />
       </div>
       <Checklist />
       {error && !data ? (
@@ -70,7 +70,17 @@ export function Screen() {
   );
 }
 
-function RangePicker({ chosen, range, set }: { chosen: string; range: Range; set: (change: Record<string, string>) => void }) {
+function RangePicker({
+  chosen,
+  range,
+  custom,
+  set,
+}: {
+  chosen: string;
+  range: Range;
+  custom: { from: string; until: string };
+  set: (change: Record<string, string>) => void;
+}) {
   const day = 'min-h-9 rounded-lg border border-line bg-card px-2 py-1 text-sm text-ink';
   return (
     <div className="flex flex-wrap items-center gap-2">
@@ -96,22 +106,13 @@ function RangePicker({ chosen, range, set }: { chosen: string; range: Range; set
       </fieldset>
       {chosen === 'custom' && (
         <>
-          <input
-            type="date"
-            aria-label="From"
-            className={day}
-            value={range.from}
-            max={range.until}
-            onChange={(e) => set({ from: e.target.value })}
-          />
-          <input
-            type="date"
-            aria-label="Until"
-            className={day}
-            value={range.until}
-            min={range.from}
-            onChange={(e) => set({ until: e.target.value })}
-          />
+          <input type="date" aria-label="From" className={day} value={custom.from} onChange={(e) => set({ from: e.target.value })} />
+          <input type="date" aria-label="Until" className={day} value={custom.until} onChange={(e) => set({ until: e.target.value })} />
+          {rangeBetween(custom.from, custom.until) === null && (
+            <p role="alert" className="w-full text-right text-sm text-bad">
+              Choose a last day at most a year after the first. The last 30 days are shown.
+            </p>
+          )}
         </>
       )}
     </div>

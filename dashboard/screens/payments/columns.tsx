@@ -8,9 +8,11 @@ import { Dialog } from '../../ui/dialog.tsx';
 export const shownColumns = <C extends { key: string }>(all: readonly C[], keys: readonly string[]): C[] =>
   all.filter((column, i) => i === 0 || keys.includes(column.key));
 
-export function Columns({ all, shown }: { all: readonly { key: string; name: string }[]; shown: readonly string[] }) {
+export function Columns({ all, shown: kept }: { all: readonly { key: string; name: string }[]; shown: readonly string[] }) {
   const [open, setOpen] = useState(false);
   const keep = useAct('POST /:mode/preferences', { refreshes: [['preferences']] });
+  // What was just chosen shows at once.
+  const shown = (keep.isPending && keep.variables.body.columns) || kept;
   const toggle = (key: string, on: boolean) =>
     keep.mutate({ body: { columns: all.map((column) => column.key).filter((one) => (one === key ? on : shown.includes(one))) } });
   return (
