@@ -11,7 +11,7 @@ import { Money } from '../../ui/values.tsx';
 import { Checklist } from './checklist.tsx';
 import { Health } from './health.tsx';
 
-const Charts = lazy(() => import('./charts.tsx').then((module) => ({ default: module.Charts })));
+const Charts = lazy(() => import('../../ui/charts.tsx').then((module) => ({ default: module.Charts })));
 type Home = Reply<'GET /:mode/home'>;
 
 const RANGES = [

@@ -2,10 +2,10 @@
 import { scaleBand, scaleLinear } from 'd3-scale';
 import { stack } from 'd3-shape';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
-import { COINS, type Coin } from '../../generated/api.ts';
-import type { Reply } from '../../lib/api.ts';
-import type { Range } from '../../lib/days.ts';
-import { EXCEPTION_WORDS, Money } from '../../ui/values.tsx';
+import { COINS, type Coin } from '../generated/api.ts';
+import type { Reply } from '../lib/api.ts';
+import type { Range } from '../lib/days.ts';
+import { EXCEPTION_WORDS, Money } from './values.tsx';
 
 type Home = Reply<'GET /:mode/home'>;
 type Cell = string | number;
