@@ -52,7 +52,7 @@ const index = createRoute({
   getParentRoute: () => root,
   path: '/',
   beforeLoad: () => {
-    throw redirect({ to: '/test/payments' });
+    throw redirect({ to: '/test/home' });
   },
 });
 const signIn = createRoute({
@@ -87,7 +87,7 @@ const modes = (['test', 'live'] as const).map((mode) => {
     getParentRoute: () => shell,
     path: '/',
     beforeLoad: () => {
-      throw redirect({ to: `/${mode}/payments` });
+      throw redirect({ to: `/${mode}/home` });
     },
   });
   return shell.addChildren([

@@ -7,7 +7,7 @@ type Group = 'Business' | 'Developers' | 'Settings';
 export type ScreenEntry = {
   /** Below the mode; `$id` is a parameter. */
   path: string;
-  nav?: { label: string; icon: IconName; group: Group | readonly Group[] };
+  nav?: { label: string; icon: IconName; group: Group | readonly Group[]; counts?: 'attention' };
   /** Without it neither the entry nor the screen is shown. */
   action: Action;
   /** For operators of the install alone. */
@@ -19,12 +19,30 @@ export type ScreenEntry = {
 
 export const SCREENS: readonly ScreenEntry[] = [
   {
+    path: 'home',
+    nav: { label: 'Home', icon: 'home', group: 'Business' },
+    action: 'home.read',
+    load: () => import('./screens/home/home.tsx'),
+  },
+  {
     path: 'payments',
     nav: { label: 'Payments', icon: 'payments', group: 'Business' },
     action: 'payments.read',
-    load: () => import('./screens/payments.tsx'),
+    load: () => import('./screens/payments/payments.tsx'),
   },
-  { path: 'payments/$id', action: 'payments.read', load: () => import('./screens/payment.tsx') },
+  { path: 'payments/$id', action: 'payments.read', load: () => import('./screens/payment/payment.tsx') },
+  {
+    path: 'attention',
+    nav: { label: 'Needs attention', icon: 'alert', group: 'Business', counts: 'attention' },
+    action: 'payments.read',
+    load: () => import('./screens/attention.tsx'),
+  },
+  {
+    path: 'reports',
+    nav: { label: 'Reports', icon: 'report', group: 'Business' },
+    action: 'payments.export',
+    load: () => import('./screens/reports.tsx'),
+  },
   {
     path: 'webhooks',
     // Part of the settings, and looked for by developers.

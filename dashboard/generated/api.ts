@@ -7,7 +7,7 @@ export type PaymentException = 'reorged' | 'replaced' | 'paid_after_cancel' | 'l
 export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 export type Role = 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-export type Action = 'account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read';
+export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read';
 
 export const COINS = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const;
 export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
@@ -97,7 +97,7 @@ export type Api = {
       role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
       is_operator: boolean;
       must_set_second_factor: boolean;
-      actions: ('account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read')[];
+      actions: ('account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read')[];
       mode: Mode;
     };
   };
@@ -138,6 +138,48 @@ export type Api = {
     };
     reply: {
       success: boolean;
+    };
+  };
+  'GET /:mode/audit': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+      actor?: string | undefined;
+      action?: string | undefined;
+      object?: string | undefined;
+      in_mode?: Mode | undefined;
+      from?: string | undefined;
+      until?: string | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        mode: Mode | null;
+        actor_id: string | null;
+        actor_name: string;
+        action: string;
+        object: string;
+        object_name: string | null;
+        before: { [key: string]: unknown } | null;
+        after: { [key: string]: unknown } | null;
+        ip: string;
+        at: string;
+      }[];
+      has_more: boolean;
+    };
+  };
+  'GET /:mode/audit/choices': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      actions: string[];
+      actors: {
+        id: string;
+        name: string;
+      }[];
     };
   };
   'GET /:mode/links': {
@@ -222,14 +264,141 @@ export type Api = {
       accent: string | null;
     };
   };
+  'GET /:mode/notices': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        mode: Mode | null;
+        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in';
+        text: string;
+        payment: string | null;
+        at: string;
+        unread: boolean;
+      }[];
+      has_more: boolean;
+      unread: number;
+    };
+  };
+  'POST /:mode/notices/read': {
+    query: undefined;
+    body: {
+      through: string;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'GET /:mode/notice-settings': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      mail_set_up: boolean;
+      settings: {
+        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in';
+        in_app: boolean;
+        email: boolean;
+      }[];
+    };
+  };
+  'POST /:mode/notice-settings': {
+    query: undefined;
+    body: {
+      kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in';
+      in_app: boolean;
+      email: boolean;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'GET /:mode/operator': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      version: string;
+      schema: string;
+      backed_up_at: string | null;
+      ready: boolean;
+      reasons: string[];
+      mail_set_up: boolean;
+      coins: {
+        coin: Coin;
+        network: string;
+        followed: boolean;
+        height: number | null;
+        lag_seconds: number | null;
+        reasons: string[];
+        held: boolean;
+        warnings: string[];
+        sources: {
+          name: string;
+          state: string;
+          reason: string | null;
+          height: number | null;
+          software: string | null;
+        }[];
+        price: string | null;
+        price_sources: string[];
+        price_at: string | null;
+        price_reason: string | null;
+      }[];
+      queues: {
+        name: string;
+        waiting: number;
+        oldest_seconds: number | null;
+        note: string | null;
+      }[];
+    };
+  };
+  'GET /:mode/operator/merchants': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        name: string;
+        plan: 'starter' | 'professional' | 'enterprise';
+        created_at: string;
+        used: number;
+        members: number;
+        per_month: number | null;
+      }[];
+      has_more: boolean;
+    };
+  };
+  'POST /:mode/operator/merchants/:id/plan': {
+    query: undefined;
+    body: {
+      plan: 'starter' | 'professional' | 'enterprise';
+    };
+    reply: {
+      success: boolean;
+    };
+  };
   'GET /:mode/payments': {
     query: {
       limit?: string | undefined;
       starting_after?: string | undefined;
       status?: PaymentStatus | undefined;
       currency?: Coin | undefined;
+      exception?: 'reorged' | 'replaced' | 'paid_after_cancel' | 'late' | 'underpaid' | 'overpaid' | 'any' | undefined;
+      at_least?: string | undefined;
+      at_most?: string | undefined;
       from?: string | undefined;
       until?: string | undefined;
+      refund?: 'requested' | undefined;
       search?: string | undefined;
     };
     body: undefined;
@@ -247,8 +416,10 @@ export type Api = {
         description: string | null;
         created_at: string;
         completed_at: string | null;
+        refund_requested_at: string | null;
       }[];
       has_more: boolean;
+      looked_back_to: string | null;
     };
   };
   'GET /:mode/payments/:id': {
@@ -330,6 +501,15 @@ export type Api = {
         ref: string | null;
         actor: string | null;
       }[];
+      attention: boolean;
+      refund_request: {
+        currency: Coin;
+        address: string;
+        email: string | null;
+        requested_at: string;
+      } | null;
+      /** Of on-chain transactions, by their id. */
+      explorers: { [key: string]: string };
     };
   };
   'POST /:mode/payments/:id/cancel': {
@@ -408,7 +588,8 @@ export type Api = {
   'POST /:mode/payments/:id/resolve': {
     query: undefined;
     body: {
-      action: 'accept' | 'reject';
+      action: 'accept' | 'reject' | 'refund_sent' | 'reviewed';
+      txid?: string | undefined;
     };
     reply: {
       success: boolean;
@@ -477,6 +658,122 @@ export type Api = {
         }[];
         metadata: { [key: string]: string };
       };
+    };
+  };
+  'GET /:mode/security': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      passkeys: {
+        id: string;
+        name: string;
+        created_at: string;
+        backed_up: boolean;
+      }[];
+      sessions: {
+        id: string;
+        ip: string;
+        user_agent: string;
+        started_at: string;
+        used_at: string;
+        current: boolean;
+      }[];
+      pending_email: string | null;
+      mail_set_up: boolean;
+    };
+  };
+  'POST /:mode/passkeys/options': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      options: { [key: string]: unknown };
+    };
+  };
+  'POST /:mode/passkeys': {
+    query: undefined;
+    body: {
+      name: string;
+      response: { [key: string]: unknown };
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/passkeys/:id/name': {
+    query: undefined;
+    body: {
+      name: string;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'DELETE /:mode/passkeys/:id': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/backup-codes': {
+    query: undefined;
+    body: {
+      password: string;
+    };
+    reply: {
+      success: boolean;
+      backup_codes: string[];
+    };
+  };
+  'DELETE /:mode/sessions/:id': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'DELETE /:mode/sessions': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      ended: number;
+    };
+  };
+  'POST /:mode/password': {
+    query: undefined;
+    body: {
+      password: string;
+      new_password: string;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/email': {
+    query: undefined;
+    body: {
+      new_email: string;
+      password: string;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /confirm-email': {
+    query: undefined;
+    body: {
+      token: string;
+    };
+    reply: {
+      success: boolean;
+      changed: boolean;
     };
   };
   'GET /:mode/settings/checkout': {
@@ -567,6 +864,134 @@ export type Api = {
     };
     reply: {
       success: boolean;
+    };
+  };
+  'GET /:mode/team': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      second_factor_required: boolean;
+      members: {
+        id: string;
+        name: string;
+        email: string;
+        role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+        has_second_factor: boolean;
+        has_passkey: boolean;
+        joined_at: string;
+      }[];
+      invites: {
+        id: string;
+        email: string;
+        role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+        invited_by: string;
+        created_at: string;
+        expires_at: string;
+      }[];
+    };
+  };
+  'POST /:mode/team/invites': {
+    query: undefined;
+    body: {
+      email: string;
+      role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+    };
+    reply: {
+      success: boolean;
+      invite: {
+        id: string;
+        email: string;
+        role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+        invited_by: string;
+        created_at: string;
+        expires_at: string;
+      };
+      url: string;
+      mailed: boolean;
+    };
+  };
+  'DELETE /:mode/team/invites/:id': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/team/members/:id/role': {
+    query: undefined;
+    body: {
+      role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'DELETE /:mode/team/members/:id': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/team/second-factor': {
+    query: undefined;
+    body: {
+      required: boolean;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/merchant': {
+    query: undefined;
+    body: {
+      merchant_id: string;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /invite': {
+    query: undefined;
+    body: {
+      token: string;
+    };
+    reply: {
+      success: boolean;
+      merchant_name: string;
+      invited_email: string;
+      role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+      has_account: boolean;
+      signed_in_as: string | null;
+    };
+  };
+  'POST /invite/accept': {
+    query: undefined;
+    body: {
+      token: string;
+      name?: string | undefined;
+      password?: string | undefined;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'GET /:mode/usage': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      plan: 'starter' | 'professional' | 'enterprise';
+      used: number;
+      per_month: number | null;
+      per_minute: number | null;
+      webhooks: boolean;
+      month_start: string;
+      resets_at: string;
+      merchant_id: string;
     };
   };
   'GET /:mode/wallets': {
@@ -1132,413 +1557,377 @@ export type Api = {
       };
     };
   };
-  'GET /:mode/audit': {
+  'GET /:mode/attention': {
     query: {
       limit?: string | undefined;
       starting_after?: string | undefined;
-      actor?: string | undefined;
-      action?: string | undefined;
-      object?: string | undefined;
-      in_mode?: Mode | undefined;
-      from?: string | undefined;
-      until?: string | undefined;
+      exception?: 'reorged' | 'replaced' | 'paid_after_cancel' | 'late' | 'underpaid' | 'overpaid' | 'refund_request' | undefined;
     };
     body: undefined;
     reply: {
       success: boolean;
       data: {
         id: string;
-        mode: Mode | null;
-        actor_id: string | null;
-        actor_name: string;
-        action: string;
-        object: string;
-        object_name: string | null;
-        before: { [key: string]: unknown } | null;
-        after: { [key: string]: unknown } | null;
-        ip: string;
-        at: string;
+        mode: Mode;
+        status: PaymentStatus;
+        exceptions: PaymentException[];
+        amount_usd: string;
+        received: {
+          currency: Coin;
+          amount: string;
+        }[];
+        invoice_id: string | null;
+        description: string | null;
+        created_at: string;
+        refund_requested_at: string | null;
       }[];
       has_more: boolean;
     };
   };
-  'GET /:mode/audit/choices': {
+  'GET /:mode/attention/count': {
     query: undefined;
     body: undefined;
     reply: {
       success: boolean;
-      actions: string[];
-      actors: {
+      count: number;
+      more: boolean;
+    };
+  };
+  'POST /:mode/attention/resolve': {
+    query: undefined;
+    body: {
+      ids: string[];
+      action: 'accept' | 'reject' | 'refund_sent' | 'reviewed';
+    };
+    reply: {
+      success: boolean;
+      results: {
         id: string;
-        name: string;
+        done: boolean;
+        problem: string | null;
       }[];
     };
   };
-  'GET /:mode/notices': {
+  'GET /:mode/home': {
     query: {
-      limit?: string | undefined;
-      starting_after?: string | undefined;
+      from: string;
+      until: string;
     };
     body: undefined;
     reply: {
       success: boolean;
-      data: {
-        id: string;
-        mode: Mode | null;
-        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in';
-        text: string;
-        payment: string | null;
-        at: string;
-        unread: boolean;
+      days: {
+        day: string;
+        created: number;
+        completed: number;
+        volume_usd: string;
+        coins: {
+          currency: Coin;
+          completed: number;
+          volume_usd: string;
+        }[];
       }[];
-      has_more: boolean;
-      unread: number;
-    };
-  };
-  'POST /:mode/notices/read': {
-    query: undefined;
-    body: {
-      through: string;
-    };
-    reply: {
-      success: boolean;
-    };
-  };
-  'GET /:mode/notice-settings': {
-    query: undefined;
-    body: undefined;
-    reply: {
-      success: boolean;
-      mail_set_up: boolean;
-      settings: {
-        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in';
-        in_app: boolean;
-        email: boolean;
+      now: {
+        volume_usd: string;
+        completed: number;
+        opened: number;
+        paid: number;
+        seconds_to_pay: number | null;
+      };
+      before: {
+        volume_usd: string;
+        completed: number;
+        opened: number;
+        paid: number;
+        seconds_to_pay: number | null;
+      };
+      funnel: {
+        step: 'created' | 'opened' | 'chosen' | 'seen' | 'paid';
+        payments: number;
       }[];
+      failures: {
+        reason: 'reorged' | 'replaced' | 'paid_after_cancel' | 'late' | 'underpaid' | 'overpaid' | 'expired' | 'failed' | 'cancelled';
+        payments: number;
+      }[];
+      attention: {
+        count: number;
+        more: boolean;
+      };
+      /** Whether there was ever a payment. */
+      ever: boolean;
     };
   };
-  'POST /:mode/notice-settings': {
-    query: undefined;
-    body: {
-      kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in';
-      in_app: boolean;
-      email: boolean;
-    };
-    reply: {
-      success: boolean;
-    };
-  };
-  'GET /:mode/operator': {
+  'GET /:mode/home/health': {
     query: undefined;
     body: undefined;
     reply: {
       success: boolean;
-      version: string;
-      schema: string;
-      backed_up_at: string | null;
-      ready: boolean;
-      reasons: string[];
-      mail_set_up: boolean;
+      webhooks: {
+        endpoints: number;
+        off: number;
+        delivered: number;
+        failed: number;
+        oldest_pending_at: string | null;
+      };
       coins: {
-        coin: Coin;
-        network: string;
-        followed: boolean;
+        currency: Coin;
+        chain: 'ok' | 'held' | 'behind' | 'starting' | 'none' | 'simulated';
         height: number | null;
         lag_seconds: number | null;
         reasons: string[];
-        held: boolean;
-        warnings: string[];
-        sources: {
+        price_fault: string | null;
+      }[];
+    };
+  };
+  'GET /:mode/home/onboarding': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      steps: {
+        step: 'test_payment' | 'business' | 'wallet' | 'webhook' | 'second_factor' | 'go_live';
+        done: boolean;
+      }[];
+      dismissed: boolean;
+    };
+  };
+  'GET /:mode/preferences': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      views: {
+        name: string;
+        query: string;
+      }[];
+      columns: string[] | null;
+    };
+  };
+  'POST /:mode/preferences': {
+    query: undefined;
+    body: {
+      views?: {
+        name: string;
+        query: string;
+      }[] | undefined;
+      columns?: string[] | undefined;
+      onboarding?: {
+        dismissed?: boolean | undefined;
+        polls?: boolean | undefined;
+      } | undefined;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/payments': {
+    query: undefined;
+    body: {
+      amount_usd?: string | undefined;
+      items?: {
+        product_id: string;
+        name: string;
+        quantity: number;
+        unit_price: string;
+      }[] | undefined;
+      tax?: string | undefined;
+      currency?: Coin | undefined;
+      expires_in?: number | undefined;
+      description?: string | undefined;
+      invoice_id?: string | undefined;
+      return_url?: string | undefined;
+      metadata?: { [key: string]: string } | undefined;
+    };
+    reply: {
+      success: boolean;
+      id: string;
+      payment_url: string;
+      amount_usd: string;
+      qr: string;
+    };
+  };
+  'POST /:mode/payments/:id/simulate': {
+    query: undefined;
+    body: {
+      scenario: 'success' | 'slow' | 'failed' | 'underpaid' | 'overpaid' | 'late' | 'reorg' | 'replaced' | 'expired';
+      currency?: Coin | undefined;
+    };
+    reply: {
+      success: boolean;
+      payment: {
+        id: string;
+        transaction_id: string;
+        status: PaymentStatus;
+        mode: Mode;
+        /** In the chosen coin; null before the choice. */
+        amount: string | null;
+        amount_received: string;
+        amount_remaining: string | null;
+        amount_overpaid: string;
+        amount_usd: string;
+        amount_received_usd: string;
+        currency: Coin | null;
+        description: string | null;
+        payment_address: string | null;
+        /** Of the address, below the account key of the wallet: whoever holds the key can check that the address is theirs. */
+        derivation_path: string | null;
+        payment_url: string;
+        transaction_hash: string | null;
+        confirmations: number;
+        /** Null where a lock or a tag of the chain decides. */
+        confirmations_required: number | null;
+        completion_rule: string | null;
+        exception: PaymentException | null;
+        exceptions: PaymentException[];
+        hold_reason: string | null;
+        invoice_id: string | null;
+        created_with: 'secret' | 'public';
+        created_at: string;
+        completed_at: string | null;
+        expires_at: string;
+        quote_expires_at: string | null;
+        return_url: string | null;
+        items?: {
+          product_id: string;
           name: string;
-          state: string;
-          reason: string | null;
-          height: number | null;
-          software: string | null;
+          quantity: number;
+          unit_price: string;
+        }[] | undefined;
+        items_count?: number | undefined;
+        tax?: string | undefined;
+        /** The price as asked, where that was in another currency than USD. */
+        amount_fiat?: string | undefined;
+        currency_fiat?: string | undefined;
+        /** Units of currency_fiat for one US dollar, at creation. */
+        fiat_rate?: string | undefined;
+        fiat_rate_source?: string | undefined;
+        fiat_rate_at?: string | undefined;
+        transfers: {
+          /** Names the transfer in resolve. */
+          ref: string;
+          transaction_hash: string | null;
+          /** Coin code. */
+          currency: Coin;
+          network: string;
+          amount: string;
+          amount_usd: string | null;
+          kind: string;
+          first_seen_at: string;
+          block_height: number | null;
+          block_hash: string | null;
+          replaced_by: string | null;
         }[];
-        price: string | null;
-        price_sources: string[];
-        price_at: string | null;
-        price_reason: string | null;
-      }[];
-      queues: {
-        name: string;
-        waiting: number;
-        oldest_seconds: number | null;
-        note: string | null;
-      }[];
-    };
-  };
-  'GET /:mode/operator/merchants': {
-    query: {
-      limit?: string | undefined;
-      starting_after?: string | undefined;
-    };
-    body: undefined;
-    reply: {
-      success: boolean;
-      data: {
-        id: string;
-        name: string;
-        plan: 'starter' | 'professional' | 'enterprise';
-        created_at: string;
-        used: number;
-        members: number;
-        per_month: number | null;
-      }[];
-      has_more: boolean;
-    };
-  };
-  'POST /:mode/operator/merchants/:id/plan': {
-    query: undefined;
-    body: {
-      plan: 'starter' | 'professional' | 'enterprise';
-    };
-    reply: {
-      success: boolean;
-    };
-  };
-  'GET /:mode/security': {
-    query: undefined;
-    body: undefined;
-    reply: {
-      success: boolean;
-      passkeys: {
-        id: string;
-        name: string;
-        created_at: string;
-        backed_up: boolean;
-      }[];
-      sessions: {
-        id: string;
-        ip: string;
-        user_agent: string;
-        started_at: string;
-        used_at: string;
-        current: boolean;
-      }[];
-      pending_email: string | null;
-      mail_set_up: boolean;
-    };
-  };
-  'POST /:mode/passkeys/options': {
-    query: undefined;
-    body: {
-    };
-    reply: {
-      success: boolean;
-      options: { [key: string]: unknown };
-    };
-  };
-  'POST /:mode/passkeys': {
-    query: undefined;
-    body: {
-      name: string;
-      response: { [key: string]: unknown };
-    };
-    reply: {
-      success: boolean;
-    };
-  };
-  'POST /:mode/passkeys/:id/name': {
-    query: undefined;
-    body: {
-      name: string;
-    };
-    reply: {
-      success: boolean;
-    };
-  };
-  'DELETE /:mode/passkeys/:id': {
-    query: undefined;
-    body: {
-    };
-    reply: {
-      success: boolean;
-    };
-  };
-  'POST /:mode/backup-codes': {
-    query: undefined;
-    body: {
-      password: string;
-    };
-    reply: {
-      success: boolean;
-      backup_codes: string[];
-    };
-  };
-  'DELETE /:mode/sessions/:id': {
-    query: undefined;
-    body: {
-    };
-    reply: {
-      success: boolean;
-    };
-  };
-  'DELETE /:mode/sessions': {
-    query: undefined;
-    body: {
-    };
-    reply: {
-      success: boolean;
-      ended: number;
-    };
-  };
-  'POST /:mode/password': {
-    query: undefined;
-    body: {
-      password: string;
-      new_password: string;
-    };
-    reply: {
-      success: boolean;
-    };
-  };
-  'POST /:mode/email': {
-    query: undefined;
-    body: {
-      new_email: string;
-      password: string;
-    };
-    reply: {
-      success: boolean;
-    };
-  };
-  'POST /confirm-email': {
-    query: undefined;
-    body: {
-      token: string;
-    };
-    reply: {
-      success: boolean;
-      changed: boolean;
-    };
-  };
-  'GET /:mode/team': {
-    query: undefined;
-    body: undefined;
-    reply: {
-      success: boolean;
-      second_factor_required: boolean;
-      members: {
-        id: string;
-        name: string;
-        email: string;
-        role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-        has_second_factor: boolean;
-        has_passkey: boolean;
-        joined_at: string;
-      }[];
-      invites: {
-        id: string;
-        email: string;
-        role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-        invited_by: string;
-        created_at: string;
-        expires_at: string;
-      }[];
-    };
-  };
-  'POST /:mode/team/invites': {
-    query: undefined;
-    body: {
-      email: string;
-      role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-    };
-    reply: {
-      success: boolean;
-      invite: {
-        id: string;
-        email: string;
-        role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-        invited_by: string;
-        created_at: string;
-        expires_at: string;
+        metadata: { [key: string]: string };
       };
-      url: string;
-      mailed: boolean;
     };
   };
-  'DELETE /:mode/team/invites/:id': {
+  'POST /:mode/payments/:id/metadata': {
     query: undefined;
     body: {
+      metadata: { [key: string]: string | null };
     };
     reply: {
       success: boolean;
+      payment: {
+        id: string;
+        transaction_id: string;
+        status: PaymentStatus;
+        mode: Mode;
+        /** In the chosen coin; null before the choice. */
+        amount: string | null;
+        amount_received: string;
+        amount_remaining: string | null;
+        amount_overpaid: string;
+        amount_usd: string;
+        amount_received_usd: string;
+        currency: Coin | null;
+        description: string | null;
+        payment_address: string | null;
+        /** Of the address, below the account key of the wallet: whoever holds the key can check that the address is theirs. */
+        derivation_path: string | null;
+        payment_url: string;
+        transaction_hash: string | null;
+        confirmations: number;
+        /** Null where a lock or a tag of the chain decides. */
+        confirmations_required: number | null;
+        completion_rule: string | null;
+        exception: PaymentException | null;
+        exceptions: PaymentException[];
+        hold_reason: string | null;
+        invoice_id: string | null;
+        created_with: 'secret' | 'public';
+        created_at: string;
+        completed_at: string | null;
+        expires_at: string;
+        quote_expires_at: string | null;
+        return_url: string | null;
+        items?: {
+          product_id: string;
+          name: string;
+          quantity: number;
+          unit_price: string;
+        }[] | undefined;
+        items_count?: number | undefined;
+        tax?: string | undefined;
+        /** The price as asked, where that was in another currency than USD. */
+        amount_fiat?: string | undefined;
+        currency_fiat?: string | undefined;
+        /** Units of currency_fiat for one US dollar, at creation. */
+        fiat_rate?: string | undefined;
+        fiat_rate_source?: string | undefined;
+        fiat_rate_at?: string | undefined;
+        transfers: {
+          /** Names the transfer in resolve. */
+          ref: string;
+          transaction_hash: string | null;
+          /** Coin code. */
+          currency: Coin;
+          network: string;
+          amount: string;
+          amount_usd: string | null;
+          kind: string;
+          first_seen_at: string;
+          block_height: number | null;
+          block_hash: string | null;
+          replaced_by: string | null;
+        }[];
+        metadata: { [key: string]: string };
+      };
     };
   };
-  'POST /:mode/team/members/:id/role': {
-    query: undefined;
-    body: {
-      role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+  'GET /:mode/exports/payments': {
+    query: {
+      status?: PaymentStatus | undefined;
+      currency?: Coin | undefined;
+      exception?: 'reorged' | 'replaced' | 'paid_after_cancel' | 'late' | 'underpaid' | 'overpaid' | 'any' | undefined;
+      at_least?: string | undefined;
+      at_most?: string | undefined;
+      from?: string | undefined;
+      until?: string | undefined;
+      refund?: 'requested' | undefined;
+      search?: string | undefined;
+      columns?: string | undefined;
     };
+    body: undefined;
     reply: {
-      success: boolean;
     };
   };
-  'DELETE /:mode/team/members/:id': {
-    query: undefined;
-    body: {
-    };
-    reply: {
-      success: boolean;
-    };
-  };
-  'POST /:mode/team/second-factor': {
-    query: undefined;
-    body: {
-      required: boolean;
-    };
-    reply: {
-      success: boolean;
-    };
-  };
-  'POST /:mode/merchant': {
-    query: undefined;
-    body: {
-      merchant_id: string;
-    };
-    reply: {
-      success: boolean;
-    };
-  };
-  'POST /invite': {
-    query: undefined;
-    body: {
-      token: string;
-    };
-    reply: {
-      success: boolean;
-      merchant_name: string;
-      invited_email: string;
-      role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-      has_account: boolean;
-      signed_in_as: string | null;
-    };
-  };
-  'POST /invite/accept': {
-    query: undefined;
-    body: {
-      token: string;
-      name?: string | undefined;
-      password?: string | undefined;
-    };
-    reply: {
-      success: boolean;
-    };
-  };
-  'GET /:mode/usage': {
+  'GET /:mode/exports/columns': {
     query: undefined;
     body: undefined;
     reply: {
       success: boolean;
-      plan: 'starter' | 'professional' | 'enterprise';
-      used: number;
-      per_month: number | null;
-      per_minute: number | null;
-      webhooks: boolean;
-      month_start: string;
-      resets_at: string;
-      merchant_id: string;
+      columns: string[];
+    };
+  };
+  'GET /:mode/reports/file': {
+    query: {
+      kind: 'payments' | 'days' | 'tax' | 'fees';
+      from: string;
+      until: string;
+    };
+    body: undefined;
+    reply: {
     };
   };
 };

@@ -4,7 +4,7 @@ import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router';
 import { lazy, Suspense, useEffect, useState } from 'react';
 import { call } from '../lib/api.ts';
 import { confirmation } from '../lib/confirmation.ts';
-import { useMe, useMode, useNews } from '../lib/hooks.ts';
+import { useApi, useMe, useMode, useNews } from '../lib/hooks.ts';
 import { GO, listenToKeys, overlay } from '../lib/keys.ts';
 import { useStore } from '../lib/store.ts';
 import { setTheme, type Theme, theme } from '../lib/theme.ts';
@@ -95,6 +95,7 @@ export function Shell() {
                         >
                           <Icon name={entry.nav!.icon} />
                           {entry.nav!.label}
+                          {entry.nav!.counts === 'attention' && <Waiting />}
                         </Link>
                       </li>
                     ))}
@@ -178,6 +179,17 @@ const Locked = ({ mode, merchant }: { mode: string; merchant: string }) => (
     </Link>
   </div>
 );
+/** How many payments wait for a decision. */
+function Waiting() {
+  const { data } = useApi('GET /:mode/attention/count', ['attention', 'count'], {});
+  if (!data || data.count === 0) return null;
+  return (
+    <span className="ml-auto rounded-full bg-warn-wash px-2 text-xs font-semibold text-warn tabular-nums">
+      {data.more ? `${data.count}+` : data.count}
+      <span className="sr-only"> waiting</span>
+    </span>
+  );
+}
 
 function Account() {
   const me = useMe();

@@ -138,6 +138,12 @@ create table payments (
   event_count bigint not null default 1,
   counted_in_month boolean not null default true,
   due_at timestamp with time zone,
+  opened_at timestamp with time zone,
+  seen_at timestamp with time zone,
+  paid_usd_cents bigint,
+  refund_requested_at timestamp with time zone,
+  reviewed text[] not null default '{}'::text[],
+  attention boolean not null default false,
   PRIMARY KEY (id),
   UNIQUE (merchant_id, mode, sequence),
   CHECK ((amount_usd_cents > 0)),
@@ -146,11 +152,14 @@ create table payments (
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text]))),
   CHECK ((status = ANY (ARRAY['pending'::text, 'processing'::text, 'completed'::text, 'expired'::text, 'cancelled'::text, 'failed'::text])))
 );
+CREATE INDEX payments_attention ON payments USING btree (merchant_id, mode, sequence) WHERE attention;
 CREATE INDEX payments_by_coin ON payments USING btree (merchant_id, mode, coin, sequence) WHERE (coin IS NOT NULL);
 CREATE INDEX payments_by_description ON payments USING btree (merchant_id, mode, md5((request ->> 'description'::text)), sequence DESC) WHERE ((request ->> 'description'::text) IS NOT NULL);
 CREATE INDEX payments_by_invoice ON payments USING btree (merchant_id, mode, invoice_id, sequence DESC) WHERE (invoice_id IS NOT NULL);
 CREATE INDEX payments_by_status ON payments USING btree (merchant_id, mode, status, sequence);
 CREATE INDEX payments_due ON payments USING btree (due_at) WHERE (due_at IS NOT NULL);
+CREATE INDEX payments_exceptional ON payments USING btree (merchant_id, mode, sequence) WHERE (exceptions <> '{}'::text[]);
+CREATE INDEX payments_refunds ON payments USING btree (merchant_id, mode, sequence) WHERE (refund_requested_at IS NOT NULL);
 
 create table payment_counts (
   merchant_id text collate "C" not null,
@@ -194,6 +203,7 @@ create table decisions (
   kind text not null,
   transfers text[] not null default '{}'::text[],
   at timestamp with time zone not null,
+  txid text,
   PRIMARY KEY (payment_id, number),
   CHECK ((kind = ANY (ARRAY['cancel'::text, 'accept'::text, 'reject'::text, 'refund_sent'::text])))
 );
@@ -243,6 +253,7 @@ CREATE INDEX transfers_by_address ON transfers USING btree (merchant_id, coin, a
 CREATE INDEX transfers_by_block ON transfers USING btree (coin, block_height);
 CREATE INDEX transfers_by_ref ON transfers USING btree (coin, ref);
 CREATE INDEX transfers_by_txid ON transfers USING btree (txid) WHERE (txid IS NOT NULL);
+CREATE INDEX transfers_of_merchant ON transfers USING btree (merchant_id, first_seen_at);
 CREATE INDEX transfers_unconfirmed ON transfers USING btree (coin) WHERE (block_height IS NULL);
 
 create table refund_addresses (
@@ -788,4 +799,39 @@ create table usage_alerts (
   percent integer not null,
   PRIMARY KEY (merchant_id, month, percent),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id)
+);
+
+create table payment_days (
+  merchant_id text collate "C" not null,
+  mode text not null,
+  day date not null,
+  measure text not null,
+  coin text not null,
+  payments bigint not null,
+  usd_cents bigint not null,
+  seconds bigint not null,
+  PRIMARY KEY (merchant_id, mode, day, measure, coin)
+);
+
+create table payment_day_deltas (
+  id bigint not null generated always as identity,
+  merchant_id text collate "C" not null,
+  mode text not null,
+  day date not null,
+  measure text not null,
+  coin text not null,
+  payments bigint not null,
+  usd_cents bigint not null,
+  seconds bigint not null,
+  PRIMARY KEY (id)
+);
+
+create table preferences (
+  merchant_id text collate "C" not null,
+  user_id text collate "C" not null,
+  name text not null,
+  value jsonb not null,
+  PRIMARY KEY (merchant_id, user_id, name),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );

@@ -7,6 +7,11 @@ const EVERYBODY = ROLES;
 export const ACTIONS = {
   'account.use': EVERYBODY,
   'payments.read': EVERYBODY,
+  'home.read': EVERYBODY,
+  'payments.create': ['owner', 'admin', 'developer', 'finance', 'support'],
+  'payments.export': ['owner', 'admin', 'finance'],
+  'payments.edit': ['owner', 'admin', 'developer', 'finance', 'support'],
+  'payments.simulate': ['owner', 'admin', 'developer'],
   'payments.cancel': ['owner', 'admin', 'finance'],
   'payments.resolve': ['owner', 'admin', 'finance'],
   'webhooks.read': EVERYBODY,

@@ -21,6 +21,14 @@ import { settle } from '../core/settle.ts';
 import { type Fragment, OID, type Sql, type Tx } from '../db/db.ts';
 import type { PaymentItem, PaymentRequest, PaymentView } from './view.ts';
 
+export type Marks = {
+  openedAt: Date | null;
+  seenAt: Date | null;
+  paidUsdCents: bigint | null;
+  refundRequestedAt: Date | null;
+  reviewed: readonly string[];
+};
+
 /** Everything stored about one payment at one instant. */
 export type PaymentRecord = {
   merchantId: string;
@@ -33,6 +41,8 @@ export type PaymentRecord = {
   paths: Readonly<Partial<Record<Coin, string>>>;
   /** As written by the last settling: what changed is told from these. */
   last: { receivedUnits: bigint; expiresAt: Date; coin: Coin | null };
+  /** What the dashboard counts and asks about, as written. */
+  marks: Marks;
   facts: PaymentFacts;
   transfers: Transfer[];
   /** Tips of the live chains; a test payment has a chain of its own instead. */
@@ -49,7 +59,7 @@ export type PaymentRecord = {
   offsetMs: number;
 };
 
-type Row = {
+type Row = Marks & {
   id: string;
   merchantId: string;
   mode: Mode;
@@ -245,6 +255,7 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
       p.rule_set as "ruleSet", p.created_with as "createdWith", p.request, p.invoice_id as "invoiceId", p.metadata,
       p.scenario, p.created_at as "createdAt", p.extended_until as "extendedUntil", p.completed_at as "completedAt",
       p.received_units as "receivedUnits", p.expires_at as "expiresAt", p.coin as "shownCoin", p.version, p.event_count as "eventCount", p.counted_in_month as "countedInMonth",
+      p.opened_at as "openedAt", p.seen_at as "seenAt", p.paid_usd_cents as "paidUsdCents", p.refund_requested_at as "refundRequestedAt", p.reviewed,
       (select json_agg(json_build_object('coin', q.coin, 'address', q.address, 'rateE8', q.rate_e8::text, 'units', q.units::text,
         'from', q.from_at, 'until', q.until_at) order by q.number) from quotes q where q.payment_id = p.id) as quotes,
       (select json_object_agg(a.coin, ltrim(w.path || '/' || a.index, '/')) from deposit_addresses a join wallets w on w.id = a.wallet_id
@@ -348,6 +359,13 @@ function toRecord(row: Row, rules: Rules, tips: Tips): PaymentRecord {
     countedInMonth: row.countedInMonth,
     paths: row.paths ?? {},
     last: { receivedUnits: row.receivedUnits, expiresAt: row.expiresAt, coin: row.shownCoin },
+    marks: {
+      openedAt: row.openedAt,
+      seenAt: row.seenAt,
+      paidUsdCents: row.paidUsdCents,
+      refundRequestedAt: row.refundRequestedAt,
+      reviewed: row.reviewed,
+    },
     facts: {
       id: row.id,
       mode: row.mode,

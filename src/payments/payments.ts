@@ -15,6 +15,7 @@ import type { Tx } from '../db/db.ts';
 import { getMerchant } from '../merchants/merchants.ts';
 import { nextAddress } from '../merchants/wallets.ts';
 import { advanceDeliveries } from '../webhooks/queue.ts';
+import { markReviewed } from './attention.ts';
 import { createOne, createTogether, type PaymentDraft, prepareCreate } from './create-payments.ts';
 import { type PaymentRecord, readRecords, tipsOf } from './facts.ts';
 import { getPaymentForCustomer, isOffered } from './queries.ts';
@@ -43,18 +44,24 @@ export async function createPayment(
     draft: PaymentDraft;
     idempotency: IdempotencyClaim | null;
     render: Render;
+    /** Runs in its transaction: who created it is written down there. */
+    also?: (tx: Tx, created: PaymentView) => Promise<void>;
   },
 ): Promise<Outcome> {
   const item = await prepareCreate(ctx, input);
   const { coin } = input.draft;
-  if (coin === null) return createTogether(ctx, item);
-  if (item.mode === 'live' && !item.merchant.walletCoins.includes(coin)) {
+  if (coin === null && !input.also) return createTogether(ctx, item);
+  if (coin !== null && item.mode === 'live' && !item.merchant.walletCoins.includes(coin)) {
     throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
   }
   return runOnce(ctx.db, input.idempotency, async (tx) => {
-    await createOne(ctx, tx, item);
-    const [settled] = await lockAndSettle(ctx, tx, [item.id], () => addQuote(ctx, tx, item.id, coin));
-    return input.render(settled!.view);
+    let view = await createOne(ctx, tx, item);
+    if (coin !== null) {
+      const [settled] = await lockAndSettle(ctx, tx, [item.id], () => addQuote(ctx, tx, item.id, coin));
+      view = settled!.view;
+    }
+    await input.also?.(tx, view);
+    return input.render(view);
   });
 }
 
@@ -183,6 +190,7 @@ export async function simulatePayment(
     coin,
     idempotency,
     render,
+    also,
   }: {
     merchantId: string;
     paymentId: string;
@@ -190,10 +198,11 @@ export async function simulatePayment(
     coin: Coin | null;
     idempotency: IdempotencyClaim | null;
     render: Render;
+    also?: Also;
   },
 ): Promise<Outcome> {
   const name = scenarioNamed(scenario);
-  return change(ctx, { merchantId, mode: 'test', paymentId, idempotency, render }, async (tx, record) => {
+  return change(ctx, { merchantId, mode: 'test', paymentId, idempotency, render, ...(also && { also }) }, async (tx, record) => {
     if (record.simulation) throw new Problem('scenario_started');
     const chosen = coin ?? record.facts.quotes.at(-1)?.coin ?? record.scenario?.coin ?? 'BTC';
     await addQuote(ctx, tx, paymentId, chosen, { scenario: name });
@@ -288,6 +297,8 @@ export async function resolvePayment(
   input: Owner & {
     action: 'accept' | 'reject' | 'refund_sent';
     transfers: readonly string[] | null;
+    /** The transaction that carried a refund, as the merchant says. */
+    txid?: string | null;
     idempotency: IdempotencyClaim | null;
     render: Render;
     also?: Also;
@@ -310,20 +321,44 @@ export async function resolvePayment(
         { param: unknown >= 0 ? `transfers[${unknown}]` : 'transfers' },
       );
     }
-    return decide(tx, record, input.action, named);
+    return decide(tx, record, input.action, named, input.txid ?? null);
   });
 }
 
-async function decide(tx: Tx, record: PaymentRecord, kind: Decision['kind'], transfers: readonly string[]): Promise<void> {
+async function decide(
+  tx: Tx,
+  record: PaymentRecord,
+  kind: Decision['kind'],
+  transfers: readonly string[],
+  txid: string | null = null,
+): Promise<void> {
   await tx`
-    insert into decisions (payment_id, number, merchant_id, kind, transfers, at)
-    values (${record.facts.id}, ${record.facts.decisions.length + 1}, ${record.merchantId}, ${kind}, ${transfers as string[]}, ${record.now})`;
+    insert into decisions (payment_id, number, merchant_id, kind, transfers, txid, at)
+    values (${record.facts.id}, ${record.facts.decisions.length + 1}, ${record.merchantId}, ${kind}, ${transfers as string[]}, ${txid}, ${record.now})`;
+}
+
+/**
+ * A member saw what is unusual about a payment that has ended, and nothing is left to do: it leaves the queue until something new
+ * turns up. Errors: payment_not_found, payment_status_conflict.
+ */
+export async function reviewPayment(ctx: Context, input: Owner & { render: Render; also?: Also }): Promise<Outcome> {
+  return change(ctx, { ...input, idempotency: null }, async (tx, record) => {
+    const { status, id } = record.facts;
+    if (status === 'pending' || status === 'processing')
+      throw new Problem('payment_status_conflict', { status, action: 'marking as handled' });
+    await markReviewed(tx, { paymentId: id });
+  });
 }
 
 /** Merges metadata; null or an empty text removes a key. The limits hold for the result. Errors: payment_not_found, metadata_invalid. */
 export async function setMetadata(
   ctx: Context,
-  input: Owner & { metadata: Readonly<Record<string, string | null>>; idempotency: IdempotencyClaim | null; render: Render },
+  input: Owner & {
+    metadata: Readonly<Record<string, string | null>>;
+    idempotency: IdempotencyClaim | null;
+    render: Render;
+    also?: Also;
+  },
 ): Promise<Outcome> {
   return change(ctx, input, async (tx, record) => {
     const merged = new Map(Object.entries(record.metadata));
@@ -359,9 +394,14 @@ export async function leaveRefundAddress(
   if (email !== null && (email.length > 200 || !/^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u.test(email)))
     throw new Problem('parameter_invalid', { reason: 'it is not an e-mail address' }, { param: 'email' });
   if (row.mode === 'live') decodeAddress(address, { coin, network: ctx.settings.networks[coin] });
-  await ctx.db.sql`
-    insert into refund_addresses (payment_id, merchant_id, coin, address, email)
-    values (${paymentId}, ${row.merchantId}, ${coin}, ${address}, ${email}) on conflict (payment_id) do nothing`;
+  await ctx.db.begin((tx) =>
+    settleOne(ctx, tx, paymentId, async () => {
+      const left = await tx`
+        insert into refund_addresses (payment_id, merchant_id, coin, address, email)
+        values (${paymentId}, ${row.merchantId}, ${coin}, ${address}, ${email}) on conflict (payment_id) do nothing`;
+      if (left.count === 1) await tx`update payments set refund_requested_at = clock_timestamp() where id = ${paymentId}`;
+    }),
+  );
 }
 
 /**

@@ -1,38 +1,56 @@
 /** What the dashboard asks of payments: a filtered list without a count, one search over all names of a payment, its timeline. */
 import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
-import type { PaymentStatus } from '../core/payment.ts';
+import type { Exception, PaymentStatus } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
+import type { Fragment } from '../db/db.ts';
 import type { ListItem } from './queries.ts';
 
-export type FoundItem = ListItem & { receivedUnits: bigint };
+export type FoundItem = ListItem & { receivedUnits: bigint; refundRequestedAt: Date | null };
+export type Filter = {
+  status: PaymentStatus | null;
+  coin: Coin | null;
+  exception: Exception | 'any' | null;
+  /** The price in cents, both ends included. */
+  atLeast: bigint | null;
+  atMost: bigint | null;
+  from: Date | null;
+  until: Date | null;
+  refundRequested: boolean;
+  search: string | null;
+};
+export const NO_FILTER: Filter = {
+  status: null,
+  coin: null,
+  exception: null,
+  atLeast: null,
+  atMost: null,
+  from: null,
+  until: null,
+  refundRequested: false,
+  search: null,
+};
 
-/** Newest first; `search` is an id, invoice id, description, deposit address or on-chain transaction id, exactly. Errors: cursor_invalid. */
-export async function findPayments(
+/** What no index knows is looked for in so many payments a page. */
+const LOOK = 50_000;
+/** Creations that overlap may be numbered in another order than they are dated; no more than this apart. */
+const SLACK_MS = 10 * 60_000;
+
+/**
+ * A filter as conditions: those that indexes answer, and the others. Dates are turned into sequences first, which have an
+ * index and grow with time: some twenty probes of it instead of a walk over all that is newer.
+ */
+export async function conditionsOf(
   ctx: Context,
-  {
-    merchantId,
-    mode,
-    limit,
-    startingAfter,
-    filter: { status, coin, from, until, search },
-  }: {
-    merchantId: string;
-    mode: Mode;
-    limit: number;
-    startingAfter: string | null;
-    filter: { status: PaymentStatus | null; coin: Coin | null; from: Date | null; until: Date | null; search: string | null };
-  },
-): Promise<{ items: FoundItem[]; hasMore: boolean }> {
+  { merchantId, mode, filter }: { merchantId: string; mode: Mode; filter: Filter },
+): Promise<{ indexed: Fragment; others: Fragment; isExact: boolean }> {
   const { sql } = ctx.db;
-  let after: bigint | null = null;
-  if (startingAfter !== null) {
-    const [row] = await sql<{ sequence: bigint }[]>`
-      select sequence from payments where id = ${startingAfter} and merchant_id = ${merchantId} and mode = ${mode}`;
-    if (!row) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
-    after = row.sequence;
-  }
+  const { status, coin, exception, atLeast, atMost, from, until, search } = filter;
   const mine = sql`merchant_id = ${merchantId} and mode = ${mode}`;
+  const [low, high] = await Promise.all([
+    from ? sequenceAt(ctx, { merchantId, mode, at: new Date(from.getTime() - SLACK_MS) }) : null,
+    until ? sequenceAt(ctx, { merchantId, mode, at: new Date(until.getTime() + SLACK_MS) }) : null,
+  ]);
   // Each name has an index of its own; the few payments found are filtered after it.
   const named =
     search === null
@@ -44,16 +62,73 @@ export async function findPayments(
             and request->>'description' = ${search} order by sequence desc limit 1000)
           union all (select payment_id from deposit_addresses where address = ${search} and merchant_id = ${merchantId})
           union all (select payment_id from transfers where txid = ${search} and merchant_id = ${merchantId} limit 1000))`;
+  return {
+    indexed: sql`${named} ${status ? sql`and status = ${status}` : sql``} ${coin ? sql`and coin = ${coin}` : sql``}
+      ${exception === null ? sql`` : sql`and exceptions <> '{}'`} ${filter.refundRequested ? sql`and refund_requested_at is not null` : sql``}
+      ${low === null ? sql`` : sql`and sequence >= ${low}`} ${high === null ? sql`` : sql`and sequence <= ${high}`}`,
+    others: sql`${exception === null || exception === 'any' ? sql`` : sql`and ${exception} = any(exceptions)`}
+      ${from ? sql`and created_at >= ${from}` : sql``} ${until ? sql`and created_at < ${until}` : sql``}
+      ${atLeast === null ? sql`` : sql`and amount_usd_cents >= ${atLeast}`} ${atMost === null ? sql`` : sql`and amount_usd_cents <= ${atMost}`}`,
+    isExact: atLeast === null && atMost === null && !(status && coin),
+  };
+}
+
+/** The newest sequence created by `at`, 0 when there is none: halving the sequences there are, in one statement. */
+async function sequenceAt(ctx: Context, { merchantId, mode, at }: { merchantId: string; mode: Mode; at: Date }): Promise<bigint> {
+  const [row] = await ctx.db.sql<{ found: bigint | null }[]>`
+    with recursive halves (low, high) as (
+      select 0::bigint, coalesce((select last_sequence from payment_counters where merchant_id = ${merchantId} and mode = ${mode}), 0)
+      union all
+      select case when probe.created_at <= ${at} then probe.sequence else h.low end,
+        case when probe.created_at <= ${at} then h.high else probe.sequence - 1 end
+      from halves h cross join lateral (
+        select sequence, created_at from payments where merchant_id = ${merchantId} and mode = ${mode}
+          and sequence >= (h.low + h.high + 1) / 2 and sequence <= h.high order by sequence limit 1) as probe
+      where h.low < h.high
+    )
+    select min(high) as found from halves`;
+  return row!.found ?? 0n;
+}
+
+/**
+ * Newest first; `search` is an id, invoice id, description, deposit address or on-chain transaction id, exactly. A page looks at
+ * a bounded number of payments: `lookedBackTo` says how far back when that ended before the page was full. Errors: cursor_invalid.
+ */
+export async function findPayments(
+  ctx: Context,
+  {
+    merchantId,
+    mode,
+    limit,
+    startingAfter,
+    filter,
+  }: { merchantId: string; mode: Mode; limit: number; startingAfter: string | null; filter: Filter },
+): Promise<{ items: FoundItem[]; hasMore: boolean; lookedBackTo: Date | null }> {
+  const { sql } = ctx.db;
+  let after: bigint | null = null;
+  if (startingAfter !== null) {
+    const [row] = await sql<{ sequence: bigint }[]>`
+      select sequence from payments where id = ${startingAfter} and merchant_id = ${merchantId} and mode = ${mode}`;
+    if (!row) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
+    after = row.sequence;
+  }
+  const { indexed, others, isExact } = await conditionsOf(ctx, { merchantId, mode, filter });
+  const candidates = sql`
+    select * from payments where merchant_id = ${merchantId} and mode = ${mode} ${indexed} ${after === null ? sql`` : sql`and sequence < ${after}`}
+    order by sequence desc`;
   const rows = await sql<FoundItem[]>`
     select id, mode, status, exceptions, amount_usd_cents as "amountUsdCents", coin, created_at as "createdAt",
-      completed_at as "completedAt", invoice_id as "invoiceId", request->>'description' as description, received_units as "receivedUnits"
-    from payments
-    where ${mine} ${named}
-      ${status ? sql`and status = ${status}` : sql``} ${coin ? sql`and coin = ${coin}` : sql``}
-      ${from ? sql`and created_at >= ${from}` : sql``} ${until ? sql`and created_at < ${until}` : sql``}
-      ${after === null ? sql`` : sql`and sequence < ${after}`}
+      completed_at as "completedAt", invoice_id as "invoiceId", request->>'description' as description, received_units as "receivedUnits",
+      refund_requested_at as "refundRequestedAt"
+    from (${candidates} ${isExact ? sql`` : sql`limit ${LOOK}`}) as p
+    where true ${others}
     order by sequence desc limit ${limit + 1}`;
-  return { items: rows.slice(0, limit), hasMore: rows.length > limit };
+  let lookedBackTo: Date | null = null;
+  if (!isExact && rows.length <= limit) {
+    const [end] = await sql<{ at: Date }[]>`select created_at as at from (${candidates} offset ${LOOK - 1} limit 1) as p`;
+    lookedBackTo = end?.at ?? null;
+  }
+  return { items: rows.slice(0, limit), hasMore: rows.length > limit, lookedBackTo };
 }
 
 export type Moment = {
@@ -78,14 +153,16 @@ export async function listMoments(
   return sql<Moment[]>`
     with p as (select * from payments where id = ${paymentId} and merchant_id = ${merchantId} and mode = ${mode}),
     moments (at, place, kind, what, coin, units, ref, actor) as (
-      select created_at, 0, 'created', created_with, null, null::numeric, null, null from p
+      select created_at, 0, 'created', created_with, null, null::numeric, null,
+          (select actor_name from audit_log a where a.merchant_id = p.merchant_id and a.object = p.id and a.action = 'payment.create' limit 1) from p
       union all select q.from_at, 1, 'coin_chosen', null, q.coin, q.units, q.address, null from quotes q join p on q.payment_id = p.id
       union all select t.first_seen_at, 2, 'transfer_seen', null, t.coin, t.units, t.txid, null from transfers t join p on t.payment_id = p.id
       union all select t.block_time, 3, 'transfer_confirmed', null, t.coin, t.units, t.txid, null
         from transfers t join p on t.payment_id = p.id where t.block_time is not null
-      union all select d.at, 4, 'decision', d.kind, null, null, null,
+      union all select d.at, 4, 'decision', d.kind, null, null, d.txid,
           (select actor_name from audit_log a where a.merchant_id = p.merchant_id and a.object = p.id and a.after->>'decision' = d.kind
-            and a.at between d.at - interval '1 minute' and d.at + interval '1 minute' order by a.id limit 1)
+            -- The decision's own number: its time may be that of a test clock.
+            and (a.after->>'number')::int = d.number order by a.id limit 1)
         from decisions d join p on d.payment_id = p.id
       union all select e.created_at, 5, 'event', e.type, null, null, null, null
         from events e join p on e.payment_id = p.id where e.type <> 'payment.created'

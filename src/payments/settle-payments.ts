@@ -5,13 +5,16 @@ import { addMs } from '../core/clock.ts';
 import type { Coin } from '../core/coin.ts';
 import { API_VERSION, type EventType, UPDATED_EVENT } from '../core/event.ts';
 import { eventId } from '../core/id.ts';
+import { e8ToCents } from '../core/money.ts';
 import type { PaymentStatus, Settlement, Transfer } from '../core/payment.ts';
 import { settle, valueTransfer } from '../core/settle.ts';
 import { OID, type Tx } from '../db/db.ts';
 import { notifyMembers } from '../merchants/notices.ts';
 import { recordEvents } from '../webhooks/events.ts';
+import { asksForMerchant } from './attention.ts';
+import { type Counted, dayChanges, writeDayChanges } from './days.ts';
 import { paymentDetail } from './detail.ts';
-import { observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
+import { type Marks, observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
 import type { PaymentView } from './view.ts';
 
 /** An unvalued transfer is looked at again this often, for the next usable price. */
@@ -173,6 +176,7 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
   const events: NewEvent[] = [];
   const updates: unknown[] = [];
   const deltas: { merchantId: string; mode: string; status: string; coin: string; payments: number }[] = [];
+  const days: Parameters<typeof writeDayChanges>[1][number][] = [];
   const monthly: { merchantId: string; month: Date }[] = [];
   for (const { record, settlement, types } of changed) {
     const id = record.facts.id;
@@ -198,6 +202,11 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
       deltas.push({ ...row, status: settlement.status, coin: settlement.coin ?? '', payments: 1 });
     }
     record.version += 1n;
+    const marks = marksOf(record, settlement);
+    const owner = { merchantId: record.merchantId, mode: record.mode };
+    const before = counted(record.facts, record.last.coin, record.marks, record);
+    for (const row of dayChanges(before, counted(settlement, settlement.coin, marks, record))) days.push({ ...owner, ...row });
+    record.marks = marks;
     updates.push({
       id,
       status: settlement.status,
@@ -210,16 +219,23 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
       event_count: record.eventCount.toString(),
       counted_in_month: record.countedInMonth,
       due_at: dueAt(record, settlement),
+      opened_at: marks.openedAt,
+      seen_at: marks.seenAt,
+      paid_usd_cents: marks.paidUsdCents?.toString() ?? null,
+      attention: asksForMerchant({ ...settlement, ...marks, decisions: record.facts.decisions }),
     });
     record.last = { receivedUnits: settlement.receivedUnits, expiresAt: settlement.expiresAt, coin: settlement.coin };
   }
   await tx`
     update payments p set status = r.status, exceptions = r.exceptions, coin = r.coin, expires_at = r.expires_at,
       extended_until = r.extended_until, completed_at = r.completed_at, received_units = r.received_units,
-      event_count = r.event_count, counted_in_month = r.counted_in_month, due_at = r.due_at, version = p.version + 1
+      event_count = r.event_count, counted_in_month = r.counted_in_month, due_at = r.due_at, version = p.version + 1,
+      opened_at = r.opened_at, seen_at = r.seen_at, paid_usd_cents = r.paid_usd_cents, attention = r.attention
     from jsonb_to_recordset(${tx.json(updates as never)}) as r (id text, status text, exceptions text[], coin text, expires_at timestamptz,
-      extended_until timestamptz, completed_at timestamptz, received_units numeric, event_count bigint, counted_in_month boolean, due_at timestamptz)
+      extended_until timestamptz, completed_at timestamptz, received_units numeric, event_count bigint, counted_in_month boolean, due_at timestamptz,
+      opened_at timestamptz, seen_at timestamptz, paid_usd_cents bigint, attention boolean)
     where p.id = r.id`;
+  await writeDayChanges(tx, days);
   if (deltas.length > 0) {
     await tx`
       insert into payment_count_deltas (merchant_id, mode, status, coin, payments)
@@ -255,6 +271,20 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
     ),
   );
 }
+
+/** Each is set once: by the first choice of a coin where no view was seen before, by the first counted transfer, by the completion. */
+const marksOf = (record: PaymentRecord, settlement: Settlement): Marks => ({
+  ...record.marks,
+  openedAt: record.marks.openedAt ?? record.facts.quotes[0]?.from ?? null,
+  seenAt: record.marks.seenAt ?? (settlement.receivedUsdE8 > 0n ? record.now : null),
+  paidUsdCents: record.marks.paidUsdCents ?? (settlement.completedAt ? e8ToCents(settlement.receivedUsdE8) : null),
+});
+const counted = (
+  { status, exceptions, completedAt }: Pick<Counted, 'status' | 'exceptions' | 'completedAt'>,
+  coin: Coin | null,
+  { openedAt, seenAt, paidUsdCents }: Marks,
+  { facts }: PaymentRecord,
+): Counted => ({ createdAt: facts.createdAt, openedAt, coin, seenAt, status, exceptions, completedAt, paidUsdCents });
 
 /** Has everything of a coin that waits for its chain settled again, `except` what the caller settles itself. */
 export const queueProcessing = (tx: Tx, { coin, except = [] }: { coin: Coin; except?: readonly string[] }) => tx`

@@ -2,6 +2,7 @@
 import type { Context } from '../context.ts';
 import { forgetReplies } from '../db/batch.ts';
 import { applyDueChanges } from '../merchants/wallet-changes.ts';
+import { foldDays } from './days.ts';
 import { foldCounts } from './queries.ts';
 import { erasePayerData } from './retention.ts';
 import { settleDuePayments } from './settle-payments.ts';
@@ -31,6 +32,7 @@ export function startSweep(ctx: Context): { stop(): Promise<void> } {
         settled = await settleDuePayments(ctx, { limit: BATCH });
         if (ctx.clock.monotonicMs() >= housekeepingAt) {
           while (!stopping && (await foldCounts(ctx, { limit: 5_000 })) === 5_000);
+          while (!stopping && (await foldDays(ctx, { limit: 5_000 })) === 5_000);
           await forgetReplies(ctx.db);
           await applyDueChanges(ctx);
           await erasePayerData(ctx);

@@ -72,8 +72,8 @@ test('the set-up link makes the owner and opens the dashboard', async () => {
   await page.getByLabel('E-mail').fill(owner.email);
   await page.getByLabel('Password').fill(owner.password);
   await page.getByRole('button', { name: 'Create account' }).click();
-  await page.getByRole('heading', { name: 'Payments' }).waitFor();
-  assert.match(page.url(), /\/dashboard\/test\/payments$/);
+  await page.getByRole('heading', { name: 'Home' }).waitFor();
+  assert.match(page.url(), /\/dashboard\/test\/home$/);
   await page.getByText('TEST DATA').waitFor();
   noFaults();
 });
@@ -114,6 +114,8 @@ test('a second factor is set up from its code on the screen, and asked for from 
   tab.faults.splice(0);
   await page.getByLabel('Code').fill(await freshTotp(app, secret));
   await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+  await page.getByRole('heading', { name: 'Home' }).waitFor();
+  await page.getByRole('link', { name: 'Payments', exact: true }).click();
   await page.getByRole('heading', { name: 'Payments' }).waitFor();
   noFaults();
 });
@@ -174,7 +176,7 @@ test('the detail: timeline, cancelling, who did it', async () => {
         action: 'payment.cancel',
         object: payment,
         before: { status: 'pending' },
-        after: { status: 'cancelled', decision: 'cancel' },
+        after: { status: 'cancelled', decision: 'cancel', number: 1 },
         mode: 'test',
       },
     ],

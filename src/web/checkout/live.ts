@@ -2,6 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
+import { markOpened } from '../../payments/days.ts';
 import { getNewVersions, getVersion } from '../../payments/queries.ts';
 
 /** A change shows within this time; with many pages the look is taken less often. */
@@ -55,6 +56,8 @@ export function registerLive(pages: FastifyInstance, ctx: Context, idOf: (reques
   pages.get('/pay/events', { exposeHeadRoute: false }, async (request, reply) => {
     const id = idOf(request);
     const version = await getVersion(ctx, { paymentId: id });
+    // Only the page's script asks for news: somebody looks at it.
+    await markOpened(ctx, { paymentId: id });
     const page = reply.raw;
     reply.hijack();
     if (page.destroyed) return;

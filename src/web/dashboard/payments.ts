@@ -1,14 +1,16 @@
 /** Payments: the list with its filters and one search, the detail with its timeline, and decisions. */
 import Type, { type Static } from 'typebox';
-import { isCoin } from '../../core/coin.ts';
-import { formatUnits, formatUsd } from '../../core/money.ts';
-import { PAYMENT_STATUSES } from '../../core/payment.ts';
+import { COINS } from '../../core/coin.ts';
+import { explorerUrl } from '../../core/explorer.ts';
+import { formatUnits, formatUsd, parseDecimal } from '../../core/money.ts';
+import { EXCEPTIONS, PAYMENT_STATUSES } from '../../core/payment.ts';
 import { Detail } from '../../http/schema.ts';
 import { writeAudit } from '../../merchants/members.ts';
+import { readAttention } from '../../payments/attention.ts';
 import { paymentDetail } from '../../payments/detail.ts';
-import { cancelPayment, resolvePayment } from '../../payments/payments.ts';
+import { cancelPayment, resolvePayment, reviewPayment } from '../../payments/payments.ts';
 import { getPayment } from '../../payments/queries.ts';
-import { findPayments, listMoments, type Moment } from '../../payments/search.ts';
+import { type Filter, findPayments, listMoments, type Moment } from '../../payments/search.ts';
 import type { PaymentView } from '../../payments/view.ts';
 import {
   type Call,
@@ -40,6 +42,7 @@ const Item = Type.Object({
   description: Nullable(Text),
   created_at: Timestamp,
   completed_at: Nullable(Timestamp),
+  refund_requested_at: Nullable(Timestamp),
 });
 const TimelineEntry = Type.Object({
   at: Timestamp,
@@ -51,6 +54,7 @@ const TimelineEntry = Type.Object({
   actor: Nullable(Text),
 });
 const Day = Type.Optional(Type.String({ format: 'date-time', maxLength: 40 }));
+const Usd = Type.Optional(Type.String({ pattern: '^[0-9]{1,9}([.][0-9]{1,2})?$' }));
 const decided = { success: Type.Boolean(), payment: Detail };
 
 const entry = ({ at, kind, what, coin, units, ref, actor }: Moment): Static<typeof TimelineEntry> =>
@@ -64,10 +68,39 @@ const entry = ({ at, kind, what, coin, units, ref, actor }: Moment): Static<type
     actor,
   }) as Static<typeof TimelineEntry>;
 
+export const FILTERS = {
+  status: Type.Optional(Status),
+  currency: Type.Optional(Coin),
+  exception: Type.Optional(literals([...EXCEPTIONS, 'any'] as const)),
+  at_least: Usd,
+  at_most: Usd,
+  from: Day,
+  until: Day,
+  refund: Type.Optional(Type.Literal('requested')),
+  search: Type.Optional(Type.String({ minLength: 1, maxLength: 1000 })),
+};
+const Filters = Type.Object(FILTERS);
+const day = (text: string | undefined): Date | null => (text === undefined ? null : new Date(text));
+const cents = (text: string | undefined): bigint | null => (text === undefined ? null : parseDecimal(text.replace(/^0+(?=\d)/, ''), 2));
+
+export function filterOf(query: Static<typeof Filters>): Filter {
+  return {
+    status: PAYMENT_STATUSES.find((status) => status === query.status) ?? null,
+    coin: COINS.find((coin) => coin === query.currency) ?? null,
+    exception: [...EXCEPTIONS, 'any' as const].find((name) => name === query.exception) ?? null,
+    atLeast: cents(query.at_least),
+    atMost: cents(query.at_most),
+    from: day(query.from),
+    until: day(query.until),
+    refundRequested: query.refund === 'requested',
+    search: query.search?.trim() || null,
+  };
+}
+
 /** The decision as replied, and as it is written into the audit log in its own transaction. */
-const deciding = (call: Call, decision: string) => ({
+export const deciding = (call: Call, decision: string, paymentId = call.params.id!) => ({
   ...ownerOf(call),
-  paymentId: call.params.id!,
+  paymentId,
   idempotency: null,
   render: (view: PaymentView) => ({
     status: 200,
@@ -78,11 +111,21 @@ const deciding = (call: Call, decision: string) => ({
       ...ownerOf(call),
       actor: call.actor,
       action: `payment.${decision}`,
-      object: call.params.id!,
+      object: paymentId,
       before: { status: before.settlement.status },
-      after: { status: after.settlement.status, decision },
+      after: { status: after.settlement.status, decision, number: after.facts.decisions.length },
     }),
 });
+
+/** One decision of a member over one payment. Errors: those of `resolvePayment`. */
+export const resolveOne = (
+  call: Call,
+  id: string,
+  { action, txid }: { action: 'accept' | 'reject' | 'refund_sent' | 'reviewed'; txid?: string },
+) =>
+  action === 'reviewed'
+    ? reviewPayment(call.ctx, deciding(call, action, id))
+    : resolvePayment(call.ctx, { ...deciding(call, action, id), action, transfers: null, txid: txid ?? null });
 
 export const PAYMENTS: readonly Route[] = [
   memberRoute({
@@ -91,26 +134,16 @@ export const PAYMENTS: readonly Route[] = [
     action: 'payments.read',
     query: Type.Object({
       ...paging,
-      status: Type.Optional(Status),
-      currency: Type.Optional(Coin),
-      from: Day,
-      until: Day,
-      search: Type.Optional(Type.String({ minLength: 1, maxLength: 1000 })),
+      ...FILTERS,
     }),
-    reply: pageOf(Item),
+    reply: Type.Object({ ...pageOf(Item).properties, looked_back_to: Nullable(Timestamp) }),
     handle: async (call) => {
       const { query } = call;
       const page = await findPayments(call.ctx, {
         ...ownerOf(call),
         limit: Number(query.limit ?? 25),
         startingAfter: query.starting_after ?? null,
-        filter: {
-          status: PAYMENT_STATUSES.find((status) => status === query.status) ?? null,
-          coin: typeof query.currency === 'string' && isCoin(query.currency) ? query.currency : null,
-          from: query.from === undefined ? null : new Date(query.from),
-          until: query.until === undefined ? null : new Date(query.until),
-          search: query.search?.trim() || null,
-        },
+        filter: filterOf(query),
       });
       return {
         success: true,
@@ -126,8 +159,10 @@ export const PAYMENTS: readonly Route[] = [
           description: item.description,
           created_at: item.createdAt.toISOString(),
           completed_at: item.completedAt?.toISOString() ?? null,
+          refund_requested_at: item.refundRequestedAt?.toISOString() ?? null,
         })),
         has_more: page.hasMore,
+        looked_back_to: page.lookedBackTo?.toISOString() ?? null,
       };
     },
   }),
@@ -135,11 +170,34 @@ export const PAYMENTS: readonly Route[] = [
     method: 'GET',
     path: '/payments/:id',
     action: 'payments.read',
-    reply: Type.Object({ success: Type.Boolean(), payment: Detail, timeline: Type.Array(TimelineEntry) }),
+    reply: Type.Object({
+      success: Type.Boolean(),
+      payment: Detail,
+      timeline: Type.Array(TimelineEntry),
+      attention: Type.Boolean(),
+      refund_request: Nullable(Type.Object({ currency: Coin, address: Text, email: Nullable(Text), requested_at: Timestamp })),
+      explorers: Type.Record(Type.String(), Type.String(), { description: 'Of on-chain transactions, by their id.' }),
+    }),
     handle: async (call) => {
       const of = { ...ownerOf(call), paymentId: call.params.id! };
-      const [view, moments] = await Promise.all([getPayment(call.ctx, of), listMoments(call.ctx, of)]);
-      return { success: true, payment: paymentDetail(view, call.ctx.settings.paymentPageUrl), timeline: moments.map(entry) };
+      const [view, moments, more] = await Promise.all([getPayment(call.ctx, of), listMoments(call.ctx, of), readAttention(call.ctx, of)]);
+      const explorers = view.transfers.flatMap(({ coin, txid }) => {
+        const url = call.mode === 'live' ? explorerUrl(coin, call.ctx.settings.networks[coin], txid) : null;
+        return url && txid ? [[txid, url]] : [];
+      });
+      return {
+        success: true,
+        payment: paymentDetail(view, call.ctx.settings.paymentPageUrl),
+        timeline: moments.map(entry),
+        attention: more.attention,
+        refund_request: more.refundRequest && {
+          currency: more.refundRequest.coin,
+          address: more.refundRequest.address,
+          email: more.refundRequest.email,
+          requested_at: more.refundRequest.at.toISOString(),
+        },
+        explorers: Object.fromEntries(explorers),
+      };
     },
   }),
   memberRoute({
@@ -154,11 +212,11 @@ export const PAYMENTS: readonly Route[] = [
     method: 'POST',
     path: '/payments/:id/resolve',
     action: 'payments.resolve',
-    body: Type.Object({ action: literals(['accept', 'reject'] as const) }),
+    body: Type.Object({
+      action: literals(['accept', 'reject', 'refund_sent', 'reviewed'] as const),
+      txid: Type.Optional(Type.String({ pattern: '^[\\x21-\\x7e]{1,200}$' })),
+    }),
     reply: Type.Object(decided),
-    handle: (call) => {
-      const action = call.body.action === 'accept' ? 'accept' : 'reject';
-      return resolvePayment(call.ctx, { ...deciding(call, action), action, transfers: null });
-    },
+    handle: (call) => resolveOne(call, call.params.id!, call.body),
   }),
 ];

@@ -45,7 +45,9 @@ type Common<Q extends TSchema, B extends TSchema> = {
   body?: B;
   reply: TObject;
 };
-type Answer = Promise<object | Rendered>;
+/** A file made while it is sent. */
+export type Download = { name: string; parts: AsyncIterable<string> };
+type Answer = Promise<object | Rendered | Download>;
 export type OpenRoute = Common<TSchema, TSchema> & {
   /** Reached before anybody is signed in. */
   open: true;

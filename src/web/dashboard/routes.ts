@@ -1,10 +1,14 @@
 /** All areas of the dashboard's API. A new area is a file of routes and a line here. */
 import { ACCOUNT } from './account.ts';
+import { ATTENTION } from './attention.ts';
 import { AUDIT } from './audit.ts';
+import { HOME } from './home.ts';
 import { LINKS } from './links.ts';
 import { NOTICES } from './notices.ts';
 import { OPERATOR } from './operator.ts';
+import { PAYMENT_ACTS } from './payment-acts.ts';
 import { PAYMENTS } from './payments.ts';
+import { REPORTS } from './reports.ts';
 import type { Route } from './route.ts';
 import { SECURITY } from './security.ts';
 import { SETTINGS } from './settings.ts';
@@ -15,15 +19,19 @@ import { WEBHOOKS } from './webhooks.ts';
 
 export const DASHBOARD_ROUTES: readonly Route[] = [
   ...ACCOUNT,
-  ...LINKS,
-  ...PAYMENTS,
-  ...SETTINGS,
-  ...WALLETS,
-  ...WEBHOOKS,
   ...AUDIT,
+  ...LINKS,
   ...NOTICES,
   ...OPERATOR,
+  ...PAYMENTS,
   ...SECURITY,
+  ...SETTINGS,
   ...TEAM,
   ...USAGE,
+  ...WALLETS,
+  ...WEBHOOKS,
+  ...ATTENTION,
+  ...HOME,
+  ...PAYMENT_ACTS,
+  ...REPORTS,
 ];

@@ -1,4 +1,5 @@
 /** The dashboard's API on the server: HTTPS, same site, sign-in, role, recent authentication, then the route. */
+import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { MODES, type Mode } from '../../core/coin.ts';
@@ -13,7 +14,7 @@ import { findSignedIn, type SignedIn, type Visitor } from '../../merchants/sign-
 import type { Rendered } from '../../payments/view.ts';
 import { registerFiles } from './files.ts';
 import { registerPreview } from './preview.ts';
-import type { MemberRoute, Route } from './route.ts';
+import type { Download, MemberRoute, Route } from './route.ts';
 import { DASHBOARD_ROUTES } from './routes.ts';
 import { registerStream } from './stream.ts';
 
@@ -133,8 +134,19 @@ function readRequest(route: Route, request: FastifyRequest) {
 }
 
 function send(reply: FastifyReply, answer: object): FastifyReply {
+  if (isDownload(answer)) {
+    return reply
+      .headers({
+        'cache-control': 'no-store',
+        'content-type': 'text/csv; charset=utf-8',
+        'content-disposition': `attachment; filename="${answer.name}"`,
+        'x-content-type-options': 'nosniff',
+      })
+      .send(Readable.from(answer.parts, { objectMode: false }));
+  }
   reply.headers({ 'cache-control': 'no-store', 'content-type': 'application/json; charset=utf-8' });
   if (isRendered(answer)) return reply.code(answer.status).send(answer.body);
   return reply.code(200).send(JSON.stringify(answer));
 }
+const isDownload = (answer: object): answer is Download => 'parts' in answer;
 const isRendered = (answer: object): answer is Rendered => 'body' in answer && answer.body instanceof Uint8Array;

@@ -15,7 +15,7 @@ const LIFE_MS = 5 * 60_000;
 type Owner = { merchantId: string; mode: Mode };
 /** Query keys of the app, with what changes when their data does. A new kind of news is a line here. */
 const PULSES: readonly { keys: readonly string[]; read: (ctx: Context, owners: readonly Owner[]) => Promise<(string | null)[]> }[] = [
-  { keys: ['payments'], read: (ctx, owners) => readPulse(ctx, { owners }) },
+  { keys: ['payments', 'attention', 'home'], read: (ctx, owners) => readPulse(ctx, { owners }) },
   { keys: ['webhooks', 'deliveries'], read: (ctx, owners) => readWebhookPulse(ctx, { owners }) },
   { keys: ['notices'], read: (ctx, owners) => readNoticePulse(ctx, { owners }) },
 ];

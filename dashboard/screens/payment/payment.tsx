@@ -1,14 +1,15 @@
 /** One payment: what it is, what happened, what can be decided. */
 import { useParams } from '@tanstack/react-router';
-import { type ReactNode, useState } from 'react';
-import type { Reply } from '../lib/api.ts';
-import { useAct, useApi, useMay, useTitle } from '../lib/hooks.ts';
-import { Button, buttonClass } from '../ui/button.tsx';
-import { Ask } from '../ui/dialog.tsx';
-import { Icon, type IconName } from '../ui/icon.tsx';
-import { ModeLink } from '../ui/link.tsx';
-import { Card, ErrorCard, Facts, Skeleton } from '../ui/states.tsx';
-import { Badge, CopyButton, ExceptionBadge, Money, Status, Time } from '../ui/values.tsx';
+import type { ReactNode } from 'react';
+import type { Reply } from '../../lib/api.ts';
+import { useApi, useTitle } from '../../lib/hooks.ts';
+import { buttonClass } from '../../ui/button.tsx';
+import { Icon, type IconName } from '../../ui/icon.tsx';
+import { ModeLink } from '../../ui/link.tsx';
+import { Card, ErrorCard, Facts, Skeleton } from '../../ui/states.tsx';
+import { CopyButton, ExceptionBadge, Money, Status, Time } from '../../ui/values.tsx';
+import { Decisions } from './acts.tsx';
+import { ApiView, Items, Metadata, RefundRequest, Simulator, TestBadge } from './parts.tsx';
 import { PaymentEvents } from './payment-events.tsx';
 
 type Full = Reply<'GET /:mode/payments/:id'>;
@@ -35,7 +36,7 @@ export function Screen() {
           <p className="flex flex-wrap items-center gap-2">
             <Status status={payment.status} />
             <ExceptionBadge exception={payment.exception} />
-            {payment.mode === 'test' && <Badge tone="warn">TEST</Badge>}
+            <TestBadge mode={payment.mode} />
           </p>
           <p className="flex items-center gap-1 text-sm break-all text-soft">
             <code>{payment.id}</code>
@@ -46,16 +47,22 @@ export function Screen() {
           <a href={payment.payment_url} target="_blank" rel="noreferrer" className={buttonClass()}>
             Open page
           </a>
-          <Decisions payment={payment} />
+          <Decisions data={data} />
         </div>
       </div>
       <div className="grid items-start gap-6 lg:grid-cols-[3fr_2fr]">
-        <Card title="Timeline">
-          <Timeline entries={timeline} />
-        </Card>
-        <div className="grid gap-6">
-          <MoneyCard payment={payment} />
+        <div className="grid min-w-0 gap-6">
+          <Simulator payment={payment} />
+          <Card title="Timeline">
+            <Timeline entries={timeline} explorers={data.explorers} />
+          </Card>
+          <ApiView payment={payment} />
+        </div>
+        <div className="grid min-w-0 gap-6">
+          <RefundRequest request={data.refund_request} />
+          <MoneyCard payment={payment} explorers={data.explorers} />
           <PaymentEvents paymentId={payment.id} />
+          <Items payment={payment} />
           <Card title="Details">
             <Facts
               rows={[
@@ -64,17 +71,30 @@ export function Screen() {
                 ['Completed', <Time key="t" at={payment.completed_at} />],
                 ['Invoice', payment.invoice_id ?? '–'],
                 ['Description', payment.description ?? '–'],
-                ...Object.entries(payment.metadata).map(([name, value]) => [name, value] as const),
               ]}
             />
           </Card>
+          <Metadata payment={payment} />
         </div>
       </div>
     </div>
   );
 }
 
-function MoneyCard({ payment }: { payment: Payment }) {
+/** A transaction id, with the way to a public explorer where there is one. */
+const Txid = ({ id, explorers }: { id: string | null; explorers: Full['explorers'] }) =>
+  id !== null && (
+    <span className="font-mono text-xs break-all text-soft">
+      {id}
+      {explorers[id] && (
+        <a href={explorers[id]} target="_blank" rel="noreferrer noopener" className="ml-2 font-sans underline">
+          Explorer
+        </a>
+      )}
+    </span>
+  );
+
+function MoneyCard({ payment, explorers }: { payment: Payment; explorers: Full['explorers'] }) {
   const rows: (readonly [string, ReactNode])[] = [
     ['Price', <Money key="price" amount={payment.amount_usd} />],
     ['Due', <Money key="due" amount={payment.amount} currency={payment.currency} />],
@@ -96,7 +116,7 @@ function MoneyCard({ payment }: { payment: Payment }) {
       `Transfer ${i + 1}`,
       <span key={transfer.ref} className="grid justify-items-end gap-0.5">
         <Money amount={transfer.amount} currency={transfer.currency} />
-        <span className="font-mono text-xs break-all text-soft">{transfer.transaction_hash}</span>
+        <Txid id={transfer.transaction_hash} explorers={explorers} />
       </span>,
     ]);
   });
@@ -116,7 +136,7 @@ const DECISIONS: Readonly<Record<string, string>> = {
 function wordsOf({ kind, what, actor }: Full['timeline'][number]): { text: string; icon: IconName } {
   switch (kind) {
     case 'created':
-      return { text: `Created with a ${what} key`, icon: 'payments' };
+      return { text: actor ? `Created by ${actor}` : `Created with a ${what} key`, icon: 'payments' };
     case 'coin_chosen':
       return { text: 'Coin chosen', icon: 'wallet' };
     case 'transfer_seen':
@@ -130,7 +150,7 @@ function wordsOf({ kind, what, actor }: Full['timeline'][number]): { text: strin
   }
 }
 
-const Timeline = ({ entries }: { entries: Full['timeline'] }) => (
+const Timeline = ({ entries, explorers }: { entries: Full['timeline']; explorers: Full['explorers'] }) => (
   <ol className="grid gap-4 p-4">
     {entries.map((entry) => {
       const { text, icon } = wordsOf(entry);
@@ -145,59 +165,10 @@ const Timeline = ({ entries }: { entries: Full['timeline'] }) => (
               </span>
             </p>
             {entry.amount && <Money amount={entry.amount} currency={entry.currency} />}
-            {entry.ref && <p className="font-mono text-xs break-all text-soft">{entry.ref}</p>}
+            <Txid id={entry.ref} explorers={explorers} />
           </div>
         </li>
       );
     })}
   </ol>
 );
-
-function Decisions({ payment }: { payment: Payment }) {
-  const mayCancel = useMay('payments.cancel');
-  const mayResolve = useMay('payments.resolve');
-  const [asked, setAsked] = useState<'cancel' | 'accept' | 'reject' | null>(null);
-  const refreshes = [['payments']];
-  const cancel = useAct('POST /:mode/payments/:id/cancel', { refreshes, done: 'The payment is cancelled.' });
-  const resolve = useAct('POST /:mode/payments/:id/resolve', { refreshes, done: 'Decided.' });
-  const params = { id: payment.id };
-  const ends = payment.status === 'expired' || payment.status === 'failed' || payment.status === 'cancelled';
-  const undecided = ends && payment.transfers.length > 0;
-  return (
-    <>
-      {payment.status === 'pending' && mayCancel && (
-        <Button look="danger" onClick={() => setAsked('cancel')}>
-          Cancel payment
-        </Button>
-      )}
-      {undecided && mayResolve && (
-        <>
-          <Button look="main" onClick={() => setAsked('accept')}>
-            Accept what arrived
-          </Button>
-          <Button onClick={() => setAsked('reject')}>Refuse</Button>
-        </>
-      )}
-      <Ask
-        open={asked !== null}
-        onClose={() => setAsked(null)}
-        title={asked === 'cancel' ? 'Cancel this payment?' : asked === 'accept' ? 'Accept what arrived?' : 'Refuse what arrived?'}
-        text={
-          asked === 'cancel'
-            ? 'The payer’s page closes. What arrives later is kept and shown as paid after cancel.'
-            : asked === 'accept'
-              ? 'The payment goes on and completes with the amount received.'
-              : 'The payment stays as it is. Sending the money back is up to you.'
-        }
-        act={asked === 'cancel' ? 'Cancel the payment' : asked === 'accept' ? 'Accept' : 'Refuse'}
-        danger={asked === 'cancel'}
-        busy={cancel.isPending || resolve.isPending}
-        onAct={() => {
-          const close = { onSettled: () => setAsked(null) };
-          if (asked === 'cancel') cancel.mutate({ params, body: {} }, close);
-          else if (asked !== null) resolve.mutate({ params, body: { action: asked } }, close);
-        }}
-      />
-    </>
-  );
-}

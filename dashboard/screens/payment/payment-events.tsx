@@ -1,9 +1,9 @@
 /** What of a payment was sent to the merchant's endpoints, and sending it again. */
 import { Link } from '@tanstack/react-router';
-import { useAct, useApi, useMay, useMode } from '../lib/hooks.ts';
-import { Button } from '../ui/button.tsx';
-import { Card, ErrorCard, Skeleton } from '../ui/states.tsx';
-import { DeliveryState, hostOf, outcomeWords } from './webhooks/words.tsx';
+import { useAct, useApi, useMay, useMode } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Card, ErrorCard, Skeleton } from '../../ui/states.tsx';
+import { DeliveryState, hostOf, outcomeWords } from '../webhooks/words.tsx';
 
 export function PaymentEvents({ paymentId }: { paymentId: string }) {
   const mode = useMode();

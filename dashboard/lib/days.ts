@@ -1,0 +1,26 @@
+/** Ranges of days in UTC, as the totals are kept. */
+const DAY_MS = 86_400_000;
+export type Range = { from: string; until: string; days: number };
+
+const textOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+export const today = (): string => textOf(Date.now());
+
+/** So many days up to today. */
+export function lastDays(days: number): Range {
+  const until = today();
+  return { from: textOf(Date.parse(until) - (days - 1) * DAY_MS), until, days };
+}
+/** Null when the two are no range of at most a year. */
+export function rangeBetween(from: string, until: string): Range | null {
+  const days = Math.round((Date.parse(until) - Date.parse(from)) / DAY_MS) + 1;
+  return Number.isFinite(days) && days >= 1 && days <= 366 ? { from, until, days } : null;
+}
+export const wordsOfDays = (days: number): string => (days === 1 ? 'the day before' : `the ${days} days before`);
+
+/** Seconds in the two largest units. */
+export function duration(seconds: number): string {
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3_600)} h ${Math.floor((seconds % 3_600) / 60)} min`;
+  return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3_600)} h`;
+}

@@ -1,0 +1,99 @@
+/** Whether webhooks arrive, nodes answer, chains are read to their end and prices are known. */
+import type { Reply } from '../../lib/api.ts';
+import { duration } from '../../lib/days.ts';
+import { useApi, useMode } from '../../lib/hooks.ts';
+import { Card, ErrorCard, Facts, Skeleton } from '../../ui/states.tsx';
+import { Badge, Time, type Tone } from '../../ui/values.tsx';
+
+type Coins = Reply<'GET /:mode/home/health'>['coins'];
+const CHAIN: Readonly<Record<Coins[number]['chain'], { tone: Tone; word: string; text: string }>> = {
+  ok: { tone: 'good', word: 'In sync', text: '' },
+  held: { tone: 'warn', word: 'Completion held', text: '' },
+  behind: { tone: 'bad', word: 'Behind', text: 'The node does not answer, or answers late.' },
+  starting: { tone: 'info', word: 'Starting', text: 'The first look at the chain is under way.' },
+  none: { tone: 'calm', word: 'Not set up', text: 'No node or server is configured for this coin.' },
+  simulated: { tone: 'calm', word: 'Simulated', text: 'Test payments run on a chain of their own.' },
+};
+
+export function Health() {
+  const mode = useMode();
+  const { data, error, isPending, refetch } = useApi('GET /:mode/home/health', ['home', 'health'], {});
+  if (error && !data)
+    return (
+      <Card title="Health">
+        <ErrorCard error={error} onRetry={() => void refetch()} />
+      </Card>
+    );
+  if (isPending || !data)
+    return (
+      <Card title="Health">
+        <Skeleton lines={6} />
+      </Card>
+    );
+  const { webhooks, coins } = data;
+  const finished = webhooks.delivered + webhooks.failed;
+  return (
+    <div className="grid items-start gap-6 lg:grid-cols-2">
+      <Card title="Webhooks">
+        <Facts
+          rows={[
+            [
+              'Endpoints',
+              webhooks.endpoints === 0 ? 'None' : `${webhooks.endpoints}${webhooks.off > 0 ? `, ${webhooks.off} switched off` : ''}`,
+            ],
+            [
+              'Delivered, last 24 hours',
+              finished === 0 ? (
+                'Nothing was sent'
+              ) : (
+                <Badge
+                  key="share"
+                  tone={webhooks.failed === 0 ? 'good' : webhooks.failed * 20 > finished ? 'bad' : 'warn'}
+                  icon={webhooks.failed === 0 ? 'check' : 'alert'}
+                >
+                  {`${Math.floor((webhooks.delivered / finished) * 1000) / 10} % of ${finished.toLocaleString('en')}`}
+                </Badge>
+              ),
+            ],
+            ['Oldest waiting', webhooks.oldest_pending_at === null ? 'Nothing waits' : <Time key="at" at={webhooks.oldest_pending_at} />],
+          ]}
+        />
+      </Card>
+      <Card title={mode === 'test' ? 'Coins in test mode' : 'Nodes, chains and prices'}>
+        {mode === 'test' ? (
+          <p className="px-4 py-3 text-sm text-soft">
+            Each test payment runs on a simulated chain of its own: BTC, ETH, LTC, DASH and DOGE are always there. Nodes and price sources
+            are shown in live mode.
+          </p>
+        ) : (
+          <ul>
+            {coins.map((coin) => {
+              const chain = CHAIN[coin.chain];
+              const height =
+                coin.height === null ? '' : `Block ${coin.height.toLocaleString('en')}, read ${duration(coin.lag_seconds ?? 0)} ago.`;
+              const words = [coin.reasons.join(' '), chain.text, height].filter(Boolean).join(' ');
+              return (
+                <li key={coin.currency} className="grid gap-1 border-b border-line px-4 py-2.5 text-sm last:border-b-0">
+                  <div className="flex flex-wrap items-center justify-between gap-2">
+                    <span className="font-medium">{coin.currency}</span>
+                    <span className="flex flex-wrap gap-1">
+                      <Badge tone={chain.tone}>{chain.word}</Badge>
+                      {mode === 'live' && (
+                        <Badge tone={coin.price_fault === null ? 'good' : 'warn'}>
+                          {coin.price_fault === null ? 'Price known' : 'No price'}
+                        </Badge>
+                      )}
+                    </span>
+                  </div>
+                  {(words || coin.price_fault) && (
+                    <p className="text-xs text-soft">{[words, coin.price_fault].filter(Boolean).join(' ')}</p>
+                  )}
+                </li>
+              );
+            })}
+          </ul>
+        )}
+      </Card>
+    </div>
+  );
+}

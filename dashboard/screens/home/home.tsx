@@ -1,0 +1,229 @@
+/** Home: what a range of days brought, against the one before; how far payments got; whether all is well; the way to going live. */
+import { useNavigate } from '@tanstack/react-router';
+import { lazy, type ReactNode, Suspense } from 'react';
+import type { Reply } from '../../lib/api.ts';
+import { duration, lastDays, type Range, rangeBetween, wordsOfDays } from '../../lib/days.ts';
+import { useAct, useApi, useFilters, useMay, useMode, useTitle } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { ModeLink } from '../../ui/link.tsx';
+import { Card, Empty, ErrorCard, Skeleton } from '../../ui/states.tsx';
+import { Money } from '../../ui/values.tsx';
+import { Checklist } from './checklist.tsx';
+import { Health } from './health.tsx';
+
+const Charts = lazy(() => import('../../ui/charts.tsx').then((module) => ({ default: module.Charts })));
+type Home = Reply<'GET /:mode/home'>;
+
+const RANGES = [
+  { value: 'today', label: 'Today', days: 1 },
+  { value: '7d', label: '7 days', days: 7 },
+  { value: '30d', label: '30 days', days: 30 },
+  { value: '90d', label: '90 days', days: 90 },
+  { value: 'custom', label: 'Custom', days: 30 },
+] as const;
+
+/** Makes a test payment and opens it, with its simulator. */
+export function useTestPayment() {
+  const navigate = useNavigate();
+  const create = useAct('POST /:mode/payments', { refreshes: [['payments'], ['home']] });
+  return {
+    busy: create.isPending,
+    start: () =>
+      create.mutate(
+        { body: { amount_usd: '25.00', description: 'Test payment' } },
+        { onSuccess: ({ id }) => void navigate({ to: `/test/payments/${id}` }) },
+      ),
+  };
+}
+
+export function Screen() {
+  useTitle('Home');
+  const { filters, set } = useFilters(['range', 'from', 'until'] as const);
+  const picked = RANGES.find(({ value }) => value === filters.range) ?? RANGES[2];
+  const chosen = picked.value;
+  const range = (chosen === 'custom' ? rangeBetween(filters.from, filters.until) : null) ?? lastDays(picked.days);
+  const { data, error, isPending, refetch } = useApi('GET /:mode/home', ['home', range.from, range.until], {
+    query: { from: range.from, until: range.until },
+  });
+  return (
+    <div className="grid gap-6">
+      <div className="flex flex-wrap items-center justify-between gap-3">
+        <h1>Home</h1>
+        <RangePicker chosen={chosen} range={range} custom={filters} set={set} />
+      </div>
+      <Checklist />
+      {error && !data ? (
+        <Card>
+          <ErrorCard error={error} onRetry={() => void refetch()} />
+        </Card>
+      ) : isPending || !data ? (
+        <Card>
+          <Skeleton lines={10} />
+        </Card>
+      ) : data.ever ? (
+        <Figures data={data} range={range} />
+      ) : (
+        <Nothing />
+      )}
+      <Health />
+    </div>
+  );
+}
+
+function RangePicker({
+  chosen,
+  range,
+  custom,
+  set,
+}: {
+  chosen: string;
+  range: Range;
+  custom: { from: string; until: string };
+  set: (change: Record<string, string>) => void;
+}) {
+  const day = 'min-h-9 rounded-lg border border-line bg-card px-2 py-1 text-sm text-ink';
+  return (
+    <div className="flex flex-wrap items-center gap-2">
+      <fieldset className="flex flex-wrap rounded-lg border border-line bg-card p-0.5 text-sm">
+        <legend className="sr-only">Range</legend>
+        {RANGES.map(({ value, label }) => (
+          <label
+            key={value}
+            className="cursor-pointer rounded-md px-2.5 py-1 text-soft hover:text-ink has-checked:bg-raised has-checked:font-medium has-checked:text-ink has-focus-visible:outline-2 has-focus-visible:outline-link"
+          >
+            <input
+              type="radio"
+              name="range"
+              className="sr-only"
+              checked={chosen === value}
+              onChange={() =>
+                set(value === 'custom' ? { range: value, from: range.from, until: range.until } : { range: value, from: '', until: '' })
+              }
+            />
+            {label}
+          </label>
+        ))}
+      </fieldset>
+      {chosen === 'custom' && (
+        <>
+          <input type="date" aria-label="From" className={day} value={custom.from} onChange={(e) => set({ from: e.target.value })} />
+          <input type="date" aria-label="Until" className={day} value={custom.until} onChange={(e) => set({ until: e.target.value })} />
+          {rangeBetween(custom.from, custom.until) === null && (
+            <p role="alert" className="w-full text-right text-sm text-bad">
+              Choose a last day at most a year after the first. The last 30 days are shown.
+            </p>
+          )}
+        </>
+      )}
+    </div>
+  );
+}
+
+/** The difference to the range before, in words: a share, or that there was nothing. */
+function Change({ now, before, range, lessIsGood = false }: { now: number; before: number; range: Range; lessIsGood?: boolean }) {
+  const of = wordsOfDays(range.days);
+  if (before === 0) return <span className="text-soft">{now === 0 ? `As ${of}` : `Nothing ${of}`}</span>;
+  const percent = Math.round(((now - before) / before) * 100);
+  if (percent === 0) return <span className="text-soft">As {of}</span>;
+  const tone = percent > 0 !== lessIsGood ? 'text-good' : 'text-bad';
+  return (
+    <span className="text-soft">
+      <span className={`font-medium ${tone}`}>
+        {percent > 0 ? '↑' : '↓'} {Math.abs(percent)} %
+      </span>{' '}
+      on {of}
+    </span>
+  );
+}
+
+const Tile = ({ name, value, children }: { name: string; value: ReactNode; children?: ReactNode }) => (
+  <div className="grid content-start gap-1 rounded-xl border border-line bg-card p-4">
+    <dt className="text-sm text-soft">{name}</dt>
+    <dd className="grid gap-1">
+      <span className="text-xl font-semibold tracking-tight tabular-nums sm:text-2xl">{value}</span>
+      <span className="text-xs">{children}</span>
+    </dd>
+  </div>
+);
+
+const share = (part: number, whole: number): number | null => (whole === 0 ? null : (part / whole) * 100);
+const percent = (value: number | null): string => (value === null ? '–' : `${value.toLocaleString('en', { maximumFractionDigits: 1 })} %`);
+
+function Figures({ data, range }: { data: Home; range: Range }) {
+  const { now, before, attention } = data;
+  const conversion = share(now.paid, now.opened);
+  return (
+    <>
+      <dl className="grid grid-cols-2 gap-3 lg:grid-cols-5">
+        <Tile name="Volume completed" value={<Money amount={now.volume_usd} />}>
+          <Change now={Number(now.volume_usd)} before={Number(before.volume_usd)} range={range} />
+        </Tile>
+        <Tile name="Payments completed" value={now.completed.toLocaleString('en')}>
+          <Change now={now.completed} before={before.completed} range={range} />
+        </Tile>
+        <Tile name="Conversion" value={percent(conversion)}>
+          <span className="text-soft">
+            {percent(share(before.paid, before.opened))} {wordsOfDays(range.days)}
+          </span>
+        </Tile>
+        <Tile name="Average time to pay" value={now.seconds_to_pay === null ? '–' : duration(now.seconds_to_pay)}>
+          {now.seconds_to_pay === null ? (
+            <span className="text-soft">Nothing was completed</span>
+          ) : (
+            <Change now={now.seconds_to_pay} before={before.seconds_to_pay ?? 0} range={range} lessIsGood />
+          )}
+        </Tile>
+        <Tile name="Needs attention" value={attention.more ? `${attention.count}+` : attention.count}>
+          {attention.count > 0 ? (
+            <ModeLink to="attention">Decide over them</ModeLink>
+          ) : (
+            <span className="text-soft">Nothing waits for you</span>
+          )}
+        </Tile>
+      </dl>
+      <p className="text-xs text-soft">
+        Days are those of UTC. Volume, completed payments and time to pay go by the day of completion. Conversion is completed ÷ opened of
+        the payments created in the range; a payment is opened when its page is looked at or its coin is chosen.
+      </p>
+      <Suspense
+        fallback={
+          <Card>
+            <Skeleton lines={10} />
+          </Card>
+        }
+      >
+        <Charts data={data} range={range} />
+      </Suspense>
+    </>
+  );
+}
+
+/** Greyed bars in place of figures, and the first step. */
+function Nothing() {
+  const mode = useMode();
+  const may = useMay('payments.create');
+  const test = useTestPayment();
+  return (
+    <Card>
+      <div className="relative">
+        <svg viewBox="0 0 600 120" preserveAspectRatio="none" className="h-36 w-full text-raised" aria-hidden="true">
+          {[38, 52, 44, 70, 62, 84, 58, 92, 76, 104, 88, 110].map((height, i) => (
+            <rect key={height} x={i * 50 + 8} y={120 - height} width="34" height={height} fill="currentColor" />
+          ))}
+        </svg>
+      </div>
+      <Empty title={mode === 'test' ? 'Your figures will stand here' : 'No live payment yet'}>
+        <p className="pb-4">
+          {mode === 'test'
+            ? 'Create a test payment and play through it: nothing is charged, no coins move.'
+            : 'Figures appear with the first live payment. Test payments are counted in test mode.'}
+        </p>
+        {mode === 'test' && may && (
+          <Button look="main" busy={test.busy} onClick={test.start}>
+            Create test payment
+          </Button>
+        )}
+      </Empty>
+    </Card>
+  );
+}

@@ -1,0 +1,250 @@
+/** Parts of a payment's screen that are only there when there is something to say: items, refund request, simulator, metadata, API view. */
+import { type FormEvent, useState } from 'react';
+import { COINS, type Coin } from '../../generated/api.ts';
+import type { Api, Reply } from '../../lib/api.ts';
+import { useAct, useMay } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Select } from '../../ui/field.tsx';
+import { Icon } from '../../ui/icon.tsx';
+import { Card, Facts } from '../../ui/states.tsx';
+import { Badge, CopyButton, Money, Time } from '../../ui/values.tsx';
+
+type Full = Reply<'GET /:mode/payments/:id'>;
+type Payment = Full['payment'];
+const refreshes = [['payments'], ['attention'], ['home']];
+
+export function Items({ payment }: { payment: Payment }) {
+  if (!payment.items) return null;
+  return (
+    <Card title="Items">
+      <table className="w-full text-sm" aria-label="Items">
+        <thead>
+          <tr className="text-soft">
+            <th scope="col" className="px-4 py-2 text-left font-medium">
+              Item
+            </th>
+            <th scope="col" className="px-4 py-2 text-right font-medium">
+              Quantity
+            </th>
+            <th scope="col" className="px-4 py-2 text-right font-medium">
+              Each
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {payment.items.map((item, i) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: items never change their order
+            <tr key={i} className="border-t border-line">
+              <td className="px-4 py-2 break-words">{item.name}</td>
+              <td className="px-4 py-2 text-right tabular-nums">{item.quantity}</td>
+              <td className="px-4 py-2 text-right">
+                <Money amount={item.unit_price} />
+              </td>
+            </tr>
+          ))}
+          <tr className="border-t border-line">
+            <td className="px-4 py-2" colSpan={2}>
+              Tax
+            </td>
+            <td className="px-4 py-2 text-right">
+              <Money amount={payment.tax ?? '0.00'} />
+            </td>
+          </tr>
+          <tr className="border-t border-line font-medium">
+            <td className="px-4 py-2" colSpan={2}>
+              Total
+            </td>
+            <td className="px-4 py-2 text-right">
+              <Money amount={payment.amount_usd} />
+            </td>
+          </tr>
+        </tbody>
+      </table>
+    </Card>
+  );
+}
+
+export const RefundRequest = ({ request }: { request: Full['refund_request'] }) =>
+  request && (
+    <Card title="Refund requested">
+      <Facts
+        rows={[
+          ['Requested', <Time key="t" at={request.requested_at} />],
+          ['Coin', request.currency],
+          [
+            'To address',
+            <span key="a" className="inline-flex items-center gap-1 font-mono text-xs break-all">
+              {request.address}
+              <CopyButton value={request.address} label="Copy the refund address" />
+            </span>,
+          ],
+          ['E-mail', request.email ?? '–'],
+        ]}
+      />
+      <p className="border-t border-line px-4 py-3 text-sm text-soft">Left by whoever had the payment page open; nobody has verified it.</p>
+    </Card>
+  );
+
+type Scenario = Api['POST /:mode/payments/:id/simulate']['body']['scenario'];
+const SCENARIOS: readonly { value: Scenario; label: string }[] = [
+  { value: 'success', label: 'Success' },
+  { value: 'slow', label: 'Slow confirmation' },
+  { value: 'underpaid', label: 'Underpaid' },
+  { value: 'overpaid', label: 'Overpaid' },
+  { value: 'late', label: 'Late' },
+  { value: 'expired', label: 'Expired' },
+  { value: 'failed', label: 'Failed' },
+  { value: 'replaced', label: 'Replaced by another spend' },
+  { value: 'reorg', label: 'Taken back by the network' },
+];
+
+/** Plays a payer, in test mode, while nothing has been played yet. */
+export function Simulator({ payment }: { payment: Payment }) {
+  const may = useMay('payments.simulate');
+  const [scenario, setScenario] = useState<Scenario>('success');
+  const [coin, setCoin] = useState<Coin>((payment.currency as Coin | null) ?? 'BTC');
+  const play = useAct('POST /:mode/payments/:id/simulate', { refreshes });
+  if (payment.mode !== 'test' || payment.status !== 'pending' || payment.transfers.length > 0 || !may) return null;
+  return (
+    <Card title="Simulator">
+      <form
+        className="flex flex-wrap items-center gap-2 p-4"
+        onSubmit={(event) => {
+          event.preventDefault();
+          play.mutate({ params: { id: payment.id }, body: { scenario, ...(payment.currency === null && { currency: coin }) } });
+        }}
+      >
+        <p className="w-full text-sm text-soft">
+          Play the payer of this test payment. It ends within seconds, and webhooks are sent as for a real one.
+        </p>
+        <Select label="Scenario" value={scenario} onChange={(e) => setScenario(e.target.value as Scenario)} options={SCENARIOS} />
+        {payment.currency === null && (
+          <Select
+            label="Coin"
+            value={coin}
+            onChange={(e) => setCoin(e.target.value as Coin)}
+            options={COINS.map((value) => ({ value, label: value }))}
+          />
+        )}
+        <Button look="main" type="submit" busy={play.isPending}>
+          Simulate
+        </Button>
+      </form>
+    </Card>
+  );
+}
+
+export function Metadata({ payment }: { payment: Payment }) {
+  const may = useMay('payments.edit');
+  const [editing, setEditing] = useState(false);
+  const pairs = Object.entries(payment.metadata);
+  if (editing) return <MetadataForm payment={payment} close={() => setEditing(false)} />;
+  return (
+    <Card title="Metadata" action={may && <Button onClick={() => setEditing(true)}>Edit metadata</Button>}>
+      {pairs.length === 0 ? <p className="px-4 py-3 text-sm text-soft">None.</p> : <Facts rows={pairs} />}
+    </Card>
+  );
+}
+
+function MetadataForm({ payment, close }: { payment: Payment; close: () => void }) {
+  const [pairs, setPairs] = useState(() => [
+    ...Object.entries(payment.metadata).map(([name, value], key) => ({ key, name, value })),
+    { key: 1_000, name: '', value: '' },
+  ]);
+  const keep = useAct('POST /:mode/payments/:id/metadata', { refreshes, done: 'Metadata kept.' });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    const next = Object.fromEntries(
+      pairs.filter((pair) => pair.name.trim() !== '' && pair.value !== '').map((pair) => [pair.name.trim(), pair.value]),
+    );
+    const gone = Object.fromEntries(Object.keys(payment.metadata).flatMap((name) => (name in next ? [] : [[name, null]])));
+    keep.mutate({ params: { id: payment.id }, body: { metadata: { ...gone, ...next } } }, { onSuccess: close });
+  };
+  const small = 'min-h-9 min-w-0 rounded-lg border border-line bg-card px-2.5 py-1.5 text-sm text-ink placeholder:text-soft';
+  const change = (key: number, values: { name?: string; value?: string }) =>
+    setPairs(pairs.map((pair) => (pair.key === key ? { ...pair, ...values } : pair)));
+  return (
+    <Card title="Metadata">
+      <form onSubmit={submit} className="grid gap-2 p-4">
+        {pairs.map((pair, i) => (
+          <div key={pair.key} className="grid grid-cols-[1fr_1fr_2rem] items-center gap-1.5">
+            <input
+              className={small}
+              aria-label={`Name of pair ${i + 1}`}
+              maxLength={40}
+              placeholder="Name"
+              value={pair.name}
+              onChange={(e) => change(pair.key, { name: e.target.value })}
+            />
+            <input
+              className={small}
+              aria-label={`Value of pair ${i + 1}`}
+              maxLength={500}
+              placeholder="Value"
+              value={pair.value}
+              onChange={(e) => change(pair.key, { value: e.target.value })}
+            />
+            <button
+              type="button"
+              aria-label={`Take pair ${i + 1} away`}
+              className="rounded p-1.5 text-soft hover:bg-raised"
+              onClick={() => setPairs(pairs.filter((p) => p.key !== pair.key))}
+            >
+              <Icon name="close" className="size-4" />
+            </button>
+          </div>
+        ))}
+        <div className="flex flex-wrap justify-between gap-2 pt-1">
+          <Button look="ghost" onClick={() => setPairs([...pairs, { key: (pairs.at(-1)?.key ?? 0) + 1, name: '', value: '' }])}>
+            Add a pair
+          </Button>
+          <span className="flex gap-2">
+            <Button onClick={close}>Back</Button>
+            <Button look="main" type="submit" busy={keep.isPending}>
+              Keep
+            </Button>
+          </span>
+        </div>
+      </form>
+    </Card>
+  );
+}
+
+/** The payment as the public API answers it, and how to ask. */
+export function ApiView({ payment }: { payment: Payment }) {
+  const [open, setOpen] = useState(false);
+  const curl = `curl ${location.origin}/api/payment/${payment.id} \\\n  -H "Authorization: Bearer sk_${payment.mode}_…"`;
+  const json = JSON.stringify(payment, null, 2);
+  const block = (label: string, text: string) => (
+    <div className="grid gap-1">
+      <div className="flex items-center justify-between">
+        <p className="text-xs font-medium text-soft">{label}</p>
+        <CopyButton value={text} label={`Copy ${label}`} />
+      </div>
+      <pre className="rounded-lg bg-raised p-3 text-xs break-all whitespace-pre-wrap">{text}</pre>
+    </div>
+  );
+  return (
+    <Card
+      title="API"
+      action={
+        <Button look="ghost" aria-expanded={open} onClick={() => setOpen(!open)}>
+          {open ? 'Hide' : 'Show as JSON'}
+        </Button>
+      }
+    >
+      {open ? (
+        <div className="grid gap-4 p-4">
+          {block('curl', curl)}
+          {block('JSON', json)}
+        </div>
+      ) : (
+        <p className="px-4 py-3 text-sm text-soft">
+          What <code>GET /api/payment/…</code> answers for it.
+        </p>
+      )}
+    </Card>
+  );
+}
+
+export const TestBadge = ({ mode }: { mode: Payment['mode'] }) => mode === 'test' && <Badge tone="warn">TEST</Badge>;

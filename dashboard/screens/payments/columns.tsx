@@ -1,0 +1,40 @@
+/** Which columns the list shows; kept for the member. */
+import { useState } from 'react';
+import { useAct } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+
+/** In the order of the list; the first holds the link and always stays. */
+export const shownColumns = <C extends { key: string }>(all: readonly C[], keys: readonly string[]): C[] =>
+  all.filter((column, i) => i === 0 || keys.includes(column.key));
+
+export function Columns({ all, shown: kept }: { all: readonly { key: string; name: string }[]; shown: readonly string[] }) {
+  const [open, setOpen] = useState(false);
+  const keep = useAct('POST /:mode/preferences', { refreshes: [['preferences']] });
+  // What was just chosen shows at once.
+  const shown = (keep.isPending && keep.variables.body.columns) || kept;
+  const toggle = (key: string, on: boolean) =>
+    keep.mutate({ body: { columns: all.map((column) => column.key).filter((one) => (one === key ? on : shown.includes(one))) } });
+  return (
+    <>
+      <Button onClick={() => setOpen(true)}>Columns</Button>
+      <Dialog open={open} onClose={() => setOpen(false)} title="Columns">
+        <fieldset className="grid gap-1">
+          <legend className="pb-2 text-sm text-soft">The list shows these. The choice is yours alone and stays.</legend>
+          {all.map((column, i) => (
+            <label key={column.key} className="flex items-center gap-3 rounded-lg px-2 py-1.5 hover:bg-raised">
+              <input
+                type="checkbox"
+                className="size-4 accent-accent"
+                checked={shown.includes(column.key)}
+                disabled={i === 0 || keep.isPending}
+                onChange={(event) => toggle(column.key, event.target.checked)}
+              />
+              {column.name}
+            </label>
+          ))}
+        </fieldset>
+      </Dialog>
+    </>
+  );
+}

@@ -1,0 +1,161 @@
+/** The list of payments: filters and views in the URL, chosen columns, news behind a pill, CSV, and making a new one. */
+import { lazy, Suspense, useState } from 'react';
+import { useApi, useFilters, useList, useMay, useMode, useTitle } from '../../lib/hooks.ts';
+import { Button, buttonClass } from '../../ui/button.tsx';
+import { Icon } from '../../ui/icon.tsx';
+import { ModeLink } from '../../ui/link.tsx';
+import { Card, Empty, ErrorCard, Skeleton } from '../../ui/states.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { Badge, ExceptionBadge, Money, Status, Time } from '../../ui/values.tsx';
+import { Columns, shownColumns } from './columns.tsx';
+import { type Filter, Filters, KEYS, queryOf, WORDS, wordOf } from './filters.tsx';
+import { Views } from './views.tsx';
+
+const Create = lazy(() => import('./create.tsx').then((module) => ({ default: module.Create })));
+type Row = ReturnType<typeof useRows>['rows'][number];
+const useRows = (filters: Filter) => useList('GET /:mode/payments', ['payments', 'list'], queryOf(filters));
+
+const COLUMNS: readonly (Column<Row> & { key: string })[] = [
+  {
+    key: 'amount',
+    name: 'Amount',
+    cell: (row) => (
+      <ModeLink to={`payments/${row.id}`}>
+        <Money amount={row.amount_usd} />
+      </ModeLink>
+    ),
+  },
+  {
+    key: 'status',
+    name: 'Status',
+    cell: (row) => (
+      <span className="flex flex-wrap gap-1 max-sm:justify-end">
+        <Status status={row.status} />
+        <ExceptionBadge exception={row.exception} />
+        {row.refund_requested_at !== null && <Badge tone="warn">Refund requested</Badge>}
+        {row.mode === 'test' && <Badge tone="warn">TEST</Badge>}
+      </span>
+    ),
+  },
+  { key: 'received', name: 'Received', cell: (row) => <Money amount={row.amount_received} currency={row.currency} />, right: true },
+  { key: 'invoice', name: 'Invoice', cell: (row) => <span className="line-clamp-1 break-all">{row.invoice_id ?? '–'}</span> },
+  { key: 'description', name: 'Description', cell: (row) => <span className="line-clamp-1 break-all">{row.description ?? '–'}</span> },
+  { key: 'id', name: 'Payment id', cell: (row) => <code className="text-xs break-all">{row.id}</code> },
+  { key: 'created', name: 'Created', cell: (row) => <Time at={row.created_at} />, right: true },
+  { key: 'completed', name: 'Completed', cell: (row) => <Time at={row.completed_at} />, right: true },
+];
+const USUAL = ['amount', 'status', 'received', 'invoice', 'created'];
+
+export function Screen() {
+  useTitle('Payments');
+  const mode = useMode();
+  const { filters, set, active, clear } = useFilters(KEYS);
+  const own = useApi('GET /:mode/preferences', ['preferences'], {});
+  const mayCreate = useMay('payments.create');
+  const mayExport = useMay('payments.export');
+  const [creating, setCreating] = useState(false);
+  const list = useRows(filters);
+  // New rows wait above until they are asked for, so that nothing moves under the pointer.
+  const [top, setTop] = useState<string | null>(null);
+  const newest = list.rows[0]?.id ?? null;
+  const found = top === null ? 0 : list.rows.findIndex((row) => row.id === top);
+  const at = Math.max(0, found);
+  if (top === null && newest !== null) setTop(newest);
+  const change = (values: Partial<Filter>) => {
+    setTop(null);
+    set(values);
+  };
+  const columns = shownColumns(COLUMNS, own.data?.columns ?? USUAL);
+  const lookedBackTo = (list.data?.pages.at(-1) as { looked_back_to?: string | null } | undefined)?.looked_back_to ?? null;
+  const asked = new URLSearchParams(Object.entries(queryOf(filters)).flatMap(([name, value]) => (value ? [[name, value]] : [])));
+  return (
+    <div className="grid gap-5">
+      <div className="flex flex-wrap items-center justify-between gap-3">
+        <h1>Payments</h1>
+        <div className="flex flex-wrap gap-2">
+          <Views views={own.data?.views ?? []} filters={filters} open={(query) => change(query)} />
+          <Columns all={COLUMNS} shown={columns.map((column) => column.key)} />
+          {mayExport && (
+            <a href={`/dashboard/api/${mode}/exports/payments?${asked}`} download className={buttonClass()}>
+              Export CSV
+            </a>
+          )}
+          {mayCreate && (
+            <Button look="main" onClick={() => setCreating(true)}>
+              Create payment
+            </Button>
+          )}
+        </div>
+      </div>
+      <Filters key={`${filters.search} ${filters.at_least} ${filters.at_most}`} filters={filters} change={change} />
+      {active.length > 0 && (
+        <ul className="flex flex-wrap items-center gap-2" aria-label="Filters">
+          {active.map((key) => (
+            <li key={key}>
+              <button
+                type="button"
+                onClick={() => change({ [key]: '' })}
+                className="inline-flex items-center gap-1.5 rounded-full border border-line bg-card px-3 py-1 text-sm hover:bg-raised"
+                aria-label={`Take away ${WORDS[key]}: ${wordOf(key, filters[key])}`}
+              >
+                <span className="max-w-60 truncate">
+                  {WORDS[key]}: {wordOf(key, filters[key])}
+                </span>
+                <Icon name="close" className="size-3.5" />
+              </button>
+            </li>
+          ))}
+          {active.length > 1 && (
+            <li>
+              <Button look="ghost" onClick={clear}>
+                Clear all
+              </Button>
+            </li>
+          )}
+        </ul>
+      )}
+      {at > 0 && (
+        <div className="text-center" role="status">
+          <Button onClick={() => setTop(newest)}>{at === 1 ? '1 new payment' : `${at} new payments`}</Button>
+        </div>
+      )}
+      <Card>
+        {list.error && list.rows.length === 0 ? (
+          <ErrorCard error={list.error} onRetry={() => void list.refetch()} />
+        ) : list.isPending ? (
+          <Skeleton />
+        ) : list.rows.length === 0 ? (
+          active.length > 0 ? (
+            <Empty title="No payment matches these filters">
+              <Button onClick={clear}>Clear the filters</Button>
+            </Empty>
+          ) : (
+            <Empty title="No payments yet">
+              {mayCreate ? 'Create the first one here' : 'Create the first one'}, or with a key and{' '}
+              <code>POST /api/payment/create/simple</code>. The <a href="/docs">guides</a> show how.
+            </Empty>
+          )
+        ) : (
+          <Table
+            label="Payments"
+            columns={columns}
+            rows={list.rows.slice(at)}
+            hasMore={list.hasNextPage}
+            onMore={() => void list.fetchNextPage()}
+            busy={list.isFetchingNextPage}
+          />
+        )}
+        {lookedBackTo !== null && !list.hasNextPage && (
+          <p className="border-t border-line px-4 py-3 text-center text-sm text-soft">
+            Looked through the newest payments, back to <Time at={lookedBackTo} />. Choose an earlier last day to look further.
+          </p>
+        )}
+      </Card>
+      {creating && (
+        <Suspense>
+          <Create onClose={() => setCreating(false)} />
+        </Suspense>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,97 @@
+/** CSV files for the books: what they hold, of which days. */
+import { useState } from 'react';
+import { lastDays, rangeBetween, today } from '../lib/days.ts';
+import { useMode, useTitle } from '../lib/hooks.ts';
+import { buttonClass } from '../ui/button.tsx';
+import { Field } from '../ui/field.tsx';
+import { Card } from '../ui/states.tsx';
+
+const REPORTS = [
+  {
+    kind: 'payments',
+    name: 'Payments',
+    text: 'Every payment created in the range: amounts, coins, worth at first sight and at completion, transaction ids, metadata.',
+  },
+  { kind: 'days', name: 'Daily totals', text: 'A line a day, and one a coin: created, opened and completed payments, volume in USD.' },
+  {
+    kind: 'tax',
+    name: 'Tax report',
+    text: 'Every transfer received in the range, with its worth in USD at receipt, its time, transaction id and block.',
+  },
+  {
+    kind: 'fees',
+    name: 'Fees and differences',
+    text: 'Completed payments created in the range: what was asked, what counted, the difference. Florin takes no fee; network fees are the payer’s.',
+  },
+] as const;
+
+export function Screen() {
+  useTitle('Reports');
+  const mode = useMode();
+  const [range, setRange] = useState(() => {
+    const { from, until } = lastDays(30);
+    return { from, until };
+  });
+  const valid = rangeBetween(range.from, range.until);
+  const year = Number(today().slice(0, 4));
+  const presets = [
+    { label: 'Last 30 days', ...lastDays(30) },
+    { label: 'This year', from: `${year}-01-01`, until: today() },
+    { label: `${year - 1}`, from: `${year - 1}-01-01`, until: `${year - 1}-12-31` },
+  ];
+  return (
+    <div className="grid gap-6">
+      <div className="grid gap-1">
+        <h1>Reports</h1>
+        <p className="text-soft">
+          Files for spreadsheets and books. Amounts are exact decimal numbers, times are UTC, columns keep their names.
+        </p>
+      </div>
+      <div className="grid gap-3 rounded-xl border border-line bg-card p-4">
+        <div className="flex flex-wrap items-end gap-3">
+          <Field label="First day" type="date" value={range.from} onChange={(event) => setRange({ ...range, from: event.target.value })} />
+          <Field label="Last day" type="date" value={range.until} onChange={(event) => setRange({ ...range, until: event.target.value })} />
+          <div className="flex flex-wrap gap-2">
+            {presets.map(({ label, from, until }) => (
+              <button
+                key={label}
+                type="button"
+                className={buttonClass('ghost')}
+                aria-pressed={range.from === from && range.until === until}
+                onClick={() => setRange({ from, until })}
+              >
+                {label}
+              </button>
+            ))}
+          </div>
+        </div>
+        {!valid && (
+          <p role="alert" className="text-sm text-bad">
+            Choose a last day at most a year after the first.
+          </p>
+        )}
+      </div>
+      <Card>
+        <ul>
+          {REPORTS.map(({ kind, name, text }) => (
+            <li key={kind} className="flex flex-wrap items-center justify-between gap-3 border-b border-line px-4 py-4 last:border-b-0">
+              <div className="grid max-w-xl gap-0.5">
+                <h2>{name}</h2>
+                <p className="text-sm text-soft">{text}</p>
+              </div>
+              {valid && (
+                <a
+                  href={`/dashboard/api/${mode}/reports/file?kind=${kind}&from=${valid.from}&until=${valid.until}`}
+                  download
+                  className={buttonClass()}
+                >
+                  Download CSV<span className="sr-only">: {name}</span>
+                </a>
+              )}
+            </li>
+          ))}
+        </ul>
+      </Card>
+    </div>
+  );
+}

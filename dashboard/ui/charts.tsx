@@ -1,0 +1,271 @@
+/** Charts of Home: volume by coin, funnel, failures. Each says in words what it shows, and can be read as a table or taken as CSV. */
+import { scaleBand, scaleLinear } from 'd3-scale';
+import { stack } from 'd3-shape';
+import { type ReactNode, useEffect, useRef, useState } from 'react';
+import { COINS, type Coin } from '../generated/api.ts';
+import type { Reply } from '../lib/api.ts';
+import type { Range } from '../lib/days.ts';
+import { EXCEPTION_WORDS, Money } from './values.tsx';
+
+type Home = Reply<'GET /:mode/home'>;
+type Cell = string | number;
+
+function save(name: string, head: readonly string[], rows: readonly (readonly Cell[])[]) {
+  const text = [head, ...rows].map((row) => row.join(',')).join('\r\n') + '\r\n';
+  const url = URL.createObjectURL(new Blob([text], { type: 'text/csv' }));
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(url);
+}
+
+/** A chart with its other two forms. `rows` hold bare values; `show` words them for the table. */
+function ChartCard({
+  title,
+  file,
+  head,
+  rows,
+  show = String,
+  empty,
+  children,
+}: {
+  title: string;
+  file: string;
+  head: readonly string[];
+  rows: readonly (readonly Cell[])[];
+  show?: (value: Cell, column: number) => ReactNode;
+  empty: string | null;
+  children: ReactNode;
+}) {
+  const [table, setTable] = useState(false);
+  const small = 'rounded-md px-2 py-1 text-xs font-medium text-soft hover:bg-raised hover:text-ink';
+  return (
+    <section className="min-w-0 overflow-hidden rounded-xl border border-line bg-card">
+      <div className="flex flex-wrap items-center justify-between gap-2 border-b border-line px-4 py-2">
+        <h2>{title}</h2>
+        {empty === null && (
+          <div className="flex gap-1">
+            <button type="button" className={small} aria-pressed={table} onClick={() => setTable(!table)}>
+              View as table<span className="sr-only">: {title}</span>
+            </button>
+            <button type="button" className={small} onClick={() => save(file, head, rows)}>
+              CSV<span className="sr-only">: {title}</span>
+            </button>
+          </div>
+        )}
+      </div>
+      {empty !== null ? (
+        <p className="px-4 py-10 text-center text-sm text-soft">{empty}</p>
+      ) : table ? (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+        <section className="max-h-80 overflow-auto" tabIndex={0} aria-label={`${title}, table`}>
+          <table className="w-full text-sm" aria-label={title}>
+            <thead>
+              <tr>
+                {head.map((name, i) => (
+                  <th
+                    key={name}
+                    scope="col"
+                    className={`sticky top-0 bg-card px-4 py-2 font-medium text-soft ${i === 0 ? 'text-left' : 'text-right'}`}
+                  >
+                    {name}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {rows.map((row) => (
+                <tr key={row[0]} className="border-t border-line">
+                  {row.map((value, i) => (
+                    <td key={head[i]} className={`px-4 py-1.5 tabular-nums ${i === 0 ? '' : 'text-right'}`}>
+                      {show(value, i)}
+                    </td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </section>
+      ) : (
+        <div className="p-4">{children}</div>
+      )}
+    </section>
+  );
+}
+
+const FILL: Readonly<Record<Coin, string>> = { BTC: 'fill-btc', ETH: 'fill-eth', LTC: 'fill-ltc', DASH: 'fill-dash', DOGE: 'fill-doge' };
+const DOT: Readonly<Record<Coin, string>> = { BTC: 'bg-btc', ETH: 'bg-eth', LTC: 'bg-ltc', DASH: 'bg-dash', DOGE: 'bg-doge' };
+const shortDay = (day: string): string => new Date(day).toLocaleDateString('en', { day: 'numeric', month: 'short', timeZone: 'UTC' });
+const shortUsd = (value: number): string => `$${value.toLocaleString('en', { notation: 'compact', maximumFractionDigits: 1 })}`;
+
+/** The width there is, so that text in a chart keeps its size on a telephone. */
+function useWidth() {
+  const place = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(960);
+  useEffect(() => {
+    if (!place.current) return;
+    const watch = new ResizeObserver(([entry]) => entry && entry.contentRect.width > 0 && setWidth(Math.round(entry.contentRect.width)));
+    watch.observe(place.current);
+    return () => watch.disconnect();
+  }, []);
+  return { place, width };
+}
+const HEIGHT = 240;
+const LEFT = 56;
+const BOTTOM = 24;
+
+function Volume({ data, range }: { data: Home; range: Range }) {
+  const { place, width } = useWidth();
+  const coins = COINS.filter((coin) => data.days.some((day) => day.coins.some((one) => one.currency === coin)));
+  // Only for drawing: amounts stay the texts they are.
+  const worth = (day: Home['days'][number], coin: string): number =>
+    Number(day.coins.find((one) => one.currency === coin)?.volume_usd ?? 0);
+  const layers = stack<Home['days'][number], Coin>().keys(coins).value(worth)(data.days);
+  const most = Math.max(0, ...data.days.map((day) => Number(day.volume_usd)));
+  const y = scaleLinear([0, most || 1], [HEIGHT - BOTTOM, 8]).nice(4);
+  const x = scaleBand(
+    data.days.map((day) => day.day),
+    [LEFT, width],
+  ).padding(0.2);
+  const bar = Math.min(x.bandwidth(), 64);
+  const every = Math.ceil(data.days.length / Math.max(2, Math.floor(width / 110)));
+  const best = data.days.reduce((a, b) => (Number(b.volume_usd) > Number(a.volume_usd) ? b : a), data.days[0]!);
+  const summary = `Volume completed per day, stacked by coin. ${range.days === 1 ? 'Today' : `${range.days} days`}: $${data.now.volume_usd} in ${data.now.completed} payments; most on ${shortDay(best.day)} with $${best.volume_usd}.`;
+  return (
+    <ChartCard
+      title="Volume per day"
+      file={`volume-${range.from}-${range.until}.csv`}
+      head={['Day', 'Completed', 'USD', ...coins]}
+      rows={data.days.map((day) => [
+        day.day,
+        day.completed,
+        day.volume_usd,
+        ...coins.map((coin) => day.coins.find((one) => one.currency === coin)?.volume_usd ?? '0.00'),
+      ])}
+      show={(value, column) => (column < 2 ? value : <Money amount={String(value)} />)}
+      empty={most === 0 ? 'Nothing was completed in this range.' : null}
+    >
+      <div ref={place}>
+        <svg role="img" aria-label={summary} viewBox={`0 0 ${width} ${HEIGHT}`} className="block h-auto w-full">
+          {y.ticks(4).map((tick) => (
+            <g key={tick}>
+              <line x1={LEFT} x2={width} y1={y(tick)} y2={y(tick)} className="stroke-line" strokeWidth="1" />
+              <text x={LEFT - 8} y={y(tick) + 4} textAnchor="end" className="fill-soft text-[12px]">
+                {shortUsd(tick)}
+              </text>
+            </g>
+          ))}
+          {data.days.map(
+            (day, i) =>
+              i % every === 0 && (
+                <text
+                  key={day.day}
+                  x={x(day.day)! + x.bandwidth() / 2}
+                  y={HEIGHT - 6}
+                  textAnchor="middle"
+                  className="fill-soft text-[12px]"
+                >
+                  {shortDay(day.day)}
+                </text>
+              ),
+          )}
+          {layers.map((layer) => (
+            <g key={layer.key} className={FILL[layer.key]}>
+              {layer.map((part) => {
+                const height = y(part[0]) - y(part[1]);
+                return (
+                  height > 0 && (
+                    <rect key={part.data.day} x={x(part.data.day)! + (x.bandwidth() - bar) / 2} y={y(part[1])} width={bar} height={height}>
+                      <title>{`${shortDay(part.data.day)}: $${part.data.coins.find((one) => one.currency === layer.key)?.volume_usd} in ${layer.key}`}</title>
+                    </rect>
+                  )
+                );
+              })}
+            </g>
+          ))}
+        </svg>
+      </div>
+      <ul className="flex flex-wrap gap-x-4 gap-y-1 pt-3 text-xs text-soft">
+        {coins.map((coin) => (
+          <li key={coin} className="flex items-center gap-1.5">
+            <span className={`size-2.5 rounded-sm ${DOT[coin]}`} />
+            {coin}
+          </li>
+        ))}
+      </ul>
+    </ChartCard>
+  );
+}
+
+/** Bars one below the other, each with its name and figure as text. */
+function Bars({ label, rows, of }: { label: string; rows: readonly { name: string; value: number; note?: string }[]; of: number }) {
+  const width = scaleLinear([0, of || 1], [0, 100]);
+  return (
+    <div role="img" aria-label={label} className="grid gap-3">
+      {rows.map(({ name, value, note }) => (
+        <div key={name} className="grid gap-1 text-sm" aria-hidden="true">
+          <div className="flex justify-between gap-4">
+            <span>{name}</span>
+            <span className="tabular-nums">
+              {value.toLocaleString('en')} {note && <span className="text-soft">{note}</span>}
+            </span>
+          </div>
+          <svg viewBox="0 0 100 4" preserveAspectRatio="none" className="h-2 w-full overflow-hidden rounded-full" aria-hidden="true">
+            <rect width="100" height="4" className="fill-raised" />
+            <rect width={width(value)} height="4" className="fill-accent" />
+          </svg>
+        </div>
+      ))}
+    </div>
+  );
+}
+
+const STEPS: Readonly<Record<Home['funnel'][number]['step'], string>> = {
+  created: 'Created',
+  opened: 'Opened',
+  chosen: 'Coin chosen',
+  seen: 'Transfer seen',
+  paid: 'Completed',
+};
+const REASONS: Readonly<Record<string, string>> = {
+  ...EXCEPTION_WORDS,
+  expired: 'Expired, nothing arrived',
+  failed: 'Failed',
+  cancelled: 'Cancelled, nothing arrived',
+};
+
+export function Charts({ data, range }: { data: Home; range: Range }) {
+  const created = data.funnel[0]?.payments ?? 0;
+  const share = (value: number) => (created === 0 ? '' : `${Math.round((value / created) * 100)} %`);
+  const funnel = data.funnel.map(({ step, payments }) => ({ name: STEPS[step], value: payments, note: share(payments) }));
+  const failures = data.failures.map(({ reason, payments }) => ({ name: REASONS[reason] ?? reason, value: payments }));
+  const lost = failures.reduce((sum, one) => sum + one.value, 0);
+  const words = (rows: readonly { name: string; value: number }[]) => rows.map(({ name, value }) => `${name} ${value}`).join(', ');
+  return (
+    <>
+      <Volume data={data} range={range} />
+      <div className="grid items-start gap-6 lg:grid-cols-2">
+        <ChartCard
+          title="From link to completion"
+          file={`funnel-${range.from}-${range.until}.csv`}
+          head={['Step', 'Payments']}
+          rows={funnel.map(({ name, value }) => [name, value])}
+          empty={created === 0 ? 'No payment was created in this range.' : null}
+        >
+          <Bars label={`How far payments got: ${words(funnel)}.`} rows={funnel} of={created} />
+        </ChartCard>
+        <ChartCard
+          title="Why payments ended unpaid"
+          file={`failures-${range.from}-${range.until}.csv`}
+          head={['Reason', 'Payments']}
+          rows={failures.map(({ name, value }) => [`"${name}"`, value])}
+          show={(value) => String(value).replaceAll('"', '')}
+          empty={lost === 0 ? 'No payment of this range ended unpaid.' : null}
+        >
+          <Bars label={`Payments that ended unpaid: ${words(failures)}.`} rows={failures} of={lost} />
+        </ChartCard>
+      </div>
+    </>
+  );
+}

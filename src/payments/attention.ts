@@ -1,0 +1,104 @@
+/** What waits for the merchant: payments with an exception, or whose payer asked for money back, that nobody has decided over. */
+import type { Context } from '../context.ts';
+import type { Coin, Mode } from '../core/coin.ts';
+import type { Decision, Exception, PaymentStatus } from '../core/payment.ts';
+import { Problem } from '../core/problem.ts';
+import type { Tx } from '../db/db.ts';
+import type { ListItem } from './queries.ts';
+
+/** What a member marks as handled, beside the exceptions. */
+export const REFUND_REQUEST = 'refund_request';
+
+/** Whether a payment stands in the queue. While it is pending or processing the service and the payer are still at it. */
+export function asksForMerchant({
+  status,
+  exceptions,
+  reviewed,
+  refundRequestedAt,
+  decisions,
+}: {
+  status: PaymentStatus;
+  exceptions: readonly Exception[];
+  reviewed: readonly string[];
+  refundRequestedAt: Date | null;
+  decisions: readonly Decision[];
+}): boolean {
+  if (status === 'pending' || status === 'processing') return false;
+  if (exceptions.some((name) => !reviewed.includes(name))) return true;
+  const refused = decisions.some((d) => d.kind === 'reject' || d.kind === 'refund_sent');
+  return refundRequestedAt !== null && !refused && !reviewed.includes(REFUND_REQUEST);
+}
+
+export type AttentionItem = Pick<
+  ListItem,
+  'id' | 'mode' | 'status' | 'exceptions' | 'amountUsdCents' | 'coin' | 'createdAt' | 'invoiceId' | 'description'
+> & {
+  receivedUnits: bigint;
+  refundRequestedAt: Date | null;
+  transfers: { coin: Coin; units: bigint }[];
+};
+
+/** The queue, newest first. Errors: cursor_invalid. */
+export async function listAttention(
+  ctx: Context,
+  {
+    merchantId,
+    mode,
+    limit,
+    startingAfter,
+    exception,
+  }: { merchantId: string; mode: Mode; limit: number; startingAfter: string | null; exception: Exception | 'refund_request' | null },
+): Promise<{ items: AttentionItem[]; hasMore: boolean }> {
+  const { sql } = ctx.db;
+  const mine = sql`merchant_id = ${merchantId} and mode = ${mode}`;
+  if (startingAfter !== null) {
+    const [known] = await sql`select 1 from payments where id = ${startingAfter} and ${mine}`;
+    if (!known) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
+  }
+  const wanted =
+    exception === null
+      ? sql``
+      : exception === REFUND_REQUEST
+        ? sql`and refund_requested_at is not null`
+        : sql`and ${exception} = any(exceptions)`;
+  const rows = await sql<(Omit<AttentionItem, 'transfers'> & { transfers: { coin: Coin; units: string }[] | null })[]>`
+    select p.id, mode, status, exceptions, amount_usd_cents as "amountUsdCents", coin, created_at as "createdAt", invoice_id as "invoiceId",
+      request->>'description' as description, received_units as "receivedUnits", refund_requested_at as "refundRequestedAt",
+      (select json_agg(json_build_object('coin', t.coin, 'units', t.units::text)) from (
+        select coin, sum(units) as units from transfers t where t.payment_id = p.id and conflict_txid is null group by 1) as t) as transfers
+    from payments p
+    where ${mine} and attention ${wanted}
+      ${startingAfter ? sql`and sequence < (select sequence from payments where id = ${startingAfter})` : sql``}
+    order by sequence desc limit ${limit + 1}`;
+  const items = rows.map((row) => ({ ...row, transfers: (row.transfers ?? []).map((t) => ({ coin: t.coin, units: BigInt(t.units) })) }));
+  return { items: items.slice(0, limit), hasMore: items.length > limit };
+}
+
+export type RefundRequest = { coin: Coin; address: string; email: string | null; at: Date };
+/** Whether one payment waits, and what its payer asked for. Errors: payment_not_found. */
+export async function readAttention(
+  ctx: Context,
+  { merchantId, mode, paymentId }: { merchantId: string; mode: Mode; paymentId: string },
+): Promise<{ attention: boolean; refundRequest: RefundRequest | null }> {
+  const [row] = await ctx.db.sql<({ attention: boolean } & RefundRequest)[]>`
+    select p.attention, r.coin, r.address, r.email, r.at from payments p left join refund_addresses r on r.payment_id = p.id
+    where p.id = ${paymentId} and p.merchant_id = ${merchantId} and p.mode = ${mode}`;
+  if (!row) throw new Problem('payment_not_found', { id: paymentId });
+  const { attention, ...request } = row;
+  return { attention, refundRequest: request.coin === null ? null : request };
+}
+
+/** How many wait; counted up to `most`, because nobody reads further. */
+export async function countAttention(
+  ctx: Context,
+  { merchantId, mode, most }: { merchantId: string; mode: Mode; most: number },
+): Promise<{ count: number; isMore: boolean }> {
+  const [row] = await ctx.db.sql<{ n: number }[]>`
+    select count(*)::int as n from (
+      select 1 from payments where merchant_id = ${merchantId} and mode = ${mode} and attention limit ${most + 1}) as waiting`;
+  return { count: Math.min(row!.n, most), isMore: row!.n > most };
+}
+
+/** Marks everything unusual of the payment as handled; what turns up later asks again. The row is locked. */
+export const markReviewed = (tx: Tx, { paymentId }: { paymentId: string }) => tx`
+  update payments set reviewed = exceptions || ${[REFUND_REQUEST]}::text[] where id = ${paymentId}`;

@@ -1,0 +1,230 @@
+/** Payments, transfers and days as CSV: exact decimal texts, UTC times, columns that keep their names and order. */
+import type { Context } from '../context.ts';
+import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
+import { csvLine } from '../core/csv.ts';
+import { formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
+import type { Exception, PaymentStatus, TransferValue } from '../core/payment.ts';
+import { readDayRows } from './days.ts';
+import { conditionsOf, type Filter } from './search.ts';
+
+type Owner = { merchantId: string; mode: Mode };
+/** Read so many payments at a time: memory stays the same however many there are, and a slow reader holds no statement open. */
+const PAGE = 1_000;
+
+type Stored = { usdE8: string; reason: TransferValue['reason'] };
+type TransferRow = {
+  coin: Coin;
+  units: string;
+  txid: string | null;
+  ref: string;
+  address: string;
+  firstSeenAt: string;
+  blockTime: string | null;
+  blockHeight: number | null;
+  replaced: boolean;
+  values: Stored[];
+};
+type Row = {
+  id: string;
+  mode: Mode;
+  sequence: bigint;
+  status: PaymentStatus;
+  exceptions: Exception[];
+  amountUsdCents: bigint;
+  paidUsdCents: bigint | null;
+  coin: Coin | null;
+  receivedUnits: bigint;
+  createdAt: Date;
+  expiresAt: Date;
+  completedAt: Date | null;
+  invoiceId: string | null;
+  request: { description?: string; taxCents?: string; items?: unknown[] };
+  metadata: Record<string, string>;
+  createdWith: string;
+  refundRequestedAt: Date | null;
+  refundAddress: string | null;
+  transfers: TransferRow[];
+};
+
+const at = (time: Date | string | null): string | null => (time === null ? null : new Date(time).toISOString());
+const usdE8 = (value: bigint): string => formatDecimal(value, 8, 2);
+const sum = (values: readonly bigint[]): bigint => values.reduce((a, b) => a + b, 0n);
+/** What stands on the chain: what was replaced never arrived. */
+const standing = (row: Row): TransferRow[] => row.transfers.filter((t) => !t.replaced);
+const worth = (row: Row, pick: (values: Stored[]) => Stored | undefined): string | null => {
+  const values = standing(row).map((t) => pick(t.values));
+  return values.length === 0 || values.includes(undefined) ? null : usdE8(sum(values.map((v) => BigInt(v!.usdE8))));
+};
+const first = (values: Stored[]) => values[0];
+const last = (values: Stored[]) => values.at(-1);
+
+/** Every column there is, in its order. New ones are added at the end, none is renamed. */
+const PAYMENT_CELLS = {
+  mode: (row) => row.mode,
+  id: (row) => row.id,
+  status: (row) => row.status,
+  exception: (row) => row.exceptions[0] ?? null,
+  created_at: (row) => at(row.createdAt),
+  expires_at: (row) => at(row.expiresAt),
+  completed_at: (row) => at(row.completedAt),
+  amount_usd: (row) => formatUsd(row.amountUsdCents),
+  tax_usd: (row) => (row.request.taxCents === undefined ? null : formatUsd(BigInt(row.request.taxCents))),
+  currency: (row) => row.coin,
+  amount_received: (row) => (row.coin ? formatUnits(row.coin, row.receivedUnits) : null),
+  usd_at_first_sight: (row) => worth(row, first),
+  usd_at_completion: (row) => (row.completedAt ? worth(row, last) : null),
+  fee_usd: () => '0.00',
+  transaction_hashes: (row) =>
+    standing(row)
+      .map((t) => t.txid ?? t.ref)
+      .join(' '),
+  addresses: (row) => [...new Set(row.transfers.map((t) => t.address))].join(' '),
+  invoice_id: (row) => row.invoiceId,
+  description: (row) => row.request.description ?? null,
+  created_with: (row) => row.createdWith,
+  refund_requested_at: (row) => at(row.refundRequestedAt),
+  refund_address: (row) => row.refundAddress,
+  metadata: (row) => (Object.keys(row.metadata).length === 0 ? null : JSON.stringify(row.metadata)),
+  ...Object.fromEntries(
+    COINS.map((coin) => [
+      `received_${coin.toLowerCase()}`,
+      (row: Row) => {
+        const units = sum(standing(row).flatMap((t) => (t.coin === coin ? [BigInt(t.units)] : [])));
+        return units === 0n ? null : formatUnits(coin, units);
+      },
+    ]),
+  ),
+} as Record<string, (row: Row) => string | null>;
+export const PAYMENT_COLUMNS: readonly string[] = Object.keys(PAYMENT_CELLS);
+
+type ReceivedRow = Pick<Row, 'id' | 'mode' | 'status' | 'invoiceId'> &
+  Omit<TransferRow, 'firstSeenAt' | 'blockTime'> & { firstSeenAt: Date; blockTime: Date | null; description: string | null };
+/** A transfer a line: what arrived, when, and what it was worth then. */
+const TRANSFER_CELLS: Record<string, (row: ReceivedRow) => string | null> = {
+  mode: (row) => row.mode,
+  received_at: (row) => at(row.firstSeenAt),
+  confirmed_at: (row) => at(row.blockTime),
+  payment_id: (row) => row.id,
+  invoice_id: (row) => row.invoiceId,
+  payment_status: (row) => row.status,
+  currency: (row) => row.coin,
+  network: (row) => COIN[row.coin].networkName,
+  amount: (row) => formatUnits(row.coin, BigInt(row.units)),
+  usd_at_receipt: (row) => (row.values[0] ? usdE8(BigInt(row.values[0].usdE8)) : null),
+  usd_last_valued: (row) => (row.values.length > 0 ? usdE8(BigInt(row.values.at(-1)!.usdE8)) : null),
+  transaction_hash: (row) => row.txid,
+  address: (row) => row.address,
+  block_height: (row) => (row.blockHeight === null ? null : String(row.blockHeight)),
+  state: (row) => (row.replaced ? 'replaced' : row.blockHeight === null ? 'unconfirmed' : 'confirmed'),
+  description: (row) => row.description,
+};
+
+/** Completed payments: what was asked, what counted, what the difference is; the service itself takes nothing. */
+const FEE_CELLS: Record<string, (row: Row) => string | null> = {
+  mode: (row) => row.mode,
+  completed_at: (row) => at(row.completedAt),
+  payment_id: (row) => row.id,
+  invoice_id: (row) => row.invoiceId,
+  amount_usd: (row) => formatUsd(row.amountUsdCents),
+  counted_usd: (row) => (row.paidUsdCents === null ? null : formatUsd(row.paidUsdCents)),
+  difference_usd: (row) => (row.paidUsdCents === null ? null : formatUsd(row.paidUsdCents - row.amountUsdCents)),
+  service_fee_usd: () => '0.00',
+  currency: (row) => row.coin,
+  amount_received: (row) => (row.coin ? formatUnits(row.coin, row.receivedUnits) : null),
+  transaction_hashes: (row) =>
+    standing(row)
+      .map((t) => t.txid ?? t.ref)
+      .join(' '),
+};
+
+/** Pages of payments with their transfers, newest first, until none is left. */
+async function* readPages(ctx: Context, { merchantId, mode, filter }: Owner & { filter: Filter }): AsyncGenerator<Row[]> {
+  const { sql } = ctx.db;
+  const { indexed, others } = await conditionsOf(ctx, { merchantId, mode, filter });
+  let below: bigint | null = null;
+  for (;;) {
+    // A statement a page, each with its own start: one statement for all would hold its rows in memory, or its snapshot for as long
+    // as the reader takes.
+    const rows: (Omit<Row, 'transfers'> & { transfers: TransferRow[] | null })[] = await sql`
+      select p.id, p.mode, p.sequence, p.status, p.exceptions, p.amount_usd_cents as "amountUsdCents", p.paid_usd_cents as "paidUsdCents",
+        p.coin, p.received_units as "receivedUnits", p.created_at as "createdAt", p.expires_at as "expiresAt",
+        p.completed_at as "completedAt", p.invoice_id as "invoiceId", p.request, p.metadata, p.created_with as "createdWith",
+        p.refund_requested_at as "refundRequestedAt", (select r.address from refund_addresses r where r.payment_id = p.id) as "refundAddress",
+        (select json_agg(json_build_object('coin', t.coin, 'units', t.units::text, 'txid', t.txid, 'ref', t.ref, 'address', t.address,
+          'firstSeenAt', t.first_seen_at, 'blockTime', t.block_time, 'blockHeight', t.block_height,
+          'replaced', t.conflict_txid is not null and t.block_height is null, 'values', t.values) order by t.first_seen_at, t.ref)
+          from transfers t where t.payment_id = p.id) as transfers
+      from (select * from payments where merchant_id = ${merchantId} and mode = ${mode} ${indexed} ${others}
+        ${below === null ? sql`` : sql`and sequence < ${below}`} order by sequence desc limit ${PAGE}) as p
+      order by p.sequence desc`;
+    if (rows.length > 0) yield rows.map((row) => ({ ...row, transfers: row.transfers ?? [] }));
+    if (rows.length < PAGE) return;
+    below = rows.at(-1)!.sequence;
+  }
+}
+
+/** The payments of a filter; `columns` in the order of the catalogue, all where none is named. */
+export async function* exportPayments(
+  ctx: Context,
+  { columns, ...of }: Owner & { filter: Filter; columns: readonly string[] | null },
+): AsyncGenerator<string> {
+  const names = PAYMENT_COLUMNS.filter((name) => name === 'mode' || columns === null || columns.includes(name));
+  yield csvLine(names);
+  for await (const rows of readPages(ctx, of)) yield rows.map((row) => csvLine(names.map((name) => PAYMENT_CELLS[name]!(row)))).join('');
+}
+
+/** What arrived from `from` until before `until`, a transfer a line, oldest first: by the time of receipt, whenever its payment was created. */
+export async function* exportTransfers(
+  ctx: Context,
+  { merchantId, mode, from, until }: Owner & { from: Date; until: Date },
+): AsyncGenerator<string> {
+  yield csvLine(Object.keys(TRANSFER_CELLS));
+  const cells = Object.values(TRANSFER_CELLS);
+  const { sql } = ctx.db;
+  let after: { at: string; ref: string } | null = null;
+  for (;;) {
+    const rows: (ReceivedRow & { cursor: string })[] = await sql`
+      select p.id, p.mode, p.status, p.invoice_id as "invoiceId", p.request->>'description' as description, t.coin, t.units::text as units,
+        t.txid, t.ref, t.address, t.first_seen_at as "firstSeenAt", t.first_seen_at::text as cursor, t.block_time as "blockTime",
+        t.block_height::int as "blockHeight", t.conflict_txid is not null and t.block_height is null as replaced, t.values
+      from transfers t join payments p on p.id = t.payment_id
+      where t.merchant_id = ${merchantId} and t.first_seen_at >= ${from} and t.first_seen_at < ${until} and p.mode = ${mode}
+        ${after === null ? sql`` : sql`and (t.first_seen_at, t.payment_id || t.ref) > (${after.at}::text::timestamptz, ${after.ref})`}
+      order by t.first_seen_at, t.payment_id || t.ref limit ${PAGE}`;
+    yield rows.map((row) => csvLine(cells.map((cell) => cell(row)))).join('');
+    if (rows.length < PAGE) return;
+    const end = rows.at(-1)!;
+    after = { at: end.cursor, ref: end.id + end.ref };
+  }
+}
+
+export async function* exportFees(ctx: Context, of: Owner & { filter: Filter }): AsyncGenerator<string> {
+  yield csvLine(Object.keys(FEE_CELLS));
+  const cells = Object.values(FEE_CELLS);
+  for await (const rows of readPages(ctx, { ...of, filter: { ...of.filter, status: 'completed' } }))
+    yield rows.map((row) => csvLine(cells.map((cell) => cell(row)))).join('');
+}
+
+/** The days with anything to tell, oldest first: all coins in one line, and each coin in one of its own. */
+export async function* exportDays(
+  ctx: Context,
+  { merchantId, mode, from, until }: Owner & { from: string; until: string },
+): AsyncGenerator<string> {
+  yield csvLine(['mode', 'day', 'currency', 'created', 'opened', 'completed', 'volume_usd']);
+  const rows = await readDayRows(ctx.db.sql, { merchantId, mode, from, until });
+  for (const day of [...new Set(rows.map((row) => row.day))]) {
+    const mine = rows.filter((row) => row.day === day);
+    const count = (measure: string) => String(mine.reduce((n, row) => (row.measure === measure ? n + row.payments : n), 0));
+    const done = mine.filter((row) => row.measure === 'completed');
+    yield csvLine([
+      mode,
+      day,
+      'ALL',
+      count('created'),
+      count('opened'),
+      count('completed'),
+      formatUsd(sum(done.map((row) => row.usdCents))),
+    ]);
+    for (const row of done) yield csvLine([mode, day, row.coin, null, null, String(row.payments), formatUsd(row.usdCents)]);
+  }
+}

@@ -1,0 +1,107 @@
+/** The queue of payments that wait for the merchant: list, count for the navigation, decisions over many at once. */
+import Type from 'typebox';
+import { formatUnits, formatUsd } from '../../core/money.ts';
+import { EXCEPTIONS } from '../../core/payment.ts';
+import { Problem } from '../../core/problem.ts';
+import { countAttention, listAttention, REFUND_REQUEST } from '../../payments/attention.ts';
+import { resolveOne } from './payments.ts';
+import {
+  Coin,
+  Exception,
+  literals,
+  ModeName,
+  memberRoute,
+  Nullable,
+  ownerOf,
+  pageOf,
+  paging,
+  type Route,
+  Status,
+  Text,
+  Timestamp,
+} from './route.ts';
+
+const Waiting = Type.Object({
+  id: Text,
+  mode: ModeName,
+  status: Status,
+  exceptions: Type.Array(Exception),
+  amount_usd: Text,
+  received: Type.Array(Type.Object({ currency: Coin, amount: Text })),
+  invoice_id: Nullable(Text),
+  description: Nullable(Text),
+  created_at: Timestamp,
+  refund_requested_at: Nullable(Timestamp),
+});
+
+export const ATTENTION: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/attention',
+    action: 'payments.read',
+    query: Type.Object({ ...paging, exception: Type.Optional(literals([...EXCEPTIONS, REFUND_REQUEST] as const)) }),
+    reply: pageOf(Waiting),
+    handle: async (call) => {
+      const { query } = call;
+      const page = await listAttention(call.ctx, {
+        ...ownerOf(call),
+        limit: Number(query.limit ?? 25),
+        startingAfter: query.starting_after ?? null,
+        exception: query.exception === REFUND_REQUEST ? REFUND_REQUEST : (EXCEPTIONS.find((name) => name === query.exception) ?? null),
+      });
+      return {
+        success: true,
+        data: page.items.map((item) => ({
+          id: item.id,
+          mode: item.mode,
+          status: item.status,
+          exceptions: item.exceptions,
+          amount_usd: formatUsd(item.amountUsdCents),
+          received: item.transfers.map(({ coin, units }) => ({ currency: coin, amount: formatUnits(coin, units) })),
+          invoice_id: item.invoiceId,
+          description: item.description,
+          created_at: item.createdAt.toISOString(),
+          refund_requested_at: item.refundRequestedAt?.toISOString() ?? null,
+        })),
+        has_more: page.hasMore,
+      };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/attention/count',
+    action: 'payments.read',
+    reply: Type.Object({ success: Type.Boolean(), count: Type.Integer(), more: Type.Boolean() }),
+    handle: async (call) => {
+      const { count, isMore } = await countAttention(call.ctx, { ...ownerOf(call), most: 99 });
+      return { success: true, count, more: isMore };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/attention/resolve',
+    action: 'payments.resolve',
+    body: Type.Object({
+      ids: Type.Array(Type.String({ maxLength: 60 }), { minItems: 1, maxItems: 50 }),
+      action: literals(['accept', 'reject', 'refund_sent', 'reviewed'] as const),
+    }),
+    reply: Type.Object({
+      success: Type.Boolean(),
+      results: Type.Array(Type.Object({ id: Text, done: Type.Boolean(), problem: Nullable(Text) })),
+    }),
+    handle: async (call) => {
+      const results: { id: string; done: boolean; problem: string | null }[] = [];
+      // One transaction each: what one payment refuses must not undo the others. At most fifty.
+      for (const id of new Set(call.body.ids)) {
+        try {
+          await resolveOne(call, id, { action: call.body.action });
+          results.push({ id, done: true, problem: null });
+        } catch (error) {
+          if (!(error instanceof Problem) || error.status >= 500) throw error;
+          results.push({ id, done: false, problem: error.message });
+        }
+      }
+      return { success: true, results };
+    },
+  }),
+];

@@ -1,0 +1,214 @@
+/** The first screen: totals of a range and of the one before it, days, funnel, failures, health; the way to the first live payment; own preferences. */
+import Type from 'typebox';
+import { COINS } from '../../core/coin.ts';
+import { formatUsd } from '../../core/money.ts';
+import { Problem } from '../../core/problem.ts';
+import { ONBOARDING, readOnboarding } from '../../merchants/onboarding.ts';
+import { PREFERENCES, readPreferences, setPreference } from '../../merchants/preferences.ts';
+import { countAttention } from '../../payments/attention.ts';
+import { readCoinHealth } from '../../payments/coin-health.ts';
+import { daysOf, FUNNEL, REASONS, readDayRows, type Totals, totalsOf } from '../../payments/days.ts';
+import { listHealth } from '../../webhooks/health.ts';
+import { Coin, Done, literals, memberRoute, Nullable, ownerOf, type Route, Text, Timestamp } from './route.ts';
+
+/** A day of UTC. */
+export const DayName = Type.String({ pattern: '^20[0-9]{2}-[0-9]{2}-[0-9]{2}$' });
+const LONGEST_DAYS = 366;
+const DAY_MS = 86_400_000;
+const textOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+
+/** The range asked for, and the one of the same length before it. Errors: parameter_invalid. */
+export function rangeOf({ from, until }: { from: string; until: string }): {
+  from: string;
+  until: string;
+  days: number;
+  before: { from: string; until: string };
+} {
+  const [start, end] = [Date.parse(from), Date.parse(until)];
+  for (const [param, given, ms] of [
+    ['from', from, start],
+    ['until', until, end],
+  ] as const)
+    if (Number.isNaN(ms) || textOf(ms) !== given) throw new Problem('parameter_invalid', { reason: 'it is not a day' }, { param });
+  const days = Math.round((end - start) / DAY_MS) + 1;
+  if (days < 1 || days > LONGEST_DAYS)
+    throw new Problem('parameter_invalid', { reason: `it is 1 to ${LONGEST_DAYS} days after from` }, { param: 'until' });
+  return { from, until, days, before: { from: textOf(start - days * DAY_MS), until: textOf(start - DAY_MS) } };
+}
+
+const TotalsShape = Type.Object({
+  volume_usd: Text,
+  completed: Type.Integer(),
+  opened: Type.Integer(),
+  paid: Type.Integer(),
+  seconds_to_pay: Nullable(Type.Integer()),
+});
+const totalsShape = (totals: Totals) => ({
+  volume_usd: formatUsd(totals.usdCents),
+  completed: totals.completed,
+  opened: totals.funnel.opened,
+  paid: totals.funnel.paid,
+  seconds_to_pay: totals.completed === 0 ? null : Math.round(totals.seconds / totals.completed),
+});
+
+const View = Type.Object({ name: Type.String({ minLength: 1, maxLength: 60 }), query: Type.String({ maxLength: 2000 }) });
+const Columns = Type.Array(Type.String({ maxLength: 40 }), { maxItems: 40 });
+const Onboarding = Type.Object({ dismissed: Type.Optional(Type.Boolean()), polls: Type.Optional(Type.Boolean()) });
+
+export const HOME: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/home',
+    action: 'home.read',
+    query: Type.Object({ from: DayName, until: DayName }),
+    reply: Type.Object({
+      success: Type.Boolean(),
+      days: Type.Array(
+        Type.Object({
+          day: Text,
+          created: Type.Integer(),
+          completed: Type.Integer(),
+          volume_usd: Text,
+          coins: Type.Array(Type.Object({ currency: Coin, completed: Type.Integer(), volume_usd: Text })),
+        }),
+      ),
+      now: TotalsShape,
+      before: TotalsShape,
+      funnel: Type.Array(Type.Object({ step: literals(FUNNEL), payments: Type.Integer() })),
+      failures: Type.Array(Type.Object({ reason: literals(REASONS), payments: Type.Integer() })),
+      attention: Type.Object({ count: Type.Integer(), more: Type.Boolean() }),
+      ever: Type.Boolean({ description: 'Whether there was ever a payment.' }),
+    }),
+    handle: async (call) => {
+      const range = rangeOf(call.query);
+      const of = ownerOf(call);
+      const { sql } = call.ctx.db;
+      const [rows, attention, [known]] = await Promise.all([
+        readDayRows(sql, { ...of, from: range.before.from, until: range.until }),
+        countAttention(call.ctx, { ...of, most: 99 }),
+        sql<{ ever: boolean }[]>`
+          select exists (select 1 from payment_counters where merchant_id = ${of.merchantId} and mode = ${of.mode}) as ever`,
+      ]);
+      const now = rows.filter((row) => row.day >= range.from);
+      const totals = totalsOf(now);
+      return {
+        success: true,
+        days: daysOf(now, range).map((day) => ({
+          day: day.day,
+          created: day.created,
+          completed: day.completed,
+          volume_usd: formatUsd(day.usdCents),
+          coins: COINS.flatMap((coin) => {
+            const sum = day.coins[coin];
+            return sum ? [{ currency: coin, completed: sum.payments, volume_usd: formatUsd(sum.usdCents) }] : [];
+          }),
+        })),
+        now: totalsShape(totals),
+        before: totalsShape(totalsOf(rows.filter((row) => row.day < range.from))),
+        funnel: FUNNEL.map((step) => ({ step, payments: totals.funnel[step] })),
+        failures: REASONS.flatMap((reason) => {
+          const payments = totals.ended[reason] ?? 0;
+          return payments > 0 ? [{ reason, payments }] : [];
+        }).sort((a, b) => b.payments - a.payments),
+        attention: { count: attention.count, more: attention.isMore },
+        ever: known!.ever,
+      };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/home/health',
+    action: 'home.read',
+    reply: Type.Object({
+      success: Type.Boolean(),
+      webhooks: Type.Object({
+        endpoints: Type.Integer(),
+        off: Type.Integer(),
+        delivered: Type.Integer(),
+        failed: Type.Integer(),
+        oldest_pending_at: Nullable(Timestamp),
+      }),
+      coins: Type.Array(
+        Type.Object({
+          currency: Coin,
+          chain: literals(['ok', 'held', 'behind', 'starting', 'none', 'simulated'] as const),
+          height: Nullable(Type.Integer()),
+          lag_seconds: Nullable(Type.Integer()),
+          reasons: Type.Array(Text),
+          price_fault: Nullable(Text),
+        }),
+      ),
+    }),
+    handle: async (call) => {
+      const [endpoints, coins] = await Promise.all([listHealth(call.ctx, ownerOf(call)), readCoinHealth(call.ctx, { mode: call.mode })]);
+      const oldest = endpoints
+        .flatMap(({ oldestWaitingAt }) => (oldestWaitingAt ? [oldestWaitingAt.getTime()] : []))
+        .sort((a, b) => a - b)[0];
+      const delivered = endpoints.reduce((sum, endpoint) => sum + endpoint.delivered, 0);
+      return {
+        success: true,
+        webhooks: {
+          endpoints: endpoints.length,
+          off: endpoints.filter(({ offSince }) => offSince !== null).length,
+          delivered,
+          failed: endpoints.reduce((sum, endpoint) => sum + endpoint.attempts, 0) - delivered,
+          oldest_pending_at: oldest === undefined ? null : new Date(oldest).toISOString(),
+        },
+        coins: coins.map((one) => ({
+          currency: one.coin,
+          chain: one.chain,
+          height: one.height === null ? null : Number(one.height),
+          lag_seconds: one.lagSeconds,
+          reasons: one.reasons,
+          price_fault: one.priceFault,
+        })),
+      };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/home/onboarding',
+    action: 'home.read',
+    reply: Type.Object({
+      success: Type.Boolean(),
+      steps: Type.Array(Type.Object({ step: literals(ONBOARDING), done: Type.Boolean() })),
+      dismissed: Type.Boolean(),
+    }),
+    handle: async (call) => {
+      const of = { merchantId: call.member.merchantId, userId: call.signedIn.userId };
+      const [done, own] = await Promise.all([readOnboarding(call.ctx, of), readPreferences(call.ctx, of)]);
+      const { dismissed = false, polls = false } = (own.onboarding ?? {}) as { dismissed?: boolean; polls?: boolean };
+      const steps = ONBOARDING.map((step) => ({ step, done: done[step] || (step === 'webhook' && polls) }));
+      return { success: true, steps, dismissed };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/preferences',
+    action: 'account.use',
+    reply: Type.Object({ success: Type.Boolean(), views: Type.Array(View), columns: Nullable(Columns) }),
+    handle: async (call) => {
+      const own = await readPreferences(call.ctx, { merchantId: call.member.merchantId, userId: call.signedIn.userId });
+      return { success: true, views: own['payments.views'] ?? [], columns: own['payments.columns'] ?? null };
+    },
+  }),
+  // Preferences are the member's own and nobody else's: no act for the log.
+  memberRoute({
+    method: 'POST',
+    path: '/preferences',
+    action: 'account.use',
+    body: Type.Object({
+      views: Type.Optional(Type.Array(View, { maxItems: 30 })),
+      columns: Type.Optional(Columns),
+      onboarding: Type.Optional(Onboarding),
+    }),
+    reply: Done,
+    handle: async (call) => {
+      const { views, columns, onboarding } = call.body;
+      const given = { 'payments.views': views, 'payments.columns': columns, onboarding } as const;
+      const of = { merchantId: call.member.merchantId, userId: call.signedIn.userId };
+      for (const name of PREFERENCES) if (given[name] !== undefined) await setPreference(call.ctx, { ...of, name, value: given[name] });
+      return { success: true };
+    },
+  }),
+];

@@ -1,0 +1,117 @@
+/** What members do with payments beside deciding: creating one, playing a test scenario, changing metadata. */
+import Type from 'typebox';
+import { Problem } from '../../core/problem.ts';
+import { draftOf } from '../../http/payments.ts';
+import { checkMetadataKeys, readReturnUrl, readUsd } from '../../http/read.ts';
+import { Detail, Item } from '../../http/schema.ts';
+import { writeAudit } from '../../merchants/members.ts';
+import { paymentDetail, paymentUrl } from '../../payments/detail.ts';
+import { createPayment, SCENARIOS, setMetadata, simulatePayment } from '../../payments/payments.ts';
+import type { PaymentView } from '../../payments/view.ts';
+import { drawQr } from '../checkout/qr.ts';
+import { deciding } from './payments.ts';
+import { Coin, literals, memberRoute, ownerOf, type Route, Text } from './route.ts';
+
+const Amount = Type.String({ maxLength: 20 });
+const detailReply = Type.Object({ success: Type.Boolean(), payment: Detail });
+
+export const PAYMENT_ACTS: readonly Route[] = [
+  memberRoute({
+    method: 'POST',
+    path: '/payments',
+    action: 'payments.create',
+    body: Type.Object({
+      amount_usd: Type.Optional(Amount),
+      items: Type.Optional(Type.Array(Type.Object({ ...Item.properties, unit_price: Amount }), { minItems: 1, maxItems: 100 })),
+      tax: Type.Optional(Amount),
+      currency: Type.Optional(Coin),
+      expires_in: Type.Optional(Type.Integer({ minimum: 600, maximum: 86_400 })),
+      description: Type.Optional(Type.String({ maxLength: 1000 })),
+      invoice_id: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+      return_url: Type.Optional(Type.String({ minLength: 1, maxLength: 2048 })),
+      metadata: Type.Optional(Type.Record(Type.String(), Type.String({ maxLength: 500 }))),
+    }),
+    reply: Type.Object({ success: Type.Boolean(), id: Text, payment_url: Text, amount_usd: Text, qr: Text }),
+    handle: (call) => {
+      const { body: given, parsed, ctx } = call;
+      const owner = { ...ownerOf(call), kind: 'secret' as const, keyId: '', origins: [] };
+      const items = given.items?.map((item, i) => ({
+        productId: item.product_id,
+        name: item.name,
+        quantity: BigInt(item.quantity),
+        unitPriceCents: readUsd(parsed, `items[${i}].unit_price`, item.unit_price, { zero: true }),
+      }));
+      const taxCents = items ? readUsd(parsed, 'tax', given.tax ?? '0', { zero: true }) : null;
+      if (!items && given.amount_usd === undefined) throw new Problem('parameter_missing', {}, { param: 'amount_usd' });
+      const amountUsdCents = items
+        ? items.reduce((sum, item) => sum + item.quantity * item.unitPriceCents, taxCents!)
+        : readUsd(parsed, 'amount_usd', given.amount_usd);
+      if (amountUsdCents === 0n) throw new Problem('amount_invalid', {}, { param: 'items' });
+      if (amountUsdCents > 100_000_000n)
+        throw new Problem('amount_too_large', { maximum: '1000000.00' }, { param: items ? 'items' : 'amount_usd' });
+      const draft = draftOf(owner as never, given as never, {
+        amountUsdCents,
+        returnUrl: given.return_url === undefined ? null : readReturnUrl(given.return_url, call.mode),
+        ...(items && { items, taxCents: taxCents! }),
+      });
+      return createPayment(ctx, {
+        ...ownerOf(call),
+        createdWith: 'secret',
+        draft: { ...draft, coin: given.currency ?? null },
+        idempotency: null,
+        render: (view) => {
+          const url = paymentUrl(ctx.settings.paymentPageUrl, view.facts.id);
+          const { amount_usd } = paymentDetail(view, ctx.settings.paymentPageUrl);
+          const svg = drawQr(url, 'QR code of the payment link').text.replace('<svg ', '<svg xmlns="http://www.w3.org/2000/svg" ');
+          const qr = `data:image/svg+xml;base64,${Buffer.from(svg).toString('base64')}`;
+          const body = { success: true, id: view.facts.id, payment_url: url, amount_usd, qr };
+          return { status: 201, body: Buffer.from(JSON.stringify(body)) };
+        },
+        also: (tx, view: PaymentView) =>
+          writeAudit(tx, {
+            ...ownerOf(call),
+            actor: call.actor,
+            action: 'payment.create',
+            object: view.facts.id,
+            after: { amount_usd: paymentDetail(view, '').amount_usd as string, invoice_id: view.invoiceId },
+          }),
+      });
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/payments/:id/simulate',
+    action: 'payments.simulate',
+    body: Type.Object({ scenario: literals(SCENARIOS), currency: Type.Optional(Coin) }),
+    reply: detailReply,
+    handle: (call) => {
+      if (call.mode !== 'test') throw new Problem('test_key_required');
+      const { scenario, currency } = call.body;
+      return simulatePayment(call.ctx, { ...deciding(call, 'simulate'), scenario, coin: currency ?? null });
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/payments/:id/metadata',
+    action: 'payments.edit',
+    body: Type.Object({ metadata: Type.Record(Type.String(), Type.Union([Type.String({ maxLength: 500 }), Type.Null()])) }),
+    reply: detailReply,
+    handle: (call) => {
+      const { metadata } = call.body;
+      checkMetadataKeys(metadata);
+      return setMetadata(call.ctx, {
+        ...deciding(call, 'metadata'),
+        metadata,
+        also: (tx, { before, after }) =>
+          writeAudit(tx, {
+            ...ownerOf(call),
+            actor: call.actor,
+            action: 'payment.metadata',
+            object: call.params.id!,
+            before: { metadata: before.metadata },
+            after: { metadata: after.metadata },
+          }),
+      });
+    },
+  }),
+];

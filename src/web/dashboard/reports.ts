@@ -1,0 +1,63 @@
+/** CSV files, streamed: the payments of a filter, and the reports of a range of days. Taking data out is written into the log. */
+import Type from 'typebox';
+import { writeAudit } from '../../merchants/members.ts';
+import { exportDays, exportFees, exportPayments, exportTransfers, PAYMENT_COLUMNS } from '../../payments/exports.ts';
+import { NO_FILTER } from '../../payments/search.ts';
+import { DayName, rangeOf } from './home.ts';
+import { FILTERS, filterOf } from './payments.ts';
+import { type Call, literals, memberRoute, ownerOf, type Route, Text } from './route.ts';
+
+const File = Type.Object({}, { description: 'CSV, not JSON.' });
+const KINDS = ['payments', 'days', 'tax', 'fees'] as const;
+
+const logExport = (call: Call, what: object) =>
+  call.ctx.db.begin((tx) =>
+    writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'payments.export', object: 'payments', after: what }),
+  );
+
+export const REPORTS: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/exports/payments',
+    action: 'payments.export',
+    query: Type.Object({ ...FILTERS, columns: Type.Optional(Type.String({ maxLength: 1000 })) }),
+    reply: File,
+    handle: async (call) => {
+      await logExport(call, { ...call.query });
+      const columns = call.query.columns?.split(',') ?? null;
+      return {
+        name: `payments-${call.mode}.csv`,
+        parts: exportPayments(call.ctx, { ...ownerOf(call), filter: filterOf(call.query), columns }),
+      };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/exports/columns',
+    action: 'payments.export',
+    reply: Type.Object({ success: Type.Boolean(), columns: Type.Array(Text) }),
+    handle: async () => ({ success: true, columns: PAYMENT_COLUMNS }),
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/reports/file',
+    action: 'payments.export',
+    query: Type.Object({ kind: literals(KINDS), from: DayName, until: DayName }),
+    reply: File,
+    handle: async (call) => {
+      const { kind } = call.query;
+      const { from, until } = rangeOf(call.query);
+      const of = ownerOf(call);
+      await logExport(call, { report: kind, from, until });
+      const range = { from: new Date(from), until: new Date(Date.parse(until) + 86_400_000) };
+      const filter = { ...NO_FILTER, ...range };
+      const parts = {
+        payments: () => exportPayments(call.ctx, { ...of, filter, columns: null }),
+        days: () => exportDays(call.ctx, { ...of, from, until }),
+        tax: () => exportTransfers(call.ctx, { ...of, ...range }),
+        fees: () => exportFees(call.ctx, { ...of, filter }),
+      }[kind as (typeof KINDS)[number]];
+      return { name: `${kind}-${call.mode}-${from}-${until}.csv`, parts: parts() };
+    },
+  }),
+];

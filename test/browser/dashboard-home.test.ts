@@ -1,0 +1,247 @@
+/** Home, the queue of what waits, payments and reports in a real browser: accessible in both themes, by keyboard, under the security policy. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import type { Browser, Download, Page } from 'playwright-core';
+import { buildApp } from '../../src/web/dashboard/build.ts';
+import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { auditAccessibility, findClipped, openTab, readQr, startBrowser, type Tab } from '../kit/browser.ts';
+import { freePort } from '../kit/nodes.ts';
+
+let app: TestApp;
+let browser: Browser;
+let tab: Tab;
+let page: Page;
+
+before(async () => {
+  const port = await freePort();
+  await buildApp({ info: () => {} });
+  [app, browser] = await Promise.all([
+    startTestApp({ PORT: String(port), PUBLIC_URL: `http://localhost:${port}`, HOST: 'localhost', LOG_LEVEL: 'silent' }),
+    startBrowser(),
+  ]);
+  tab = await openTab(browser, app.merchant.setupUrl, { width: 1280 });
+  page = tab.page;
+  page.setDefaultTimeout(60_000);
+  await page.getByLabel('Name').fill('Olga Owner');
+  await page.getByLabel('E-mail').fill('olga@shop.example');
+  await page.getByLabel('Password').fill('correct horse battery');
+  await page.getByRole('button', { name: 'Create account' }).click();
+  await page.getByRole('heading', { name: 'Get started' }).waitFor();
+});
+after(async () => {
+  await browser?.close();
+  await app?.stop();
+});
+
+/** The screen as it stands, in both themes and on a telephone. */
+async function audit(name: string, { narrow = true }: { narrow?: boolean } = {}) {
+  for (const scheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
+    assert.deepEqual(await auditAccessibility(page), [], `${name}, ${scheme}`);
+  }
+  if (narrow) {
+    await page.setViewportSize({ width: 360, height: 780 });
+    assert.deepEqual(await findClipped(page), [], `${name} at 360 px`);
+    await page.setViewportSize({ width: 1280, height: 844 });
+  }
+  await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
+}
+/** A request that is given up because its screen was left is no fault. */
+const noFaults = () =>
+  assert.deepEqual(
+    tab.faults.splice(0).filter((fault) => !fault.endsWith('net::ERR_ABORTED')),
+    [],
+  );
+const textOf = async (download: Download) => readFileSync(await download.path(), 'utf8');
+const go = (name: string) => page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name }).click();
+
+test('home without a payment says what to do first; one button leads to a test payment and its simulator', async () => {
+  await page.getByText('Your figures will stand here').waitFor();
+  await page.getByText('Each test payment runs on').waitFor();
+  await audit('home, nothing yet');
+  await page.getByRole('listitem').getByRole('button', { name: 'Create test payment' }).click();
+  await page.getByRole('heading', { name: 'Simulator' }).waitFor();
+  await audit('payment with simulator');
+  await page.getByLabel('Scenario').selectOption('success');
+  await page.getByLabel('Coin', { exact: true }).selectOption('LTC');
+  await page.getByRole('button', { name: 'Simulate' }).click();
+  await page.getByText('Became completed').waitFor();
+  await page.getByText('Created by Olga Owner').waitFor();
+  noFaults();
+});
+
+test('home shows the figures of the range, each chart as picture, table and file', async () => {
+  await go('Home');
+  await page.getByRole('img', { name: /Volume completed per day, stacked by coin.*\$25\.00 in 1 payments/ }).waitFor();
+  await page.getByRole('img', { name: /Created 1, Opened 1, Coin chosen 1, Transfer seen 1, Completed 1/ }).waitFor();
+  await page.getByText('1 of 6 steps done').waitFor();
+  await audit('home');
+  await page.getByRole('radio', { name: '30 days' }).focus();
+  await page.keyboard.press('ArrowLeft');
+  await page.waitForURL(/range=7d/);
+  await page.getByRole('button', { name: /View as table.*Volume/ }).press('Enter');
+  await page.getByRole('table', { name: 'Volume per day' }).getByText('$25.00').first().waitFor();
+  // Wide tables scroll in their own region on a telephone.
+  await audit('home, table', { narrow: false });
+  const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: /CSV.*Volume/ }).click()]);
+  assert.match(await textOf(file), /^Day,Completed,USD,LTC\r\n[\s\S]*,1,25\.00,25\.00\r\n$/);
+  await page.getByText('Custom', { exact: true }).click();
+  await page.getByLabel('From').fill('2024-01-01');
+  await page.getByRole('alert').getByText('at most a year').waitFor();
+  await page.getByLabel('Until').fill('2024-01-31');
+  await page.getByText('Nothing was completed in this range.').waitFor();
+  await audit('home, nothing in the range');
+  await page.getByRole('button', { name: 'Dismiss' }).click();
+  await page.getByRole('heading', { name: 'Get started' }).waitFor({ state: 'detached' });
+  await page.reload();
+  await page.getByText('Nothing was completed in this range.').waitFor();
+  assert.equal(await page.getByRole('heading', { name: 'Get started' }).count(), 0);
+  noFaults();
+});
+
+test('a service that fails shows what failed, and another try', async () => {
+  await page.route('**/dashboard/api/test/home?*', (route) =>
+    route.fulfill({
+      status: 500,
+      json: { error: { type: 'server_error', code: 'server_error', message: 'Something failed.', request_id: 'req_1' } },
+    }),
+  );
+  await page.reload();
+  await page.getByRole('alert').getByText('req_1').waitFor();
+  await audit('home, error');
+  tab.faults.splice(0);
+  await page.unroute('**/dashboard/api/test/home?*');
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByText('Nothing was completed in this range.').waitFor();
+  noFaults();
+});
+
+test('what waits is counted in the navigation, and decided over one by one or together, by keyboard', async () => {
+  await go('Needs attention');
+  await page.getByText('Nothing waits for you').waitFor();
+  await audit('attention, empty');
+  const ids: string[] = [];
+  for (const [scenario, coin] of [
+    ['underpaid', 'ltc'],
+    ['late', 'doge'],
+    ['overpaid', 'eth'],
+  ]) {
+    const { id } = (
+      await app.test.post('/api/payment/create/simple', {
+        amount_usd: 60,
+        return_url: 'https://shop.example/',
+        invoice_id: `INV-${scenario}`,
+        payment_address: `test_${coin}_${scenario}`,
+      })
+    ).json;
+    await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario });
+    ids.push(id);
+  }
+  await app.test.post('/v1/test/clock/advance', { seconds: 7_200 });
+  await eventually(
+    () => app.app.ctx.db.sql`select 1 from payments where attention`,
+    (rows) => rows.length === 3,
+    60_000,
+  );
+  await page.getByRole('link', { name: /Needs attention 3/ }).waitFor();
+  await page.getByText('INV-underpaid').waitFor();
+  await audit('attention');
+  await page.getByLabel('Exception').selectOption('reorged');
+  await page.getByText('Nothing waits for this reason').waitFor();
+  await audit('attention, filtered empty');
+  await page.getByRole('button', { name: 'Show all reasons' }).click();
+  await page.getByLabel('Choose all').focus();
+  await page.keyboard.press('Space');
+  await page.getByText('3 chosen').waitFor();
+  await page.getByRole('button', { name: 'Accept' }).press('Enter');
+  await page.getByRole('dialog').waitFor();
+  await audit('attention, question');
+  await page.getByRole('dialog').getByRole('button', { name: 'Accept' }).press('Enter');
+  await page.getByText('Decided over 2 payments.').waitFor();
+  await page.getByText(/One was refused: The payment is completed/).waitFor();
+  await page.getByText('1 chosen').waitFor();
+  await page.getByRole('button', { name: 'Mark as handled' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Mark as handled' }).click();
+  await page.getByText('Nothing waits for you').waitFor();
+  assert.equal((await app.test.get(`/api/payment/${ids[0]}`)).json.exceptions.length, 0);
+  noFaults();
+});
+
+test('a payment is made from items, its code leads to its page', async () => {
+  await go('Payments');
+  await page.getByRole('link', { name: '$25.00' }).waitFor();
+  await page.getByRole('button', { name: 'Create payment' }).press('Enter');
+  await page.getByLabel('Amount in USD').fill('1.005');
+  await page.getByRole('button', { name: 'Create', exact: true }).click();
+  await page.getByText('amount_usd must have at most 2 decimals.').first().waitFor();
+  tab.faults.splice(0);
+  await page.getByLabel('Items and tax').check();
+  await page.getByLabel('Name of item 1').fill('Mug');
+  await page.getByLabel('Quantity of item 1').fill('2');
+  await page.getByLabel('Price of item 1').fill('12.50');
+  await page.getByLabel('Tax in USD').fill('1.00');
+  await audit('create payment');
+  await page.getByRole('button', { name: 'Create', exact: true }).click();
+  const code = page.getByAltText('QR code of the payment link');
+  await code.waitFor();
+  await audit('payment created');
+  assert.match(await readQr(code), /\/pay\?id=pay_[0-9A-Za-z]{24}$/);
+  await page.getByRole('link', { name: 'Show payment' }).click();
+  await page.getByRole('cell', { name: 'Mug' }).waitFor();
+  await page.getByRole('button', { name: 'Edit metadata' }).click();
+  await page.getByLabel('Name of pair 1').fill('order');
+  await page.getByLabel('Value of pair 1').fill('A-1');
+  await page.getByRole('button', { name: 'Keep' }).click();
+  await page.getByText('A-1').waitFor();
+  await page.getByRole('button', { name: 'Show as JSON' }).click();
+  await page.getByText('"order": "A-1"').waitFor();
+  await audit('payment, items and API view');
+  noFaults();
+});
+
+test('filters, views and columns of the list stay; the file holds what the list shows', async () => {
+  await go('Payments');
+  await page.getByRole('button', { name: 'More filters' }).click();
+  await page.getByLabel('At least, in USD').fill('26');
+  await page.getByLabel('At least, in USD').press('Enter');
+  await page.waitForURL(/at_least=(%22)?26/);
+  await page.getByRole('link', { name: '$25.00' }).waitFor({ state: 'detached' });
+  await audit('payments, filters');
+  await page.getByRole('button', { name: 'Views' }).click();
+  await page.getByLabel('Keep the filters').fill('Large');
+  await page.getByRole('button', { name: 'Save view' }).click();
+  await page.getByRole('button', { name: 'Large', exact: true }).waitFor();
+  await audit('views');
+  await page.keyboard.press('Escape');
+  const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Export CSV' }).click()]);
+  const lines = (await textOf(file)).trim().split('\r\n').slice(1);
+  assert.equal(lines.length, 4);
+  assert.ok(lines.every((line) => line.startsWith('test,pay_')));
+  await page.getByRole('button', { name: /Take away At least/ }).click();
+  await page.getByRole('link', { name: '$25.00' }).waitFor();
+  await page.getByRole('button', { name: 'Views' }).click();
+  await page.getByRole('button', { name: 'Large', exact: true }).click();
+  await page.waitForURL(/at_least=(%22)?26/);
+  await page.getByRole('button', { name: 'Columns' }).click();
+  await page.getByLabel('Payment id').check();
+  await audit('columns');
+  await page.keyboard.press('Escape');
+  await page.getByRole('columnheader', { name: 'Payment id' }).waitFor();
+  await page.reload();
+  await page.getByRole('columnheader', { name: 'Payment id' }).waitFor();
+  noFaults();
+});
+
+test('reports are files of a range', async () => {
+  await go('Reports');
+  await page.getByRole('heading', { name: 'Tax report' }).waitFor();
+  await audit('reports');
+  const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: /Download CSV.*Tax report/ }).click()]);
+  assert.match(file.suggestedFilename(), /^tax-test-\d{4}-\d\d-\d\d-\d{4}-\d\d-\d\d\.csv$/);
+  assert.match(await textOf(file), /^mode,received_at,/);
+  await page.getByLabel('Last day').fill('2020-01-01');
+  await page.getByRole('alert').getByText('at most a year').waitFor();
+  await audit('reports, no range');
+  noFaults();
+});

@@ -1,0 +1,350 @@
+/** Home, the queue of what waits, payments made and exported at the dashboard: that figures equal a recount and files reconcile to the last unit. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { COIN, type Coin } from '../../src/core/coin.ts';
+import { csvCell } from '../../src/core/csv.ts';
+import { parseDecimal } from '../../src/core/money.ts';
+import { createMerchant } from '../../src/merchants/merchants.ts';
+import { foldDays } from '../../src/payments/days.ts';
+import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { type Person, setUpPerson } from '../kit/person.ts';
+
+let app: TestApp;
+let owner: Person;
+const RETURN = 'https://shop.example/thanks';
+
+before(async () => {
+  app = await startTestApp({ LOG_LEVEL: 'silent' });
+  owner = await setUpPerson(app);
+});
+after(() => app?.stop());
+
+const make = async (more: object = {}): Promise<string> =>
+  (await app.test.post('/api/payment/create/simple', { amount_usd: 40, return_url: RETURN, ...more })).json.id;
+const play = async (scenario: string, coin = 'btc', more: object = {}): Promise<string> => {
+  const id = await make({ payment_address: `test_${coin}_${scenario}`, ...more });
+  const played = await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario });
+  assert.equal(played.status, 200, played.text);
+  return id;
+};
+const until = (id: string, status: string) =>
+  eventually(
+    async () => (await app.test.get(`/api/payment/${id}`)).json,
+    (json) => json.status === status,
+    60_000,
+  );
+const parse = (text: string): Record<string, string>[] => {
+  const rows = [...text.matchAll(/((?:"(?:[^"]|"")*"|[^,\r\n"]*)(?:,|\r\n))/g)].reduce<string[][]>(
+    (all, [cell]) => {
+      const bare = cell.replace(/(,|\r\n)$/, '');
+      all.at(-1)!.push(bare.startsWith('"') ? bare.slice(1, -1).replaceAll('""', '"') : bare);
+      if (cell.endsWith('\r\n')) all.push([]);
+      return all;
+    },
+    [[]],
+  );
+  const [head, ...lines] = rows.filter((row) => row.length > 0);
+  return lines.map((line) => Object.fromEntries(head!.map((name, i) => [name, line[i]!])));
+};
+const wide = (): { from: string; until: string } => {
+  const day = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
+  return { from: day(-2), until: day(3) };
+};
+
+test('totals a day equal a full recount of the payments, folded or not', async () => {
+  const { sql } = app.app.ctx.db;
+  await until(await play('success'), 'completed');
+  await until(await play('overpaid', 'eth'), 'completed');
+  for (const scenario of ['underpaid', 'late', 'failed', 'expired', 'replaced']) await play(scenario, 'ltc');
+  const cancelled = await make();
+  await owner.post(`/test/payments/${cancelled}/cancel`);
+  const looked = await make();
+  // The page's script asks for news; a bot's GET alone opens nothing.
+  const bot = await make();
+  await app.anonymous.get(`/pay?id=${bot}`);
+  const stream = await fetch(`${app.url}/pay/events?id=${looked}`);
+  await stream.body!.cancel();
+  await app.test.post('/v1/test/clock/advance', { seconds: 2 * 86_400 });
+  await eventually(
+    () => sql`select 1 from payments where status in ('pending', 'processing') and due_at < clock_timestamp()`,
+    (rows) => rows.length === 0,
+    60_000,
+  );
+  const accepted = (await owner.get('/test/attention')).json.data.find((row: { exceptions: string[] }) =>
+    row.exceptions.includes('underpaid'),
+  );
+  assert.equal((await owner.post(`/test/payments/${accepted.id}/resolve`, { action: 'accept' })).status, 200);
+
+  const recount = () => sql`
+    select m.day::text, m.measure, m.coin, count(*) as payments, sum(m.cents)::bigint as cents, sum(m.seconds)::bigint as seconds
+    from payments p, lateral (values
+      ((created_at at time zone 'UTC')::date, 'created', '', 0::bigint, 0::bigint, true),
+      ((created_at at time zone 'UTC')::date, 'opened', '', 0, 0, opened_at is not null),
+      ((created_at at time zone 'UTC')::date, 'chosen', '', 0, 0, p.coin is not null),
+      ((created_at at time zone 'UTC')::date, 'seen', '', 0, 0, exists (select 1 from transfers t where t.payment_id = p.id) and seen_at is not null),
+      ((created_at at time zone 'UTC')::date, 'paid', '', 0, 0, status = 'completed'),
+      ((created_at at time zone 'UTC')::date, 'ended', coalesce(exceptions[1], status), 0, 0, status in ('expired', 'failed', 'cancelled')),
+      ((completed_at at time zone 'UTC')::date, 'completed', p.coin, paid_usd_cents,
+        floor(extract(epoch from completed_at - opened_at))::bigint, status = 'completed')
+    ) as m (day, measure, coin, cents, seconds, counts)
+    where merchant_id = ${app.merchant.merchantId} and mode = 'test' and m.counts group by 1, 2, 3 order by 1, 2, 3`;
+  const kept = () => sql`
+    select day::text, measure, coin, sum(payments)::bigint as payments, sum(usd_cents)::bigint as cents, sum(seconds)::bigint as seconds
+    from (select day, measure, coin, payments, usd_cents, seconds from payment_days where merchant_id = ${app.merchant.merchantId} and mode = 'test'
+      union all select day, measure, coin, payments, usd_cents, seconds from payment_day_deltas where merchant_id = ${app.merchant.merchantId} and mode = 'test') as d
+    group by 1, 2, 3 having sum(payments) <> 0 order by 1, 2, 3`;
+  const expected = [...(await recount())];
+  assert.ok(expected.some((row) => row.measure === 'ended' && row.coin === 'late'));
+  assert.deepEqual([...(await kept())], expected);
+  while ((await foldDays(app.app.ctx, { limit: 3 })) === 3);
+  assert.deepEqual([...(await kept())], expected);
+  const [opened] = await sql`select count(*) filter (where id = ${looked}) as looked, count(*) filter (where id = ${bot}) as bot
+    from payments where opened_at is not null`;
+  assert.deepEqual({ ...opened }, { looked: 1n, bot: 0n });
+
+  const home = (await owner.get(`/test/home?${new URLSearchParams(wide())}`)).json;
+  const sum = (measure: string) => expected.filter((row) => row.measure === measure).reduce((n, row) => n + Number(row.payments), 0);
+  assert.deepEqual(
+    home.funnel.map((step: { step: string; payments: number }) => [step.step, step.payments]),
+    ['created', 'opened', 'chosen', 'seen', 'paid'].map((measure) => [measure, sum(measure)]),
+  );
+  const cents = expected.filter((row) => row.measure === 'completed').reduce((n, row) => n + row.cents, 0n);
+  assert.equal(parseDecimal(home.now.volume_usd, 2), cents);
+  assert.equal(home.now.completed, sum('completed'));
+  assert.equal(home.before.completed, 0);
+});
+
+test('a range that is none is refused, and one of a year is answered', async () => {
+  for (const range of ['from=2026-02-30&until=2026-03-01', 'from=2026-03-02&until=2026-03-01', 'from=2024-01-01&until=2026-01-01'])
+    assert.equal((await owner.get(`/test/home?${range}`)).status, 400, range);
+  assert.equal((await owner.get('/test/home?from=2026-01-01&until=2026-12-31')).json.days.length, 365);
+});
+
+test('the export and the tax report reconcile with the facts of the chain to the last unit', async () => {
+  const { sql } = app.app.ctx.db;
+  const facts = new Map(
+    (
+      await sql<{ coin: Coin; units: bigint; first: bigint; number: bigint }[]>`
+        select t.coin, sum(t.units) as units, sum((t.values->0->>'usdE8')::numeric) as first, count(*) as number
+        from transfers t join payments p on p.id = t.payment_id
+        where p.merchant_id = ${app.merchant.merchantId} and p.mode = 'test' and not (t.conflict_txid is not null and t.block_height is null)
+        group by 1`
+    ).map((row) => [row.coin, row]),
+  );
+  assert.ok(facts.size >= 3);
+  const file = await owner.get('/test/exports/payments');
+  assert.equal(file.headers.get('content-type'), 'text/csv; charset=utf-8');
+  assert.match(file.headers.get('content-disposition')!, /^attachment; filename="payments-test\.csv"$/);
+  const rows = parse(file.text);
+  const [{ count }] =
+    (await sql`select count(*) from payments where merchant_id = ${app.merchant.merchantId} and mode = 'test'`) as unknown as [
+      { count: bigint },
+    ];
+  assert.equal(rows.length, Number(count));
+  const units = (coin: Coin, text: string) => (text === '' ? 0n : parseDecimal(text, COIN[coin].decimals)!);
+  for (const [coin, fact] of facts)
+    assert.equal(
+      rows.reduce((all, row) => all + units(coin, row[`received_${coin.toLowerCase()}`]!), 0n),
+      fact.units,
+      `export, ${coin}`,
+    );
+  const first = rows.reduce((all, row) => all + (row.usd_at_first_sight === '' ? 0n : parseDecimal(row.usd_at_first_sight!, 8)!), 0n);
+  assert.equal(
+    first,
+    [...facts.values()].reduce((all, row) => all + row.first, 0n),
+  );
+  const tax = parse((await owner.get(`/test/reports/file?kind=tax&${new URLSearchParams(wide())}`)).text).filter(
+    (row) => row.state !== 'replaced',
+  );
+  for (const [coin, fact] of facts) {
+    const mine = tax.filter((row) => row.currency === coin);
+    assert.equal(mine.length, Number(fact.number), `tax, ${coin}`);
+    assert.equal(
+      mine.reduce((all, row) => all + units(coin, row.amount!), 0n),
+      fact.units,
+      `tax, ${coin}`,
+    );
+  }
+  for (const row of [...rows, ...tax]) assert.equal(row.mode, 'test');
+  for (const row of rows) assert.match(row.created_at!, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  const fees = parse((await owner.get(`/test/reports/file?kind=fees&${new URLSearchParams(wide())}`)).text);
+  assert.equal(fees.length, rows.filter((row) => row.status === 'completed').length);
+  const days = parse((await owner.get(`/test/reports/file?kind=days&${new URLSearchParams(wide())}`)).text).filter(
+    (row) => row.currency === 'ALL',
+  );
+  assert.equal(
+    days.reduce((n, row) => n + Number(row.created), 0),
+    rows.length,
+  );
+  const [logged] = await sql`select count(*) from audit_log where action = 'payments.export' and actor_name = 'Olga Owner'`;
+  assert.equal(logged!.count, 4n);
+});
+
+test('pages of an export join without a gap or a repetition', async () => {
+  const { sql } = app.app.ctx.db;
+  await sql`insert into payments (id, merchant_id, mode, sequence, status, amount_usd_cents, rule_set, created_with, created_at, expires_at)
+    select 'pay_bulk' || n, ${app.merchant.merchantId}, 'live', n, 'expired', n, (select min(id) from rule_sets), 'secret', now(), now()
+    from generate_series(1, 2500) n`;
+  const rows = parse((await owner.get('/live/exports/payments?columns=id,amount_usd')).text);
+  assert.deepEqual(Object.keys(rows[0]!), ['mode', 'id', 'amount_usd'], 'chosen columns, in the order of the catalogue, mode always');
+  assert.deepEqual(
+    rows.map((row) => row.id),
+    Array.from({ length: 2500 }, (_, i) => `pay_bulk${2500 - i}`),
+  );
+  const some = parse((await owner.get('/live/exports/payments?columns=amount_usd&at_least=0.10&at_most=0.12')).text);
+  assert.deepEqual(
+    some.map((row) => row.amount_usd),
+    ['0.12', '0.11', '0.10'],
+  );
+});
+
+test('no cell of an export is ever read as a formula', async () => {
+  const evil = [
+    '=HYPERLINK("http://evil.example","x")',
+    '+1+1',
+    '-2+3',
+    '@SUM(A1)',
+    '\t=1',
+    '＝1+1',
+    ' =1',
+    'a "quoted", text\r\nwith lines',
+  ];
+  for (const text of evil) await make({ description: text, invoice_id: text, metadata: { note: text } });
+  const { text } = await owner.get('/test/exports/payments?columns=description,invoice_id');
+  const rows = parse(text);
+  for (const wanted of evil) {
+    const row = rows.find((one) => one.description?.endsWith(wanted));
+    assert.ok(row, wanted);
+    assert.equal(row.description, wanted.startsWith('a') ? wanted : `'${wanted}`);
+    assert.equal(row.invoice_id, row.description);
+  }
+  for (const row of rows) for (const cell of Object.values(row)) assert.ok(!/^\s*[=+@＝＋－＠]|^\s*-(?!\d+(\.\d+)?$)/.test(cell), cell);
+  assert.deepEqual([csvCell('-5.00'), csvCell('-5.00+1'), csvCell(null), csvCell('a,b')], ['-5.00', "'-5.00+1", '', '"a,b"']);
+});
+
+test('the queue holds what nobody decided over, and each decision takes it out', async () => {
+  const before = (await owner.get('/test/attention')).json.data as { id: string }[];
+  await owner.post('/test/attention/resolve', { ids: before.map((row) => row.id), action: 'reviewed' });
+  assert.equal((await owner.get('/test/attention/count')).json.count, 0);
+  const [under, late, over, plain] = [await play('underpaid'), await play('late'), await play('overpaid'), await play('success')];
+  await until(over, 'completed');
+  await until(plain, 'completed');
+  // While the payer may still send the rest it is not the merchant's.
+  assert.ok(!((await owner.get('/test/attention')).json.data as { id: string }[]).some((row) => row.id === under));
+  await app.test.post('/v1/test/clock/advance', { seconds: 2 * 86_400 });
+  await until(under, 'failed');
+  const waiting = async () => ((await owner.get('/test/attention')).json.data as { id: string }[]).map((row) => row.id);
+  assert.deepEqual((await waiting()).toSorted(), [under, late, over].toSorted());
+  assert.equal((await owner.get('/test/attention?exception=overpaid')).json.data.length, 1);
+  assert.equal(
+    (await owner.get('/test/payments?exception=any&limit=100')).json.data.filter((row: { id: string }) => row.id === late).length,
+    1,
+  );
+  const bulk = (await owner.post('/test/attention/resolve', { ids: [under, over, 'pay_made_up'], action: 'accept' })).json.results;
+  assert.deepEqual(
+    bulk.map((result: { done: boolean }) => result.done),
+    [true, false, false],
+  );
+  assert.match(bulk[1].problem, /The payment is completed/);
+  assert.equal((await owner.post(`/test/payments/${over}/resolve`, { action: 'reviewed' })).status, 200);
+  assert.equal((await owner.post(`/test/payments/${late}/resolve`, { action: 'refund_sent', txid: 'ab'.repeat(32) })).status, 200);
+  assert.deepEqual(await waiting(), []);
+  const told = (await owner.get(`/test/payments/${late}`)).json;
+  assert.deepEqual(
+    told.timeline.filter((entry: { kind: string }) => entry.kind === 'decision').map((e: any) => [e.what, e.ref, e.actor]),
+    [['refund_sent', 'ab'.repeat(32), 'Olga Owner']],
+  );
+  assert.equal(told.attention, false);
+  // A payer who asks for money back brings it into the queue.
+  await app.app.ctx.db.begin(async (tx) => {
+    await tx`update payments set refund_requested_at = null, reviewed = '{}' where id = ${plain}`;
+  });
+  const { leaveRefundAddress } = await import('../../src/payments/payments.ts');
+  await leaveRefundAddress(app.app.ctx, { paymentId: plain, coin: 'BTC', address: 'test_btc_payer', email: null });
+  assert.deepEqual(await waiting(), [plain]);
+  assert.equal((await owner.get(`/test/payments/${plain}`)).json.refund_request.address, 'test_btc_payer');
+  assert.equal((await owner.get('/test/payments?refund=requested')).json.data.length, 1);
+});
+
+test('a payment is made with an amount or items, in the name of who made it', async () => {
+  const made = await owner.post('/test/payments', { amount_usd: '12.30', invoice_id: 'D-1', metadata: { a: 'b' }, expires_in: 1800 });
+  assert.equal(made.status, 201, made.text);
+  assert.match(made.json.qr, /^data:image\/svg\+xml;base64,/);
+  const shown = (await owner.get(`/test/payments/${made.json.id}`)).json;
+  assert.deepEqual([shown.payment.amount_usd, shown.payment.invoice_id, shown.payment.metadata.a], ['12.30', 'D-1', 'b']);
+  assert.deepEqual([shown.timeline[0].kind, shown.timeline[0].actor], ['created', 'Olga Owner']);
+  const items = await owner.post('/test/payments', {
+    items: [{ product_id: 'm', name: 'Mug', quantity: 2, unit_price: '10.05' }],
+    tax: '0.90',
+    currency: 'LTC',
+  });
+  assert.equal(items.json.amount_usd, '21.00');
+  assert.equal((await owner.get(`/test/payments/${items.json.id}`)).json.payment.currency, 'LTC');
+  for (const [body, param] of [
+    [{}, 'amount_usd'],
+    [{ amount_usd: '0' }, 'amount_usd'],
+    [{ amount_usd: '1.005' }, 'amount_usd'],
+    [{ amount_usd: '1', return_url: 'nowhere' }, 'return_url'],
+  ] as const)
+    assert.deepEqual([(await owner.post('/test/payments', body)).json.error.param], [param]);
+  assert.equal((await owner.post('/live/payments', { amount_usd: '5', currency: 'BTC' })).json.error.code, 'coin_not_configured');
+  const played = await owner.post(`/test/payments/${made.json.id}/simulate`, { scenario: 'success', currency: 'DASH' });
+  assert.equal(played.status, 200, played.text);
+  assert.equal((await owner.post(`/live/payments/${made.json.id}/simulate`, { scenario: 'success' })).json.error.code, 'test_key_required');
+  await owner.post(`/test/payments/${made.json.id}/metadata`, { metadata: { a: null, c: 'd' } });
+  assert.deepEqual((await owner.get(`/test/payments/${made.json.id}`)).json.payment.metadata, { c: 'd' });
+});
+
+test('nothing of another merchant is counted, listed, exported or decided over', async () => {
+  const other = await createMerchant(app.app.ctx, { name: 'Other shop' });
+  const theirs = (await app.as(other.keys.testSecret).post('/api/payment/create/simple', { amount_usd: 777, return_url: RETURN })).json.id;
+  await app.app.ctx.db.sql`update payments set attention = true, exceptions = '{late}', status = 'expired' where id = ${theirs}`;
+  assert.ok(!(await owner.get('/test/exports/payments')).text.includes(theirs));
+  assert.ok(!(await owner.get('/test/attention')).text.includes(theirs));
+  for (const [path, body] of [
+    ['simulate', { scenario: 'success' }],
+    ['metadata', { metadata: { a: 'b' } }],
+    ['resolve', { action: 'reviewed' }],
+  ] as const)
+    assert.equal((await owner.post(`/test/payments/${theirs}/${path}`, body)).status, 404, path);
+  const [result] = (await owner.post('/test/attention/resolve', { ids: [theirs], action: 'reviewed' })).json.results;
+  assert.equal(result.done, false);
+});
+
+test('views and columns are the member’s own; the checklist follows what was done', async () => {
+  await owner.post('/test/preferences', { views: [{ name: 'Late ones', query: 'exception=late' }], columns: ['amount', 'id'] });
+  const kept = (await owner.get('/live/preferences')).json;
+  assert.deepEqual([kept.views, kept.columns], [[{ name: 'Late ones', query: 'exception=late' }], ['amount', 'id']]);
+  const { steps, dismissed } = (await owner.get('/test/home/onboarding')).json;
+  assert.deepEqual(
+    steps.filter((step: { done: boolean }) => step.done).map((step: { step: string }) => step.step),
+    ['test_payment'],
+  );
+  assert.equal(dismissed, false);
+  await owner.post('/test/preferences', { onboarding: { dismissed: true, polls: true } });
+  const later = (await owner.get('/test/home/onboarding')).json;
+  assert.equal(later.dismissed, true);
+  assert.ok(later.steps.find((step: { step: string }) => step.step === 'webhook').done);
+});
+
+test('a filter by dates finds exactly its days, and one by amount says how far it looked', async () => {
+  const { sql } = app.app.ctx.db;
+  const other = await createMerchant(app.app.ctx, { name: 'Long shop' });
+  await sql`insert into payments (id, merchant_id, mode, sequence, status, amount_usd_cents, rule_set, created_with, created_at, expires_at)
+    select 'pay_long' || n, ${other.merchantId}, 'live', n, 'expired', 100, (select min(id) from rule_sets), 'secret',
+      '2026-01-01T00:00:00Z'::timestamptz + n * interval '1 minute', now() from generate_series(1, 60000) n`;
+  await sql`insert into payment_counters values (${other.merchantId}, 'live', 60000)`;
+  const { findPayments, NO_FILTER } = await import('../../src/payments/search.ts');
+  const of = { merchantId: other.merchantId, mode: 'live' as const, limit: 100, startingAfter: null };
+  const found = await findPayments(app.app.ctx, {
+    ...of,
+    filter: { ...NO_FILTER, from: new Date('2026-01-05T00:00:00Z'), until: new Date('2026-01-05T00:30:00Z') },
+  });
+  assert.equal(found.items.length, 30);
+  assert.equal(found.lookedBackTo, null);
+  const dear = await findPayments(app.app.ctx, { ...of, filter: { ...NO_FILTER, atLeast: 500n } });
+  assert.deepEqual(
+    [dear.items.length, dear.lookedBackTo?.toISOString()],
+    [0, new Date(Date.parse('2026-01-01') + 10_001 * 60_000).toISOString()],
+  );
+});
