@@ -59,7 +59,7 @@ const USAGE = `florin: a self-hosted cryptocurrency payment service
   migrate                               bring the database up to date
   merchant create --name N [--plan P]
   wallet set --merchant M --coin LTC --mode live --key ACCOUNT_KEY [--script p2wpkh] [--first-index N]
-  key create --merchant M --mode live|test --type secret|public [--origins a,b]
+  key create --merchant M --mode live|test --type secret|public [--name N] [--origins a,b]
   key revoke --key KEY_ID
   plan set --merchant M --plan ${PLANS.join('|')}
   checkout set --merchant M [--accent #0f5bd7] [--logo FILE] [--theme ${THEMES.join('|')}] [--locale de]
@@ -157,6 +157,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
       mode: oneOf(need(flags, 'mode'), MODES, 'mode'),
       kind: oneOf(need(flags, 'type'), ['secret', 'public'], 'type'),
       origins: commaList(flags.origins),
+      ...(flags.name !== undefined && { name: flags.name }),
     });
     return { key_id: made.keyId, key: made.key };
   },

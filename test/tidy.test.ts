@@ -66,6 +66,8 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'merchants',
     'merchant_logos',
     'keys',
+    'key_hours',
+    'requests',
     'wallets',
     'skipped_indexes',
     'live_usage',

@@ -7,7 +7,7 @@ export type PaymentException = 'reorged' | 'replaced' | 'paid_after_cancel' | 'l
 export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 export type Role = 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-export type Action = 'account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve';
+export type Action = 'account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
 
 export const COINS = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const;
 export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
@@ -90,7 +90,7 @@ export type Api = {
         name: string;
       };
       role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-      actions: ('account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve')[];
+      actions: ('account.use' | 'payments.read' | 'payments.cancel' | 'payments.resolve' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read')[];
       mode: Mode;
     };
   };
@@ -387,6 +387,245 @@ export type Api = {
           replaced_by: string | null;
         }[];
         metadata: { [key: string]: string };
+      };
+    };
+  };
+  'GET /:mode/keys': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+      kind?: 'secret' | 'public' | undefined;
+      state?: 'active' | 'ended' | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        kind: 'secret' | 'public';
+        name: string;
+        hint: string;
+        origins: string[];
+        created_by: string | null;
+        created_at: string;
+        expires_at: string | null;
+        revoked_at: string | null;
+        replaced_by: string | null;
+        last_used_at: string | null;
+        last_used_ip: string | null;
+        last_used_path: string | null;
+        is_active: boolean;
+      }[];
+      has_more: boolean;
+    };
+  };
+  'GET /:mode/keys/:id': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      key: {
+        id: string;
+        kind: 'secret' | 'public';
+        name: string;
+        hint: string;
+        origins: string[];
+        created_by: string | null;
+        created_at: string;
+        expires_at: string | null;
+        revoked_at: string | null;
+        replaced_by: string | null;
+        last_used_at: string | null;
+        last_used_ip: string | null;
+        last_used_path: string | null;
+        is_active: boolean;
+      };
+      calls: number;
+      failed: number;
+    };
+  };
+  'POST /:mode/keys': {
+    query: undefined;
+    body: {
+      kind: 'secret' | 'public';
+      name: string;
+      expires_in_days: number | null;
+      origins: string[];
+    };
+    reply: {
+      success: boolean;
+      key: {
+        id: string;
+        kind: 'secret' | 'public';
+        name: string;
+        hint: string;
+        origins: string[];
+        created_by: string | null;
+        created_at: string;
+        expires_at: string | null;
+        revoked_at: string | null;
+        replaced_by: string | null;
+        last_used_at: string | null;
+        last_used_ip: string | null;
+        last_used_path: string | null;
+        is_active: boolean;
+      };
+      text: string;
+    };
+  };
+  'POST /:mode/keys/:id/roll': {
+    query: undefined;
+    body: {
+      ends: 'now' | 'hour' | 'day' | 'week';
+    };
+    reply: {
+      success: boolean;
+      key: {
+        id: string;
+        kind: 'secret' | 'public';
+        name: string;
+        hint: string;
+        origins: string[];
+        created_by: string | null;
+        created_at: string;
+        expires_at: string | null;
+        revoked_at: string | null;
+        replaced_by: string | null;
+        last_used_at: string | null;
+        last_used_ip: string | null;
+        last_used_path: string | null;
+        is_active: boolean;
+      };
+      text: string;
+    };
+  };
+  'POST /:mode/keys/:id/revoke': {
+    query: undefined;
+    body: {
+      name: string;
+    };
+    reply: {
+      success: boolean;
+      key: {
+        id: string;
+        kind: 'secret' | 'public';
+        name: string;
+        hint: string;
+        origins: string[];
+        created_by: string | null;
+        created_at: string;
+        expires_at: string | null;
+        revoked_at: string | null;
+        replaced_by: string | null;
+        last_used_at: string | null;
+        last_used_ip: string | null;
+        last_used_path: string | null;
+        is_active: boolean;
+      };
+    };
+  };
+  'GET /:mode/events': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+      type?: PaymentEventType | undefined;
+      payment_id?: string | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        mode: Mode;
+        type: string;
+        payment_id: string | null;
+        created_at: string;
+      }[];
+      has_more: boolean;
+    };
+  };
+  'GET /:mode/events/:id': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      event: {
+        id: string;
+        mode: Mode;
+        type: string;
+        payment_id: string | null;
+        created_at: string;
+      };
+      body: string;
+      deliveries: {
+        id: string;
+        endpoint_id: string;
+        state: 'pending' | 'delivered' | 'failed';
+        attempt_count: number;
+        created_at: string;
+        delivered_at: string | null;
+        next_attempt_at: string | null;
+      }[];
+    };
+  };
+  'GET /:mode/requests': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+      outcome?: 'failed' | undefined;
+      status?: string | undefined;
+      path?: string | undefined;
+      key_id?: string | undefined;
+      request_id?: string | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        mode: Mode;
+        created_at: string;
+        method: string;
+        path: string;
+        query: string | null;
+        status: number;
+        error_code: string | null;
+        key_id: string;
+        duration_ms: number;
+        has_idempotency_key: boolean;
+        ip: string;
+        request_body: string | null;
+        /** Further requests of the same key and second, which were counted and not kept. */
+        omitted: number;
+        key_name: string;
+        key_hint: string;
+      }[];
+      has_more: boolean;
+    };
+  };
+  'GET /:mode/requests/:id': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      request: {
+        id: string;
+        mode: Mode;
+        created_at: string;
+        method: string;
+        path: string;
+        query: string | null;
+        status: number;
+        error_code: string | null;
+        key_id: string;
+        duration_ms: number;
+        has_idempotency_key: boolean;
+        ip: string;
+        request_body: string | null;
+        /** Further requests of the same key and second, which were counted and not kept. */
+        omitted: number;
+        key_name: string;
+        key_hint: string;
       };
     };
   };

@@ -9,6 +9,10 @@ export const ACTIONS = {
   'payments.read': EVERYBODY,
   'payments.cancel': ['owner', 'admin', 'finance'],
   'payments.resolve': ['owner', 'admin', 'finance'],
+  'keys.read': ['owner', 'admin', 'developer'],
+  'keys.manage': ['owner', 'admin', 'developer'],
+  'events.read': ['owner', 'admin', 'developer', 'support'],
+  'requests.read': ['owner', 'admin', 'developer', 'support'],
 } as const satisfies Record<string, readonly MemberRole[]>;
 export type Action = keyof typeof ACTIONS;
 

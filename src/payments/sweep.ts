@@ -1,6 +1,7 @@
-/** The worker's loop over what is due by time: settling, folding counts, forgetting old replies. */
+/** The worker's loop over what is due by time: settling, folding counts, forgetting old replies and requests. */
 import type { Context } from '../context.ts';
 import { forgetReplies } from '../db/batch.ts';
+import { forgetRequests } from '../merchants/requests.ts';
 import { foldCounts } from './queries.ts';
 import { settleDuePayments } from './settle-payments.ts';
 
@@ -30,6 +31,7 @@ export function startSweep(ctx: Context): { stop(): Promise<void> } {
         if (ctx.clock.monotonicMs() >= housekeepingAt) {
           while (!stopping && (await foldCounts(ctx, { limit: 5_000 })) === 5_000);
           await forgetReplies(ctx.db);
+          while (!stopping && (await forgetRequests(ctx)));
           housekeepingAt = ctx.clock.monotonicMs() + HOUSEKEEPING_MS;
         }
         failures = 0;

@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { MODES, type Mode } from '../../core/coin.ts';
+import { readRequestPulse } from '../../merchants/requests.ts';
 import { readPulse } from '../../payments/search.ts';
 
 const LOOK_MS = 500;
@@ -13,7 +14,8 @@ const LIFE_MS = 5 * 60_000;
 type Owner = { merchantId: string; mode: Mode };
 /** Query keys of the app, with what changes when their data does. A new kind of news is a line here. */
 const PULSES: readonly { keys: readonly string[]; read: (ctx: Context, owners: readonly Owner[]) => Promise<(string | null)[]> }[] = [
-  { keys: ['payments'], read: (ctx, owners) => readPulse(ctx, { owners }) },
+  { keys: ['payments', 'events'], read: (ctx, owners) => readPulse(ctx, { owners }) },
+  { keys: ['requests'], read: (ctx, owners) => readRequestPulse(ctx, { owners }) },
 ];
 
 type Watched = Owner & { pulses: (string | null)[]; tabs: Set<ServerResponse> };
