@@ -11,6 +11,7 @@ export type Action = 'account.use' | 'payments.read' | 'payments.cancel' | 'paym
 
 export const COINS = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const;
 export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
+export const EVENT_TYPES = ['payment.created', 'payment.processing', 'payment.completed', 'payment.failed', 'payment.expired', 'payment.cancelled', 'payment.updated'] as const;
 export const ROLES = ['owner', 'admin', 'developer', 'finance', 'support', 'viewer'] as const;
 
 /** Method and path -> what is sent and answered. */
