@@ -5,7 +5,6 @@ import { useApi, useMode, useTitle } from '../lib/hooks.ts';
 import { Code, prettyJson } from '../ui/code.tsx';
 import { ModeLink } from '../ui/link.tsx';
 import { Card, ErrorCard, Facts, Skeleton } from '../ui/states.tsx';
-import { type Column, Table } from '../ui/table.tsx';
 import { Badge, CopyButton, Time } from '../ui/values.tsx';
 
 type Delivery = Reply<'GET /:mode/events/:id'>['deliveries'][number];
@@ -14,38 +13,38 @@ const STATES = {
   delivered: { tone: 'good', icon: 'check', word: 'Delivered' },
   failed: { tone: 'bad', icon: 'alert', word: 'Failed' },
 } as const;
-function DeliveryLink({ of }: { of: Delivery }) {
+/** What became of the event at one endpoint. */
+function DeliveryRow({ of }: { of: Delivery }) {
   const mode = useMode();
+  const { tone, icon, word } = STATES[of.state];
+  const attempts = of.attempt_count === 1 ? '1 attempt' : `${of.attempt_count} attempts`;
+  const at = of.delivered_at ?? of.next_attempt_at;
   return (
-    <Link
-      to={`/${mode}/webhooks/${of.endpoint_id}/deliveries`}
-      search={{ delivery: of.id } as never}
-      className="font-mono text-xs break-all hover:underline"
-    >
-      {of.endpoint_id}
-    </Link>
+    <li className="grid gap-1.5 border-b border-line px-4 py-3 text-sm last:border-b-0">
+      <span className="flex flex-wrap items-center justify-between gap-2">
+        <Link
+          to={`/${mode}/webhooks/${of.endpoint_id}/deliveries`}
+          search={{ delivery: of.id } as never}
+          className="font-mono text-xs break-all hover:underline"
+        >
+          {of.endpoint_id}
+        </Link>
+        <Badge tone={tone} icon={icon}>
+          {word}
+        </Badge>
+      </span>
+      <span className="flex flex-wrap justify-between gap-x-4 text-soft">
+        <span>{attempts}</span>
+        {at !== null && (
+          <span>
+            {of.delivered_at === null && 'next '}
+            <Time at={at} />
+          </span>
+        )}
+      </span>
+    </li>
   );
 }
-const COLUMNS: readonly Column<Delivery>[] = [
-  {
-    name: 'Endpoint',
-    cell: (row) => <DeliveryLink of={row} />,
-  },
-  {
-    name: 'State',
-    cell: ({ state }) => (
-      <Badge tone={STATES[state].tone} icon={STATES[state].icon}>
-        {STATES[state].word}
-      </Badge>
-    ),
-  },
-  { name: 'Attempts', cell: (row) => <span className="tabular-nums">{row.attempt_count}</span>, right: true },
-  {
-    name: 'Delivered, or tried next',
-    cell: (row) => <Time at={row.delivered_at ?? row.next_attempt_at} />,
-    right: true,
-  },
-];
 
 export function Screen() {
   const { id } = useParams({ strict: false }) as { id: string };
@@ -98,7 +97,11 @@ export function Screen() {
             {deliveries.length === 0 ? (
               <p className="px-4 py-6 text-sm text-soft">No webhook endpoint asked for this type when it happened.</p>
             ) : (
-              <Table label="Deliveries" columns={COLUMNS} rows={deliveries} />
+              <ul aria-label="Deliveries">
+                {deliveries.map((delivery) => (
+                  <DeliveryRow key={delivery.id} of={delivery} />
+                ))}
+              </ul>
             )}
           </Card>
         </div>

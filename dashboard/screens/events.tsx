@@ -23,7 +23,7 @@ export function Screen() {
     {
       name: 'Event',
       cell: (row) => (
-        <span className="flex flex-wrap items-center gap-1.5">
+        <span className="flex flex-wrap items-center gap-1.5 max-sm:justify-end">
           <ModeLink to={`events/${row.id}`}>{row.type}</ModeLink>
           {row.mode === 'test' && <Badge tone="warn">TEST</Badge>}
         </span>

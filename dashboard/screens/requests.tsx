@@ -32,7 +32,7 @@ export function Screen() {
     {
       name: 'Request',
       cell: (row) => (
-        <ModeLink to={`requests/${row.id}`} className="font-mono text-[13px] break-all hover:underline">
+        <ModeLink to={`requests/${row.id}`} className="font-mono text-[13px] break-all hover:underline max-sm:text-right">
           {`${row.method} ${row.path}`}
         </ModeLink>
       ),
@@ -40,7 +40,7 @@ export function Screen() {
     {
       name: 'Status',
       cell: (row) => (
-        <span className="flex flex-wrap items-center gap-1.5">
+        <span className="flex flex-wrap items-center gap-1.5 max-sm:justify-end">
           <StatusCode status={row.status} />
           {row.error_code && <span className="text-xs break-all text-soft">{row.error_code}</span>}
           {row.mode === 'test' && <Badge tone="warn">TEST</Badge>}
@@ -52,7 +52,7 @@ export function Screen() {
     {
       name: 'Time',
       cell: (row) => (
-        <span className="grid">
+        <span className="grid justify-items-end">
           <Time at={row.created_at} />
           {row.omitted > 0 && <span className="text-xs text-soft">and {row.omitted} more in that second</span>}
         </span>

@@ -5,7 +5,7 @@ import { CopyButton } from './values.tsx';
 /** Wraps instead of scrolling: all of it can be read at any width. */
 export const Code = ({ text, label }: { text: string; label: string }) => (
   <div className="relative">
-    <pre className="min-h-10 rounded-lg bg-raised py-2.5 pr-11 pl-3 font-mono text-[13px] leading-5 break-all whitespace-pre-wrap text-ink">
+    <pre className="min-h-10 rounded-lg bg-raised py-2.5 pr-11 pl-3 font-mono text-[13px] leading-5 wrap-anywhere whitespace-pre-wrap text-ink">
       {text}
     </pre>
     <div className="absolute top-1.5 right-1.5">

@@ -114,7 +114,7 @@ test('a key is created with the keyboard alone, shown once, and closes only when
 
 test('a public key names its origins; a fault is told at its field', async () => {
   await page.getByRole('button', { name: 'Create key' }).click();
-  await page.getByLabel('Public').check();
+  await page.getByRole('radio', { name: /^Public/ }).check();
   await page.getByLabel('Name').fill('Button');
   await page.getByLabel('Allowed origins').fill('https://shop.example/path');
   await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
@@ -140,6 +140,11 @@ test('requests stand in the log, are filtered, and lead to what their error mean
     return_url: 'https://shop.example/thanks',
     metadata: { api_key: keyText },
   });
+  // The log is written once a second.
+  await eventually(
+    () => app.test.get('/v1/requests?outcome=failed'),
+    ({ json }) => json.data.length > 0,
+  );
   await page.getByRole('link', { name: 'Request log' }).click();
   await page.getByText('amount_invalid').waitFor();
   await audit('requests');
@@ -195,7 +200,7 @@ test('events: by type and payment, with JSON, payment and deliveries', async () 
   await page.getByRole('link', { name: 'payment.cancelled' }).focus();
   await page.keyboard.press('Enter');
   await page.getByText('"sequence": 2').waitFor();
-  await page.getByRole('table', { name: 'Deliveries' }).getByText('Pending').waitFor();
+  await page.getByRole('list', { name: 'Deliveries' }).getByText('Pending').waitFor();
   await audit('event');
   await page.getByRole('main').getByRole('link', { name: payment }).click();
   await page.getByText('Created with a secret key').waitFor();

@@ -125,7 +125,7 @@ const columnsOf = (kind: Key['kind'], mode: string, ended: boolean): Column<Key>
   {
     name: 'Name',
     cell: (key) => (
-      <span className="flex flex-wrap items-center gap-1.5">
+      <span className="flex flex-wrap items-center gap-1.5 max-sm:justify-end">
         <ModeLink to={`keys/${key.id}`}>
           <span className="break-words">{key.name}</span>
         </ModeLink>
@@ -151,7 +151,7 @@ const columnsOf = (kind: Key['kind'], mode: string, ended: boolean): Column<Key>
   {
     name: 'Created',
     cell: (key) => (
-      <span className="grid">
+      <span className="grid max-sm:justify-items-end">
         <Time at={key.created_at} />
         <span className="text-xs text-soft">by {key.created_by ?? 'the operator'}</span>
       </span>
@@ -163,7 +163,7 @@ const columnsOf = (kind: Key['kind'], mode: string, ended: boolean): Column<Key>
       key.last_used_at === null ? (
         <span className="text-soft">Never</span>
       ) : (
-        <span className="grid">
+        <span className="grid max-sm:justify-items-end">
           <Time at={key.last_used_at} />
           <span className="text-xs text-soft">from {key.last_used_ip}</span>
         </span>
