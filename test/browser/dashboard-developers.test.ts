@@ -232,7 +232,7 @@ test('a key is rolled after a confirmation; the old one goes on until its end', 
 
 test('a key is revoked by typing its name', async () => {
   await page.getByRole('button', { name: 'Revoke key' }).click();
-  await page.getByText(/in the last 24 hours\. Within a second/).waitFor();
+  await page.getByText(/in the last 24 hours, counted up to a minute ago/).waitFor();
   await audit('revoke a key');
   const act = page.getByRole('dialog').getByRole('button', { name: 'Revoke key' });
   await page.getByLabel('Type Warehouse to go on').fill('warehouse');

@@ -1,5 +1,5 @@
 /** All API keys of a mode: secret ones, public ones, and those that ended. */
-import { useState } from 'react';
+import { lazy, Suspense, useState } from 'react';
 import { useFilters, useList, useMay, useMode, useTitle } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
@@ -7,8 +7,10 @@ import { ModeLink } from '../../ui/link.tsx';
 import { Card, Empty, ErrorCard, Skeleton } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Badge, Time } from '../../ui/values.tsx';
-import { CreateKey } from './create.tsx';
-import { type Key, KeyState, QuickStart, ShowKey, type Shown } from './shared.tsx';
+import { type Key, KeyState, QuickStart, type Shown } from './shared.tsx';
+
+const CreateKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.CreateKey })));
+const ShowKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.ShowKey })));
 
 const ABOUT = {
   secret: 'For your server. Whoever has one acts in your name.',
@@ -107,16 +109,18 @@ export function Screen() {
           <QuickStart />
         </Card>
       )}
-      {creating && (
-        <CreateKey
-          onClose={() => setCreating(false)}
-          onMade={(made) => {
-            setCreating(false);
-            setShown(made);
-          }}
-        />
-      )}
-      {shown && <ShowKey shown={shown} onClose={() => setShown(null)} />}
+      <Suspense>
+        {creating && (
+          <CreateKey
+            onClose={() => setCreating(false)}
+            onMade={(made) => {
+              setCreating(false);
+              setShown(made);
+            }}
+          />
+        )}
+        {shown && <ShowKey shown={shown} onClose={() => setShown(null)} />}
+      </Suspense>
     </div>
   );
 }

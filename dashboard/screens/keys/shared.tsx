@@ -1,11 +1,7 @@
-/** What the screens of keys share: how a key is shown that one time, and the first three lines that use it. */
-import { useState } from 'react';
+/** What the screens of keys share: the state of a key, and the first lines that use one. */
 import type { Reply } from '../../lib/api.ts';
 import { useMode } from '../../lib/hooks.ts';
-import { Button } from '../../ui/button.tsx';
 import { CodeTabs } from '../../ui/code.tsx';
-import { Dialog } from '../../ui/dialog.tsx';
-import { Icon } from '../../ui/icon.tsx';
 import { Badge, type Tone } from '../../ui/values.tsx';
 
 export type Shown = Reply<'POST /:mode/keys'>;
@@ -25,48 +21,8 @@ export const KeyState = ({ of }: { of: Key }) => {
   );
 };
 
-/** The new key, once; it closes only when somebody says that it is stored. */
-export function ShowKey({ shown, onClose }: { shown: Shown; onClose: () => void }) {
-  const [stored, setStored] = useState(false);
-  const [reminded, setReminded] = useState(false);
-  const { key, text } = shown;
-  const close = () => (stored ? onClose() : setReminded(true));
-  const curl =
-    key.kind === 'secret'
-      ? `curl ${location.origin}/api/payments \\\n  -H 'Authorization: Bearer ${text}'`
-      : `curl ${location.origin}/api/payment/create/simple \\\n  -H 'Authorization: Bearer ${text}' \\\n  -H 'Content-Type: application/json' \\\n  -d '{"amount_usd":"25.00","return_url":"https://shop.example/thanks"}'`;
-  return (
-    <Dialog open onClose={close} title={key.kind === 'secret' ? 'Your new secret key' : 'Your new public key'}>
-      <p className="flex items-start gap-2 text-sm text-soft">
-        <Icon name="alert" className="mt-0.5 size-4 text-warn" />
-        <span>
-          This is the only time that <strong className="font-medium text-ink">{key.name}</strong> is shown. Put it where your{' '}
-          {key.kind === 'secret' ? 'server keeps its secrets' : 'page can read it'}.
-        </span>
-      </p>
-      <CodeTabs
-        label="How to keep it"
-        tabs={[
-          { name: 'Key', text },
-          { name: '.env', text: `FLORIN_API_KEY=${text}` },
-          { name: 'curl', text: curl },
-        ]}
-      />
-      <label className="flex items-center gap-2.5 text-sm">
-        <input type="checkbox" className="size-4 accent-accent" checked={stored} onChange={(event) => setStored(event.target.checked)} />I
-        have stored it
-      </label>
-      {reminded && !stored && (
-        <p role="alert" className="text-sm text-bad">
-          Store the key first, then say so: it cannot be shown again.
-        </p>
-      )}
-      <Button look="main" onClick={close}>
-        Done
-      </Button>
-    </Dialog>
-  );
-}
+/** 12345 as 12,345. */
+export const grouped = (count: number): string => String(count).replace(/\B(?=(\d{3})+$)/g, ',');
 
 /** Three lines in four languages. */
 export function QuickStart() {
