@@ -162,7 +162,7 @@ async function stage(operationId: string): Promise<Stage> {
     operationId === 'readRequests'
       ? (
           await eventually(
-            () => app.test.get(`/v1/requests?request_id=${created.headers.get('x-request-id')}`),
+            () => app.test.get('/v1/requests?limit=1'),
             ({ json }) => json.data.length > 0,
           )
         ).json.data[0]

@@ -242,7 +242,7 @@ test('logs tail shows each new request once, in order, and not its own', async (
   const [code] = await once(child, 'exit');
   assert.equal(code, 0);
   const { out: text } = await florin(['logs', 'list', '--failed', '--limit', '1']);
-  assert.match(text, /404 {2}GET {4}\/api\/payment\/pay_last {2}payment_not_found {2}\d+ ms {2}req_/);
+  assert.match(text, /404 {2}GET {5}\/api\/payment\/pay_last {2}payment_not_found {2}\d+ ms {2}req_/);
 });
 
 test('an event is carried again by its id', async () => {
