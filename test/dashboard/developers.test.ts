@@ -268,6 +268,31 @@ test('the log forgets after 30 days', async () => {
   ok(await owner.get(`/test/requests/${rows[0].id}`));
 });
 
+test('of one merchant and mode the newest 200,000 requests are kept, of others nothing goes', async () => {
+  const { sql } = app.app.ctx.db;
+  const busy = await createMerchant(app.app.ctx, { name: 'Busy shop' });
+  const [{ before }] = (await sql`select count(*)::int as before from requests`) as unknown as [{ before: number }];
+  await sql`
+    insert into requests (request_id, merchant_id, mode, key_id, at, method, path, status, duration_ms, has_idempotency_key, ip, omitted)
+    select 'req_busy' || n, ${busy.merchantId}, 'test', (select id from keys where merchant_id = ${busy.merchantId} limit 1), now(), 'GET', '/', 200, 1, false, '', 0
+    from generate_series(1, 203000) n`;
+  // The service forgets by itself too: it is asked until all merchants were visited.
+  await eventually(
+    async () => {
+      await forgetRequests(app.app.ctx);
+      return (await sql`select count(*)::int as n from requests where merchant_id = ${busy.merchantId}`)[0]!;
+    },
+    ({ n }) => n === 200_000,
+    30_000,
+  );
+  const [left] = await sql`select request_id from requests where merchant_id = ${busy.merchantId} order by id limit 1`;
+  assert.equal(left!.request_id, 'req_busy3001');
+  const [{ others }] = (await sql`select count(*)::int as others from requests where merchant_id <> ${busy.merchantId}`) as unknown as [
+    { others: number },
+  ];
+  assert.ok(others >= before, `${others} of ${before}`);
+});
+
 test('secrets do not reach the log, in whatever part of a request they stand', () => {
   const secrets = ['sk_live_0123456789abcdefghijABCDEFGHIJ01xyzXYZ', 'live_sk_0123456789abcdef', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'];
   for (const secret of secrets) {
