@@ -47,7 +47,6 @@ create table keys (
   PRIMARY KEY (id),
   UNIQUE (hash),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
-  FOREIGN KEY (replaced_by) REFERENCES keys(id),
   CHECK ((kind = ANY (ARRAY['secret'::text, 'public'::text]))),
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
 );

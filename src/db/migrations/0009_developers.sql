@@ -4,8 +4,8 @@ alter table keys
   -- the name of the member, as it was then; null: the operator
   add column created_by text,
   add column expires_at timestamptz,
-  -- the key that was made to take its place
-  add column replaced_by text collate "C" references keys,
+  -- the key that was made to take its place; no reference, so that a backup may restore rows in any order
+  add column replaced_by text collate "C",
   add column last_used_ip text,
   add column last_used_path text;
 update keys set name = case kind when 'secret' then 'Secret key' else 'Public key' end;
