@@ -92,6 +92,27 @@ export const SCREENS: readonly ScreenEntry[] = [
     load: () => import('./screens/usage.tsx'),
   },
   {
+    path: 'keys',
+    nav: { label: 'API keys', icon: 'key', group: 'Developers' },
+    action: 'keys.read',
+    load: () => import('./screens/keys/list.tsx'),
+  },
+  { path: 'keys/$id', action: 'keys.read', load: () => import('./screens/keys/key.tsx') },
+  {
+    path: 'events',
+    nav: { label: 'Events', icon: 'bolt', group: 'Developers' },
+    action: 'events.read',
+    load: () => import('./screens/events.tsx'),
+  },
+  { path: 'events/$id', action: 'events.read', load: () => import('./screens/event.tsx') },
+  {
+    path: 'requests',
+    nav: { label: 'Request log', icon: 'log', group: 'Developers' },
+    action: 'requests.read',
+    load: () => import('./screens/requests.tsx'),
+  },
+  { path: 'requests/$id', action: 'requests.read', load: () => import('./screens/request.tsx') },
+  {
     path: 'security',
     nav: { label: 'Security', icon: 'shield', group: 'Settings' },
     action: 'account.use',

@@ -37,6 +37,7 @@ const NAMES: Readonly<Record<string, string | null>> = {
   BalanceQuery: 'BalanceParams',
   CoinQuery: 'CoinParams',
   DeliveriesQuery: 'ListDeliveriesParams',
+  RequestsQuery: 'ListRequestsParams',
   Created: 'CreatedPayment',
   TransactionCreated: 'CreatedTransaction',
   LegacyCreated: 'CreatedLegacyPayment',
@@ -57,6 +58,8 @@ const NAMES: Readonly<Record<string, string | null>> = {
   DeliveryList: 'WebhookDeliveryList',
   DeliveryReply: 'WebhookDelivery',
   RecoveryReply: 'WebhookRecovery',
+  RequestEntry: 'LoggedRequest',
+  RequestList: 'RequestList',
   ErrorReply: 'ErrorBody',
 };
 

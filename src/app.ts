@@ -22,6 +22,7 @@ import { createServer } from './http/server.ts';
 import { createLog, type Log } from './log.ts';
 import { createMailer } from './mail.ts';
 import { startMails } from './merchants/mails.ts';
+import { startRequestLog } from './merchants/requests.ts';
 import { type Jump, jumpRestored } from './merchants/wallets.ts';
 import { createOutgoing } from './outgoing.ts';
 import { startFollower } from './payments/follow.ts';
@@ -196,6 +197,9 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
     closers.push(() => ctx.fiat.stop());
     let url: string | null = null;
     if (roles.includes('api')) {
+      // Before the server in order, so that it ends after the last answer.
+      const requestLog = startRequestLog(ctx);
+      closers.push(() => requestLog.stop());
       const limits = await openLimits({ redisUrl: config.redisUrl, log: ctx.log });
       closers.push(() => limits.close());
       const server = await createServer(ctx, {

@@ -68,7 +68,7 @@ const USAGE = `florin: a self-hosted cryptocurrency payment service
   migrate                               bring the database up to date
   merchant create --name N [--plan P]
   wallet set --merchant M --coin LTC --mode live --key ACCOUNT_KEY [--script p2wpkh] [--first-index N]
-  key create --merchant M --mode live|test --type secret|public [--origins a,b]
+  key create --merchant M --mode live|test --type secret|public [--name N] [--origins a,b]
   key revoke --key KEY_ID
   user email --email OLD --to NEW       another address to sign in with, once you made sure of both
   user operator --email E [--off]       lets a user reach the operator area
@@ -186,6 +186,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
       mode: oneOf(need(flags, 'mode'), MODES, 'mode'),
       kind: oneOf(need(flags, 'type'), ['secret', 'public'], 'type'),
       origins: commaList(flags.origins),
+      ...(flags.name !== undefined && { name: flags.name }),
     });
     return { key_id: made.keyId, key: made.key };
   },

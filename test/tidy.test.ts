@@ -75,6 +75,8 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'merchants',
     'merchant_logos',
     'keys',
+    'key_hours',
+    'requests',
     'wallets',
     'skipped_indexes',
     'wallet_changes',

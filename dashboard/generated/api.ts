@@ -7,7 +7,7 @@ export type PaymentException = 'reorged' | 'replaced' | 'paid_after_cancel' | 'l
 export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 export type Role = 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read';
+export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
 
 export const COINS = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const;
 export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
@@ -97,7 +97,7 @@ export type Api = {
       role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
       is_operator: boolean;
       must_set_second_factor: boolean;
-      actions: ('account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read')[];
+      actions: ('account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read')[];
       mode: Mode;
     };
   };
@@ -140,6 +140,57 @@ export type Api = {
       success: boolean;
     };
   };
+  'GET /:mode/attention': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+      exception?: 'reorged' | 'replaced' | 'paid_after_cancel' | 'late' | 'underpaid' | 'overpaid' | 'refund_request' | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        mode: Mode;
+        status: PaymentStatus;
+        exceptions: PaymentException[];
+        amount_usd: string;
+        received: {
+          currency: Coin;
+          amount: string;
+        }[];
+        invoice_id: string | null;
+        description: string | null;
+        created_at: string;
+        refund_requested_at: string | null;
+      }[];
+      has_more: boolean;
+    };
+  };
+  'GET /:mode/attention/count': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      count: number;
+      more: boolean;
+    };
+  };
+  'POST /:mode/attention/resolve': {
+    query: undefined;
+    body: {
+      ids: string[];
+      action: 'accept' | 'reject' | 'refund_sent' | 'reviewed';
+    };
+    reply: {
+      success: boolean;
+      results: {
+        id: string;
+        done: boolean;
+        problem: string | null;
+      }[];
+    };
+  };
   'GET /:mode/audit': {
     query: {
       limit?: string | undefined;
@@ -180,6 +231,118 @@ export type Api = {
         id: string;
         name: string;
       }[];
+    };
+  };
+  'GET /:mode/home': {
+    query: {
+      from: string;
+      until: string;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      days: {
+        day: string;
+        created: number;
+        completed: number;
+        volume_usd: string;
+        coins: {
+          currency: Coin;
+          completed: number;
+          volume_usd: string;
+        }[];
+      }[];
+      now: {
+        volume_usd: string;
+        completed: number;
+        opened: number;
+        paid: number;
+        seconds_to_pay: number | null;
+      };
+      before: {
+        volume_usd: string;
+        completed: number;
+        opened: number;
+        paid: number;
+        seconds_to_pay: number | null;
+      };
+      funnel: {
+        step: 'created' | 'opened' | 'chosen' | 'seen' | 'paid';
+        payments: number;
+      }[];
+      failures: {
+        reason: 'reorged' | 'replaced' | 'paid_after_cancel' | 'late' | 'underpaid' | 'overpaid' | 'expired' | 'failed' | 'cancelled';
+        payments: number;
+      }[];
+      attention: {
+        count: number;
+        more: boolean;
+      };
+      /** Whether there was ever a payment. */
+      ever: boolean;
+    };
+  };
+  'GET /:mode/home/health': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      webhooks: {
+        endpoints: number;
+        off: number;
+        delivered: number;
+        failed: number;
+        oldest_pending_at: string | null;
+      };
+      coins: {
+        currency: Coin;
+        chain: 'ok' | 'held' | 'behind' | 'starting' | 'none' | 'simulated';
+        height: number | null;
+        lag_seconds: number | null;
+        reasons: string[];
+        price_fault: string | null;
+      }[];
+    };
+  };
+  'GET /:mode/home/onboarding': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      steps: {
+        step: 'test_payment' | 'business' | 'wallet' | 'webhook' | 'second_factor' | 'go_live';
+        done: boolean;
+      }[];
+      dismissed: boolean;
+    };
+  };
+  'GET /:mode/preferences': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      views: {
+        name: string;
+        query: string;
+      }[];
+      columns: string[] | null;
+    };
+  };
+  'POST /:mode/preferences': {
+    query: undefined;
+    body: {
+      views?: {
+        name: string;
+        query: string;
+      }[] | undefined;
+      columns?: string[] | undefined;
+      onboarding?: {
+        dismissed?: boolean | undefined;
+        polls?: boolean | undefined;
+      } | undefined;
+    };
+    reply: {
+      success: boolean;
     };
   };
   'GET /:mode/links': {
@@ -385,6 +548,181 @@ export type Api = {
     };
     reply: {
       success: boolean;
+    };
+  };
+  'POST /:mode/payments': {
+    query: undefined;
+    body: {
+      amount_usd?: string | undefined;
+      items?: {
+        product_id: string;
+        name: string;
+        quantity: number;
+        unit_price: string;
+      }[] | undefined;
+      tax?: string | undefined;
+      currency?: Coin | undefined;
+      expires_in?: number | undefined;
+      description?: string | undefined;
+      invoice_id?: string | undefined;
+      return_url?: string | undefined;
+      metadata?: { [key: string]: string } | undefined;
+    };
+    reply: {
+      success: boolean;
+      id: string;
+      payment_url: string;
+      amount_usd: string;
+      qr: string;
+    };
+  };
+  'POST /:mode/payments/:id/simulate': {
+    query: undefined;
+    body: {
+      scenario: 'success' | 'slow' | 'failed' | 'underpaid' | 'overpaid' | 'late' | 'reorg' | 'replaced' | 'expired';
+      currency?: Coin | undefined;
+    };
+    reply: {
+      success: boolean;
+      payment: {
+        id: string;
+        transaction_id: string;
+        status: PaymentStatus;
+        mode: Mode;
+        /** In the chosen coin; null before the choice. */
+        amount: string | null;
+        amount_received: string;
+        amount_remaining: string | null;
+        amount_overpaid: string;
+        amount_usd: string;
+        amount_received_usd: string;
+        currency: Coin | null;
+        description: string | null;
+        payment_address: string | null;
+        /** Of the address, below the account key of the wallet: whoever holds the key can check that the address is theirs. */
+        derivation_path: string | null;
+        payment_url: string;
+        transaction_hash: string | null;
+        confirmations: number;
+        /** Null where a lock or a tag of the chain decides. */
+        confirmations_required: number | null;
+        completion_rule: string | null;
+        exception: PaymentException | null;
+        exceptions: PaymentException[];
+        hold_reason: string | null;
+        invoice_id: string | null;
+        created_with: 'secret' | 'public';
+        created_at: string;
+        completed_at: string | null;
+        expires_at: string;
+        quote_expires_at: string | null;
+        return_url: string | null;
+        items?: {
+          product_id: string;
+          name: string;
+          quantity: number;
+          unit_price: string;
+        }[] | undefined;
+        items_count?: number | undefined;
+        tax?: string | undefined;
+        /** The price as asked, where that was in another currency than USD. */
+        amount_fiat?: string | undefined;
+        currency_fiat?: string | undefined;
+        /** Units of currency_fiat for one US dollar, at creation. */
+        fiat_rate?: string | undefined;
+        fiat_rate_source?: string | undefined;
+        fiat_rate_at?: string | undefined;
+        transfers: {
+          /** Names the transfer in resolve. */
+          ref: string;
+          transaction_hash: string | null;
+          /** Coin code. */
+          currency: Coin;
+          network: string;
+          amount: string;
+          amount_usd: string | null;
+          kind: string;
+          first_seen_at: string;
+          block_height: number | null;
+          block_hash: string | null;
+          replaced_by: string | null;
+        }[];
+        metadata: { [key: string]: string };
+      };
+    };
+  };
+  'POST /:mode/payments/:id/metadata': {
+    query: undefined;
+    body: {
+      metadata: { [key: string]: string | null };
+    };
+    reply: {
+      success: boolean;
+      payment: {
+        id: string;
+        transaction_id: string;
+        status: PaymentStatus;
+        mode: Mode;
+        /** In the chosen coin; null before the choice. */
+        amount: string | null;
+        amount_received: string;
+        amount_remaining: string | null;
+        amount_overpaid: string;
+        amount_usd: string;
+        amount_received_usd: string;
+        currency: Coin | null;
+        description: string | null;
+        payment_address: string | null;
+        /** Of the address, below the account key of the wallet: whoever holds the key can check that the address is theirs. */
+        derivation_path: string | null;
+        payment_url: string;
+        transaction_hash: string | null;
+        confirmations: number;
+        /** Null where a lock or a tag of the chain decides. */
+        confirmations_required: number | null;
+        completion_rule: string | null;
+        exception: PaymentException | null;
+        exceptions: PaymentException[];
+        hold_reason: string | null;
+        invoice_id: string | null;
+        created_with: 'secret' | 'public';
+        created_at: string;
+        completed_at: string | null;
+        expires_at: string;
+        quote_expires_at: string | null;
+        return_url: string | null;
+        items?: {
+          product_id: string;
+          name: string;
+          quantity: number;
+          unit_price: string;
+        }[] | undefined;
+        items_count?: number | undefined;
+        tax?: string | undefined;
+        /** The price as asked, where that was in another currency than USD. */
+        amount_fiat?: string | undefined;
+        currency_fiat?: string | undefined;
+        /** Units of currency_fiat for one US dollar, at creation. */
+        fiat_rate?: string | undefined;
+        fiat_rate_source?: string | undefined;
+        fiat_rate_at?: string | undefined;
+        transfers: {
+          /** Names the transfer in resolve. */
+          ref: string;
+          transaction_hash: string | null;
+          /** Coin code. */
+          currency: Coin;
+          network: string;
+          amount: string;
+          amount_usd: string | null;
+          kind: string;
+          first_seen_at: string;
+          block_height: number | null;
+          block_hash: string | null;
+          replaced_by: string | null;
+        }[];
+        metadata: { [key: string]: string };
+      };
     };
   };
   'GET /:mode/payments': {
@@ -658,6 +996,41 @@ export type Api = {
         }[];
         metadata: { [key: string]: string };
       };
+    };
+  };
+  'GET /:mode/exports/payments': {
+    query: {
+      status?: PaymentStatus | undefined;
+      currency?: Coin | undefined;
+      exception?: 'reorged' | 'replaced' | 'paid_after_cancel' | 'late' | 'underpaid' | 'overpaid' | 'any' | undefined;
+      at_least?: string | undefined;
+      at_most?: string | undefined;
+      from?: string | undefined;
+      until?: string | undefined;
+      refund?: 'requested' | undefined;
+      search?: string | undefined;
+      columns?: string | undefined;
+    };
+    body: undefined;
+    reply: {
+    };
+  };
+  'GET /:mode/exports/columns': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      columns: string[];
+    };
+  };
+  'GET /:mode/reports/file': {
+    query: {
+      kind: 'payments' | 'days' | 'tax' | 'fees';
+      from: string;
+      until: string;
+    };
+    body: undefined;
+    reply: {
     };
   };
   'GET /:mode/security': {
@@ -1557,11 +1930,12 @@ export type Api = {
       };
     };
   };
-  'GET /:mode/attention': {
+  'GET /:mode/events': {
     query: {
       limit?: string | undefined;
       starting_after?: string | undefined;
-      exception?: 'reorged' | 'replaced' | 'paid_after_cancel' | 'late' | 'underpaid' | 'overpaid' | 'refund_request' | undefined;
+      type?: PaymentEventType | undefined;
+      payment_id?: string | undefined;
     };
     body: undefined;
     reply: {
@@ -1569,365 +1943,230 @@ export type Api = {
       data: {
         id: string;
         mode: Mode;
-        status: PaymentStatus;
-        exceptions: PaymentException[];
-        amount_usd: string;
-        received: {
-          currency: Coin;
-          amount: string;
-        }[];
-        invoice_id: string | null;
-        description: string | null;
+        type: string;
+        payment_id: string | null;
         created_at: string;
-        refund_requested_at: string | null;
       }[];
       has_more: boolean;
     };
   };
-  'GET /:mode/attention/count': {
+  'GET /:mode/events/:id': {
     query: undefined;
     body: undefined;
     reply: {
       success: boolean;
-      count: number;
-      more: boolean;
-    };
-  };
-  'POST /:mode/attention/resolve': {
-    query: undefined;
-    body: {
-      ids: string[];
-      action: 'accept' | 'reject' | 'refund_sent' | 'reviewed';
-    };
-    reply: {
-      success: boolean;
-      results: {
+      event: {
         id: string;
-        done: boolean;
-        problem: string | null;
-      }[];
-    };
-  };
-  'GET /:mode/home': {
-    query: {
-      from: string;
-      until: string;
-    };
-    body: undefined;
-    reply: {
-      success: boolean;
-      days: {
-        day: string;
-        created: number;
-        completed: number;
-        volume_usd: string;
-        coins: {
-          currency: Coin;
-          completed: number;
-          volume_usd: string;
-        }[];
-      }[];
-      now: {
-        volume_usd: string;
-        completed: number;
-        opened: number;
-        paid: number;
-        seconds_to_pay: number | null;
-      };
-      before: {
-        volume_usd: string;
-        completed: number;
-        opened: number;
-        paid: number;
-        seconds_to_pay: number | null;
-      };
-      funnel: {
-        step: 'created' | 'opened' | 'chosen' | 'seen' | 'paid';
-        payments: number;
-      }[];
-      failures: {
-        reason: 'reorged' | 'replaced' | 'paid_after_cancel' | 'late' | 'underpaid' | 'overpaid' | 'expired' | 'failed' | 'cancelled';
-        payments: number;
-      }[];
-      attention: {
-        count: number;
-        more: boolean;
-      };
-      /** Whether there was ever a payment. */
-      ever: boolean;
-    };
-  };
-  'GET /:mode/home/health': {
-    query: undefined;
-    body: undefined;
-    reply: {
-      success: boolean;
-      webhooks: {
-        endpoints: number;
-        off: number;
-        delivered: number;
-        failed: number;
-        oldest_pending_at: string | null;
-      };
-      coins: {
-        currency: Coin;
-        chain: 'ok' | 'held' | 'behind' | 'starting' | 'none' | 'simulated';
-        height: number | null;
-        lag_seconds: number | null;
-        reasons: string[];
-        price_fault: string | null;
-      }[];
-    };
-  };
-  'GET /:mode/home/onboarding': {
-    query: undefined;
-    body: undefined;
-    reply: {
-      success: boolean;
-      steps: {
-        step: 'test_payment' | 'business' | 'wallet' | 'webhook' | 'second_factor' | 'go_live';
-        done: boolean;
-      }[];
-      dismissed: boolean;
-    };
-  };
-  'GET /:mode/preferences': {
-    query: undefined;
-    body: undefined;
-    reply: {
-      success: boolean;
-      views: {
-        name: string;
-        query: string;
-      }[];
-      columns: string[] | null;
-    };
-  };
-  'POST /:mode/preferences': {
-    query: undefined;
-    body: {
-      views?: {
-        name: string;
-        query: string;
-      }[] | undefined;
-      columns?: string[] | undefined;
-      onboarding?: {
-        dismissed?: boolean | undefined;
-        polls?: boolean | undefined;
-      } | undefined;
-    };
-    reply: {
-      success: boolean;
-    };
-  };
-  'POST /:mode/payments': {
-    query: undefined;
-    body: {
-      amount_usd?: string | undefined;
-      items?: {
-        product_id: string;
-        name: string;
-        quantity: number;
-        unit_price: string;
-      }[] | undefined;
-      tax?: string | undefined;
-      currency?: Coin | undefined;
-      expires_in?: number | undefined;
-      description?: string | undefined;
-      invoice_id?: string | undefined;
-      return_url?: string | undefined;
-      metadata?: { [key: string]: string } | undefined;
-    };
-    reply: {
-      success: boolean;
-      id: string;
-      payment_url: string;
-      amount_usd: string;
-      qr: string;
-    };
-  };
-  'POST /:mode/payments/:id/simulate': {
-    query: undefined;
-    body: {
-      scenario: 'success' | 'slow' | 'failed' | 'underpaid' | 'overpaid' | 'late' | 'reorg' | 'replaced' | 'expired';
-      currency?: Coin | undefined;
-    };
-    reply: {
-      success: boolean;
-      payment: {
-        id: string;
-        transaction_id: string;
-        status: PaymentStatus;
         mode: Mode;
-        /** In the chosen coin; null before the choice. */
-        amount: string | null;
-        amount_received: string;
-        amount_remaining: string | null;
-        amount_overpaid: string;
-        amount_usd: string;
-        amount_received_usd: string;
-        currency: Coin | null;
-        description: string | null;
-        payment_address: string | null;
-        /** Of the address, below the account key of the wallet: whoever holds the key can check that the address is theirs. */
-        derivation_path: string | null;
-        payment_url: string;
-        transaction_hash: string | null;
-        confirmations: number;
-        /** Null where a lock or a tag of the chain decides. */
-        confirmations_required: number | null;
-        completion_rule: string | null;
-        exception: PaymentException | null;
-        exceptions: PaymentException[];
-        hold_reason: string | null;
-        invoice_id: string | null;
-        created_with: 'secret' | 'public';
+        type: string;
+        payment_id: string | null;
         created_at: string;
-        completed_at: string | null;
-        expires_at: string;
-        quote_expires_at: string | null;
-        return_url: string | null;
-        items?: {
-          product_id: string;
-          name: string;
-          quantity: number;
-          unit_price: string;
-        }[] | undefined;
-        items_count?: number | undefined;
-        tax?: string | undefined;
-        /** The price as asked, where that was in another currency than USD. */
-        amount_fiat?: string | undefined;
-        currency_fiat?: string | undefined;
-        /** Units of currency_fiat for one US dollar, at creation. */
-        fiat_rate?: string | undefined;
-        fiat_rate_source?: string | undefined;
-        fiat_rate_at?: string | undefined;
-        transfers: {
-          /** Names the transfer in resolve. */
-          ref: string;
-          transaction_hash: string | null;
-          /** Coin code. */
-          currency: Coin;
-          network: string;
-          amount: string;
-          amount_usd: string | null;
-          kind: string;
-          first_seen_at: string;
-          block_height: number | null;
-          block_hash: string | null;
-          replaced_by: string | null;
-        }[];
-        metadata: { [key: string]: string };
       };
+      body: string;
+      deliveries: {
+        id: string;
+        endpoint_id: string;
+        state: 'pending' | 'delivered' | 'failed';
+        attempt_count: number;
+        created_at: string;
+        delivered_at: string | null;
+        next_attempt_at: string | null;
+      }[];
     };
   };
-  'POST /:mode/payments/:id/metadata': {
+  'GET /:mode/keys': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+      kind?: 'secret' | 'public' | undefined;
+      state?: 'active' | 'ended' | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        kind: 'secret' | 'public';
+        name: string;
+        hint: string;
+        origins: string[];
+        created_by: string | null;
+        created_at: string;
+        expires_at: string | null;
+        revoked_at: string | null;
+        replaced_by: string | null;
+        last_used_at: string | null;
+        last_used_ip: string | null;
+        last_used_path: string | null;
+        is_active: boolean;
+      }[];
+      has_more: boolean;
+    };
+  };
+  'GET /:mode/keys/:id': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      key: {
+        id: string;
+        kind: 'secret' | 'public';
+        name: string;
+        hint: string;
+        origins: string[];
+        created_by: string | null;
+        created_at: string;
+        expires_at: string | null;
+        revoked_at: string | null;
+        replaced_by: string | null;
+        last_used_at: string | null;
+        last_used_ip: string | null;
+        last_used_path: string | null;
+        is_active: boolean;
+      };
+      calls: number;
+      failed: number;
+    };
+  };
+  'POST /:mode/keys': {
     query: undefined;
     body: {
-      metadata: { [key: string]: string | null };
+      kind: 'secret' | 'public';
+      name: string;
+      expires_in_days: number | null;
+      origins: string[];
     };
     reply: {
       success: boolean;
-      payment: {
+      key: {
         id: string;
-        transaction_id: string;
-        status: PaymentStatus;
-        mode: Mode;
-        /** In the chosen coin; null before the choice. */
-        amount: string | null;
-        amount_received: string;
-        amount_remaining: string | null;
-        amount_overpaid: string;
-        amount_usd: string;
-        amount_received_usd: string;
-        currency: Coin | null;
-        description: string | null;
-        payment_address: string | null;
-        /** Of the address, below the account key of the wallet: whoever holds the key can check that the address is theirs. */
-        derivation_path: string | null;
-        payment_url: string;
-        transaction_hash: string | null;
-        confirmations: number;
-        /** Null where a lock or a tag of the chain decides. */
-        confirmations_required: number | null;
-        completion_rule: string | null;
-        exception: PaymentException | null;
-        exceptions: PaymentException[];
-        hold_reason: string | null;
-        invoice_id: string | null;
-        created_with: 'secret' | 'public';
+        kind: 'secret' | 'public';
+        name: string;
+        hint: string;
+        origins: string[];
+        created_by: string | null;
         created_at: string;
-        completed_at: string | null;
-        expires_at: string;
-        quote_expires_at: string | null;
-        return_url: string | null;
-        items?: {
-          product_id: string;
-          name: string;
-          quantity: number;
-          unit_price: string;
-        }[] | undefined;
-        items_count?: number | undefined;
-        tax?: string | undefined;
-        /** The price as asked, where that was in another currency than USD. */
-        amount_fiat?: string | undefined;
-        currency_fiat?: string | undefined;
-        /** Units of currency_fiat for one US dollar, at creation. */
-        fiat_rate?: string | undefined;
-        fiat_rate_source?: string | undefined;
-        fiat_rate_at?: string | undefined;
-        transfers: {
-          /** Names the transfer in resolve. */
-          ref: string;
-          transaction_hash: string | null;
-          /** Coin code. */
-          currency: Coin;
-          network: string;
-          amount: string;
-          amount_usd: string | null;
-          kind: string;
-          first_seen_at: string;
-          block_height: number | null;
-          block_hash: string | null;
-          replaced_by: string | null;
-        }[];
-        metadata: { [key: string]: string };
+        expires_at: string | null;
+        revoked_at: string | null;
+        replaced_by: string | null;
+        last_used_at: string | null;
+        last_used_ip: string | null;
+        last_used_path: string | null;
+        is_active: boolean;
+      };
+      text: string;
+    };
+  };
+  'POST /:mode/keys/:id/roll': {
+    query: undefined;
+    body: {
+      ends: 'now' | 'hour' | 'day' | 'week';
+    };
+    reply: {
+      success: boolean;
+      key: {
+        id: string;
+        kind: 'secret' | 'public';
+        name: string;
+        hint: string;
+        origins: string[];
+        created_by: string | null;
+        created_at: string;
+        expires_at: string | null;
+        revoked_at: string | null;
+        replaced_by: string | null;
+        last_used_at: string | null;
+        last_used_ip: string | null;
+        last_used_path: string | null;
+        is_active: boolean;
+      };
+      text: string;
+    };
+  };
+  'POST /:mode/keys/:id/revoke': {
+    query: undefined;
+    body: {
+      name: string;
+    };
+    reply: {
+      success: boolean;
+      key: {
+        id: string;
+        kind: 'secret' | 'public';
+        name: string;
+        hint: string;
+        origins: string[];
+        created_by: string | null;
+        created_at: string;
+        expires_at: string | null;
+        revoked_at: string | null;
+        replaced_by: string | null;
+        last_used_at: string | null;
+        last_used_ip: string | null;
+        last_used_path: string | null;
+        is_active: boolean;
       };
     };
   };
-  'GET /:mode/exports/payments': {
+  'GET /:mode/requests': {
     query: {
-      status?: PaymentStatus | undefined;
-      currency?: Coin | undefined;
-      exception?: 'reorged' | 'replaced' | 'paid_after_cancel' | 'late' | 'underpaid' | 'overpaid' | 'any' | undefined;
-      at_least?: string | undefined;
-      at_most?: string | undefined;
-      from?: string | undefined;
-      until?: string | undefined;
-      refund?: 'requested' | undefined;
-      search?: string | undefined;
-      columns?: string | undefined;
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+      outcome?: 'failed' | undefined;
+      status?: string | undefined;
+      path?: string | undefined;
+      key_id?: string | undefined;
+      request_id?: string | undefined;
     };
     body: undefined;
     reply: {
+      success: boolean;
+      data: {
+        id: string;
+        mode: Mode;
+        created_at: string;
+        method: string;
+        path: string;
+        query: string | null;
+        status: number;
+        error_code: string | null;
+        key_id: string;
+        duration_ms: number;
+        has_idempotency_key: boolean;
+        ip: string;
+        request_body: string | null;
+        /** Further requests of the same key and second, which were counted and not kept. */
+        omitted: number;
+        key_name: string;
+        key_hint: string;
+      }[];
+      has_more: boolean;
     };
   };
-  'GET /:mode/exports/columns': {
+  'GET /:mode/requests/:id': {
     query: undefined;
     body: undefined;
     reply: {
       success: boolean;
-      columns: string[];
-    };
-  };
-  'GET /:mode/reports/file': {
-    query: {
-      kind: 'payments' | 'days' | 'tax' | 'fees';
-      from: string;
-      until: string;
-    };
-    body: undefined;
-    reply: {
+      request: {
+        id: string;
+        mode: Mode;
+        created_at: string;
+        method: string;
+        path: string;
+        query: string | null;
+        status: number;
+        error_code: string | null;
+        key_id: string;
+        duration_ms: number;
+        has_idempotency_key: boolean;
+        ip: string;
+        request_body: string | null;
+        /** Further requests of the same key and second, which were counted and not kept. */
+        omitted: number;
+        key_name: string;
+        key_hint: string;
+      };
     };
   };
 };

@@ -21,6 +21,7 @@ import type {
   ListDeliveriesParams,
   ListEventsParams,
   ListPaymentsParams,
+  ListRequestsParams,
   OnChainTransaction,
   Payment,
   PaymentEvent,
@@ -28,6 +29,7 @@ import type {
   PaymentStatus,
   Prices,
   RecoverParams,
+  RequestList,
   ResolveParams,
   RotateSecretParams,
   SimulateParams,
@@ -164,6 +166,12 @@ export function createClient(options: ClientOptions) {
         listing(params, (page) => get<WebhookDeliveryList>('/v1/webhook_deliveries', page, more)),
       retrieve: (id: string, more?: RequestOptions) => get<WebhookDelivery>(`/v1/webhook_deliveries/${part(id)}`, {}, more),
       resend: (id: string, more?: RequestOptions) => post<WebhookDelivery>(`/v1/webhook_deliveries/${part(id)}/resend`, {}, more),
+    },
+    /** The log of what was asked with the keys of this merchant and mode, kept for 30 days. */
+    requests: {
+      /** Newest first. */
+      list: (params: ListRequestsParams = {}, more?: RequestOptions): Listing<RequestList> =>
+        listing(params, (page) => get<RequestList>('/v1/requests', page, more)),
     },
     /** Test mode only. */
     test: {

@@ -80,6 +80,9 @@ export type ErrorCode =
   | 'link_not_found'
   | 'wallet_not_found'
   | 'key_not_found'
+  | 'request_not_found'
+  | 'key_ended'
+  | 'key_limit_reached'
   | 'payment_status_conflict'
   | 'nothing_received'
   | 'scenario_started'
@@ -685,6 +688,45 @@ export type WebhookRecovery = {
   delivered: number;
   /** Of these, failed again for good. */
   failed: number;
+};
+
+export type LoggedRequest = {
+  id: string;
+  mode: Mode;
+  created_at: string;
+  method: string;
+  path: string;
+  query: string | null;
+  status: number;
+  error_code: string | null;
+  key_id: string;
+  duration_ms: number;
+  has_idempotency_key: boolean;
+  ip: string;
+  request_body: string | null;
+  /** Further requests of the same key and second, which were counted and not kept. */
+  omitted: number;
+};
+
+export type RequestList = {
+  success: boolean;
+  data: LoggedRequest[];
+  has_more: boolean;
+};
+
+export type ListRequestsParams = {
+  /** Rows of a page. */
+  limit?: number | undefined;
+  /** The id of the last row of the page before; the page begins behind it. */
+  starting_after?: string | undefined;
+  /** Only those that were refused or failed. */
+  outcome?: 'failed' | undefined;
+  /** The status of the answer. */
+  status?: number | undefined;
+  /** A part of the path. */
+  path?: string | undefined;
+  key_id?: string | undefined;
+  request_id?: string | undefined;
 };
 
 export type ResolveParams = {

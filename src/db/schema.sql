@@ -40,12 +40,19 @@ create table keys (
   created_at timestamp with time zone not null default clock_timestamp(),
   revoked_at timestamp with time zone,
   last_used_at timestamp with time zone,
+  name text not null default ''::text,
+  created_by text,
+  expires_at timestamp with time zone,
+  replaced_by text collate "C",
+  last_used_ip text,
+  last_used_path text,
   PRIMARY KEY (id),
   UNIQUE (hash),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   CHECK ((kind = ANY (ARRAY['secret'::text, 'public'::text]))),
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
 );
+CREATE INDEX keys_of ON keys USING btree (merchant_id, mode, created_at DESC, id DESC);
 CREATE INDEX keys_of_merchant ON keys USING btree (merchant_id, mode);
 
 create table wallets (
@@ -320,6 +327,7 @@ create table events (
   PRIMARY KEY (id),
   UNIQUE (payment_id, sequence)
 );
+CREATE INDEX events_by_type ON events USING btree (merchant_id, mode, type, xid, feed) WHERE ((body IS NOT NULL) AND (type <> 'payment.created'::text));
 CREATE INDEX events_feed ON events USING btree (merchant_id, mode, xid, feed) WHERE (body IS NOT NULL);
 
 create table endpoints (
@@ -835,3 +843,37 @@ create table preferences (
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
+
+create table key_hours (
+  key_id text collate "C" not null,
+  hour timestamp with time zone not null,
+  calls bigint not null,
+  failed bigint not null,
+  PRIMARY KEY (key_id, hour),
+  FOREIGN KEY (key_id) REFERENCES keys(id)
+);
+CREATE INDEX key_hours_age ON key_hours USING btree (hour);
+
+create table requests (
+  id bigint not null generated always as identity,
+  request_id text collate "C" not null,
+  merchant_id text collate "C" not null,
+  mode text not null,
+  key_id text collate "C" not null,
+  at timestamp with time zone not null,
+  method text not null,
+  path text not null,
+  query text,
+  status integer not null,
+  error_code text,
+  duration_ms integer not null,
+  has_idempotency_key boolean not null,
+  ip text not null,
+  body text,
+  omitted integer not null,
+  PRIMARY KEY (id)
+);
+CREATE INDEX requests_by_key ON requests USING btree (key_id, id DESC);
+CREATE INDEX requests_by_name ON requests USING btree (request_id);
+CREATE INDEX requests_failed ON requests USING btree (merchant_id, mode, id DESC) WHERE (status >= 400);
+CREATE INDEX requests_of ON requests USING btree (merchant_id, mode, id DESC);

@@ -7,6 +7,8 @@ export const EVENT_ID = 'evt_8sWn2LxR7vKd1Ye4fTq0ZcJb';
 export const ENDPOINT_ID = 'we_2LxR7vKd1Ye4fTq0ZcJb8sWn';
 export const DELIVERY_ID = 'del_0ZcJb8sWn2LxR7vKd1Ye4fTq';
 export const RECOVERY_ID = 'rec_1Ye4fTq0ZcJb8sWn2LxR7vKd';
+export const REQUEST_ID = 'req_7vKd1Ye4fTq0ZcJb8sWn2LxR';
+const KEY_ID = 'key_1Ye4fTq0ZcJb8sWn2LxR7vKd';
 export const TXID = '5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060';
 const URL_OF_PAGE = `https://pay.example/pay?id=${PAYMENT_ID}`;
 const at = (minute: number): string => `2026-11-21T10:${String(minute).padStart(2, '0')}:00.000Z`;
@@ -389,6 +391,30 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
   readWebhookDeliveries: { reply: { success: true, data: [delivery], has_more: false } },
   readWebhookDelivery: { reply: deliveryDetail },
   resendWebhookDelivery: { requests: { default: {} }, reply: deliveryDetail },
+  readRequests: {
+    reply: {
+      success: true,
+      data: [
+        {
+          id: REQUEST_ID,
+          mode: 'test',
+          created_at: at(1),
+          method: 'POST',
+          path: '/api/payment/create/simple',
+          query: null,
+          status: 400,
+          error_code: 'amount_invalid',
+          key_id: KEY_ID,
+          duration_ms: 4,
+          has_idempotency_key: false,
+          ip: '203.0.113.7',
+          request_body: '{"amount_usd":0,"return_url":"https://shop.example/thanks"}',
+          omitted: 0,
+        },
+      ],
+      has_more: false,
+    },
+  },
   simulate: { requests: { default: { scenario: 'success' }, coin: { scenario: 'overpaid', currency: 'LTC' } }, reply: chosen },
   advance: {
     requests: { default: { seconds: 600 }, payment: { seconds: 600, payment_id: PAYMENT_ID } },

@@ -10,6 +10,18 @@ import { createClientReader, type ReadClient } from './client.ts';
 import { canonicalJson, type ParsedBody } from './json.ts';
 import { type Limits, WINDOW_SECONDS } from './limits.ts';
 
+declare module 'fastify' {
+  // An interface because it adds to one of the library's.
+  interface FastifyRequest {
+    /** Whose key it carries, once that is known. */
+    keyOwner: KeyOwner | null;
+    /** The address it came from, known with its owner. */
+    clientIp: string;
+    /** When it began, on the monotonic clock. */
+    startedMs: number;
+  }
+}
+
 /** Who may call: a secret key, any key, or a secret key of test mode. */
 export type Access = 'secret' | 'any' | 'secret_test';
 
@@ -21,8 +33,10 @@ const PUBLIC_PER_MINUTE_PER_IP = 10;
 export type Gate = {
   /** The caller's address and whether the request came over TLS, through trusted proxies. */
   client: ReadClient;
-  /** Lets a request through or throws the problem; rate limit headers are set either way. */
+  /** Lets a request through or throws the problem; rate limit headers are set either way. Whoever is known stays on the request. */
   enter(request: FastifyRequest, reply: FastifyReply, access: Access): Promise<KeyOwner>;
+  /** Who asks, whether or not the request leads anywhere. */
+  identify(request: FastifyRequest): Promise<KeyOwner | null>;
   /** Sets the rate limit headers of a caller without a key (unknown route, preflight). */
   anonymous(request: FastifyRequest, reply: FastifyReply): Promise<void>;
 };
@@ -51,17 +65,24 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
   const httpsOnly = ctx.settings.publicUrl.startsWith('https:');
   const anonymous: Gate['anonymous'] = (request, reply) => consume(reply, `ip ${client(request).ip}`, ANONYMOUS_PER_MINUTE);
 
+  const identify: Gate['identify'] = async (request) => {
+    const bearer = /^Bearer ([\x21-\x7e]{1,200})$/i.exec(request.headers.authorization ?? '')?.[1];
+    request.clientIp ||= client(request).ip;
+    request.keyOwner = bearer === undefined ? null : await findKey(ctx, bearer);
+    return request.keyOwner;
+  };
   return {
     client,
     anonymous,
+    identify,
     enter: async (request, reply, access) => {
       const { ip, secure } = client(request);
+      request.clientIp = ip;
       if (httpsOnly && !secure) {
         await consume(reply, `ip ${ip}`, ANONYMOUS_PER_MINUTE);
         throw new Problem('https_required');
       }
-      const bearer = /^Bearer ([\x21-\x7e]{1,200})$/i.exec(request.headers.authorization ?? '')?.[1];
-      const owner = bearer === undefined ? null : await findKey(ctx, bearer);
+      const owner = await identify(request);
       if (!owner) {
         await consume(reply, `ip ${ip}`, ANONYMOUS_PER_MINUTE);
         throw new Problem('invalid_api_key');

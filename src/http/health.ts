@@ -3,6 +3,7 @@
 import type { Context } from '../context.ts';
 import { COINS } from '../core/coin.ts';
 import { GUARD_CODES } from '../core/guard.ts';
+import { requestLogCounts } from '../merchants/requests.ts';
 import { readGuards } from '../payments/guard.ts';
 import { readDeliveryQueue } from '../webhooks/queue.ts';
 
@@ -94,6 +95,12 @@ export async function readMetrics(ctx: Context): Promise<string> {
       'gauge',
       'Whether live quotes can be made',
       COINS.map((coin) => [`{coin="${coin}"}`, 'price' in ctx.prices.quotable(coin) ? 1 : 0]),
+    ],
+    [
+      'florin_requests_logged_total',
+      'counter',
+      'Requests of merchants in the log of this process: kept, counted only, dropped because the database lagged',
+      Object.entries(requestLogCounts(ctx)).map(([outcome, requests]) => [`{outcome="${outcome}"}`, requests] as const),
     ],
     ['process_resident_memory_bytes', 'gauge', 'Resident memory', [['', memory.rss]]],
   ] as const;

@@ -9,7 +9,7 @@ import type { ParsedBody } from './json.ts';
 import { createAdvanced, createLegacy, createSimple, readPayment, readPayments } from './payments.ts';
 import type { Query } from './read.ts';
 import * as schema from './schema.ts';
-import { advance, cancel, createTransaction, readEvent, readEvents, resolve, simulate, updatePayment } from './v1.ts';
+import { advance, cancel, createTransaction, readEvent, readEvents, readRequests, resolve, simulate, updatePayment } from './v1.ts';
 import {
   createWebhookEndpoint,
   deleteWebhookEndpoint,
@@ -44,6 +44,8 @@ export type Route = {
   body?: TSchema;
   reply: TSchema;
   created?: true;
+  /** False: what succeeds is left out of the log of requests. */
+  isLogged?: false;
 };
 
 const C = schema;
@@ -277,6 +279,17 @@ export const ROUTES: readonly Route[] = [
     summary: 'Send a delivery again',
     body: C.Empty,
     reply: C.DeliveryReply,
+  },
+  {
+    method: 'GET',
+    path: '/v1/requests',
+    access: 'secret',
+    handle: readRequests,
+    summary: 'List the requests made with your keys, newest first',
+    query: C.RequestsQuery,
+    reply: C.RequestList,
+    // Whoever follows the log would otherwise follow himself.
+    isLogged: false,
   },
   {
     method: 'POST',

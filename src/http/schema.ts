@@ -176,6 +176,17 @@ export const DeliveriesQuery = Type.Object({
   event_id: Type.Optional(EventId),
   state: Type.Optional(DeliveryState),
 });
+const RequestId = Type.String({ examples: ['req_7vKd1Ye4fTq0ZcJb8sWn2LxR'] });
+const KeyId = Type.String({ examples: ['key_1Ye4fTq0ZcJb8sWn2LxR7vKd'] });
+export const RequestsQuery = Type.Object({
+  limit: Limit,
+  starting_after: Cursor(['req_7vKd1Ye4fTq0ZcJb8sWn2LxR']),
+  outcome: Type.Optional(Type.Literal('failed', { description: 'Only those that were refused or failed.', examples: ['failed'] })),
+  status: Type.Optional(Type.Integer({ minimum: 100, maximum: 599, description: 'The status of the answer.', examples: [400] })),
+  path: Type.Optional(Type.String({ description: 'A part of the path.', examples: ['/api/payment/create'] })),
+  key_id: Type.Optional(KeyId),
+  request_id: Type.Optional(RequestId),
+});
 export const PricesQuery = Type.Object({
   currencies: Type.Optional(Type.String({ description: 'Comma-separated coin codes; all five when left out.', examples: ['BTC,LTC'] })),
 });
@@ -454,6 +465,23 @@ export const RecoveryReply = Type.Object({
   delivered: Type.Integer({ description: 'Of these, delivered.' }),
   failed: Type.Integer({ description: 'Of these, failed again for good.' }),
 });
+export const RequestEntry = Type.Object({
+  id: RequestId,
+  mode: Mode,
+  created_at: Timestamp,
+  method: Type.String({ examples: ['POST'] }),
+  path: Type.String({ examples: ['/api/payment/create/simple'] }),
+  query: Nullable(Type.String()),
+  status: Type.Integer({ examples: [400] }),
+  error_code: Nullable(Type.String({ examples: ['amount_invalid'] })),
+  key_id: KeyId,
+  duration_ms: Type.Integer({ examples: [4] }),
+  has_idempotency_key: Type.Boolean(),
+  ip: Type.String({ examples: ['203.0.113.7'] }),
+  request_body: Nullable(Type.String({ description: 'What was sent, without secrets; the first 2048 characters.' })),
+  omitted: Type.Integer({ description: 'Further requests of the same key and second, which were counted and not kept.', examples: [0] }),
+});
+export const RequestList = Type.Object({ success: Type.Boolean(), data: Type.Array(RequestEntry), has_more: Type.Boolean() });
 export const ClockReply = Type.Object({ success: Type.Boolean(), now: Timestamp, offset_seconds: Type.Integer() });
 const Fault = {
   type: literals(PROBLEM_TYPES, { examples: ['invalid_request'] }),

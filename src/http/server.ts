@@ -3,7 +3,8 @@ import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, ty
 import type { Context } from '../context.ts';
 import { base62 } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
-import { type KeyOwner, originAllowedByAnyKey } from '../merchants/keys.ts';
+import { originAllowedByAnyKey } from '../merchants/keys.ts';
+import { noteRequest } from '../merchants/requests.ts';
 import { createGate, type Gate, readClaim } from './gate.ts';
 import { isAlive, readMetrics, readReadiness } from './health.ts';
 import { type ParsedBody, parseJson } from './json.ts';
@@ -67,12 +68,20 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
       done(new Problem('invalid_json', { reason: 'it is not UTF-8' }));
     }
   });
+  app.decorateRequest('keyOwner', null);
+  app.decorateRequest('clientIp', '');
+  app.decorateRequest('startedMs', 0);
   app.addHook('onRequest', (request, reply, done) => {
+    request.startedMs = ctx.clock.monotonicMs();
     reply.raw.setHeader('x-request-id', request.id);
     reply.raw.setHeader('x-content-type-options', 'nosniff');
     done();
   });
-  app.setErrorHandler((error: FastifyError | Problem, request, reply) => sendProblem(ctx, request, reply, toProblem(ctx, request, error)));
+  app.setErrorHandler((error: FastifyError | Problem, request, reply) => {
+    const problem = toProblem(ctx, request, error);
+    note(ctx, request, problem.status, problem.code);
+    sendProblem(ctx, request, reply, problem);
+  });
 
   for (const route of ROUTES) registerRoute(app, ctx, gate, route);
   registerPreflight(app, ctx, gate);
@@ -82,6 +91,8 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
   app.setNotFoundHandler(async (request, reply) => {
     await gate.anonymous(request, reply);
     const path = request.url.split('?')[0]!;
+    // A slip in a path stands in the log of whoever made it.
+    if (/^\/(payments|api|v1)\b/.test(path)) await gate.identify(request);
     const allowed = ['GET', 'POST', 'DELETE'].filter(
       (method) => method !== request.method && app.findRoute({ url: path, method: method as 'GET' }) !== null,
     );
@@ -105,7 +116,6 @@ function pathsOf(path: string): string[] {
 }
 
 function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<typeof createGate>, route: Route): void {
-  const owners = new WeakMap<FastifyRequest, KeyOwner>();
   const canonical = `${route.method} ${route.path}`;
   const common: Omit<RouteOptions, 'url'> = {
     method: route.method,
@@ -119,10 +129,9 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
         reply.raw.setHeader('vary', 'origin');
         reply.raw.setHeader('access-control-expose-headers', 'idempotent-replayed, retry-after, x-ratelimit-limit, x-request-id');
       }
-      owners.set(request, owner);
     },
     handler: async (request, reply) => {
-      const owner = owners.get(request)!;
+      const owner = request.keyOwner!;
       for (const name of Object.keys(request.params as object)) readQuery(request.params as Query, name);
       const body = typeof request.body === 'string' ? parseJson(request.body) : EMPTY_BODY;
       if (typeof body.value !== 'object' || body.value === null || Array.isArray(body.value)) {
@@ -143,10 +152,28 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
       if (answer.replayed) reply.raw.setHeader('idempotent-replayed', 'true');
       if (route.path === '/payments') reply.raw.setHeader('link', '</api/payment/create/simple>; rel="successor-version"');
       reply.raw.setHeader('cache-control', 'no-store');
+      if (route.isLogged !== false) note(ctx, request, answer.status, null);
       return reply.code(answer.status).type('application/json; charset=utf-8').send(answer.body);
     },
   };
   for (const url of pathsOf(route.path)) app.route({ ...common, url } as RouteOptions);
+}
+/** For the log of requests: what is known of it when its answer is ready. */
+function note(ctx: Context, request: FastifyRequest, status: number, errorCode: string | null): void {
+  const owner = request.keyOwner;
+  if (owner === null) return;
+  noteRequest(ctx, {
+    requestId: request.id,
+    owner,
+    method: request.method,
+    url: request.url,
+    status,
+    errorCode,
+    startedMs: request.startedMs,
+    hasIdempotencyKey: request.headers['idempotency-key'] !== undefined,
+    ip: request.clientIp,
+    body: typeof request.body === 'string' ? request.body : null,
+  });
 }
 const requiresBody = (route: Route): boolean => ((route.body as { required?: string[] } | undefined)?.required?.length ?? 0) > 0;
 

@@ -6,6 +6,7 @@ import { fiatToUsdCents, formatFiat, isFiat } from '../core/fiat.ts';
 import { MAX_USD_CENTS } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import type { KeyOwner } from '../merchants/keys.ts';
+import { type LoggedRequest, listRequests } from '../merchants/requests.ts';
 import { fiatDetail, paymentDetail, paymentUrl } from '../payments/detail.ts';
 import { advanceClock, cancelPayment, createPayment, resolvePayment, setMetadata, simulatePayment } from '../payments/payments.ts';
 import type { PaymentRequest } from '../payments/view.ts';
@@ -146,6 +147,45 @@ export async function readEvents({ ctx, owner, query }: Call): Promise<Answer> {
 }
 export async function readEvent({ ctx, owner, params }: Call): Promise<Answer> {
   return { status: 200, body: (await getEvent(ctx, { ...mine(owner), eventId: params.id! })).body };
+}
+
+/** The log of requests as it is told, here and in the dashboard. */
+export const requestBody = (request: LoggedRequest) => ({
+  id: request.id,
+  mode: request.mode,
+  created_at: request.at.toISOString(),
+  method: request.method,
+  path: request.path,
+  query: request.query,
+  status: request.status,
+  error_code: request.errorCode,
+  key_id: request.keyId,
+  duration_ms: request.durationMs,
+  has_idempotency_key: request.hasIdempotencyKey,
+  ip: request.ip,
+  request_body: request.body,
+  omitted: request.omitted,
+});
+export async function readRequests({ ctx, owner, query }: Call): Promise<Answer> {
+  const outcome = readQuery(query, 'outcome');
+  if (outcome !== null && outcome !== 'failed')
+    throw new Problem('parameter_invalid', { reason: 'failed is expected' }, { param: 'outcome' });
+  const status = readQuery(query, 'status');
+  if (status !== null && !/^[1-5]\d\d$/.test(status))
+    throw new Problem('parameter_invalid', { reason: 'an HTTP status such as 404 is expected' }, { param: 'status' });
+  const page = await listRequests(ctx, {
+    ...mine(owner),
+    limit: readLimit(query),
+    startingAfter: readQuery(query, 'starting_after'),
+    filter: {
+      failed: outcome === 'failed',
+      status: status === null ? null : Number(status),
+      path: readQuery(query, 'path'),
+      keyId: readQuery(query, 'key_id'),
+      requestId: readQuery(query, 'request_id'),
+    },
+  });
+  return render(200, { success: true, data: page.items.map(requestBody), has_more: page.hasMore });
 }
 
 export async function simulate({ ctx, owner, params, body, claim }: Call): Promise<Answer> {

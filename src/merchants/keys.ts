@@ -61,6 +61,8 @@ export function findKey(ctx: Context, text: string): Promise<KeyOwner | null> {
   return owner;
 }
 
+/** Of the row `k`: neither revoked nor past its end. */
+const IS_ACTIVE = (sql: Sql | Tx) => sql`k.revoked_at is null and (k.expires_at is null or k.expires_at > clock_timestamp())`;
 /** A public key that names no origins has those of its merchant. */
 const ORIGINS_OF_MERCHANT = (sql: Sql) => sql`array(select jsonb_array_elements_text(coalesce(m.settings->'origins', '[]')))`;
 
@@ -69,7 +71,7 @@ async function readKey(sql: Sql, hash: Buffer): Promise<KeyOwner | null> {
     select k.id, k.merchant_id as "merchantId", k.mode, k.kind, m.plan,
       case when k.kind = 'public' and k.origins = '{}' then ${ORIGINS_OF_MERCHANT(sql)} else k.origins end as origins
     from keys k join merchants m on m.id = k.merchant_id
-    where k.hash = ${hash} and k.revoked_at is null`;
+    where k.hash = ${hash} and ${IS_ACTIVE(sql)}`;
   if (!row) return null;
   const { id, ...owner } = row;
   return { keyId: id, ...owner };
@@ -78,7 +80,7 @@ async function readKey(sql: Sql, hash: Buffer): Promise<KeyOwner | null> {
 /** Whether any public key may be used from the origin: a preflight carries no key. */
 export async function originAllowedByAnyKey(ctx: Context, origin: string): Promise<boolean> {
   const [row] = await ctx.db.sql<{ found: boolean }[]>`
-    select exists (select 1 from keys where kind = 'public' and revoked_at is null and ${origin} = any(origins))
+    select exists (select 1 from keys k where kind = 'public' and ${IS_ACTIVE(ctx.db.sql)} and ${origin} = any(origins))
       or exists (select 1 from merchants where settings->'origins' ? ${origin}) as found`;
   return row?.found ?? false;
 }
@@ -87,12 +89,34 @@ export async function originAllowedByAnyKey(ctx: Context, origin: string): Promi
 export const isOrigin = (text: string): boolean =>
   URL.canParse(text) && /^https?:\/\/[\w.:[\]-]+$/.test(text) && new URL(text).origin === text;
 
-/** Makes a key and returns its text, which is stored nowhere. */
+const MOST_ORIGINS = 20;
+/** Makes a key and returns its text, which is stored nowhere. `createdBy`: the name of a member; null: the operator. */
 export async function createKey(
   ctx: Context,
-  { merchantId, mode, kind, origins = [], tx }: { merchantId: string; mode: Mode; kind: KeyKind; origins?: string[]; tx?: Tx },
+  {
+    merchantId,
+    mode,
+    kind,
+    origins = [],
+    name = kind === 'secret' ? 'Secret key' : 'Public key',
+    createdBy = null,
+    expiresInDays = null,
+    tx,
+  }: {
+    merchantId: string;
+    mode: Mode;
+    kind: KeyKind;
+    origins?: readonly string[];
+    name?: string;
+    createdBy?: string | null;
+    expiresInDays?: number | null;
+    tx?: Tx;
+  },
 ): Promise<{ keyId: string; key: string }> {
   const sql = tx ?? ctx.db.sql;
+  if (origins.length > MOST_ORIGINS) {
+    throw new Problem('parameter_invalid', { reason: `there are more than ${MOST_ORIGINS}` }, { param: 'origins' });
+  }
   for (const origin of origins) {
     if (!isOrigin(origin)) {
       throw new Problem('parameter_invalid', { reason: `${origin} is not an origin such as https://shop.example` }, { param: 'origins' });
@@ -102,8 +126,9 @@ export async function createKey(
   const key = body + checksum(body);
   const keyId = newId('key', ctx.random);
   const inserted = await sql`
-    insert into keys (id, merchant_id, mode, kind, hash, hint, origins)
-    select ${keyId}, id, ${mode}, ${kind}, ${hashKey(key)}, ${key.slice(0, 8) + '…' + key.slice(-4)}, ${origins}
+    insert into keys (id, merchant_id, mode, kind, hash, hint, origins, name, created_by, expires_at)
+    select ${keyId}, id, ${mode}, ${kind}, ${hashKey(key)}, ${key.slice(0, 8) + '…' + key.slice(-4)}, ${origins as string[]}, ${name}, ${createdBy},
+      clock_timestamp() + make_interval(days => ${expiresInDays}::int)
     from merchants where id = ${merchantId}`;
   if (inserted.count === 0) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
   return { keyId, key };

@@ -29,6 +29,10 @@ export const ACTIONS = {
   'team.manage': ['owner', 'admin'],
   'audit.read': ['owner', 'admin'],
   'usage.read': ['owner', 'admin', 'developer', 'finance'],
+  'keys.read': ['owner', 'admin', 'developer'],
+  'keys.manage': ['owner', 'admin', 'developer'],
+  'events.read': ['owner', 'admin', 'developer', 'support'],
+  'requests.read': ['owner', 'admin', 'developer', 'support'],
 } as const satisfies Record<string, readonly MemberRole[]>;
 export type Action = keyof typeof ACTIONS;
 

@@ -1,6 +1,7 @@
-/** The worker's loop over what is due by time: settling, folding counts, keys that waited, forgetting replies and payers' data. */
+/** The worker's loop over what is due by time: settling, folding counts, keys that waited, forgetting replies, requests and payers' data. */
 import type { Context } from '../context.ts';
 import { forgetReplies } from '../db/batch.ts';
+import { forgetRequests } from '../merchants/requests.ts';
 import { applyDueChanges } from '../merchants/wallet-changes.ts';
 import { foldDays } from './days.ts';
 import { foldCounts } from './queries.ts';
@@ -36,6 +37,7 @@ export function startSweep(ctx: Context): { stop(): Promise<void> } {
           await forgetReplies(ctx.db);
           await applyDueChanges(ctx);
           await erasePayerData(ctx);
+          while (!stopping && (await forgetRequests(ctx)));
           housekeepingAt = ctx.clock.monotonicMs() + HOUSEKEEPING_MS;
         }
         failures = 0;

@@ -48,6 +48,7 @@ export const CLIENT: Readonly<Record<string, string>> = {
   readWebhookDeliveries: 'webhookDeliveries.list(params)',
   readWebhookDelivery: 'webhookDeliveries.retrieve(id)',
   resendWebhookDelivery: 'webhookDeliveries.resend(id)',
+  readRequests: 'requests.list(params)',
   simulate: 'test.simulate(id, { scenario })',
   advance: 'test.advanceClock({ seconds })',
 };

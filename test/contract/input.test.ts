@@ -370,6 +370,7 @@ test('text that cannot be stored is refused in every text field', async () => {
     ['/v1/events?starting_after=%00', 'starting_after'],
     ['/v1/webhook_deliveries?starting_after=%00', 'starting_after'],
     ['/v1/webhook_deliveries?endpoint_id=%00', 'endpoint_id'],
+    ['/v1/requests?key_id=%00', 'key_id'],
     ['/api/crypto/prices?currencies=%00', 'currencies'],
     ['/api/crypto/balance?currency=BTC&address=%00', 'address'],
   ] as const)
@@ -580,6 +581,7 @@ test('unknown routes are 404, other methods 405 with Allow', async () => {
     ['/v1/webhook_endpoints/we_x/recover', 'POST'],
     ['/v1/webhook_recoveries/rec_x', 'GET'],
     ['/v1/webhook_deliveries', 'GET'],
+    ['/v1/requests', 'GET'],
     ['/v1/webhook_deliveries/del_x', 'GET'],
     ['/v1/webhook_deliveries/del_x/resend', 'POST'],
     ['/v1/payments', 'POST'],

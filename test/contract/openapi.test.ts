@@ -120,7 +120,16 @@ test('every example is of its own documented form', () => {
 });
 
 /** What the example ids stand for in a replay. */
-type Stage = { payment: string; event: string; txid: string; endpoint: string; delivery: string; recovery: string };
+type Stage = {
+  payment: string;
+  event: string;
+  txid: string;
+  endpoint: string;
+  delivery: string;
+  recovery: string;
+  request: string;
+  key: string;
+};
 async function stage(operationId: string): Promise<Stage> {
   let endpoint = '';
   let recovery = '';
@@ -148,8 +157,20 @@ async function stage(operationId: string): Promise<Stage> {
     ({ json }) => json.data.length > 0,
   );
   const deliveries = endpoint ? await app.test.get(`/v1/webhook_deliveries?endpoint_id=${endpoint}`) : null;
+  // The log of requests is written once a second.
+  const asked =
+    operationId === 'readRequests'
+      ? (
+          await eventually(
+            () => app.test.get('/v1/requests?limit=1'),
+            ({ json }) => json.data.length > 0,
+          )
+        ).json.data[0]
+      : null;
   return {
     payment,
+    request: asked?.id ?? '',
+    key: asked?.key_id ?? '',
     endpoint,
     recovery,
     event: events.json.data[0].id,
@@ -163,7 +184,7 @@ async function replay(
   { path, method, operation }: Operation,
   { body, live, without }: { body: unknown; live: boolean; without: string },
 ): Promise<Reply> {
-  const { payment, event, txid, endpoint, delivery, recovery } = await stage(operation.operationId);
+  const { payment, event, txid, endpoint, delivery, recovery, request, key } = await stage(operation.operationId);
   const onChain = live && operation.operationId === 'readTransaction';
   let mined = '';
   if (onChain) {
@@ -177,6 +198,8 @@ async function replay(
       .replaceAll(/we_[0-9A-Za-z]{24}/g, endpoint)
       .replaceAll(/del_[0-9A-Za-z]{24}/g, delivery)
       .replaceAll(/rec_[0-9A-Za-z]{24}/g, recovery)
+      .replaceAll(/req_[0-9A-Za-z]{24}/g, request)
+      .replaceAll(/\bkey_[0-9A-Za-z]{24}/g, key)
       // The one name that resolves here.
       .replaceAll('https://shop.example/hook', receiver.url)
       .replaceAll(/\b5c504ed4[0-9a-f]{56}\b/g, onChain ? mined : txid);

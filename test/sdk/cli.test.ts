@@ -193,6 +193,58 @@ test('listen filters by type, and lives through a service that is away', async (
   assert.deepEqual(await once(child, 'exit'), [0, null]);
 });
 
+test('logs tail shows each new request once, in order, and not its own', async () => {
+  const asked = async (id: string) => (await app.test.get(`/api/payment/${id}`)).headers.get('x-request-id')!;
+  await asked('pay_before');
+  await eventually(
+    () => json('logs', 'list', '--path', 'pay_before'),
+    ({ data }) => data.length === 1,
+  );
+  const child = spawn(process.execPath, [CLI, 'logs', 'tail', '--failed', '--json'], { env: environment() });
+  let out = '';
+  child.stdout.on('data', (chunk) => {
+    out += chunk;
+  });
+  const rows = () =>
+    out
+      .split('\n')
+      .slice(1)
+      .filter(Boolean)
+      .map((text) => JSON.parse(text));
+  try {
+    await eventually(
+      async () => out,
+      (text) => text.includes('"ready":true'),
+    );
+    const ids = [];
+    for (let i = 0; i < 3; i++) ids.push(await asked(`pay_tail${i}`));
+    await app.test.get('/api/payments');
+    await eventually(
+      async () => rows(),
+      (found) => found.length >= 3,
+    );
+    await eventually(
+      () => json('logs', 'list', '--path', '/api/payments', '--limit', '1'),
+      ({ data }) => data.length === 1,
+    );
+    ids.push(await asked('pay_last'));
+    const all = await eventually(
+      async () => rows(),
+      (found) => found.length >= 4,
+    );
+    assert.deepEqual(
+      all.map((row) => [row.id, row.status, row.error_code]),
+      ids.map((id) => [id, 404, 'payment_not_found']),
+    );
+  } finally {
+    child.kill('SIGINT');
+  }
+  const [code] = await once(child, 'exit');
+  assert.equal(code, 0);
+  const { out: text } = await florin(['logs', 'list', '--failed', '--limit', '1']);
+  assert.match(text, /404 {2}GET {5}\/api\/payment\/pay_last {2}payment_not_found {2}\d+ ms {2}req_/);
+});
+
 test('an event is carried again by its id', async () => {
   const { events } = await json('trigger', 'payment.completed');
   const listed = await json('events', 'list', '--limit', '100', '--type', 'payment.completed');

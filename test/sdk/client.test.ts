@@ -394,6 +394,21 @@ test('a client that cannot work is refused when it is made', async () => {
   await assert.rejects(async () => client.payments.retrieve(''), /an id is needed/);
 });
 
+test('the log of requests tells what this key asked', async () => {
+  const id = await create();
+  const found = await eventually(
+    async () => (await client.requests.list({ limit: 20, path: '/create/simple' })).data,
+    (rows) => rows.some((row) => row.request_body?.includes('25.50') && row.status === 201),
+  );
+  assert.ok(id.startsWith('pay_') && found.every((row) => row.path.endsWith('/create/simple')));
+  await assert.rejects(client.payments.retrieve('pay_none'), NotFoundError);
+  const [failed] = await eventually(
+    async () => (await client.requests.list({ outcome: 'failed', path: 'pay_none' })).data,
+    (rows) => rows.length > 0,
+  );
+  assert.deepEqual([failed!.method, failed!.status, failed!.error_code], ['GET', 404, 'payment_not_found']);
+});
+
 test('every request of the service was made by the client', () => {
   const missing = ROUTES.filter(({ method, path }) => {
     const pattern = new RegExp(`^${method} (/v1)?${path.replace(/^\/v1/, '').replace(/:\w+/g, '[^/]+')}$`);

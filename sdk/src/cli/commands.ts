@@ -15,6 +15,7 @@ import type {
 } from '../types.ts';
 import { verify } from '../webhooks.ts';
 import { forward, intervalOf, listen } from './listen.ts';
+import { describeRequest, tail } from './logs.ts';
 import {
   connect,
   type Flags,
@@ -153,6 +154,41 @@ async function listenCommand(words: readonly string[], flags: Flags): Promise<Re
     signal: stopped.signal,
   });
   return {};
+}
+
+async function tailCommand(words: readonly string[], flags: Flags): Promise<Result> {
+  none(words);
+  let limit: number | null = null;
+  const client = connect(flags, (response) => {
+    limit = response.limitPerMinute;
+  });
+  const stopped = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopped.abort());
+  await tail({
+    client,
+    filter: { ...(flags.failed && { outcome: 'failed' }), status: numberOf(flags, 'status'), path: flags.path },
+    interval: () => intervalOf(limit),
+    onReady: () => {
+      if (flags.json) line(JSON.stringify({ ready: true }));
+      else note(`Requests to ${serviceUrl(flags)}, as they happen:`);
+    },
+    onRequest: (request) => line(flags.json ? JSON.stringify(request) : describeRequest(request)),
+    onTrouble: note,
+    signal: stopped.signal,
+  });
+  return {};
+}
+
+async function logsList(words: readonly string[], flags: Flags): Promise<Result> {
+  none(words);
+  const page = await connect(flags).requests.list({
+    limit: numberOf(flags, 'limit'),
+    starting_after: flags['starting-after'],
+    ...(flags.failed && { outcome: 'failed' }),
+    status: numberOf(flags, 'status'),
+    path: flags.path,
+  });
+  return { json: page, text: page.data.map(describeRequest).join('\n') };
 }
 
 async function resend(words: readonly string[], flags: Flags): Promise<Result> {
@@ -302,6 +338,16 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     usage: 'deliveries get ID',
     about: 'show a delivery with its attempts',
     run: async (words, flags) => ({ json: await connect(flags).webhookDeliveries.retrieve(word(words, 'the id of a delivery')) }),
+  },
+  'logs list': {
+    usage: 'logs list [--limit 10] [--failed] [--status 400] [--path PART] [--starting-after ID]',
+    about: 'list the requests made with your keys, newest first',
+    run: logsList,
+  },
+  'logs tail': {
+    usage: 'logs tail [--failed] [--status 400] [--path PART]',
+    about: 'show the requests made with your keys as they happen',
+    run: tailCommand,
   },
   'webhooks verify': {
     usage: "webhooks verify --secret whsec_... --body FILE|- --header 'webhook-id: ...' ... [--tolerance 300] [--legacy]",

@@ -39,6 +39,8 @@ export const OPTIONS = {
   state: { type: 'string' },
   event: { type: 'string' },
   endpoint: { type: 'string' },
+  failed: { type: 'boolean' },
+  path: { type: 'string' },
 } as const;
 type Options = typeof OPTIONS;
 export type Flags = {

@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { MODES, type Mode } from '../../core/coin.ts';
 import { readNoticePulse } from '../../merchants/notices.ts';
+import { readRequestPulse } from '../../merchants/requests.ts';
 import { readPulse } from '../../payments/search.ts';
 import { readWebhookPulse } from '../../webhooks/health.ts';
 
@@ -15,9 +16,10 @@ const LIFE_MS = 5 * 60_000;
 type Owner = { merchantId: string; mode: Mode };
 /** Query keys of the app, with what changes when their data does. A new kind of news is a line here. */
 const PULSES: readonly { keys: readonly string[]; read: (ctx: Context, owners: readonly Owner[]) => Promise<(string | null)[]> }[] = [
-  { keys: ['payments', 'attention', 'home'], read: (ctx, owners) => readPulse(ctx, { owners }) },
+  { keys: ['payments', 'events', 'attention', 'home'], read: (ctx, owners) => readPulse(ctx, { owners }) },
   { keys: ['webhooks', 'deliveries'], read: (ctx, owners) => readWebhookPulse(ctx, { owners }) },
   { keys: ['notices'], read: (ctx, owners) => readNoticePulse(ctx, { owners }) },
+  { keys: ['requests'], read: (ctx, owners) => readRequestPulse(ctx, { owners }) },
 ];
 
 type Watched = Owner & { pulses: (string | null)[]; tabs: Set<ServerResponse> };

@@ -1,0 +1,111 @@
+/** One event: its exact JSON, the payment it tells of, where it was sent. */
+import { Link, useParams } from '@tanstack/react-router';
+import type { Reply } from '../lib/api.ts';
+import { useApi, useMode, useTitle } from '../lib/hooks.ts';
+import { Code, prettyJson } from '../ui/code.tsx';
+import { ModeLink } from '../ui/link.tsx';
+import { Card, ErrorCard, Facts, Skeleton } from '../ui/states.tsx';
+import { Badge, CopyButton, Time } from '../ui/values.tsx';
+
+type Delivery = Reply<'GET /:mode/events/:id'>['deliveries'][number];
+const STATES = {
+  pending: { tone: 'info', icon: 'clock', word: 'Pending' },
+  delivered: { tone: 'good', icon: 'check', word: 'Delivered' },
+  failed: { tone: 'bad', icon: 'alert', word: 'Failed' },
+} as const;
+/** What became of the event at one endpoint. */
+function DeliveryRow({ of }: { of: Delivery }) {
+  const mode = useMode();
+  const { tone, icon, word } = STATES[of.state];
+  const attempts = of.attempt_count === 1 ? '1 attempt' : `${of.attempt_count} attempts`;
+  const at = of.delivered_at ?? of.next_attempt_at;
+  return (
+    <li className="grid gap-1.5 border-b border-line px-4 py-3 text-sm last:border-b-0">
+      <span className="flex flex-wrap items-center justify-between gap-2">
+        <Link
+          to={`/${mode}/webhooks/${of.endpoint_id}/deliveries`}
+          search={{ delivery: of.id } as never}
+          className="font-mono text-xs break-all hover:underline"
+        >
+          {of.endpoint_id}
+        </Link>
+        <Badge tone={tone} icon={icon}>
+          {word}
+        </Badge>
+      </span>
+      <span className="flex flex-wrap justify-between gap-x-4 text-soft">
+        <span>{attempts}</span>
+        {at !== null && (
+          <span>
+            {of.delivered_at === null && 'next '}
+            <Time at={at} />
+          </span>
+        )}
+      </span>
+    </li>
+  );
+}
+
+export function Screen() {
+  const { id } = useParams({ strict: false }) as { id: string };
+  useTitle('Event');
+  const { data, error, isPending, refetch } = useApi('GET /:mode/events/:id', ['events', id], { params: { id } });
+  if (isPending) return <Skeleton lines={12} />;
+  if (error && !data) return <ErrorCard error={error} onRetry={() => void refetch()} />;
+  if (!data) return null;
+  const { event, body, deliveries } = data;
+  return (
+    <div className="grid gap-6">
+      <p className="text-sm">
+        <ModeLink to="events">Events</ModeLink>
+      </p>
+      <div className="grid gap-2">
+        <h1 className="break-words">{event.type}</h1>
+        <p className="flex flex-wrap items-center gap-2 text-sm text-soft">
+          {event.mode === 'test' && <Badge tone="warn">TEST</Badge>}
+          <span className="inline-flex items-center gap-1 break-all">
+            <code>{event.id}</code>
+            <CopyButton value={event.id} label="Copy the event id" />
+          </span>
+        </p>
+      </div>
+      <div className="grid items-start gap-6 lg:grid-cols-[3fr_2fr]">
+        <Card title="JSON">
+          <div className="p-4">
+            <Code text={prettyJson(body)} label="Copy the JSON" />
+          </div>
+        </Card>
+        <div className="grid gap-6">
+          <Card title="Details">
+            <Facts
+              rows={[
+                ['Time', <Time key="time" at={event.created_at} />],
+                [
+                  'Payment',
+                  event.payment_id ? (
+                    <ModeLink key="payment" to={`payments/${event.payment_id}`} className="font-mono text-xs break-all hover:underline">
+                      {event.payment_id}
+                    </ModeLink>
+                  ) : (
+                    '–'
+                  ),
+                ],
+              ]}
+            />
+          </Card>
+          <Card title="Deliveries">
+            {deliveries.length === 0 ? (
+              <p className="px-4 py-6 text-sm text-soft">No webhook endpoint asked for this type when it happened.</p>
+            ) : (
+              <ul aria-label="Deliveries">
+                {deliveries.map((delivery) => (
+                  <DeliveryRow key={delivery.id} of={delivery} />
+                ))}
+              </ul>
+            )}
+          </Card>
+        </div>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,125 @@
+/** The list of events: by type and payment, newest first. */
+import { type FormEvent, useState } from 'react';
+import { EVENT_TYPES } from '../generated/api.ts';
+import { useFilters, useList, useTitle } from '../lib/hooks.ts';
+import { useNewest } from '../lib/newest.ts';
+import { Button } from '../ui/button.tsx';
+import { Select } from '../ui/field.tsx';
+import { ModeLink } from '../ui/link.tsx';
+import { Card, Empty, ErrorCard, Skeleton } from '../ui/states.tsx';
+import { type Column, Table } from '../ui/table.tsx';
+import { Badge, Time } from '../ui/values.tsx';
+
+export function Screen() {
+  useTitle('Events');
+  const { filters, set, active, clear } = useFilters(['type', 'payment_id']);
+  const list = useList('GET /:mode/events', ['events', 'list'], { type: filters.type, payment_id: filters.payment_id });
+  const { shown, waiting, show, reset } = useNewest(list.rows);
+  const change = (values: Partial<typeof filters>) => {
+    reset();
+    set(values);
+  };
+  const columns: Column<(typeof list.rows)[number]>[] = [
+    {
+      name: 'Event',
+      cell: (row) => (
+        <span className="flex flex-wrap items-center gap-1.5 max-sm:justify-end">
+          <ModeLink to={`events/${row.id}`}>{row.type}</ModeLink>
+          {row.mode === 'test' && <Badge tone="warn">TEST</Badge>}
+        </span>
+      ),
+    },
+    {
+      name: 'Payment',
+      cell: (row) =>
+        row.payment_id ? (
+          <ModeLink to={`payments/${row.payment_id}`} className="font-mono text-xs break-all hover:underline">
+            {row.payment_id}
+          </ModeLink>
+        ) : (
+          '–'
+        ),
+    },
+    { name: 'Time', cell: (row) => <Time at={row.created_at} />, right: true },
+  ];
+  return (
+    <div className="grid gap-5">
+      <h1>Events</h1>
+      <Filters key={filters.payment_id} filters={filters} change={change} />
+      {waiting > 0 && (
+        <div className="text-center">
+          <Button onClick={show}>{waiting === 1 ? '1 new event' : `${waiting} new events`}</Button>
+        </div>
+      )}
+      <Card>
+        {list.error && list.rows.length === 0 ? (
+          <ErrorCard error={list.error} onRetry={() => void list.refetch()} />
+        ) : list.isPending ? (
+          <Skeleton />
+        ) : list.rows.length === 0 ? (
+          active.length > 0 ? (
+            <Empty title="No event matches these filters">
+              <Button
+                onClick={() => {
+                  reset();
+                  clear();
+                }}
+              >
+                Clear the filters
+              </Button>
+            </Empty>
+          ) : (
+            <Empty title="No events yet">
+              What happens to payments stands here for 30 days, as your webhook endpoints are told. Create a payment to see the first.
+            </Empty>
+          )
+        ) : (
+          <Table
+            label="Events"
+            columns={columns}
+            rows={shown}
+            hasMore={list.hasNextPage}
+            onMore={() => void list.fetchNextPage()}
+            busy={list.isFetchingNextPage}
+          />
+        )}
+      </Card>
+    </div>
+  );
+}
+
+type Filter = Record<'type' | 'payment_id', string>;
+function Filters({ filters, change }: { filters: Filter; change: (values: Partial<Filter>) => void }) {
+  const [text, setText] = useState(filters.payment_id);
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    change({ payment_id: text.trim() });
+  };
+  return (
+    <div className="flex flex-wrap items-center gap-2">
+      <search className="min-w-60 flex-1">
+        <form onSubmit={submit}>
+          <input
+            type="search"
+            aria-label="Payment"
+            aria-keyshortcuts="/"
+            placeholder="Id of a payment"
+            maxLength={100}
+            value={text}
+            onChange={(event) => {
+              setText(event.target.value);
+              if (event.target.value === '') change({ payment_id: '' });
+            }}
+            className="min-h-9 w-full rounded-lg border border-line bg-card px-3 py-1.5 text-sm text-ink placeholder:text-soft"
+          />
+        </form>
+      </search>
+      <Select
+        label="Type"
+        value={filters.type}
+        onChange={(event) => change({ type: event.target.value })}
+        options={[{ value: '', label: 'All types' }, ...EVENT_TYPES.map((value) => ({ value, label: value }))]}
+      />
+    </div>
+  );
+}

@@ -1,0 +1,119 @@
+/** Making a key: what for, what it is called, when it ends, which pages may use it. */
+import { type FormEvent, useId, useState } from 'react';
+import { ApiError } from '../../lib/api.ts';
+import { useAct, useMode } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Field } from '../../ui/field.tsx';
+import type { Shown } from './shared.tsx';
+
+const KINDS = [
+  { value: 'secret', label: 'Secret', about: 'For your server. It may do everything; keep it where nobody else can read it.' },
+  { value: 'public', label: 'Public', about: 'For pages and apps. It creates payments and does nothing else.' },
+] as const;
+const ENDS = [
+  { value: '', label: 'Never' },
+  { value: '30', label: 'In 30 days' },
+  { value: '90', label: 'In 90 days' },
+  { value: '365', label: 'In a year' },
+];
+
+export function CreateKey({ onClose, onMade }: { onClose: () => void; onMade: (shown: Shown) => void }) {
+  const mode = useMode();
+  const id = useId();
+  const [kind, setKind] = useState<'secret' | 'public'>('secret');
+  const [name, setName] = useState('');
+  const [days, setDays] = useState('');
+  const [origins, setOrigins] = useState('');
+  const create = useAct('POST /:mode/keys', { refreshes: [['keys']] });
+  const fault = (param: string): string | null =>
+    create.error instanceof ApiError && create.error.param?.startsWith(param) ? create.error.message : null;
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    const list = kind === 'public' ? origins.split(/[\s,]+/).filter(Boolean) : [];
+    create.mutate(
+      { body: { kind, name: name.trim(), expires_in_days: days === '' ? null : Number(days), origins: list } },
+      { onSuccess: onMade },
+    );
+  };
+  return (
+    <Dialog open onClose={onClose} title={`Create a ${mode} key`}>
+      <form onSubmit={submit} className="grid gap-4">
+        <fieldset className="grid gap-2">
+          <legend className="pb-1.5 text-sm font-medium">Type</legend>
+          {KINDS.map(({ value, label, about }) => (
+            <label
+              key={value}
+              className="flex cursor-pointer items-start gap-3 rounded-lg border border-line p-3 has-checked:border-accent has-checked:bg-page"
+            >
+              <input
+                type="radio"
+                name={`${id}-kind`}
+                className="mt-1 accent-accent"
+                checked={kind === value}
+                onChange={() => setKind(value)}
+              />
+              <span className="grid text-sm">
+                <span className="font-medium">{label}</span>
+                <span className="text-soft">{about}</span>
+              </span>
+            </label>
+          ))}
+        </fieldset>
+        <Field
+          label="Name"
+          hint="Where it is used: Shop, Warehouse, Anna’s laptop."
+          maxLength={60}
+          required
+          pattern=".*\S.*"
+          value={name}
+          onChange={(event) => setName(event.target.value)}
+          fault={fault('name')}
+        />
+        {kind === 'public' && (
+          <div className="grid gap-1.5">
+            <label htmlFor={`${id}-origins`} className="text-sm font-medium">
+              Allowed origins
+            </label>
+            <textarea
+              id={`${id}-origins`}
+              rows={2}
+              placeholder="https://shop.example"
+              value={origins}
+              onChange={(event) => setOrigins(event.target.value)}
+              aria-invalid={fault('origins') !== null}
+              aria-describedby={`${id}-origins-more`}
+              className="w-full rounded-lg border border-line bg-card px-3 py-2 font-mono text-sm text-ink placeholder:text-soft"
+            />
+            <p id={`${id}-origins-more`} className={`text-sm ${fault('origins') ? 'text-bad' : 'text-soft'}`}>
+              {fault('origins') ?? 'One a line. Left empty, the origins of your payment page count.'}
+            </p>
+          </div>
+        )}
+        <div className="grid gap-1.5">
+          <label htmlFor={`${id}-ends`} className="text-sm font-medium">
+            Expires
+          </label>
+          <select
+            id={`${id}-ends`}
+            value={days}
+            onChange={(event) => setDays(event.target.value)}
+            className="min-h-10 rounded-lg border border-line bg-card px-3 py-2 text-ink"
+          >
+            {ENDS.map((end) => (
+              <option key={end.value} value={end.value}>
+                {end.label}
+              </option>
+            ))}
+          </select>
+        </div>
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Back</Button>
+          <Button type="submit" look="main" busy={create.isPending}>
+            Create key
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

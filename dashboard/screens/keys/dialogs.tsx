@@ -1,0 +1,136 @@
+/** What is asked and shown over the screens of keys, loaded when it is: the new key that one time, rolling, revoking. */
+import { type FormEvent, useState } from 'react';
+import { ApiError } from '../../lib/api.ts';
+import { useAct } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { CodeTabs } from '../../ui/code.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Field } from '../../ui/field.tsx';
+import { Icon } from '../../ui/icon.tsx';
+import { grouped, type Key, type Shown } from './shared.tsx';
+
+export { CreateKey } from './create.tsx';
+
+const ENDS = [
+  { value: 'now', label: 'Now', about: 'If it may have been seen by somebody. Whatever still uses it fails at once.' },
+  { value: 'hour', label: 'In an hour', about: 'Time to put the new key into place.' },
+  { value: 'day', label: 'In 24 hours', about: 'Time for several servers.' },
+  { value: 'week', label: 'In 7 days', about: 'Time for programs that others run.' },
+] as const;
+type Ends = (typeof ENDS)[number]['value'];
+
+/** The new key, once; it closes only when somebody says that it is stored. */
+export function ShowKey({ shown, onClose }: { shown: Shown; onClose: () => void }) {
+  const [stored, setStored] = useState(false);
+  const [reminded, setReminded] = useState(false);
+  const { key, text } = shown;
+  const close = () => (stored ? onClose() : setReminded(true));
+  const curl =
+    key.kind === 'secret'
+      ? `curl ${location.origin}/api/payments \\\n  -H 'Authorization: Bearer ${text}'`
+      : `curl ${location.origin}/api/payment/create/simple \\\n  -H 'Authorization: Bearer ${text}' \\\n  -H 'Content-Type: application/json' \\\n  -d '{"amount_usd":"25.00","return_url":"https://shop.example/thanks"}'`;
+  return (
+    <Dialog open onClose={close} title={key.kind === 'secret' ? 'Your new secret key' : 'Your new public key'}>
+      <p className="flex items-start gap-2 text-sm text-soft">
+        <Icon name="alert" className="mt-0.5 size-4 text-warn" />
+        <span>
+          This is the only time that <strong className="font-medium text-ink">{key.name}</strong> is shown. Put it where your{' '}
+          {key.kind === 'secret' ? 'server keeps its secrets' : 'page can read it'}.
+        </span>
+      </p>
+      <CodeTabs
+        label="How to keep it"
+        tabs={[
+          { name: 'Key', text },
+          { name: '.env', text: `FLORIN_API_KEY=${text}` },
+          { name: 'curl', text: curl },
+        ]}
+      />
+      <label className="flex items-center gap-2.5 text-sm">
+        <input type="checkbox" className="size-4 accent-accent" checked={stored} onChange={(event) => setStored(event.target.checked)} />I
+        have stored it
+      </label>
+      {reminded && !stored && (
+        <p role="alert" className="text-sm text-bad">
+          Store the key first, then say so: it cannot be shown again.
+        </p>
+      )}
+      <Button look="main" onClick={close}>
+        Done
+      </Button>
+    </Dialog>
+  );
+}
+
+export function RollKey({ of, onClose, onMade }: { of: Key; onClose: () => void; onMade: (shown: Shown) => void }) {
+  const [ends, setEnds] = useState<Ends>('day');
+  const roll = useAct('POST /:mode/keys/:id/roll', { refreshes: [['keys']] });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    roll.mutate({ params: { id: of.id }, body: { ends } }, { onSuccess: onMade });
+  };
+  return (
+    <Dialog open onClose={onClose} title={`Roll ${of.name}`}>
+      <form onSubmit={submit} className="grid gap-4">
+        <p className="text-sm text-soft">You get a new key at once. When should the old one, {of.hint}, end?</p>
+        <fieldset className="grid gap-2">
+          <legend className="sr-only">The old key ends</legend>
+          {ENDS.map(({ value, label, about }) => (
+            <label
+              key={value}
+              className="flex cursor-pointer items-start gap-3 rounded-lg border border-line p-3 has-checked:border-accent has-checked:bg-page"
+            >
+              <input type="radio" name="ends" className="mt-1 accent-accent" checked={ends === value} onChange={() => setEnds(value)} />
+              <span className="grid text-sm">
+                <span className="font-medium">{label}</span>
+                <span className="text-soft">{about}</span>
+              </span>
+            </label>
+          ))}
+        </fieldset>
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Back</Button>
+          <Button type="submit" look="main" busy={roll.isPending}>
+            Roll key
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+export function RevokeKey({ of, calls, onClose }: { of: Key; calls: number; onClose: () => void }) {
+  const [name, setName] = useState('');
+  const revoke = useAct('POST /:mode/keys/:id/revoke', { refreshes: [['keys']], done: 'The key is revoked.' });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    revoke.mutate({ params: { id: of.id }, body: { name } }, { onSuccess: onClose });
+  };
+  return (
+    <Dialog open onClose={onClose} title={`Revoke ${of.name}?`}>
+      <form onSubmit={submit} className="grid gap-4">
+        <p className="text-sm text-soft">
+          It made{' '}
+          <strong className="font-medium text-ink">
+            {calls === 0 ? 'no requests' : calls === 1 ? '1 request' : `${grouped(calls)} requests`}
+          </strong>{' '}
+          in the last 24 hours, counted up to a minute ago. Within a second every request with it is refused. This cannot be taken back.
+        </p>
+        <Field
+          label={`Type ${of.name} to go on`}
+          autoComplete="off"
+          required
+          value={name}
+          onChange={(event) => setName(event.target.value)}
+          fault={revoke.error instanceof ApiError && revoke.error.param === 'name' ? revoke.error.message : null}
+        />
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Back</Button>
+          <Button type="submit" look="danger" busy={revoke.isPending} disabled={name.trim() !== of.name}>
+            Revoke key
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

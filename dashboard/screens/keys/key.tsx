@@ -1,0 +1,120 @@
+/** One key: who made it, what it was used for, rolling and revoking it. */
+import { Link, useParams } from '@tanstack/react-router';
+import { lazy, type ReactNode, Suspense, useState } from 'react';
+import { useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { ModeLink } from '../../ui/link.tsx';
+import { Card, ErrorCard, Facts, Skeleton } from '../../ui/states.tsx';
+import { Badge, Time } from '../../ui/values.tsx';
+import { grouped, KeyState, type Shown } from './shared.tsx';
+
+const RollKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.RollKey })));
+const RevokeKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.RevokeKey })));
+const ShowKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.ShowKey })));
+
+export function Screen() {
+  const { id } = useParams({ strict: false }) as { id: string };
+  useTitle('API key');
+  const mode = useMode();
+  const mayManage = useMay('keys.manage');
+  const [asked, setAsked] = useState<'roll' | 'revoke' | null>(null);
+  const [shown, setShown] = useState<Shown | null>(null);
+  const { data, error, isPending, refetch } = useApi('GET /:mode/keys/:id', ['keys', id], { params: { id } });
+  if (isPending) return <Skeleton lines={10} />;
+  if (error && !data) return <ErrorCard error={error} onRetry={() => void refetch()} />;
+  if (!data) return null;
+  const { key, calls, failed } = data;
+  const rows: (readonly [string, ReactNode])[] = [
+    ['Key', <code key="hint">{key.hint}</code>],
+    ['Type', key.kind === 'secret' ? 'Secret' : 'Public'],
+    ['Created', <Time key="created" at={key.created_at} />],
+    ['Created by', key.created_by ?? 'The operator'],
+    ['Expires', key.expires_at === null ? 'Never' : <Time key="expires" at={key.expires_at} />],
+  ];
+  if (key.kind === 'public') rows.splice(2, 0, ['Allowed origins', key.origins.join(', ') || 'Those of the payment page']);
+  if (key.revoked_at) rows.push(['Revoked', <Time key="revoked" at={key.revoked_at} />]);
+  if (key.replaced_by) {
+    rows.push([
+      'Replaced by',
+      <ModeLink key="new" to={`keys/${key.replaced_by}`}>
+        The new key
+      </ModeLink>,
+    ]);
+  }
+  return (
+    <div className="grid gap-6">
+      <p className="text-sm">
+        <ModeLink to="keys">API keys</ModeLink>
+      </p>
+      <div className="flex flex-wrap items-start justify-between gap-4">
+        <div className="grid gap-2">
+          <h1 className="break-words">{key.name}</h1>
+          <p className="flex flex-wrap items-center gap-2">
+            <KeyState of={key} />
+            {mode === 'test' && <Badge tone="warn">TEST</Badge>}
+          </p>
+        </div>
+        {mayManage && key.is_active && (
+          <div className="flex flex-wrap gap-2">
+            {key.replaced_by === null && <Button onClick={() => setAsked('roll')}>Roll key</Button>}
+            <Button look="danger" onClick={() => setAsked('revoke')}>
+              Revoke key
+            </Button>
+          </div>
+        )}
+      </div>
+      <div className="grid items-start gap-6 lg:grid-cols-2">
+        <Card title="Details">
+          <Facts rows={rows} />
+        </Card>
+        <Card
+          title="Use"
+          action={
+            <Link to={`/${mode}/requests`} search={{ key_id: key.id } as never} className="text-sm font-medium hover:underline">
+              Its requests
+            </Link>
+          }
+        >
+          <Facts
+            rows={[
+              [
+                'Requests in the last 24 hours',
+                <span key="calls" className="tabular-nums">
+                  {grouped(calls)}
+                </span>,
+              ],
+              [
+                'Of these refused or failed',
+                <span key="failed" className="tabular-nums">
+                  {grouped(failed)}
+                </span>,
+              ],
+              ['Last used', key.last_used_at === null ? 'Never' : <Time key="used" at={key.last_used_at} />],
+              ['From address', key.last_used_ip ?? '–'],
+              [
+                'Request',
+                <code key="path" className="text-xs break-all">
+                  {key.last_used_path ?? '–'}
+                </code>,
+              ],
+            ]}
+          />
+        </Card>
+      </div>
+      <Suspense>
+        {asked === 'roll' && (
+          <RollKey
+            of={key}
+            onClose={() => setAsked(null)}
+            onMade={(made) => {
+              setAsked(null);
+              setShown(made);
+            }}
+          />
+        )}
+        {asked === 'revoke' && <RevokeKey of={key} calls={calls} onClose={() => setAsked(null)} />}
+        {shown && <ShowKey shown={shown} onClose={() => setShown(null)} />}
+      </Suspense>
+    </div>
+  );
+}

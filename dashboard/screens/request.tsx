@@ -1,0 +1,105 @@
+/** One request of the log: what was sent, what came of it, where the error is explained. */
+import { useParams } from '@tanstack/react-router';
+import { useApi, useMay, useTitle } from '../lib/hooks.ts';
+import { Code, prettyJson } from '../ui/code.tsx';
+import { ModeLink } from '../ui/link.tsx';
+import { Card, ErrorCard, Facts, Skeleton } from '../ui/states.tsx';
+import { StatusCode } from '../ui/status-code.tsx';
+import { Badge, CopyButton, Time } from '../ui/values.tsx';
+
+export function Screen() {
+  const { id } = useParams({ strict: false }) as { id: string };
+  useTitle('Request');
+  const mayReadKeys = useMay('keys.read');
+  const { data, error, isPending, refetch } = useApi('GET /:mode/requests/:id', ['requests', id], { params: { id } });
+  if (isPending) return <Skeleton lines={12} />;
+  if (error && !data) return <ErrorCard error={error} onRetry={() => void refetch()} />;
+  if (!data) return null;
+  const { request } = data;
+  const payment = /\/pay(?:ment|ments)\/(pay_\w{24})\b/.exec(request.path)?.[1];
+  return (
+    <div className="grid gap-6">
+      <p className="text-sm">
+        <ModeLink to="requests">Request log</ModeLink>
+      </p>
+      <div className="grid gap-2">
+        <h1 className="font-mono text-lg break-all">{`${request.method} ${request.path}`}</h1>
+        <p className="flex flex-wrap items-center gap-2 text-sm text-soft">
+          <StatusCode status={request.status} />
+          {request.mode === 'test' && <Badge tone="warn">TEST</Badge>}
+          <span className="inline-flex items-center gap-1 break-all">
+            <code>{request.id}</code>
+            <CopyButton value={request.id} label="Copy the request id" />
+          </span>
+        </p>
+      </div>
+      {request.error_code && (
+        <p className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1 rounded-lg bg-warn-wash px-4 py-3 text-sm text-ink">
+          <span>
+            Refused with <code>{request.error_code}</code>
+          </span>
+          <a href={`/docs/errors#${request.error_code}`} target="_blank" rel="noreferrer" className="font-medium text-ink">
+            What this error means
+          </a>
+        </p>
+      )}
+      <div className="grid items-start gap-6 lg:grid-cols-[3fr_2fr]">
+        <div className="grid gap-6">
+          {request.query !== null && (
+            <Card title="Query">
+              <div className="p-4">
+                <Code text={request.query} label="Copy the query" />
+              </div>
+            </Card>
+          )}
+          <Card title="Body">
+            {request.request_body === null ? (
+              <p className="px-4 py-6 text-sm text-soft">None was sent.</p>
+            ) : (
+              <div className="grid gap-2 p-4">
+                <Code text={prettyJson(request.request_body)} label="Copy the body" />
+                <p className="text-sm text-soft">Without secrets; the first 2 kB.</p>
+              </div>
+            )}
+          </Card>
+        </div>
+        <Card title="Details">
+          <Facts
+            rows={[
+              ['Time', <Time key="time" at={request.created_at} />],
+              [
+                'Took',
+                <span key="took" className="tabular-nums">
+                  {request.duration_ms} ms
+                </span>,
+              ],
+              [
+                'Key',
+                mayReadKeys ? (
+                  <ModeLink key="key" to={`keys/${request.key_id}`}>
+                    {request.key_name}
+                  </ModeLink>
+                ) : (
+                  request.key_name
+                ),
+              ],
+              ['From address', request.ip],
+              ['Idempotency-Key', request.has_idempotency_key ? 'Given' : 'None'],
+              ...(payment
+                ? [
+                    [
+                      'Payment',
+                      <ModeLink key="payment" to={`payments/${payment}`} className="font-mono text-xs break-all hover:underline">
+                        {payment}
+                      </ModeLink>,
+                    ] as const,
+                  ]
+                : []),
+              ...(request.omitted > 0 ? [['More in that second', `${request.omitted}, counted and not kept`] as const] : []),
+            ]}
+          />
+        </Card>
+      </div>
+    </div>
+  );
+}

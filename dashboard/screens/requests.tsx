@@ -1,0 +1,176 @@
+/** The log of requests: what programs asked with the keys of this merchant, with filters in the URL. */
+import { type FormEvent, useState } from 'react';
+import { useFilters, useList, useMay, useTitle } from '../lib/hooks.ts';
+import { useNewest } from '../lib/newest.ts';
+import { Button } from '../ui/button.tsx';
+import { Select } from '../ui/field.tsx';
+import { ModeLink } from '../ui/link.tsx';
+import { Card, Empty, ErrorCard, Skeleton } from '../ui/states.tsx';
+import { StatusCode } from '../ui/status-code.tsx';
+import { type Column, Table } from '../ui/table.tsx';
+import { Badge, Time } from '../ui/values.tsx';
+
+const KEYS = ['outcome', 'status', 'search', 'key_id'] as const;
+const COMMON = ['200', '201', '400', '401', '403', '404', '405', '409', '422', '429', '500', '503'];
+
+export function Screen() {
+  useTitle('Request log');
+  const { filters, set, active, clear } = useFilters(KEYS);
+  const { search } = filters;
+  const list = useList('GET /:mode/requests', ['requests', 'list'], {
+    outcome: filters.outcome,
+    status: filters.status,
+    key_id: filters.key_id,
+    ...(search.startsWith('req_') ? { request_id: search } : { path: search }),
+  });
+  const { shown, waiting, show, reset } = useNewest(list.rows);
+  const change = (values: Partial<Filter>) => {
+    reset();
+    set(values);
+  };
+  const columns: Column<(typeof list.rows)[number]>[] = [
+    {
+      name: 'Request',
+      cell: (row) => (
+        <ModeLink to={`requests/${row.id}`} className="font-mono text-[13px] break-all hover:underline max-sm:text-right">
+          {`${row.method} ${row.path}`}
+        </ModeLink>
+      ),
+    },
+    {
+      name: 'Status',
+      cell: (row) => (
+        <span className="flex flex-wrap items-center gap-1.5 max-sm:justify-end">
+          <StatusCode status={row.status} />
+          {row.error_code && <span className="text-xs break-all text-soft">{row.error_code}</span>}
+          {row.mode === 'test' && <Badge tone="warn">TEST</Badge>}
+        </span>
+      ),
+    },
+    { name: 'Key', cell: (row) => <span className="break-words">{row.key_name}</span> },
+    { name: 'Took', cell: (row) => <span className="whitespace-nowrap tabular-nums">{row.duration_ms} ms</span>, right: true },
+    {
+      name: 'Time',
+      cell: (row) => (
+        <span className="grid justify-items-end">
+          <Time at={row.created_at} />
+          {row.omitted > 0 && <span className="text-xs text-soft">and {row.omitted} more in that second</span>}
+        </span>
+      ),
+      right: true,
+    },
+  ];
+  return (
+    <div className="grid gap-5">
+      <h1>Request log</h1>
+      <Filters key={search} filters={filters} change={change} />
+      {waiting > 0 && (
+        <div className="text-center">
+          <Button onClick={show}>{waiting === 1 ? '1 new request' : `${waiting} new requests`}</Button>
+        </div>
+      )}
+      <Card>
+        {list.error && list.rows.length === 0 ? (
+          <ErrorCard error={list.error} onRetry={() => void list.refetch()} />
+        ) : list.isPending ? (
+          <Skeleton />
+        ) : list.rows.length === 0 ? (
+          active.length > 0 ? (
+            <Empty title="No request matches these filters">
+              <Button
+                onClick={() => {
+                  reset();
+                  clear();
+                }}
+              >
+                Clear the filters
+              </Button>
+            </Empty>
+          ) : (
+            <Empty title="No requests yet">
+              Whatever your programs ask with an <ModeLink to="keys">API key</ModeLink> stands here a second later, for 30 days.
+            </Empty>
+          )
+        ) : (
+          <Table
+            label="Requests"
+            columns={columns}
+            rows={shown}
+            hasMore={list.hasNextPage}
+            onMore={() => void list.fetchNextPage()}
+            busy={list.isFetchingNextPage}
+          />
+        )}
+      </Card>
+      <p className="text-sm text-soft">
+        Kept for 30 days, at most the newest 200,000 of a mode, without secrets. Of a key that asks often, ten requests a second that
+        succeeded and ten that failed are kept; the others are counted.
+      </p>
+    </div>
+  );
+}
+
+type Filter = Record<(typeof KEYS)[number], string>;
+function Filters({ filters, change }: { filters: Filter; change: (values: Partial<Filter>) => void }) {
+  const [text, setText] = useState(filters.search);
+  const mayReadKeys = useMay('keys.read');
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    change({ search: text.trim() });
+  };
+  return (
+    <div className="flex flex-wrap items-center gap-2">
+      <search className="min-w-60 flex-1">
+        <form onSubmit={submit}>
+          <input
+            type="search"
+            aria-label="Search requests"
+            aria-keyshortcuts="/"
+            placeholder="Part of a path, or a request id"
+            maxLength={200}
+            value={text}
+            onChange={(event) => {
+              setText(event.target.value);
+              if (event.target.value === '') change({ search: '' });
+            }}
+            className="min-h-9 w-full rounded-lg border border-line bg-card px-3 py-1.5 text-sm text-ink placeholder:text-soft"
+          />
+        </form>
+      </search>
+      <Select
+        label="Outcome"
+        value={filters.outcome}
+        onChange={(event) => change({ outcome: event.target.value, status: '' })}
+        options={[
+          { value: '', label: 'All requests' },
+          { value: 'failed', label: 'Errors only' },
+        ]}
+      />
+      <Select
+        label="Status"
+        value={filters.status}
+        onChange={(event) => change({ status: event.target.value })}
+        options={[
+          { value: '', label: 'All statuses' },
+          ...COMMON.filter((value) => filters.outcome === '' || Number(value) >= 400).map((value) => ({ value, label: value })),
+        ]}
+      />
+      {mayReadKeys && <KeyFilter value={filters.key_id} change={(key_id) => change({ key_id })} />}
+    </div>
+  );
+}
+
+/** Keys in use by name; one that ended stands in the URL only. */
+function KeyFilter({ value, change }: { value: string; change: (keyId: string) => void }) {
+  const keys = useList('GET /:mode/keys', ['keys', 'list', 'names'], {});
+  const options = keys.rows.map((key) => ({ value: key.id, label: `${key.name} (${key.hint.slice(-5)})` }));
+  if (value !== '' && !options.some((option) => option.value === value)) options.push({ value, label: 'A key that ended' });
+  return (
+    <Select
+      label="Key"
+      value={value}
+      onChange={(event) => change(event.target.value)}
+      options={[{ value: '', label: 'All keys' }, ...options]}
+    />
+  );
+}

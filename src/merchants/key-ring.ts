@@ -1,0 +1,138 @@
+/** The keys of a merchant as members see and change them: listed, made, rolled, revoked. */
+import type { Context } from '../context.ts';
+import type { Mode } from '../core/coin.ts';
+import { Problem } from '../core/problem.ts';
+import type { Sql, Tx } from '../db/db.ts';
+import { createKey, type KeyKind } from './keys.ts';
+
+type Owner = { merchantId: string; mode: Mode };
+export type Key = {
+  id: string;
+  kind: KeyKind;
+  name: string;
+  /** The first and the last characters. */
+  hint: string;
+  origins: readonly string[];
+  createdBy: string | null;
+  createdAt: Date;
+  expiresAt: Date | null;
+  revokedAt: Date | null;
+  replacedBy: string | null;
+  lastUsedAt: Date | null;
+  lastUsedIp: string | null;
+  lastUsedPath: string | null;
+  isActive: boolean;
+};
+
+/** Keys that a merchant may use at a time in a mode: more than teams need, few enough to be read. */
+const MOST_KEYS = 100;
+/** How long a rolled key goes on, in seconds. */
+export const ROLL_ENDS = { now: 0, hour: 3_600, day: 86_400, week: 604_800 } as const;
+export type RollEnds = keyof typeof ROLL_ENDS;
+
+const IS_ACTIVE = (sql: Sql | Tx) => sql`(revoked_at is null and (expires_at is null or expires_at > clock_timestamp()))`;
+const columns = (sql: Sql | Tx) => sql`
+  id, kind, name, hint, origins, created_by as "createdBy", created_at as "createdAt", expires_at as "expiresAt", revoked_at as "revokedAt",
+  replaced_by as "replacedBy", last_used_at as "lastUsedAt", last_used_ip as "lastUsedIp", last_used_path as "lastUsedPath",
+  ${IS_ACTIVE(sql)} as "isActive"`;
+
+/** Keys newest first: those in use, or those that ended. Errors: cursor_invalid. */
+export async function listKeys(
+  ctx: Context,
+  {
+    merchantId,
+    mode,
+    kind,
+    active,
+    limit,
+    startingAfter,
+  }: Owner & { kind: KeyKind | null; active: boolean; limit: number; startingAfter: string | null },
+): Promise<{ items: Key[]; hasMore: boolean }> {
+  const { sql } = ctx.db;
+  if (startingAfter !== null) {
+    const [known] = await sql`select 1 from keys where id = ${startingAfter} and merchant_id = ${merchantId} and mode = ${mode}`;
+    if (!known) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
+  }
+  const rows = await sql<Key[]>`
+    select ${columns(sql)} from keys
+    where merchant_id = ${merchantId} and mode = ${mode} and ${IS_ACTIVE(sql)} = ${active} ${kind ? sql`and kind = ${kind}` : sql``}
+      ${startingAfter ? sql`and (created_at, id) < (select created_at, id from keys where id = ${startingAfter})` : sql``}
+    order by created_at desc, id desc limit ${limit + 1}`;
+  return { items: rows.slice(0, limit), hasMore: rows.length > limit };
+}
+
+/** One key, locked when read in a transaction that changes it. Errors: key_not_found. */
+export async function getKey(ctx: Context, { merchantId, mode, keyId, tx }: Owner & { keyId: string; tx?: Tx }): Promise<Key> {
+  const sql = tx ?? ctx.db.sql;
+  const [row] = await sql<Key[]>`
+    select ${columns(sql)} from keys where id = ${keyId} and merchant_id = ${merchantId} and mode = ${mode} ${tx ? sql`for update` : sql``}`;
+  if (!row) throw new Problem('key_not_found', { id: keyId });
+  return row;
+}
+
+type NewKey = { kind: KeyKind; name: string; origins: readonly string[]; createdBy: string; expiresInDays: number | null };
+/** Makes a key; its text is in the answer and nowhere else. Errors: key_limit_reached, parameter_invalid. */
+export async function addKey(
+  ctx: Context,
+  tx: Tx,
+  { merchantId, mode, kind, name, origins, createdBy, expiresInDays }: Owner & NewKey,
+): Promise<{ key: Key; text: string }> {
+  if (kind === 'secret' && origins.length > 0) {
+    throw new Problem('parameter_invalid', { reason: 'only public keys are used by pages' }, { param: 'origins' });
+  }
+  // Two that are made at once are counted one after the other.
+  await tx`select 1 from merchants where id = ${merchantId} for update`;
+  const [counted] = await tx<{ keys: number }[]>`
+    select count(*)::int as keys from keys where merchant_id = ${merchantId} and mode = ${mode} and ${IS_ACTIVE(tx)}`;
+  if (counted!.keys >= MOST_KEYS) throw new Problem('key_limit_reached', { limit: MOST_KEYS, mode });
+  const { keyId, key: text } = await createKey(ctx, { merchantId, mode, kind, name, origins, createdBy, expiresInDays, tx });
+  return { key: await getKey(ctx, { merchantId, mode, keyId, tx }), text };
+}
+
+/**
+ * A new key in the place of an old one, which ends now or after a while; neither outlives the end that the old one had, but
+ * the new one gets as many days anew. Errors: key_not_found, key_ended, key_limit_reached.
+ */
+export async function rollKey(
+  ctx: Context,
+  tx: Tx,
+  { merchantId, mode, keyId, ends, createdBy }: Owner & { keyId: string; ends: RollEnds; createdBy: string },
+): Promise<{ key: Key; text: string; old: Key }> {
+  const before = await getKey(ctx, { merchantId, mode, keyId, tx });
+  if (!before.isActive || before.replacedBy !== null) throw new Problem('key_ended', { id: keyId });
+  const { kind, name, origins, createdAt, expiresAt } = before;
+  const expiresInDays = expiresAt && Math.max(1, Math.round((expiresAt.getTime() - createdAt.getTime()) / 86_400_000));
+  const { key, text } = await addKey(ctx, tx, { merchantId, mode, kind, name, origins, createdBy, expiresInDays });
+  await tx`
+    update keys set replaced_by = ${key.id}, ${
+      ends === 'now'
+        ? tx`revoked_at = clock_timestamp()`
+        : tx`expires_at = least(expires_at, clock_timestamp() + make_interval(secs => ${ROLL_ENDS[ends]}))`
+    } where id = ${keyId}`;
+  return { key, text, old: await getKey(ctx, { merchantId, mode, keyId, tx }) };
+}
+
+/** Ends a key by its name, typed by whoever means it. Within a second no process takes it. Errors: key_not_found, key_ended, parameter_invalid. */
+export async function endKey(
+  ctx: Context,
+  tx: Tx,
+  { merchantId, mode, keyId, name }: Owner & { keyId: string; name: string },
+): Promise<{ before: Key; after: Key }> {
+  const before = await getKey(ctx, { merchantId, mode, keyId, tx });
+  if (!before.isActive) throw new Problem('key_ended', { id: keyId });
+  if (name.trim() !== before.name) throw new Problem('parameter_invalid', { reason: 'it is not the name of this key' }, { param: 'name' });
+  await tx`update keys set revoked_at = clock_timestamp() where id = ${keyId}`;
+  return { before, after: await getKey(ctx, { merchantId, mode, keyId, tx }) };
+}
+
+/** What a key asked in the last 24 hours, in whole hours; behind by at most a minute. */
+export async function readKeyCalls(
+  ctx: Context,
+  { merchantId, mode, keyId }: Owner & { keyId: string },
+): Promise<{ calls: bigint; failed: bigint }> {
+  await getKey(ctx, { merchantId, mode, keyId });
+  const [row] = await ctx.db.sql<{ calls: bigint; failed: bigint }[]>`
+    select coalesce(sum(calls), 0)::bigint as calls, coalesce(sum(failed), 0)::bigint as failed from key_hours
+    where key_id = ${keyId} and hour > clock_timestamp() - interval '25 hours'`;
+  return row!;
+}

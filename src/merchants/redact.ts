@@ -1,0 +1,51 @@
+/** What is kept of a request for people to read: without secrets, and short. Pure. */
+
+const GONE = '[redacted]';
+/** Names of fields whose values nobody should read again. */
+const SECRET_NAME =
+  /secret|password|passphrase|token|authorization|api[_-]?key|private|mnemonic|recovery_phrase|seed|signature|credential|card_?number|cvc/i;
+/** Secrets that are known by their form wherever they stand: API keys, signing secrets, extended private keys, bearer headers. */
+const SECRET_SHAPE =
+  /\b(?:(?:sk|pk)_(?:live|test)|(?:live|test)_(?:sk|pk)|whsec)_[\w+/=-]+|\b[xyztuv]prv[1-9A-HJ-NP-Za-km-z]{20,}|\bBearer\s+[\w.~+/=-]+/gi;
+/** `https://user:password@host` and `?token=…` of an address. */
+const IN_URL = /(\/\/)[^/\s"'@?#]+@/g;
+const IN_QUERY = /([?&](?:[^=&#"\s]*(?:secret|password|token|key|signature|sig|auth|code)[^=&#"\s]*)=)[^&#"\s]*/gi;
+/** A field with its value in text that may end in the middle of it. */
+const IN_TEXT =
+  /("[^"\\]*(?:secret|password|passphrase|token|authorization|api[_-]?key|private|mnemonic|seed|signature|credential)[^"\\]*"\s*:\s*)("(?:[^"\\]|\\[\s\S])*"?|[^\s,}\]]+)/gi;
+
+const MOST_BODY = 2_048;
+/** JSON longer than this is not read again; its beginning is searched as text. */
+const MOST_READ = 16_384;
+
+const redactText = (text: string): string => text.replace(SECRET_SHAPE, GONE).replace(IN_URL, `$1${GONE}@`).replace(IN_QUERY, `$1${GONE}`);
+/** PostgreSQL stores neither NUL nor half of a surrogate pair. */
+const storable = (text: string): string => text.replaceAll('\u0000', '\ufffd').toWellFormed();
+const cut = (text: string, most: number): string => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);
+
+/** A body as it is kept: at most 2048 characters. */
+export function redactBody(text: string): string {
+  let kept: string | null = null;
+  if (text.length <= MOST_READ) {
+    try {
+      kept = JSON.stringify(JSON.parse(text, (name, value: unknown) => (SECRET_NAME.test(name) && value !== null ? GONE : value)));
+    } catch {
+      // No JSON: it is searched as text.
+    }
+  }
+  // Twice what is kept, so that nothing secret is cut in two before it is seen.
+  kept ??= text.slice(0, 2 * MOST_BODY).replace(IN_TEXT, `$1"${GONE}"`);
+  return storable(cut(redactText(kept), MOST_BODY));
+}
+
+/** The path of a URL and its query, each as it is kept. */
+export function redactUrl(url: string): { path: string; query: string | null } {
+  const at = url.indexOf('?');
+  const path = at < 0 ? url : url.slice(0, at);
+  const query = at < 0 ? '' : url.slice(at, at + 2_000);
+  // A key in a path is escaped or plain; both are without meaning to any route.
+  return {
+    path: storable(cut(redactText(path.slice(0, 1_000)), 200)),
+    query: query === '' ? null : storable(cut(redactText(query), 500)).slice(1),
+  };
+}

@@ -1,0 +1,284 @@
+/** The log of requests: noted in memory, written together once a second, read for 30 days. And what each key was used for last. */
+import { type Context, perContext } from '../context.ts';
+import type { Mode } from '../core/coin.ts';
+import { Problem } from '../core/problem.ts';
+import type { KeyOwner } from './keys.ts';
+import { redactBody, redactUrl } from './redact.ts';
+
+const WRITE_MS = 1_000;
+/** Of a key and a process in one second: as many that succeeded and as many that failed; the rest is counted on the last of them. */
+const KEPT_A_SECOND = 10;
+/** Rows that may wait for the database; more are dropped and counted. */
+const MOST_WAITING = 2_000;
+/** The last use of a key is written at most this often. */
+const USE_MS = 60_000;
+const KEPT_DAYS = 30;
+/** Rows of a merchant and mode beyond the newest of these go before their time: a search without an index stays quick. */
+const MOST_KEPT = 200_000;
+const FORGET_ROWS = 2_000;
+const FORGET_MERCHANTS = 20;
+
+/** A request when its answer is ready. Its texts are referenced, not read: that is for later. */
+export type Asked = {
+  requestId: string;
+  owner: KeyOwner;
+  method: string;
+  url: string;
+  status: number;
+  errorCode: string | null;
+  startedMs: number;
+  hasIdempotencyKey: boolean;
+  ip: string;
+  body: string | null;
+};
+type Kept = Asked & { endedMs: number; omitted: number };
+type Use = {
+  calls: number;
+  failed: number;
+  /** Of this second. */
+  done: number;
+  refused: number;
+  last: Asked;
+  lastKept: Kept | null;
+  writtenMs: number;
+};
+type Log = { uses: Map<string, Use>; waiting: Kept[]; writing: Promise<void> | null; kept: number; omitted: number; dropped: number };
+const logOf = perContext<Log>(() => ({ uses: new Map(), waiting: [], writing: null, kept: 0, omitted: 0, dropped: 0 }));
+
+/** Requests by what became of them in this process, for the metrics: kept, counted only, lost because the database lagged. */
+export const requestLogCounts = (ctx: Context): Record<'kept' | 'omitted' | 'dropped', number> => {
+  const { kept, omitted, dropped } = logOf(ctx);
+  return { kept, omitted, dropped };
+};
+
+/** Notes a request; on the request's own path, so it neither reads the body nor waits. */
+export function noteRequest(ctx: Context, asked: Asked): void {
+  const log = logOf(ctx);
+  const failed = asked.status >= 400;
+  let use = log.uses.get(asked.owner.keyId);
+  if (use === undefined) {
+    use = { calls: 0, failed: 0, done: 0, refused: 0, last: asked, lastKept: null, writtenMs: Number.NEGATIVE_INFINITY };
+    log.uses.set(asked.owner.keyId, use);
+  }
+  use.calls++;
+  if (failed) use.failed++;
+  use.last = asked;
+  if ((failed ? ++use.refused : ++use.done) > KEPT_A_SECOND) {
+    log.omitted++;
+    if (use.lastKept) use.lastKept.omitted++;
+    return;
+  }
+  if (log.waiting.length >= MOST_WAITING) {
+    log.dropped++;
+    return;
+  }
+  const kept = { ...asked, endedMs: ctx.clock.monotonicMs(), omitted: 0 };
+  use.lastKept = kept;
+  log.waiting.push(kept);
+}
+
+/** Writes what was noted, every second; `stop` writes the rest. */
+export function startRequestLog(ctx: Context): { stop(): Promise<void> } {
+  const timer = setInterval(() => void flush(ctx, false), WRITE_MS);
+  return {
+    stop: async () => {
+      clearInterval(timer);
+      await flush(ctx, false);
+      await flush(ctx, true);
+    },
+  };
+}
+
+/** One write at a time: while the database lags, rows wait up to their bound. */
+function flush(ctx: Context, ending: boolean): Promise<void> {
+  const log = logOf(ctx);
+  if (log.writing) return log.writing;
+  const rows = log.waiting;
+  log.waiting = [];
+  const nowMs = ctx.clock.monotonicMs();
+  const used: [keyId: string, use: Use][] = [];
+  for (const [keyId, use] of log.uses) {
+    use.done = 0;
+    use.refused = 0;
+    use.lastKept = null;
+    if (use.calls > 0 && (ending || nowMs - use.writtenMs >= USE_MS)) used.push([keyId, use]);
+    // What rests is forgotten, so that the map is as large as the keys in use.
+    else if (use.calls === 0 && nowMs - use.writtenMs >= USE_MS) log.uses.delete(keyId);
+  }
+  if (rows.length === 0 && used.length === 0) return Promise.resolve();
+  log.writing = Promise.all([writeRows(ctx, rows), writeUses(ctx, used)])
+    .then(() => {
+      log.kept += rows.length;
+    })
+    .catch((error: unknown) => {
+      log.dropped += rows.length;
+      ctx.log.warn({ err: error, requests: rows.length }, 'requests could not be written to the log');
+    })
+    .finally(() => {
+      log.writing = null;
+    });
+  return log.writing;
+}
+
+/** Instants of the past from the monotonic clock: requests are not slowed down by asking for the time. */
+const instantOf = (ctx: Context, ms: number): string => new Date(ctx.clock.now().getTime() - (ctx.clock.monotonicMs() - ms)).toISOString();
+
+async function writeRows(ctx: Context, rows: readonly Kept[]): Promise<void> {
+  if (rows.length === 0) return;
+  const values = rows.map((row) => ({
+    request_id: row.requestId,
+    merchant_id: row.owner.merchantId,
+    mode: row.owner.mode,
+    key_id: row.owner.keyId,
+    at: instantOf(ctx, row.startedMs),
+    method: row.method,
+    ...redactUrl(row.url),
+    status: row.status,
+    error_code: row.errorCode,
+    duration_ms: Math.round(row.endedMs - row.startedMs),
+    has_idempotency_key: row.hasIdempotencyKey,
+    ip: row.ip,
+    body: row.body === null || row.body === '' ? null : redactBody(row.body),
+    omitted: row.omitted,
+  }));
+  await ctx.db.sql`
+    insert into requests (request_id, merchant_id, mode, key_id, at, method, path, query, status, error_code, duration_ms, has_idempotency_key, ip, body, omitted)
+    select request_id, merchant_id, mode, key_id, at, method, path, query, status, error_code, duration_ms, has_idempotency_key, ip, body, omitted
+    from json_to_recordset(${JSON.stringify(values)}::text::json) as r (request_id text, merchant_id text, mode text, key_id text, at timestamptz,
+      method text, path text, query text, status int, error_code text, duration_ms int, has_idempotency_key boolean, ip text, body text, omitted int)`;
+}
+
+async function writeUses(ctx: Context, used: readonly [keyId: string, use: Use][]): Promise<void> {
+  if (used.length === 0) return;
+  const nowMs = ctx.clock.monotonicMs();
+  const values = used.map(([keyId, { calls, failed, last }]) => ({
+    key_id: keyId,
+    calls,
+    failed,
+    at: instantOf(ctx, last.startedMs),
+    ip: last.ip,
+    path: `${last.method} ${redactUrl(last.url).path}`,
+  }));
+  for (const [, use] of used) {
+    use.calls = 0;
+    use.failed = 0;
+    use.writtenMs = nowMs;
+  }
+  // Several processes write the same keys: in one order, so that none waits for another in a circle.
+  await ctx.db.sql`
+    with used as (
+      select * from json_to_recordset(${JSON.stringify(values.toSorted((a, b) => (a.key_id < b.key_id ? -1 : 1)))}::text::json)
+        as u (key_id text, calls bigint, failed bigint, at timestamptz, ip text, path text)
+    ), counted as (
+      insert into key_hours (key_id, hour, calls, failed) select key_id, date_trunc('hour', at), calls, failed from used
+      on conflict (key_id, hour) do update set calls = key_hours.calls + excluded.calls, failed = key_hours.failed + excluded.failed
+    ), locked as (
+      select k.id from keys k join used u on u.key_id = k.id order by k.id for update of k
+    )
+    update keys k set last_used_at = u.at, last_used_ip = u.ip, last_used_path = u.path
+    from used u join locked l on l.id = u.key_id where k.id = u.key_id and (k.last_used_at is null or k.last_used_at < u.at)`;
+}
+
+export type LoggedRequest = {
+  id: string;
+  mode: Mode;
+  keyId: string;
+  keyName: string;
+  keyHint: string;
+  at: Date;
+  method: string;
+  path: string;
+  query: string | null;
+  status: number;
+  errorCode: string | null;
+  durationMs: number;
+  hasIdempotencyKey: boolean;
+  ip: string;
+  body: string | null;
+  omitted: number;
+};
+type Owner = { merchantId: string; mode: Mode };
+const COLUMNS = (ctx: Context) => ctx.db.sql`
+  r.request_id as id, r.mode, r.key_id as "keyId", k.name as "keyName", k.hint as "keyHint", r.at, r.method, r.path, r.query, r.status,
+  r.error_code as "errorCode", r.duration_ms as "durationMs", r.has_idempotency_key as "hasIdempotencyKey", r.ip, r.body, r.omitted`;
+
+export type RequestFilter = {
+  /** Only those that were refused or failed. */
+  failed: boolean;
+  status: number | null;
+  /** A part of the path. */
+  path: string | null;
+  keyId: string | null;
+  requestId: string | null;
+};
+
+/**
+ * Requests of a merchant and mode, newest first. A filter without an index reads at most what is kept of one merchant and mode,
+ * which is bounded. Errors: cursor_invalid.
+ */
+export async function listRequests(
+  ctx: Context,
+  { merchantId, mode, limit, startingAfter, filter }: Owner & { limit: number; startingAfter: string | null; filter: RequestFilter },
+): Promise<{ items: LoggedRequest[]; hasMore: boolean }> {
+  const { sql } = ctx.db;
+  let before: bigint | null = null;
+  if (startingAfter !== null) {
+    const [known] = await sql<{ id: bigint }[]>`
+      select id from requests where request_id = ${startingAfter} and merchant_id = ${merchantId} and mode = ${mode}`;
+    if (!known) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
+    before = known.id;
+  }
+  const { failed, status, path, keyId, requestId } = filter;
+  const rows = await sql<LoggedRequest[]>`
+    select ${COLUMNS(ctx)} from requests r join keys k on k.id = r.key_id
+    where r.merchant_id = ${merchantId} and r.mode = ${mode} ${before === null ? sql`` : sql`and r.id < ${String(before)}::bigint`}
+      ${failed || (status !== null && status >= 400) ? sql`and r.status >= 400` : sql``} ${status === null ? sql`` : sql`and r.status = ${status}`}
+      ${path === null ? sql`` : sql`and strpos(r.path, ${path}) > 0`} ${keyId === null ? sql`` : sql`and r.key_id = ${keyId}`}
+      ${requestId === null ? sql`` : sql`and r.request_id = ${requestId}`}
+    order by r.id desc limit ${limit + 1}`;
+  return { items: rows.slice(0, limit), hasMore: rows.length > limit };
+}
+
+/** One request. Errors: request_not_found. */
+export async function getRequest(ctx: Context, { merchantId, mode, requestId }: Owner & { requestId: string }): Promise<LoggedRequest> {
+  const [row] = await ctx.db.sql<LoggedRequest[]>`
+    select ${COLUMNS(ctx)} from requests r join keys k on k.id = r.key_id
+    where r.request_id = ${requestId} and r.merchant_id = ${merchantId} and r.mode = ${mode}`;
+  if (!row) throw new Problem('request_not_found', { id: requestId });
+  return row;
+}
+
+/** For each owner a text that changes when a request was logged. One look for all open dashboards. */
+export async function readRequestPulse(ctx: Context, { owners }: { owners: readonly Owner[] }): Promise<(string | null)[]> {
+  const rows = await ctx.db.sql<{ pulse: string | null }[]>`
+    select (select r.id::text from requests r where r.merchant_id = o.merchant_id and r.mode = o.mode order by r.id desc limit 1) as pulse
+    from unnest(${owners.map((o) => o.merchantId)}::text[], ${owners.map((o) => o.mode)}::text[]) with ordinality as o (merchant_id, mode, n)
+    order by o.n`;
+  return rows.map((row) => row.pulse);
+}
+
+/** Where the next round begins, in each process. */
+const nextMerchant = perContext(() => ({ after: '' }));
+
+/** Forgets what is older than 30 days, and of some merchants what is more than is kept. A round has a bound; true: there is more. */
+export async function forgetRequests(ctx: Context): Promise<boolean> {
+  const { sql } = ctx.db;
+  // Rows stand in the order of their writing, so the oldest are the first: no index over times is needed.
+  const old = await sql`
+    delete from requests where id in (select id from requests order by id limit ${FORGET_ROWS}) and at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
+  await sql`delete from key_hours where hour < clock_timestamp() - interval '2 days'`;
+  const place = nextMerchant(ctx);
+  const merchants = await sql<{ id: string }[]>`select id from merchants where id > ${place.after} order by id limit ${FORGET_MERCHANTS}`;
+  place.after = merchants.length < FORGET_MERCHANTS ? '' : merchants.at(-1)!.id;
+  const many = await sql`
+    with edges as (
+      select m.id as merchant_id, o.mode, (select id from requests r where r.merchant_id = m.id and r.mode = o.mode
+        order by id desc offset ${MOST_KEPT} limit 1) as edge
+      from unnest(${merchants.map((m) => m.id)}::text[]) as m (id), unnest('{test,live}'::text[]) as o (mode)
+    )
+    delete from requests where id in (
+      select r.id from edges e cross join lateral (
+        select id from requests where merchant_id = e.merchant_id and mode = e.mode and id <= e.edge order by id limit ${FORGET_ROWS}
+      ) r)`;
+  return old.count === FORGET_ROWS || many.count >= FORGET_ROWS;
+}

@@ -1,0 +1,87 @@
+/** Events: what happened to payments, as it was told to endpoints. */
+import Type from 'typebox';
+import { EVENT_TYPES, UPDATED_EVENT } from '../../core/event.ts';
+import { DELIVERY_STATES, listDeliveries } from '../../webhooks/deliveries.ts';
+import { getEvent, listEvents } from '../../webhooks/events.ts';
+import { literals, ModeName, memberRoute, Nullable, ownerOf, pageOf, paging, type Route, Text, Timestamp } from './route.ts';
+
+const TYPES = [...EVENT_TYPES, UPDATED_EVENT] as const;
+const Item = Type.Object({ id: Text, mode: ModeName, type: Text, payment_id: Nullable(Text), created_at: Timestamp });
+/** Endpoints that one event may have gone to; a merchant has fewer. */
+const MOST_DELIVERIES = 100;
+
+type Body = { data?: { id?: string } };
+const itemOf = (mode: string, event: { id: string; type: string; body: Uint8Array; createdAt: Date }) => ({
+  id: event.id,
+  mode,
+  type: event.type,
+  payment_id: (JSON.parse(Buffer.from(event.body).toString()) as Body).data?.id ?? null,
+  created_at: event.createdAt.toISOString(),
+});
+
+export const EVENTS: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/events',
+    action: 'events.read',
+    query: Type.Object({
+      ...paging,
+      type: Type.Optional(literals(TYPES)),
+      payment_id: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+    }),
+    reply: pageOf(Item),
+    handle: async (call) => {
+      const { items, hasMore } = await listEvents(call.ctx, {
+        ...ownerOf(call),
+        limit: Number(call.query.limit ?? 25),
+        startingAfter: call.query.starting_after ?? null,
+        type: TYPES.find((type) => type === call.query.type) ?? null,
+        paymentId: call.query.payment_id?.trim() ?? null,
+      });
+      return { success: true, data: items.map((event) => itemOf(call.mode, event)), has_more: hasMore };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/events/:id',
+    action: 'events.read',
+    reply: Type.Object({
+      success: Type.Boolean(),
+      event: Item,
+      /** The exact text that every delivery carries. */
+      body: Text,
+      deliveries: Type.Array(
+        Type.Object({
+          id: Text,
+          endpoint_id: Text,
+          state: literals(DELIVERY_STATES),
+          attempt_count: Type.Integer(),
+          created_at: Timestamp,
+          delivered_at: Nullable(Timestamp),
+          next_attempt_at: Nullable(Timestamp),
+        }),
+      ),
+    }),
+    handle: async (call) => {
+      const eventId = call.params.id!;
+      const [event, deliveries] = await Promise.all([
+        getEvent(call.ctx, { ...ownerOf(call), eventId }),
+        listDeliveries(call.ctx, { ...ownerOf(call), eventId, limit: MOST_DELIVERIES, startingAfter: null, endpointId: null, state: null }),
+      ]);
+      return {
+        success: true,
+        event: itemOf(call.mode, event),
+        body: Buffer.from(event.body).toString(),
+        deliveries: deliveries.items.map((delivery) => ({
+          id: delivery.id,
+          endpoint_id: delivery.endpointId,
+          state: delivery.state,
+          attempt_count: delivery.attemptCount,
+          created_at: delivery.createdAt.toISOString(),
+          delivered_at: delivery.deliveredAt?.toISOString() ?? null,
+          next_attempt_at: delivery.nextAttemptAt?.toISOString() ?? null,
+        })),
+      };
+    },
+  }),
+];

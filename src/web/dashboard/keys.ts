@@ -1,0 +1,163 @@
+/** API keys: those in use and those that ended, making, rolling, revoking; what one was used for. */
+import Type from 'typebox';
+import { Problem } from '../../core/problem.ts';
+import { addKey, endKey, getKey, type Key, listKeys, ROLL_ENDS, type RollEnds, readKeyCalls, rollKey } from '../../merchants/key-ring.ts';
+import type { KeyKind } from '../../merchants/keys.ts';
+import { writeAudit } from '../../merchants/members.ts';
+import { literals, memberRoute, Nullable, ownerOf, pageOf, paging, type Route, Text, Timestamp } from './route.ts';
+
+const Kind = literals(['secret', 'public'] as const);
+const Name = Type.String({ minLength: 1, maxLength: 60, pattern: '^\\S(.*\\S)?$' });
+const Item = Type.Object({
+  id: Text,
+  kind: Kind,
+  name: Text,
+  hint: Text,
+  origins: Type.Array(Text),
+  created_by: Nullable(Text),
+  created_at: Timestamp,
+  expires_at: Nullable(Timestamp),
+  revoked_at: Nullable(Timestamp),
+  replaced_by: Nullable(Text),
+  last_used_at: Nullable(Timestamp),
+  last_used_ip: Nullable(Text),
+  last_used_path: Nullable(Text),
+  is_active: Type.Boolean(),
+});
+/** The one time that the text of a key is told. */
+const Shown = Type.Object({ success: Type.Boolean(), key: Item, text: Text });
+const ENDS = Object.keys(ROLL_ENDS) as RollEnds[];
+
+const at = (instant: Date | null): string | null => instant?.toISOString() ?? null;
+const item = (key: Key) => ({
+  id: key.id,
+  kind: key.kind,
+  name: key.name,
+  hint: key.hint,
+  origins: [...key.origins],
+  created_by: key.createdBy,
+  created_at: key.createdAt.toISOString(),
+  expires_at: at(key.expiresAt),
+  revoked_at: at(key.revokedAt),
+  replaced_by: key.replacedBy,
+  last_used_at: at(key.lastUsedAt),
+  last_used_ip: key.lastUsedIp,
+  last_used_path: key.lastUsedPath,
+  is_active: key.isActive,
+});
+/** A key as it stands in the log of acts. */
+const told = ({ name, kind, hint, origins, expiresAt, revokedAt }: Key) => ({
+  name,
+  kind,
+  hint,
+  ...(origins.length > 0 && { origins }),
+  expires_at: at(expiresAt),
+  ...(revokedAt && { revoked_at: at(revokedAt) }),
+});
+
+export const KEYS: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/keys',
+    action: 'keys.read',
+    query: Type.Object({ ...paging, kind: Type.Optional(Kind), state: Type.Optional(literals(['active', 'ended'] as const)) }),
+    reply: pageOf(Item),
+    handle: async (call) => {
+      const { items, hasMore } = await listKeys(call.ctx, {
+        ...ownerOf(call),
+        kind: (call.query.kind as KeyKind | undefined) ?? null,
+        active: call.query.state !== 'ended',
+        limit: Number(call.query.limit ?? 100),
+        startingAfter: call.query.starting_after ?? null,
+      });
+      return { success: true, data: items.map(item), has_more: hasMore };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/keys/:id',
+    action: 'keys.read',
+    reply: Type.Object({ success: Type.Boolean(), key: Item, calls: Type.Integer(), failed: Type.Integer() }),
+    handle: async (call) => {
+      const of = { ...ownerOf(call), keyId: call.params.id! };
+      const [key, { calls, failed }] = await Promise.all([getKey(call.ctx, of), readKeyCalls(call.ctx, of)]);
+      return { success: true, key: item(key), calls: Number(calls), failed: Number(failed) };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/keys',
+    action: 'keys.manage',
+    recent: true,
+    body: Type.Object({
+      kind: Kind,
+      name: Name,
+      expires_in_days: Nullable(Type.Integer({ minimum: 1, maximum: 3650 })),
+      origins: Type.Array(Type.String({ maxLength: 200 }), { maxItems: 20 }),
+    }),
+    reply: Shown,
+    handle: (call) =>
+      call.ctx.db.begin(async (tx) => {
+        const { key, text } = await addKey(call.ctx, tx, {
+          ...ownerOf(call),
+          kind: call.body.kind as KeyKind,
+          name: call.body.name,
+          origins: call.body.origins,
+          expiresInDays: call.body.expires_in_days as number | null,
+          createdBy: call.actor.name,
+        });
+        await writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'key.created', object: key.id, after: told(key) });
+        return { success: true, key: item(key), text };
+      }),
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/keys/:id/roll',
+    action: 'keys.manage',
+    recent: true,
+    body: Type.Object({ ends: literals(ENDS) }),
+    reply: Shown,
+    handle: (call) =>
+      call.ctx.db.begin(async (tx) => {
+        const ends = ENDS.find((known) => known === call.body.ends);
+        if (!ends) throw new Problem('parameter_invalid', { reason: `one of ${ENDS.join(', ')} is expected` }, { param: 'ends' });
+        const before = await getKey(call.ctx, { ...ownerOf(call), keyId: call.params.id!, tx });
+        const { key, text, old } = await rollKey(call.ctx, tx, {
+          ...ownerOf(call),
+          keyId: before.id,
+          ends,
+          createdBy: call.actor.name,
+        });
+        await writeAudit(tx, {
+          ...ownerOf(call),
+          actor: call.actor,
+          action: 'key.rolled',
+          object: old.id,
+          before: told(before),
+          after: { ...told(old), replaced_by: key.id, new_hint: key.hint },
+        });
+        return { success: true, key: item(key), text };
+      }),
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/keys/:id/revoke',
+    action: 'keys.manage',
+    recent: true,
+    body: Type.Object({ name: Type.String({ maxLength: 100 }) }),
+    reply: Type.Object({ success: Type.Boolean(), key: Item }),
+    handle: (call) =>
+      call.ctx.db.begin(async (tx) => {
+        const { before, after } = await endKey(call.ctx, tx, { ...ownerOf(call), keyId: call.params.id!, name: call.body.name });
+        await writeAudit(tx, {
+          ...ownerOf(call),
+          actor: call.actor,
+          action: 'key.revoked',
+          object: after.id,
+          before: told(before),
+          after: told(after),
+        });
+        return { success: true, key: item(after) };
+      }),
+  }),
+];

@@ -1,0 +1,52 @@
+/** The log of requests: what was asked of the API with the keys of this merchant. */
+import Type from 'typebox';
+import { RequestEntry } from '../../http/schema.ts';
+import { requestBody } from '../../http/v1.ts';
+import { getRequest, type LoggedRequest, listRequests } from '../../merchants/requests.ts';
+import { literals, memberRoute, ownerOf, pageOf, paging, type Route, Text } from './route.ts';
+
+const Item = Type.Object({ ...RequestEntry.properties, key_name: Text, key_hint: Text });
+const itemOf = (request: LoggedRequest) => ({ ...requestBody(request), key_name: request.keyName, key_hint: request.keyHint });
+
+export const REQUESTS: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/requests',
+    action: 'requests.read',
+    query: Type.Object({
+      ...paging,
+      outcome: Type.Optional(literals(['failed'] as const)),
+      status: Type.Optional(Type.String({ pattern: '^[1-5][0-9][0-9]$' })),
+      path: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+      key_id: Type.Optional(Text),
+      request_id: Type.Optional(Text),
+    }),
+    reply: pageOf(Item),
+    handle: async (call) => {
+      const { query } = call;
+      const { items, hasMore } = await listRequests(call.ctx, {
+        ...ownerOf(call),
+        limit: Number(query.limit ?? 25),
+        startingAfter: query.starting_after ?? null,
+        filter: {
+          failed: query.outcome === 'failed',
+          status: query.status === undefined ? null : Number(query.status),
+          path: query.path ?? null,
+          keyId: query.key_id ?? null,
+          requestId: query.request_id ?? null,
+        },
+      });
+      return { success: true, data: items.map(itemOf), has_more: hasMore };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/requests/:id',
+    action: 'requests.read',
+    reply: Type.Object({ success: Type.Boolean(), request: Item }),
+    handle: async (call) => ({
+      success: true,
+      request: itemOf(await getRequest(call.ctx, { ...ownerOf(call), requestId: call.params.id! })),
+    }),
+  }),
+];

@@ -1,0 +1,279 @@
+/** API keys, events and the log of requests in a real browser, accessible in both themes, under the security policy. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Browser, Page } from 'playwright-core';
+import { buildApp } from '../../src/web/dashboard/build.ts';
+import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { auditAccessibility, findClipped, openTab, startBrowser, type Tab } from '../kit/browser.ts';
+import { freePort } from '../kit/nodes.ts';
+
+let app: TestApp;
+let browser: Browser;
+let tab: Tab;
+let page: Page;
+const owner = { name: 'Olga Owner', email: 'olga@shop.example', password: 'correct horse battery' };
+let keyText = '';
+let payment = '';
+
+before(async () => {
+  const port = await freePort();
+  await buildApp({ info: () => {} });
+  [app, browser] = await Promise.all([
+    startTestApp({ PORT: String(port), PUBLIC_URL: `http://localhost:${port}`, HOST: 'localhost', LOG_LEVEL: 'silent' }),
+    startBrowser(),
+  ]);
+  tab = await openTab(browser, app.merchant.setupUrl, { width: 1280 });
+  page = tab.page;
+  page.setDefaultTimeout(60_000);
+  await page.getByLabel('Name').fill(owner.name);
+  await page.getByLabel('E-mail').fill(owner.email);
+  await page.getByLabel('Password').fill(owner.password);
+  await page.getByRole('button', { name: 'Create account' }).click();
+  await page.getByRole('heading', { name: 'Payments' }).waitFor();
+});
+after(async () => {
+  await browser?.close();
+  await app?.stop();
+});
+
+/** The screen as it stands, in both themes and on a telephone. */
+async function audit(name: string) {
+  for (const scheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
+    assert.deepEqual(await auditAccessibility(page), [], `${name}, ${scheme}`);
+  }
+  await page.setViewportSize({ width: 360, height: 780 });
+  assert.deepEqual(await findClipped(page), [], `${name} at 360 px`);
+  await page.setViewportSize({ width: 1280, height: 844 });
+  await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
+}
+/** A request that is given up because its screen was left is no fault. */
+const noFaults = () =>
+  assert.deepEqual(
+    tab.faults.splice(0).filter((fault) => !fault.endsWith('net::ERR_ABORTED')),
+    [],
+  );
+const open = async (path: string) => void (await page.goto(`${app.config.publicUrl}/dashboard/${path}`));
+const heading = (name: string) => page.getByRole('heading', { name, exact: true }).waitFor();
+/** The screen when the service fails, and another try. */
+async function failing(path: string, api: RegExp, back: () => Promise<unknown>) {
+  await page.route(api, (route) =>
+    route.fulfill({
+      status: 500,
+      contentType: 'application/json',
+      body: JSON.stringify({
+        error: { type: 'server_error', code: 'server_error', message: 'Something failed on our side.', request_id: 'req_abc' },
+      }),
+    }),
+  );
+  await open(path);
+  await page.getByRole('alert').getByText('req_abc').waitFor();
+  await audit(`${path}, failing`);
+  await page.unroute(api);
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await back();
+  tab.faults.splice(0);
+}
+
+test('keys are listed with a quick start while none was used', async () => {
+  await page.getByRole('link', { name: 'API keys' }).click();
+  await heading('API keys');
+  await page.getByRole('table', { name: 'Secret keys' }).getByRole('link', { name: 'Secret key' }).waitFor();
+  await page.getByRole('tab', { name: 'curl' }).focus();
+  await page.keyboard.press('ArrowRight');
+  await page.keyboard.press('Enter');
+  await page.getByText('createClient').waitFor();
+  await audit('keys');
+  noFaults();
+});
+
+test('a key is created with the keyboard alone, shown once, and closes only when it is stored', async () => {
+  await page.getByRole('button', { name: 'Create key' }).focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog').waitFor();
+  await audit('create a key');
+  await page.getByLabel('Name').focus();
+  await page.keyboard.type('Warehouse');
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog', { name: 'Your new secret key' }).waitFor();
+  keyText = await page.getByText(/^sk_test_[0-9A-Za-z]{38}$/).innerText();
+  await audit('a new key');
+  await page.keyboard.press('Escape');
+  await page.getByText('Store the key first').waitFor();
+  await page.getByRole('tab', { name: '.env' }).click();
+  await page.getByText(`FLORIN_API_KEY=${keyText}`).waitFor();
+  await page.getByLabel('I have stored it').focus();
+  await page.keyboard.press('Space');
+  await page.getByRole('button', { name: 'Done' }).click();
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  await page.getByRole('link', { name: 'Warehouse' }).waitFor();
+  assert.equal(await page.getByText(keyText).count(), 0);
+  assert.equal((await app.as(keyText).get('/api/payments')).status, 200);
+  noFaults();
+});
+
+test('a public key names its origins; a fault is told at its field', async () => {
+  await page.getByRole('button', { name: 'Create key' }).click();
+  await page.getByRole('radio', { name: /^Public/ }).check();
+  await page.getByLabel('Name').fill('Button');
+  await page.getByLabel('Allowed origins').fill('https://shop.example/path');
+  await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
+  await page.locator('p', { hasText: 'is not an origin such as' }).first().waitFor();
+  tab.faults.splice(0);
+  await page.getByLabel('Allowed origins').fill('https://shop.example');
+  await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
+  await page
+    .getByText(/^pk_test_/)
+    .first()
+    .waitFor();
+  await page.getByLabel('I have stored it').check();
+  await page.getByRole('button', { name: 'Done' }).click();
+  await page.getByRole('table', { name: 'Public keys' }).getByText('https://shop.example').waitFor();
+  noFaults();
+});
+
+test('requests stand in the log, are filtered, and lead to what their error means', async () => {
+  const asker = app.as(keyText);
+  payment = (await asker.post('/api/payment/create/simple', { amount_usd: 12, return_url: 'https://shop.example/thanks' })).json.id;
+  await asker.post('/api/payment/create/simple', {
+    amount_usd: 0,
+    return_url: 'https://shop.example/thanks',
+    metadata: { api_key: keyText },
+  });
+  // The log is written once a second.
+  await eventually(
+    () => app.test.get('/v1/requests?outcome=failed'),
+    ({ json }) => json.data.length > 0,
+  );
+  await page.getByRole('link', { name: 'Request log' }).click();
+  await page.getByText('amount_invalid').waitFor();
+  await audit('requests');
+  await page.getByLabel('Outcome').selectOption('failed');
+  await page.waitForURL(/outcome=failed/);
+  await page.getByRole('table', { name: 'Requests' }).getByText('201').waitFor({ state: 'hidden' });
+  await page.getByLabel('Status').selectOption('503');
+  await page.getByText('No request matches these filters').waitFor();
+  await audit('requests, filtered empty');
+  await page.getByRole('button', { name: 'Clear the filters' }).click();
+  await page.getByRole('table', { name: 'Requests' }).getByText('201').first().waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('create/simple');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/search=create/);
+  await page.getByLabel('Key').selectOption({ label: `Warehouse (…${keyText.slice(-4)})` });
+  await page.waitForURL(/key_id=key_/);
+  await page.getByText('amount_invalid').waitFor();
+  await page.getByRole('link', { name: 'POST /api/payment/create/simple' }).first().focus();
+  await page.keyboard.press('Enter');
+  await page.getByText('[redacted]').waitFor();
+  assert.equal(await page.getByText(keyText).count(), 0, 'the key is not in its own log');
+  await audit('request');
+  assert.match((await page.getByRole('link', { name: 'What this error means' }).getAttribute('href'))!, /^\/docs\/errors#amount_invalid$/);
+  assert.equal((await fetch(`${app.url}/docs/errors`)).status, 200);
+  noFaults();
+});
+
+test('a request that is made while the log is open is announced without moving it', async () => {
+  await open('test/requests');
+  await page.getByText('amount_invalid').waitFor();
+  await app.as(keyText).get('/api/payment/pay_none');
+  await page.getByRole('button', { name: '1 new request' }).click();
+  await page.getByRole('link', { name: 'GET /api/payment/pay_none' }).waitFor();
+  noFaults();
+});
+
+test('events: by type and payment, with JSON, payment and deliveries', async () => {
+  await app.test.post('/v1/webhook_endpoints', { url: 'http://127.0.0.1:9/hook' });
+  await app.test.post(`/v1/payments/${payment}/cancel`);
+  await page.getByRole('link', { name: 'Events' }).click();
+  await page.getByRole('link', { name: 'payment.cancelled' }).waitFor();
+  await audit('events');
+  await page.getByLabel('Type').selectOption('payment.failed');
+  await page.getByText('No event matches these filters').waitFor();
+  await audit('events, filtered empty');
+  await page.getByRole('button', { name: 'Clear the filters' }).click();
+  await page.getByRole('link', { name: 'payment.created' }).waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type(payment);
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/payment_id=pay_/);
+  await page.getByRole('link', { name: 'payment.cancelled' }).focus();
+  await page.keyboard.press('Enter');
+  await page.getByText('"sequence": 2').waitFor();
+  await page.getByRole('list', { name: 'Deliveries' }).getByText('Pending').waitFor();
+  await audit('event');
+  await page.getByRole('main').getByRole('link', { name: payment }).click();
+  await page.getByText('Created with a secret key').waitFor();
+  noFaults();
+});
+
+test('a key is rolled after a confirmation; the old one goes on until its end', async () => {
+  await page.getByRole('link', { name: 'API keys' }).click();
+  await page.getByRole('link', { name: 'Warehouse' }).click();
+  await page.getByText('Requests in the last 24 hours').waitFor();
+  await audit('key');
+  await app.app.ctx.db.sql`update sessions set created_at = created_at - interval '11 minutes', confirmed_at = null`;
+  await page.getByRole('button', { name: 'Roll key' }).click();
+  await audit('roll a key');
+  await page.getByLabel('In an hour').check();
+  await page.getByRole('dialog').getByRole('button', { name: 'Roll key' }).click();
+  await heading('Confirm that it is you');
+  tab.faults.splice(0);
+  await page.getByRole('textbox', { name: 'Password' }).fill(owner.password);
+  await page.getByRole('button', { name: 'Confirm', exact: true }).click();
+  const fresh = await page.getByText(/^sk_test_[0-9A-Za-z]{38}$/).innerText();
+  assert.notEqual(fresh, keyText);
+  await page.getByLabel('I have stored it').check();
+  await page.getByRole('button', { name: 'Done' }).click();
+  await page.getByText('Rolled', { exact: true }).waitFor();
+  for (const text of [fresh, keyText]) assert.equal((await app.as(text).get('/api/payments')).status, 200);
+  noFaults();
+});
+
+test('a key is revoked by typing its name', async () => {
+  await page.getByRole('button', { name: 'Revoke key' }).click();
+  await page.getByText(/in the last 24 hours, counted up to a minute ago/).waitFor();
+  await audit('revoke a key');
+  const act = page.getByRole('dialog').getByRole('button', { name: 'Revoke key' });
+  await page.getByLabel('Type Warehouse to go on').fill('warehouse');
+  assert.equal(await act.isDisabled(), true);
+  await page.getByLabel('Type Warehouse to go on').fill('Warehouse');
+  await page.keyboard.press('Enter');
+  await page.getByText('The key is revoked.').waitFor();
+  await page.getByText('Revoked', { exact: true }).first().waitFor();
+  await eventually(
+    () => app.as(keyText).get('/api/payments'),
+    ({ status }) => status === 401,
+    1_500,
+  );
+  await open('test/keys?state=ended');
+  await page.getByRole('link', { name: 'Warehouse' }).waitFor();
+  await audit('keys that ended');
+  noFaults();
+});
+
+test('what is empty says so and offers the next step', async () => {
+  await open('live/keys?state=ended');
+  await page.getByText('No key has ended yet').waitFor();
+  await audit('keys, none ended');
+  await app.app.ctx.db.sql`update keys set revoked_at = clock_timestamp() where mode = 'live'`;
+  await page.getByRole('button', { name: 'Show the keys in use' }).click();
+  await page.getByText('No live keys yet').waitFor();
+  await heading('Quick start');
+  assert.equal(await page.getByText('TEST DATA').count(), 0);
+  await audit('keys, none');
+  await open('live/events');
+  await page.getByText('No events yet').waitFor();
+  await audit('events, none');
+  await open('live/requests');
+  await page.getByText('No requests yet').waitFor();
+  await audit('requests, none');
+  noFaults();
+});
+
+test('what fails says why and is tried again', async () => {
+  await failing('test/keys', /\/dashboard\/api\/test\/keys\?/, () => page.getByRole('table', { name: 'Secret keys' }).waitFor());
+  await failing('test/events', /\/dashboard\/api\/test\/events/, () => page.getByRole('table', { name: 'Events' }).waitFor());
+  await failing('test/requests', /\/dashboard\/api\/test\/requests/, () => page.getByRole('table', { name: 'Requests' }).waitFor());
+  noFaults();
+});
