@@ -9,6 +9,7 @@ const PROGRAMS: readonly { path: string; package: string }[] = [
   { path: '/usr/bin/chromium', package: 'chromium' },
   { path: '/usr/lib/litecoin/litecoind', package: 'litecoind' },
   { path: REDIS, package: 'redis-tools' },
+  { path: '/usr/sbin/ip', package: 'iproute2' },
 ];
 /** Bitcoin Knots comes with a later Debian: it is unpacked aside, with its libraries and its own loader. */
 const KNOTS = { package: 'bitcoin-knots', suites: ['trixie-backports', 'trixie'], program: 'usr/bin/bitcoind' };
