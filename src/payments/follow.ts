@@ -42,6 +42,8 @@ type Waiting = {
 };
 type Spenders = ReadonlyMap<string, readonly Waiting[]>;
 type Cursor = { height: number; hash: string };
+type Fetched = Awaited<ReturnType<ChainSource['fetchBlock']>>;
+const NOTHING = Promise.resolve(null);
 
 /** Thrown when another follower moved the cursor: its work stands, ours is dropped. */
 class CursorMoved extends Error {}
@@ -277,10 +279,14 @@ export function createFollower(
     );
   };
 
+  /** Fetches the block of a height; null when the source has none there. */
+  const fetchAt = async (height: number): Promise<Fetched | null> => {
+    const next = await source.blockAt(height);
+    return next && source.fetchBlock(next.hash);
+  };
+
   /** Reads one block into the database: facts, block and cursor in one transaction. */
-  const applyBlock = async (cursor: Cursor, hash: string): Promise<Cursor | null> => {
-    const fetched = await source.fetchBlock(hash);
-    if (fetched.ref.parent !== cursor.hash) return null;
+  const applyBlock = async (cursor: Cursor, fetched: Fetched): Promise<Cursor> => {
     const scannedAt = ctx.clock.now();
     await refresh();
     const waiting = await readWaiting();
@@ -546,12 +552,21 @@ export function createFollower(
           return;
         }
         cursor = await unwind(cursor, tip);
-        const next = await source.blockAt(cursor.height + 1);
-        if (!next) return;
-        const further = await applyBlock(cursor, next.hash);
+        let fetched = await fetchAt(cursor.height + 1);
         // The source names a next block that does not follow the one it named before: it is between two chains, and is asked again later.
-        if (!further) return;
-        cursor = further;
+        if (fetched?.ref.parent !== cursor.hash) return;
+        // While catching up, the next block is fetched as this one is written. One that follows stands on what was written; all
+        // else, a failure too, is left to the questions above.
+        while (fetched?.ref.parent === cursor.hash && !signal?.aborted) {
+          const { height } = fetched.ref;
+          const ahead: Promise<Fetched | null> = height < tip.height ? fetchAt(height + 1).catch(() => null) : NOTHING;
+          try {
+            cursor = await applyBlock(cursor, fetched);
+          } finally {
+            // Also when writing failed: nothing is left under way.
+            fetched = await ahead;
+          }
+        }
       }
     },
   };
