@@ -126,8 +126,12 @@ export function createFollower(
     // Wallets first: an address given between the two reads is then known as spare, as given, or as both; never as neither.
     await spares.refresh(readFrom);
     const given = ctx.db.sql<{ key: string }[]>`select key from deposit_addresses where coin = ${coin} and xid >= ${readFrom}::xid8`;
+    const add = (rows: readonly { key: string }[]) => {
+      for (const { key } of rows) watched.add(key);
+    };
     // All of them at the start, and few from then on.
-    for await (const rows of given.cursor(KEYS_AT_ONCE)) for (const { key } of rows) watched.add(key);
+    if (readFrom === '0') for await (const rows of given.cursor(KEYS_AT_ONCE)) add(rows);
+    else add(await given);
     readFrom = horizon!.xmin;
   };
   /** Our transfers that are in no block, with the outpoints they spend. */
@@ -288,8 +292,7 @@ export function createFollower(
   /** Reads one block into the database: facts, block and cursor in one transaction. */
   const applyBlock = async (cursor: Cursor, fetched: Fetched): Promise<Cursor> => {
     const scannedAt = ctx.clock.now();
-    await refresh();
-    const waiting = await readWaiting();
+    const [waiting] = await Promise.all([readWaiting(), refresh()]);
     const { matcher, byOutpoint } = matcherOf(waiting);
     const scanned = await fetched.scan(matcher);
     const { conflicts } = scanned;
@@ -301,13 +304,16 @@ export function createFollower(
       let recorded: Stray[] = [];
       await lockAndSettle(ctx, tx, ids, async () => {
         recorded = await spares.record(tx, strays, scannedAt);
-        await moveCursor(tx, coin, cursor, next, null);
-        await insertBlock(tx, coin, fetched.ref, worthOf(sightings));
+        // One statement each, sent without waiting for the one before; the database runs them in this order.
+        await Promise.all([
+          moveCursor(tx, coin, cursor, next, null),
+          insertBlock(tx, coin, fetched.ref, worthOf(sightings)),
+          tx`delete from blocks where coin = ${coin} and height < ${fetched.ref.height - 2_000}`,
+        ]);
         await writeSightings(tx, sightings, fetched.ref, scannedAt, byOutpoint);
         await writeConflicts(tx, lost, fetched.ref.height);
         // Confirmations grew: everything of this coin that waits for them is settled again.
         await queueProcessing(tx, { coin, except: ids });
-        await tx`delete from blocks where coin = ${coin} and height < ${fetched.ref.height - 2_000}`;
       });
       return recorded;
     });
