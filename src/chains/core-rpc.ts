@@ -95,6 +95,11 @@ export function createCoreSource({
 }): ChainSource {
   const family: Family = coin;
   const known = new Set<string>();
+  /**
+   * LTC: peg-outs of the mempool, by transaction; handed out at each look. Their mined transfer has another transaction, so that one
+   * which lost its block must be shown again, also when nobody looked while it was in it.
+   */
+  const pegged = new Map<string, readonly Sighting[]>();
   let nextId = 0;
   /** What the node's clock said with its last answer, less ours. */
   let clockAheadSeconds: number | null = null;
@@ -302,10 +307,10 @@ export function createCoreSource({
       if (pool!.error) throw failure(pool!.error, 'getrawmempool');
       const present = new Set(rows(pool!.result).map(text));
       for (const txid of known) if (!present.has(txid)) known.delete(txid);
+      for (const txid of pegged.keys()) if (!present.has(txid)) pegged.delete(txid);
       const fresh = [...present].filter((txid) => !known.has(txid));
       const transactions: RawTransaction[] = [];
       const read: string[] = [];
-      const pegged: Sighting[] = [];
       for (let i = 0; i < fresh.length; i += BATCH) {
         const part = fresh.slice(i, i + BATCH);
         const replies = await post(part.map((txid): Call => ['getrawtransaction', txid, 0]));
@@ -315,7 +320,7 @@ export function createCoreSource({
           try {
             const tx = parseTransaction(Buffer.from(text(reply.result), 'hex'), family);
             transactions.push({ ...tx, id: Buffer.from(part[j]!, 'hex').reverse() });
-            if (tx.mweb) pegged.push(...((await pegouts(part[j]!)) as Sighting[]));
+            if (tx.mweb) pegged.set(part[j]!, (await pegouts(part[j]!)) as Sighting[]);
           } catch (error) {
             if (error instanceof ChainError) throw error;
             log.warn({ coin, txid: part[j], reason: (error as Error).message }, 'an unconfirmed transaction cannot be read');
@@ -323,10 +328,11 @@ export function createCoreSource({
           read.push(part[j]!);
         }
       }
+      const waiting = [...pegged.values()].flat();
       return {
         beside: text(best!.result),
         scan: (matcher) => {
-          const sightings: Sighting[] = pegged.filter((s) => matcher.has(s.key));
+          const sightings: Sighting[] = waiting.filter((s) => matcher.has(s.key));
           const conflicts: Conflict[] = [];
           for (const tx of transactions) matchTransaction(tx, matcher, 'output', sightings, conflicts);
           return { sightings, conflicts, present };
