@@ -1,9 +1,13 @@
-/** A node that only hands out prepared blocks, in a process of its own, so that serving costs the reader nothing. Prints `ready` with its port. */
+/**
+ * A node that only hands out prepared blocks, in a process of its own, so that serving costs the reader nothing. Prints `ready` with
+ * its port. Arguments: blocks, transactions in each, and output scripts as hex, of which each block pays one.
+ */
 import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
 
 const count = Number(process.argv[2] ?? 1);
 const transactionsEach = Number(process.argv[3] ?? 4_000);
+const paid = (process.argv[4] ?? '').split(',').filter(Boolean);
 
 const sha256d = (bytes: Uint8Array): Buffer => createHash('sha256').update(createHash('sha256').update(bytes).digest()).digest();
 const number = (value: number): Buffer => {
@@ -19,7 +23,7 @@ const bytesOf = (name: string, length: number): Buffer => {
 };
 
 /** A segwit transaction as most are: two inputs with signature and key, two outputs. */
-function makeTransaction(name: string): { raw: Buffer; txid: Buffer } {
+function makeTransaction(name: string, pays?: string): { raw: Buffer; txid: Buffer } {
   const coinbase = name.endsWith(' 0');
   const inputs = coinbase
     ? Buffer.concat([
@@ -38,7 +42,12 @@ function makeTransaction(name: string): { raw: Buffer; txid: Buffer } {
   units.writeBigInt64LE(123_456n);
   const outputs = Buffer.concat([
     Buffer.from([2]),
-    ...[0, 1].flatMap((n) => [units, Buffer.from([22, 0, 20]), bytesOf(`${name} out ${n}`, 20)]),
+    ...[0, 1].flatMap((n) => [
+      units,
+      ...(pays !== undefined && n === 0
+        ? [Buffer.from([pays.length / 2]), Buffer.from(pays, 'hex')]
+        : [Buffer.from([22, 0, 20]), bytesOf(`${name} out ${n}`, 20)]),
+    ]),
   ]);
   const witness = (length: number) =>
     Buffer.concat([Buffer.from([2, 71]), bytesOf(`${name} sig`, 71), Buffer.from([33]), bytesOf(name, length)]);
@@ -50,27 +59,33 @@ function makeTransaction(name: string): { raw: Buffer; txid: Buffer } {
   return { raw, txid: sha256d(Buffer.concat([version, body, lock])) };
 }
 
+/** All but the first two transactions are those of every block: then hundreds of blocks are made, and held, at little cost. */
+const common = Array.from({ length: transactionsEach - 2 }, (_, i) => makeTransaction(`any ${i + 2}`));
+const commonHex = Buffer.concat(common.map((tx) => tx.raw)).toString('hex');
+const joined = (left: Buffer, right: Buffer): Buffer => sha256d(Buffer.concat([left, right]));
+const pairUp = (level: readonly Buffer[]): Buffer[] =>
+  Array.from({ length: Math.ceil(level.length / 2) }, (_, i) => joined(level[2 * i]!, level[2 * i + 1] ?? level[2 * i]!));
+/** What stands to the right of the two, level by level, in the tree of the ids of an even number of transactions. */
+const besides: Buffer[] = [];
+for (let level = pairUp(common.map((tx) => tx.txid)); level.length > 0; level = pairUp(level.slice(1))) besides.push(level[0]!);
+
 type Prepared = { height: number; hash: string; parent: string; merkleRoot: string; time: number; hex: string };
 function makeBlock(height: number, parent: string): Prepared {
-  const transactions = Array.from({ length: transactionsEach }, (_, i) => makeTransaction(`${height} ${i}`));
-  let level = transactions.map((tx) => tx.txid);
-  while (level.length > 1)
-    level = Array.from({ length: Math.ceil(level.length / 2) }, (_, i) =>
-      sha256d(Buffer.concat([level[2 * i]!, level[2 * i + 1] ?? level[2 * i]!])),
-    );
+  const own = [makeTransaction(`${height} 0`), makeTransaction(`${height} 1`, paid[height % Math.max(paid.length, 1)])];
+  const merkleRoot = besides.reduce((left, right) => joined(left, right), joined(own[0]!.txid, own[1]!.txid));
   const time = 1_700_000_000 + height * 600;
-  const header = Buffer.concat([number(4), Buffer.from(parent, 'hex').reverse(), level[0]!, number(time), number(0), number(height)]);
+  const header = Buffer.concat([number(4), Buffer.from(parent, 'hex').reverse(), merkleRoot, number(time), number(0), number(height)]);
   const shown = (bytes: Buffer): string => Buffer.from(bytes).reverse().toString('hex');
   const size = Buffer.alloc(3);
   size[0] = 0xfd;
-  size.writeUInt16LE(transactions.length, 1);
+  size.writeUInt16LE(transactionsEach, 1);
   return {
     height,
     hash: shown(sha256d(header)),
     parent,
-    merkleRoot: shown(level[0]!),
+    merkleRoot: shown(merkleRoot),
     time,
-    hex: Buffer.concat([header, size, ...transactions.map((tx) => tx.raw)]).toString('hex'),
+    hex: Buffer.concat([header, size, ...own.map((tx) => tx.raw)]).toString('hex'),
   };
 }
 
@@ -84,10 +99,10 @@ const answer = (method: string, params: unknown[]): string => {
   const block = typeof params[0] === 'string' ? byHash.get(params[0]) : undefined;
   switch (method) {
     case 'grow':
-      tip = count - 1;
+      tip = Math.min(count - 1, Number(params[0] ?? count));
       return '0';
     case 'getblock':
-      return `"${block!.hex}"`;
+      return `"${block!.hex}${commonHex}"`;
     case 'getblockheader':
       return JSON.stringify({
         hash: block!.hash,
@@ -99,7 +114,7 @@ const answer = (method: string, params: unknown[]): string => {
     case 'getbestblockhash':
       return `"${blocks[tip]!.hash}"`;
     case 'getblockhash':
-      return `"${blocks[Number(params[0])]?.hash ?? ''}"`;
+      return Number(params[0]) <= tip ? `"${blocks[Number(params[0])]!.hash}"` : 'null';
     case 'getblockchaininfo':
       return JSON.stringify({ chain: 'regtest', blocks: tip, headers: tip, bestblockhash: blocks[tip]!.hash });
     case 'getrawmempool':

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 
 const names = process.argv.slice(2);
-for (const name of names.length > 0 ? names : ['create', 'get', 'list', 'dashboard', 'webhooks', 'page', 'pages', 'blocks']) {
+for (const name of names.length > 0 ? names : ['create', 'get', 'list', 'dashboard', 'webhooks', 'page', 'pages', 'blocks', 'catchup']) {
   const { status } = spawnSync(process.execPath, ['--disable-warning=ExperimentalWarning', `bench/${name}.ts`], { stdio: 'inherit' });
   if (status !== 0) process.exit(status ?? 1);
 }

@@ -22,7 +22,7 @@ import {
   type Matcher,
   type Sighting,
 } from './chain.ts';
-import { merkleRootOf, parseBlock, type RawBlock } from './raw-block.ts';
+import { matchTransaction, merkleRootOf, parseBlockInTurns, type RawBlock } from './raw-block.ts';
 import { type Fields, fields, requestFrom } from './reply.ts';
 
 const TIMEOUT_MS = 15_000;
@@ -215,7 +215,7 @@ export function createBlockbookSource({
     }
     let block: RawBlock;
     try {
-      block = parseBlock(Buffer.from(hex, 'hex'), coin);
+      block = await parseBlockInTurns(Buffer.from(hex, 'hex'), coin);
     } catch (cause) {
       throw new ChainError('outage', `block ${hash} cannot be read: ${(cause as Error).message}`, { cause });
     }
@@ -260,8 +260,7 @@ export function createBlockbookSource({
   /** Asks what is not known yet of the newest addresses and of what waits. False when something was left for the next look. */
   const look = async (matcher: Matcher): Promise<boolean> => {
     const startedMs = clock.monotonicMs();
-    const addresses = matcher
-      .recent(clock.now())
+    const addresses = (await matcher.recent(clock.now()))
       .slice(-MAX_WATCHED)
       .flatMap((key) => addressOfScript(key, { coin, network }) ?? []);
     // Watched first, asked for then: nothing falls between.
@@ -397,17 +396,8 @@ export function createBlockbookSource({
         scan: (matcher): BlockScan => {
           const sightings: Sighting[] = [];
           const conflicts: Conflict[] = [];
-          for (const tx of raw?.transactions ?? []) {
-            const kind = tx.coinbase ? 'coinbase' : tx.hogEx ? 'pegout' : 'output';
-            const spends = kind === 'output' ? tx.inputs : () => [];
-            for (const { n, units: value, script } of tx.outputs) {
-              const key = Buffer.from(script.buffer, script.byteOffset, script.length).toString('hex');
-              if (value > 0n && matcher.has(key))
-                sightings.push({ key, ref: `${tx.txid}:${n}`, txid: tx.txid, units: value, kind, spends: spends(), lock: null });
-            }
-            if (matcher.watchesSpends)
-              for (const outpoint of spends()) if (matcher.spends(outpoint)) conflicts.push({ outpoint, txid: tx.txid });
-          }
+          for (const tx of raw?.transactions ?? [])
+            matchTransaction(tx, matcher, tx.coinbase ? 'coinbase' : tx.hogEx ? 'pegout' : 'output', sightings, conflicts);
           for (const [i, tx] of listed.entries()) {
             // LTC: the last transaction of a block is the HogEx. One that is none merely waits for more confirmations.
             const kind = i === 0 ? 'coinbase' : coin === 'LTC' && i === listed.length - 1 ? 'pegout' : 'output';

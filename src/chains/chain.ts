@@ -16,14 +16,19 @@ export type Sighting = {
   spends: readonly string[];
   lock: Lock;
 };
-/** Synchronous and in memory: which keys are watched, and which outpoints are spent by unconfirmed transfers of ours. */
+/** In memory: which keys are watched (a yes may be wrong, and whoever records it makes sure; a no never is), and which outpoints are spent by unconfirmed transfers of ours. */
 export type Matcher = {
   has(key: string): boolean;
   /** Whether any outpoint is watched at all: most blocks need not be asked. */
   watchesSpends: boolean;
   spends(outpoint: string): boolean;
+  /**
+   * Both of bytes, for who has many: of an output script, and of an outpoint as transactions name it (32 bytes of hash, 4 of index).
+   * A no is certain; a yes is asked again as text.
+   */
+  quick?: Readonly<Record<'pays' | 'spends', (bytes: Uint8Array, from: number, to: number) => boolean>>;
   /** ETH: addresses that had been given out lately at that time, for nodes that must be asked for one balance after the other. */
-  recent(at: Date): readonly string[];
+  recent(at: Date): readonly string[] | Promise<readonly string[]>;
   /** Transactions of ours that are in no block. */
   waiting: readonly string[];
 };

@@ -1,10 +1,11 @@
 /** A Bitcoin-Core-family node over JSON-RPC, from Litecoin 0.21 and Dogecoin 1.14 to today's Core: every key of a reply is optional. */
 
+import { setImmediate } from 'node:timers/promises';
 import { addressOfScript } from '../core/address.ts';
 import type { Clock } from '../core/clock.ts';
 import { COIN, type Coin, type Network } from '../core/coin.ts';
 import { divideCeil, parseExactJson } from '../core/money.ts';
-import type { Lock, TransferKind } from '../core/payment.ts';
+import type { Lock } from '../core/payment.ts';
 import type { Log } from '../log.ts';
 import type { Outgoing } from '../outgoing.ts';
 import {
@@ -15,10 +16,17 @@ import {
   type Conflict,
   type FeeTier,
   type Finality,
-  type Matcher,
   type Sighting,
 } from './chain.ts';
-import { type Family, parseBlock, parseTransaction, type RawTransaction } from './raw-block.ts';
+import {
+  type Family,
+  matchTransaction,
+  parseBlock,
+  parseBlockInTurns,
+  parseTransaction,
+  type RawBlock,
+  type RawTransaction,
+} from './raw-block.ts';
 import { type Fields, fields, requestFrom } from './reply.ts';
 
 const TIMEOUT_MS = 30_000;
@@ -27,6 +35,11 @@ const MAX_REPLY_BYTES = 64 * 1024 * 1024;
 const BATCH = 50;
 /** Inputs whose origin is looked up for a fee. */
 const MAX_INPUTS = 500;
+/** How a reply with a text for its result begins, and within how many bytes: members may stand in any order. */
+const RESULT = '"result":"';
+const RESULT_WITHIN = 200;
+/** Digits turned into bytes between two turns of the event loop. */
+const HEX_AT_ONCE = 1 << 21;
 const WARMING_UP = -28;
 const NOT_FOUND = -5;
 const OUT_OF_RANGE = -8;
@@ -82,19 +95,25 @@ export function createCoreSource({
 }): ChainSource {
   const family: Family = coin;
   const known = new Set<string>();
+  /**
+   * LTC: peg-outs of the mempool, by transaction; handed out at each look. Their mined transfer has another transaction, so that one
+   * which lost its block must be shown again, also when nobody looked while it was in it.
+   */
+  const pegged = new Map<string, readonly Sighting[]>();
   let nextId = 0;
   /** What the node's clock said with its last answer, less ours. */
   let clockAheadSeconds: number | null = null;
 
-  const post = async (calls: readonly Call[]): Promise<Reply[]> => {
+  /** Sends calls; how to read what came. */
+  const ask = async (calls: readonly Call[]): Promise<{ body: Buffer; read(): Reply[] }> => {
     const first = nextId;
     nextId += calls.length;
-    const body = calls.map(([method, ...params], i) => ({ jsonrpc: '1.0', id: first + i, method, params }));
+    const asked = calls.map(([method, ...params], i) => ({ jsonrpc: '1.0', id: first + i, method, params }));
     const reply = await requestFrom(outgoing, `the ${coin} node`, {
       url,
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: Buffer.from(JSON.stringify(calls.length === 1 ? body[0] : body)),
+      body: Buffer.from(JSON.stringify(calls.length === 1 ? asked[0] : asked)),
       timeoutMs: TIMEOUT_MS,
       maxReplyBytes: MAX_REPLY_BYTES,
     });
@@ -102,24 +121,29 @@ export function createCoreSource({
     if (reply.status === 403) throw new ChainError('outage', `the ${coin} node does not allow this to us (rpcallowip, rpcwhitelist)`);
     const told = Date.parse(reply.headers.date ?? '');
     clockAheadSeconds = Number.isNaN(told) ? null : Math.round((told - clock.now().getTime()) / 1000);
-    let parsed: unknown;
-    try {
-      parsed = parseExactJson(Buffer.from(reply.body).toString());
-    } catch (cause) {
-      throw new ChainError('outage', `the ${coin} node answered status ${reply.status} and no JSON`, { cause });
-    }
-    const answers = new Map((Array.isArray(parsed) ? parsed : [parsed]).map((answer) => [String(fields(answer).id), fields(answer)]));
-    return calls.map((_, i) => {
-      const answer = answers.get(String(first + i));
-      if (!answer) throw new ChainError('outage', `the ${coin} node answered another request`);
-      const error =
-        answer.error === null || answer.error === undefined
-          ? null
-          : { code: integer(fields(answer.error).code), message: text(fields(answer.error).message) };
-      if (error?.code === WARMING_UP) throw new ChainError('outage', `the ${coin} node is starting: ${error.message}`);
-      return { result: answer.result, error };
-    });
+    const body = Buffer.from(reply.body.buffer, reply.body.byteOffset, reply.body.length);
+    const read = (): Reply[] => {
+      let parsed: unknown;
+      try {
+        parsed = parseExactJson(body.toString());
+      } catch (cause) {
+        throw new ChainError('outage', `the ${coin} node answered status ${reply.status} and no JSON`, { cause });
+      }
+      const answers = new Map((Array.isArray(parsed) ? parsed : [parsed]).map((answer) => [String(fields(answer).id), fields(answer)]));
+      return calls.map((_, i) => {
+        const answer = answers.get(String(first + i));
+        if (!answer) throw new ChainError('outage', `the ${coin} node answered another request`);
+        const error =
+          answer.error === null || answer.error === undefined
+            ? null
+            : { code: integer(fields(answer.error).code), message: text(fields(answer.error).message) };
+        if (error?.code === WARMING_UP) throw new ChainError('outage', `the ${coin} node is starting: ${error.message}`);
+        return { result: answer.result, error };
+      });
+    };
+    return { body, read };
   };
+  const post = async (calls: readonly Call[]): Promise<Reply[]> => (await ask(calls)).read();
   const call = async (...request: Call): Promise<unknown> => {
     const [reply] = await post([request]);
     if (reply!.error) throw failure(reply!.error, request[0]);
@@ -134,6 +158,27 @@ export function createCoreSource({
           ? new ChainError('unsupported', `this ${coin} node has no ${method}`)
           : new ChainError('outage', `${method}: ${error.message}`);
 
+  /**
+   * A block as bytes. Its hex is cut out of the reply: to read megabytes of it as JSON takes longer than to fetch them, and what
+   * came is proven by the block's own hashes.
+   */
+  const rawBlock = async (hash: string): Promise<Buffer> => {
+    const { body, read } = await ask([['getblock', hash, 0]]);
+    const from = body.subarray(0, RESULT_WITHIN).indexOf(RESULT) + RESULT.length;
+    const to = from < RESULT.length ? -1 : body.indexOf('"', from);
+    if (to < 0) {
+      const [reply] = read();
+      if (reply!.error) throw failure(reply!.error, 'getblock');
+      return Buffer.from(text(reply!.result), 'hex');
+    }
+    const bytes = Buffer.allocUnsafeSlow((to - from) >> 1);
+    for (let at = from; at < to; at += HEX_AT_ONCE) {
+      if (at > from) await setImmediate();
+      bytes.write(body.toString('latin1', at, Math.min(at + HEX_AT_ONCE, to)), (at - from) >> 1, 'hex');
+    }
+    return bytes;
+  };
+
   const header = (value: unknown): BlockRef => {
     const h = fields(value);
     return { height: integer(h.height), hash: text(h.hash), parent: text(h.previousblockhash), time: new Date(integer(h.time) * 1000) };
@@ -144,26 +189,6 @@ export function createCoreSource({
     } catch (error) {
       if (error instanceof ChainError && error.kind === 'not_found') return null;
       throw error;
-    }
-  };
-
-  const match = (tx: RawTransaction, matcher: Matcher, kind: TransferKind, sightings: Sighting[], conflicts: Conflict[]): void => {
-    for (const { n, units, script } of tx.outputs) {
-      const key = Buffer.from(script.buffer, script.byteOffset, script.length).toString('hex');
-      if (units <= 0n || !matcher.has(key)) continue;
-      sightings.push({
-        key,
-        ref: `${tx.txid}:${n}`,
-        txid: tx.txid,
-        units,
-        kind,
-        spends: kind === 'output' ? tx.inputs() : [],
-        lock: null,
-      });
-    }
-    // A HogEx spends the one before it, not what the payer had: its inputs are no double-spend keys.
-    if (matcher.watchesSpends && kind === 'output') {
-      for (const outpoint of tx.inputs()) if (matcher.spends(outpoint)) conflicts.push({ outpoint, txid: tx.txid });
     }
   };
 
@@ -253,22 +278,18 @@ export function createCoreSource({
       return found === null ? null : header(found);
     },
     fetchBlock: async (hash) => {
-      const [head, raw] = await post([
-        ['getblockheader', hash],
-        ['getblock', hash, 0],
-      ]);
-      for (const reply of [head, raw]) if (reply!.error) throw failure(reply!.error, 'getblock');
-      const ref = header(head!.result);
-      let block: ReturnType<typeof parseBlock>;
+      const [head, raw] = await Promise.all([call('getblockheader', hash), rawBlock(hash)]);
+      const ref = header(head);
+      let block: RawBlock;
       try {
-        block = parseBlock(Buffer.from(text(raw!.result), 'hex'), family);
+        block = await parseBlockInTurns(raw, family);
       } catch (cause) {
         throw new ChainError('outage', `block ${hash} cannot be read: ${(cause as Error).message}`, { cause });
       }
       // DASH alone names its blocks by another hash (X11), for which no kept library exists: there the merkle root proves the
       // transactions, and the parent ties the block to the one recorded before it.
       if (block.hash !== hash && family !== 'DASH') throw new ChainError('outage', `the node answered another block than ${hash}`);
-      if (ref.hash !== hash || ref.parent !== block.parent || text(fields(head!.result).merkleroot) !== block.merkleRoot)
+      if (ref.hash !== hash || ref.parent !== block.parent || text(fields(head).merkleroot) !== block.merkleRoot)
         throw new ChainError('outage', `the header of ${hash} does not fit the block`);
       return {
         ref,
@@ -276,7 +297,7 @@ export function createCoreSource({
           const sightings: Sighting[] = [];
           const conflicts: Conflict[] = [];
           for (const tx of block.transactions)
-            match(tx, matcher, tx.coinbase ? 'coinbase' : tx.hogEx ? 'pegout' : 'output', sightings, conflicts);
+            matchTransaction(tx, matcher, tx.coinbase ? 'coinbase' : tx.hogEx ? 'pegout' : 'output', sightings, conflicts);
           return { block: ref, sightings, conflicts };
         },
       };
@@ -286,10 +307,10 @@ export function createCoreSource({
       if (pool!.error) throw failure(pool!.error, 'getrawmempool');
       const present = new Set(rows(pool!.result).map(text));
       for (const txid of known) if (!present.has(txid)) known.delete(txid);
+      for (const txid of pegged.keys()) if (!present.has(txid)) pegged.delete(txid);
       const fresh = [...present].filter((txid) => !known.has(txid));
       const transactions: RawTransaction[] = [];
       const read: string[] = [];
-      const pegged: Sighting[] = [];
       for (let i = 0; i < fresh.length; i += BATCH) {
         const part = fresh.slice(i, i + BATCH);
         const replies = await post(part.map((txid): Call => ['getrawtransaction', txid, 0]));
@@ -298,8 +319,8 @@ export function createCoreSource({
           if (reply.error) continue;
           try {
             const tx = parseTransaction(Buffer.from(text(reply.result), 'hex'), family);
-            transactions.push({ ...tx, txid: part[j]! });
-            if (tx.mweb) pegged.push(...((await pegouts(part[j]!)) as Sighting[]));
+            transactions.push({ ...tx, id: Buffer.from(part[j]!, 'hex').reverse() });
+            if (tx.mweb) pegged.set(part[j]!, (await pegouts(part[j]!)) as Sighting[]);
           } catch (error) {
             if (error instanceof ChainError) throw error;
             log.warn({ coin, txid: part[j], reason: (error as Error).message }, 'an unconfirmed transaction cannot be read');
@@ -307,12 +328,13 @@ export function createCoreSource({
           read.push(part[j]!);
         }
       }
+      const waiting = [...pegged.values()].flat();
       return {
         beside: text(best!.result),
         scan: (matcher) => {
-          const sightings: Sighting[] = pegged.filter((s) => matcher.has(s.key));
+          const sightings: Sighting[] = waiting.filter((s) => matcher.has(s.key));
           const conflicts: Conflict[] = [];
-          for (const tx of transactions) match(tx, matcher, 'output', sightings, conflicts);
+          for (const tx of transactions) matchTransaction(tx, matcher, 'output', sightings, conflicts);
           return { sightings, conflicts, present };
         },
         done: () => {

@@ -277,7 +277,7 @@ export function createEthereumSource({
       }
     } else {
       use('balances');
-      const rest = await unexplained(block, matcher.recent(ref.time), direct);
+      const rest = await unexplained(block, await matcher.recent(ref.time), direct);
       if (rest) {
         const found = [...rest].filter(([, units]) => units > 0n);
         return [...gains(direct), ...found.map(([key, units]) => ({ key, index: namedBy(key, block), units }))];

@@ -1,12 +1,19 @@
 /** Reads raw blocks and transactions of the Core family: BTC segwit, LTC MWEB, DOGE AuxPoW, DASH special transactions. */
-import { hash } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
+import type { TransferKind } from '../core/payment.ts';
+import type { Conflict, Matcher, Sighting } from './chain.ts';
+import { sha256dInto } from './sha256d.ts';
 
 export type RawOutput = { n: number; units: bigint; script: Uint8Array };
+/** Where the parts of a transaction stand in its bytes; what few transactions are asked for is read when it is asked for. */
 export type RawTransaction = {
-  txid: string;
-  /** Outpoints as `txid:n`; computed when asked for. */
-  inputs(): string[];
-  outputs: readonly RawOutput[];
+  bytes: Buffer;
+  /** Its id as the chain hashes it; shown with the bytes reversed. */
+  id: Uint8Array;
+  inputsAt: number;
+  inputCount: number;
+  outputsAt: number;
+  outputCount: number;
   coinbase: boolean;
   /** LTC: the block's last transaction, whose outputs are the peg-outs. */
   hogEx: boolean;
@@ -17,20 +24,22 @@ export type RawTransaction = {
 export type RawBlock = { hash: string; parent: string; merkleRoot: string; time: Date; transactions: RawTransaction[] };
 export type Family = 'BTC' | 'LTC' | 'DASH' | 'DOGE';
 
-const sha256d = (bytes: Uint8Array): Buffer => hash('sha256', hash('sha256', bytes, 'buffer'), 'buffer');
 /** Hashes are shown with their bytes reversed. */
 const shown = (hash: Uint8Array): string => Buffer.from(hash).reverse().toString('hex');
+/** Work between two turns of the event loop. */
+const TURN_MS = 8;
+/** Transactions or hashes between two looks at the time. */
+const STEP = 128;
 
 /** DOGE: version bit of a merge-mined block. */
 const AUXPOW = 0x100;
 const SEGWIT_FLAG = 1;
 const MWEB_FLAG = 8;
-const NULL_OUTPOINT = '00'.repeat(32);
 /** LTC: first bytes of the 34-byte scripts of a peg-in (witness version 9) and of a HogEx's first output (version 8). */
 const PEGIN = 0x59;
 const HOGADDR = 0x58;
-const isMwebScript = (output: RawOutput | undefined, version: number): boolean =>
-  output !== undefined && output.script.length === 34 && output.script[0] === version && output.script[1] === 32;
+const isMwebScript = (bytes: Buffer, at: number, length: number, version: number): boolean =>
+  length === 34 && bytes[at] === version && bytes[at + 1] === 32;
 
 type Cursor = { bytes: Buffer; at: number };
 
@@ -48,7 +57,8 @@ const skipBytes = (cursor: Cursor): void => {
   cursor.at += length;
 };
 
-function readTransaction(cursor: Cursor, family: Family, index: number): RawTransaction {
+/** Reads one transaction and writes its id into `ids` at `idAt`. */
+function readTransaction(cursor: Cursor, family: Family, index: number, ids: Buffer, idAt: number): RawTransaction {
   const { bytes } = cursor;
   const start = cursor.at;
   const version = bytes.readUInt32LE(cursor.at);
@@ -61,20 +71,19 @@ function readTransaction(cursor: Cursor, family: Family, index: number): RawTran
   }
   const bodyStart = cursor.at;
   const inputCount = readVarInt(cursor);
-  const inputsAt: number[] = [];
+  const inputsAt = cursor.at;
   for (let i = 0; i < inputCount; i++) {
-    inputsAt.push(cursor.at);
     cursor.at += 36;
     skipBytes(cursor);
     cursor.at += 4;
   }
   const outputCount = readVarInt(cursor);
-  const outputs: RawOutput[] = [];
+  const outputsAt = cursor.at;
+  let peggedIn = false;
   for (let n = 0; n < outputCount; n++) {
-    const units = bytes.readBigInt64LE(cursor.at);
     cursor.at += 8;
     const length = readVarInt(cursor);
-    outputs.push({ n, units, script: bytes.subarray(cursor.at, cursor.at + length) });
+    peggedIn ||= isMwebScript(bytes, cursor.at, length, PEGIN);
     cursor.at += length;
   }
   const bodyEnd = cursor.at;
@@ -89,33 +98,120 @@ function readTransaction(cursor: Cursor, family: Family, index: number): RawTran
   cursor.at += 4;
   if (family === 'DASH' && (version & 0xffff) >= 3 && version >>> 16 !== 0) skipBytes(cursor);
   if (cursor.at > bytes.length) throw new RangeError('the transaction ends too early');
-  const id =
-    flags === 0
-      ? bytes.subarray(start, cursor.at)
-      : Buffer.concat([bytes.subarray(start, start + 4), bytes.subarray(bodyStart, bodyEnd), bytes.subarray(lockAt, lockAt + 4)]);
-  const first = inputsAt[0];
+  if (flags === 0) sha256dInto(bytes, start, cursor.at, ids, idAt);
+  else sha256dInto(...withoutWitness(bytes, start, bodyStart, bodyEnd, lockAt), ids, idAt);
   return {
-    txid: shown(sha256d(id)),
-    inputs: () => inputsAt.map((at) => `${shown(bytes.subarray(at, at + 32))}:${bytes.readUInt32LE(at + 32)}`),
-    outputs,
-    coinbase: index === 0 && inputCount === 1 && first !== undefined && bytes.toString('hex', first, first + 32) === NULL_OUTPOINT,
+    bytes,
+    id: ids.subarray(idAt, idAt + 32),
+    inputsAt,
+    inputCount,
+    outputsAt,
+    outputCount,
+    coinbase: index === 0 && inputCount === 1 && isZero(bytes, inputsAt, inputsAt + 32),
     hogEx,
-    mweb: flagged || (family === 'LTC' && (outputCount === 0 || outputs.some((output) => isMwebScript(output, PEGIN)))),
+    mweb: flagged || (family === 'LTC' && (outputCount === 0 || peggedIn)),
   };
+}
+
+let spare = Buffer.alloc(4_096);
+/** BIP-141: an id is the hash of version, inputs, outputs and lock time. */
+function withoutWitness(bytes: Buffer, start: number, bodyStart: number, bodyEnd: number, lockAt: number): [Buffer, number, number] {
+  const length = bodyEnd - bodyStart;
+  if (length + 8 > spare.length) spare = Buffer.alloc(2 * length);
+  bytes.copy(spare, 0, start, start + 4);
+  bytes.copy(spare, 4, bodyStart, bodyEnd);
+  bytes.copy(spare, 4 + length, lockAt, lockAt + 4);
+  return [spare, 0, length + 8];
+}
+const isZero = (bytes: Buffer, from: number, to: number): boolean => {
+  for (let at = from; at < to; at++) if (bytes[at] !== 0) return false;
+  return true;
+};
+
+export const txidOf = (tx: RawTransaction): string => shown(tx.id);
+
+/** Outpoints as `txid:n`, those alone that `isWanted` takes by their 36 bytes. */
+export function inputsOf(tx: RawTransaction, isWanted = (_bytes: Buffer, _from: number, _to: number): boolean => true): string[] {
+  const { bytes } = tx;
+  const cursor: Cursor = { bytes, at: tx.inputsAt };
+  const found: string[] = [];
+  for (let i = 0; i < tx.inputCount; i++) {
+    const { at } = cursor;
+    if (isWanted(bytes, at, at + 36)) found.push(`${shown(bytes.subarray(at, at + 32))}:${bytes.readUInt32LE(at + 32)}`);
+    cursor.at += 36;
+    skipBytes(cursor);
+    cursor.at += 4;
+  }
+  return found;
+}
+
+/** Outputs, those alone whose script `isWanted` takes. */
+export function outputsOf(tx: RawTransaction, isWanted = (_bytes: Buffer, _from: number, _to: number): boolean => true): RawOutput[] {
+  const { bytes } = tx;
+  const cursor: Cursor = { bytes, at: tx.outputsAt };
+  const found: RawOutput[] = [];
+  for (let n = 0; n < tx.outputCount; n++) {
+    const { at } = cursor;
+    cursor.at += 8;
+    const length = readVarInt(cursor);
+    const script = cursor.at;
+    cursor.at += length;
+    if (isWanted(bytes, script, cursor.at)) found.push({ n, units: bytes.readBigInt64LE(at), script: bytes.subarray(script, cursor.at) });
+  }
+  return found;
+}
+
+/** What a transaction pays to watched keys, and which watched outpoints it spends. */
+export function matchTransaction(
+  tx: RawTransaction,
+  matcher: Matcher,
+  kind: TransferKind,
+  sightings: Sighting[],
+  conflicts: Conflict[],
+): void {
+  for (const { n, units, script } of outputsOf(tx, matcher.quick?.pays)) {
+    const key = Buffer.from(script.buffer, script.byteOffset, script.length).toString('hex');
+    if (units <= 0n || !matcher.has(key)) continue;
+    const txid = txidOf(tx);
+    sightings.push({ key, ref: `${txid}:${n}`, txid, units, kind, spends: kind === 'output' ? inputsOf(tx) : [], lock: null });
+  }
+  // A HogEx spends the one before it, not what the payer had: its inputs are no double-spend keys.
+  if (!matcher.watchesSpends || kind !== 'output') return;
+  for (const outpoint of inputsOf(tx, matcher.quick?.spends)) if (matcher.spends(outpoint)) conflicts.push({ outpoint, txid: txidOf(tx) });
 }
 
 /** Parses one transaction. Errors: RangeError when the bytes are not one. */
 export function parseTransaction(bytes: Buffer, family: Family): RawTransaction {
-  return readTransaction({ bytes, at: 0 }, family, 1);
+  return readTransaction({ bytes, at: 0 }, family, 1, Buffer.alloc(32), 0);
 }
 
 /** Parses a block and proves it by the merkle root of its header. Errors: RangeError when it is not one or the root differs. */
 export function parseBlock(bytes: Buffer, family: Family): RawBlock {
+  const steps = blockSteps(bytes, family);
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+  }
+}
+
+/** The same, with turns of the event loop in between: a full block takes longer than others should wait. */
+export async function parseBlockInTurns(bytes: Buffer, family: Family): Promise<RawBlock> {
+  const steps = blockSteps(bytes, family);
+  for (let since = performance.now(); ; ) {
+    const step = steps.next();
+    if (step.done) return step.value;
+    if (performance.now() - since < TURN_MS) continue;
+    await setImmediate();
+    since = performance.now();
+  }
+}
+
+function* blockSteps(bytes: Buffer, family: Family): Generator<void, RawBlock> {
   const cursor: Cursor = { bytes, at: 80 };
   const version = bytes.readUInt32LE(0);
   if (family === 'DOGE' && version & AUXPOW) {
     // Parent coinbase, block hash, two branches of hashes with an index each, parent header.
-    readTransaction(cursor, 'BTC', 1);
+    readTransaction(cursor, 'BTC', 1, Buffer.alloc(32), 0);
     cursor.at += 32;
     for (let branch = 0; branch < 2; branch++) {
       const hashes = readVarInt(cursor);
@@ -124,15 +220,24 @@ export function parseBlock(bytes: Buffer, family: Family): RawBlock {
     cursor.at += 80;
   }
   const count = readVarInt(cursor);
+  // The shortest transaction has 10 bytes: a count is no reason to take memory for.
+  if (count * 10 > bytes.length) throw new RangeError('the block has fewer transactions than it says');
+  const ids = Buffer.allocUnsafeSlow(count * 32);
   const transactions: RawTransaction[] = [];
-  for (let i = 0; i < count; i++) transactions.push(readTransaction(cursor, family, i));
+  for (let i = 0; i < count; i++) {
+    transactions.push(readTransaction(cursor, family, i, ids, i * 32));
+    if (i % STEP === STEP - 1) yield;
+  }
   const last = transactions.at(-1);
-  if (family === 'LTC' && last && isMwebScript(last.outputs[0], HOGADDR)) last.hogEx = true;
+  const [first] = last ? outputsOf(last) : [];
+  if (family === 'LTC' && last && first && isMwebScript(bytes, first.script.byteOffset - bytes.byteOffset, first.script.length, HOGADDR))
+    last.hogEx = true;
   const merkleRoot = shown(bytes.subarray(36, 68));
-  if (merkleRootOf(transactions.map((t) => t.txid)) !== merkleRoot)
-    throw new RangeError('the transactions do not have the merkle root of the header');
+  if ((yield* merkleSteps(ids)) !== merkleRoot) throw new RangeError('the transactions do not have the merkle root of the header');
+  const hash = Buffer.alloc(32);
+  sha256dInto(bytes, 0, 80, hash, 0);
   return {
-    hash: shown(sha256d(bytes.subarray(0, 80))),
+    hash: shown(hash),
     parent: shown(bytes.subarray(4, 36)),
     merkleRoot,
     time: new Date(bytes.readUInt32LE(68) * 1000),
@@ -140,14 +245,29 @@ export function parseBlock(bytes: Buffer, family: Family): RawBlock {
   };
 }
 
+/** The root over ids of 32 bytes each, one after the other. */
+function* merkleSteps(ids: Buffer): Generator<void, string> {
+  let count = ids.length / 32;
+  if (count === 0) return '';
+  const level = Buffer.alloc(ids.length + 32);
+  ids.copy(level);
+  while (count > 1) {
+    // The last one of an odd level stands for two.
+    if (count % 2 === 1) level.copyWithin(count * 32, (count - 1) * 32, count * 32);
+    count = Math.ceil(count / 2);
+    for (let i = 0; i < count; i++) {
+      sha256dInto(level, i * 64, i * 64 + 64, level, i * 32);
+      if (i % STEP === STEP - 1) yield;
+    }
+  }
+  return shown(level.subarray(0, 32));
+}
+
 /** The root over transaction ids in the order of their block. */
 export function merkleRootOf(txids: readonly string[]): string {
-  let level = txids.map((txid) => Buffer.from(txid, 'hex').reverse());
-  while (level.length > 1) {
-    const next: Buffer[] = [];
-    for (let i = 0; i < level.length; i += 2)
-      next.push(sha256d(Buffer.concat([level[i]!, level[i + 1] ?? level[i]!])) as Buffer<ArrayBuffer>);
-    level = next as typeof level;
+  const steps = merkleSteps(Buffer.concat(txids.map((txid) => Buffer.from(txid, 'hex').reverse())));
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
   }
-  return level[0] ? shown(level[0]) : '';
 }

@@ -231,6 +231,7 @@ create table deposit_addresses (
 );
 CREATE INDEX deposit_addresses_by_address ON deposit_addresses USING btree (address);
 CREATE INDEX deposit_addresses_new ON deposit_addresses USING btree (coin, xid);
+CREATE INDEX deposit_addresses_recent ON deposit_addresses USING btree (coin, created_at);
 
 create table transfers (
   coin text not null,

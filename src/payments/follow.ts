@@ -9,6 +9,7 @@ import type { Tx } from '../db/db.ts';
 import { createGuard, noteReorg } from './guard.ts';
 import { AddressGiven, createLookAhead, type Stray } from './look-ahead.ts';
 import { lockAndSettle, queueProcessing } from './settle-payments.ts';
+import { createWatchSet, outpointBytes } from './watch-set.ts';
 
 /** Locks of the followers: one process at a time reads a coin; the cursor alone keeps it correct. */
 const FOLLOW_LOCK = 7_233_200;
@@ -23,8 +24,12 @@ const HINT_PAUSE_MS = 250;
 const MAX_LOCK_LOOKS = 200;
 /** A regtest node mines when told to and is asked often. */
 const REGTEST_POLL_MS = 400;
+/** Addresses read between two turns of the event loop. */
+const KEYS_AT_ONCE = 2_000;
 
-type Watched = { paymentId: string; merchantId: string; address: string; createdAt: Date };
+/** Whose a deposit address is. */
+type Owner = { paymentId: string; merchantId: string; address: string; createdAt: Date };
+type Owned = Sighting & { owner: Owner };
 type Waiting = {
   paymentId: string;
   ref: string;
@@ -37,6 +42,8 @@ type Waiting = {
 };
 type Spenders = ReadonlyMap<string, readonly Waiting[]>;
 type Cursor = { height: number; hash: string };
+type Fetched = Awaited<ReturnType<ChainSource['fetchBlock']>>;
+const NOTHING = Promise.resolve(null);
 
 /** Thrown when another follower moved the cursor: its work stands, ours is dropped. */
 class CursorMoved extends Error {}
@@ -105,8 +112,8 @@ export function createFollower(
   source: ChainSource,
 ): { step(signal?: AbortSignal, found?: { behind: boolean }): Promise<void> } {
   const { coin } = source;
-  const watched = new Map<string, Watched>();
-  const spares = createLookAhead(ctx, source);
+  const watched = createWatchSet();
+  const spares = createLookAhead(ctx, source, watched);
   const missing = new Map<string, number>();
   let readFrom = '0';
   let lockedThrough: number | null = null;
@@ -118,10 +125,13 @@ export function createFollower(
     const [horizon] = await ctx.db.sql<{ xmin: string }[]>`select pg_snapshot_xmin(pg_current_snapshot())::text as xmin`;
     // Wallets first: an address given between the two reads is then known as spare, as given, or as both; never as neither.
     await spares.refresh(readFrom);
-    const rows = await ctx.db.sql<(Watched & { key: string })[]>`
-      select key, payment_id as "paymentId", merchant_id as "merchantId", address, created_at as "createdAt"
-      from deposit_addresses where coin = ${coin} and xid >= ${readFrom}::xid8`;
-    for (const { key, ...row } of rows) watched.set(key, row);
+    const given = ctx.db.sql<{ key: string }[]>`select key from deposit_addresses where coin = ${coin} and xid >= ${readFrom}::xid8`;
+    const add = (rows: readonly { key: string }[]) => {
+      for (const { key } of rows) watched.add(key);
+    };
+    // All of them at the start, and few from then on.
+    if (readFrom === '0') for await (const rows of given.cursor(KEYS_AT_ONCE)) add(rows);
+    else add(await given);
     readFrom = horizon!.xmin;
   };
   /** Our transfers that are in no block, with the outpoints they spend. */
@@ -133,28 +143,39 @@ export function createFollower(
   const matcherOf = (waiting: readonly Waiting[]): { matcher: Matcher; byOutpoint: Map<string, Waiting[]> } => {
     const byOutpoint = new Map<string, Waiting[]>();
     for (const row of waiting) for (const outpoint of row.spends) byOutpoint.set(outpoint, [...(byOutpoint.get(outpoint) ?? []), row]);
+    const outpoints = createWatchSet();
+    for (const bytes of [...byOutpoint.keys()].map(outpointBytes)) if (bytes) outpoints.addBytes(bytes, 0, bytes.length);
     return {
       byOutpoint,
       matcher: {
-        has: (key) => watched.has(key) || spares.find(key) !== undefined,
+        has: watched.has,
         watchesSpends: byOutpoint.size > 0,
         spends: (outpoint) => byOutpoint.has(outpoint),
-        recent: (at) => {
-          const since = earliest(at, ctx.clock.now()).getTime() - RECENT_MS;
-          return [...watched].flatMap(([key, { createdAt }]) => (createdAt.getTime() > since ? [key] : []));
+        quick: { pays: watched.hasBytes, spends: outpoints.hasBytes },
+        recent: async (at) => {
+          const since = new Date(earliest(at, ctx.clock.now()).getTime() - RECENT_MS);
+          const rows = await ctx.db.sql<{ key: string }[]>`
+            select key from deposit_addresses where coin = ${coin} and created_at > ${since} order by created_at, key`;
+          return rows.map((row) => row.key);
         },
         waiting: [...new Set(waiting.map((row) => row.txid))],
       },
     };
   };
-  /** What pays payments, and what came to addresses that no payment was given. */
-  const sort = (all: readonly Sighting[]): { sightings: Sighting[]; strays: Stray[] } => {
-    const sightings: Sighting[] = [];
+  /** What pays payments, and what came to addresses that no payment was given. The table says whose an address is, not memory. */
+  const sort = async (all: readonly Sighting[]): Promise<{ sightings: Owned[]; strays: Stray[] }> => {
+    const sightings: Owned[] = [];
     const strays: Stray[] = [];
+    if (all.length === 0) return { sightings, strays };
+    const rows = await ctx.db.sql<(Owner & { key: string })[]>`
+      select key, payment_id as "paymentId", merchant_id as "merchantId", address, created_at as "createdAt"
+      from deposit_addresses where coin = ${coin} and key = any(${[...new Set(all.map((s) => s.key))]}::text[])`;
+    const owners = new Map(rows.map(({ key, ...owner }) => [key, owner]));
     for (const sighting of all) {
-      const spare = watched.has(sighting.key) ? undefined : spares.find(sighting.key);
-      if (spare) strays.push({ ...sighting, spare });
-      else sightings.push(sighting);
+      const owner = owners.get(sighting.key);
+      const spare = spares.find(sighting.key);
+      if (owner) sightings.push({ ...sighting, owner });
+      else if (spare) strays.push({ ...sighting, spare });
     }
     return { sightings, strays };
   };
@@ -262,31 +283,37 @@ export function createFollower(
     );
   };
 
+  /** Fetches the block of a height; null when the source has none there. */
+  const fetchAt = async (height: number): Promise<Fetched | null> => {
+    const next = await source.blockAt(height);
+    return next && source.fetchBlock(next.hash);
+  };
+
   /** Reads one block into the database: facts, block and cursor in one transaction. */
-  const applyBlock = async (cursor: Cursor, hash: string): Promise<Cursor | null> => {
-    const fetched = await source.fetchBlock(hash);
-    if (fetched.ref.parent !== cursor.hash) return null;
+  const applyBlock = async (cursor: Cursor, fetched: Fetched): Promise<Cursor> => {
     const scannedAt = ctx.clock.now();
-    await refresh();
-    const waiting = await readWaiting();
+    const [waiting] = await Promise.all([readWaiting(), refresh()]);
     const { matcher, byOutpoint } = matcherOf(waiting);
     const scanned = await fetched.scan(matcher);
     const { conflicts } = scanned;
-    const { sightings, strays } = sort(scanned.sightings);
+    const { sightings, strays } = await sort(scanned.sightings);
     const lost = conflictsOf(conflicts, byOutpoint);
-    const ids = [...sightings.map((s) => watched.get(s.key)!.paymentId), ...lost.map((c) => c.paymentId)];
+    const ids = [...sightings.map((s) => s.owner.paymentId), ...lost.map((c) => c.paymentId)];
     const found = await ctx.db.begin(async (tx) => {
       const next = { height: fetched.ref.height, hash: fetched.ref.hash };
       let recorded: Stray[] = [];
       await lockAndSettle(ctx, tx, ids, async () => {
         recorded = await spares.record(tx, strays, scannedAt);
-        await moveCursor(tx, coin, cursor, next, null);
-        await insertBlock(tx, coin, fetched.ref, worthOf(sightings));
+        // One statement each, sent without waiting for the one before; the database runs them in this order.
+        await Promise.all([
+          moveCursor(tx, coin, cursor, next, null),
+          insertBlock(tx, coin, fetched.ref, worthOf(sightings)),
+          tx`delete from blocks where coin = ${coin} and height < ${fetched.ref.height - 2_000}`,
+        ]);
         await writeSightings(tx, sightings, fetched.ref, scannedAt, byOutpoint);
         await writeConflicts(tx, lost, fetched.ref.height);
         // Confirmations grew: everything of this coin that waits for them is settled again.
         await queueProcessing(tx, { coin, except: ids });
-        await tx`delete from blocks where coin = ${coin} and height < ${fetched.ref.height - 2_000}`;
       });
       return recorded;
     });
@@ -304,8 +331,8 @@ export function createFollower(
    * A replacement keeps the first sight of what it replaces, as long as it pays the payment no more than that did: a small
    * transfer raised later must not carry an old rate or an early hour over to the rest. Null: nothing is inherited.
    */
-  const inheritedSight = (sighting: Sighting, all: readonly Sighting[], byOutpoint: Spenders): Date | null => {
-    const { paymentId } = watched.get(sighting.key)!;
+  const inheritedSight = (sighting: Owned, all: readonly Owned[], byOutpoint: Spenders): Date | null => {
+    const { paymentId } = sighting.owner;
     const replaced = new Map(
       sighting.spends
         .flatMap((outpoint) => byOutpoint.get(outpoint) ?? [])
@@ -317,15 +344,13 @@ export function createFollower(
     const byTx = new Map<string, bigint>();
     for (const row of replaced.values()) byTx.set(row.txid, (byTx.get(row.txid) ?? 0n) + row.units);
     const before = [...byTx.values()].reduce((a, b) => (b > a ? b : a));
-    const now = all
-      .filter((s) => s.txid === sighting.txid && watched.get(s.key)!.paymentId === paymentId)
-      .reduce((total, s) => total + s.units, 0n);
+    const now = all.filter((s) => s.txid === sighting.txid && s.owner.paymentId === paymentId).reduce((total, s) => total + s.units, 0n);
     return now > before ? null : earliest(...[...replaced.values()].map((row) => row.firstSeenAt));
   };
 
   const writeSightings = async (
     tx: Tx,
-    found: readonly Sighting[],
+    found: readonly Owned[],
     block: BlockRef | null,
     seenAt: Date,
     byOutpoint: Spenders,
@@ -335,7 +360,7 @@ export function createFollower(
     if (found.length === 0) return;
     const sightings = coin === 'LTC' ? await knownPegouts(tx, found, present) : found;
     const rows = sightings.map((s) => {
-      const owner = watched.get(s.key)!;
+      const { owner } = s;
       // Read late, but mined in time: the block's time tells, never before the address was given.
       const first = block && block.time < seenAt ? (block.time > owner.createdAt ? block.time : owner.createdAt) : seenAt;
       return {
@@ -375,13 +400,8 @@ export function createFollower(
    * LTC: a peg-out is one transfer under changing transaction ids: its own while it waits, the HogEx's once mined, another HogEx's
    * after a reorganisation. It keeps the ref it was first seen under, and with it first sight, worth and what was decided about it.
    */
-  const knownPegouts = async (
-    tx: Tx,
-    sightings: readonly Sighting[],
-    present: ReadonlySet<string> | null,
-  ): Promise<readonly Sighting[]> => {
-    const owner = (s: Sighting) => watched.get(s.key)!.paymentId;
-    const ids = sightings.filter((s) => s.kind === 'pegout').map(owner);
+  const knownPegouts = async (tx: Tx, sightings: readonly Owned[], present: ReadonlySet<string> | null): Promise<readonly Owned[]> => {
+    const ids = sightings.filter((s) => s.kind === 'pegout').map((s) => s.owner.paymentId);
     if (ids.length === 0) return sightings;
     const rows = await tx<{ paymentId: string; ref: string; txid: string; units: string; mined: boolean; lost: boolean }[]>`
       select payment_id as "paymentId", ref, txid, units::text as units, block_height is not null as mined, unmined_since is not null as lost
@@ -389,7 +409,7 @@ export function createFollower(
     const taken = new Set<string>();
     return sightings.map((s) => {
       if (s.kind !== 'pegout') return s;
-      const same = rows.filter((row) => row.paymentId === owner(s) && row.units === s.units.toString() && !taken.has(row.ref));
+      const same = rows.filter((row) => row.paymentId === s.owner.paymentId && row.units === s.units.toString() && !taken.has(row.ref));
       // Back in the mempool it takes the place of one that lost its block, again when it is read anew; in a block, of any that waits.
       const waits = same
         .filter((row) => !row.mined && (!present || row.txid === s.txid || (row.lost && !present.has(row.txid))))
@@ -439,7 +459,7 @@ export function createFollower(
     const waiting = await readWaiting();
     const { matcher, byOutpoint } = matcherOf(waiting);
     const { conflicts, present, complete = true, ...scanned } = await fetched.scan(matcher);
-    const { sightings, strays } = sort(scanned.sightings);
+    const { sightings, strays } = await sort(scanned.sightings);
     const lost = conflictsOf(conflicts, byOutpoint).filter((c) => present.has(c.txid));
     const knownConflicts = new Set(waiting.filter((row) => row.contested).map((row) => `${row.paymentId} ${row.ref}`));
     const fresh = lost.filter((c) => !knownConflicts.has(`${c.paymentId} ${c.ref}`));
@@ -456,7 +476,7 @@ export function createFollower(
       missing.set(key, polls);
       if (polls >= ABSENT_AFTER_POLLS && !row.absent) gone.push(row);
     }
-    const ids = [...sightings.map((s) => watched.get(s.key)!.paymentId), ...[...fresh, ...gone, ...back].map((row) => row.paymentId)];
+    const ids = [...sightings.map((s) => s.owner.paymentId), ...[...fresh, ...gone, ...back].map((row) => row.paymentId)];
     if (ids.length > 0) {
       await ctx.db.begin((tx) =>
         lockAndSettle(ctx, tx, ids, async () => {
@@ -538,12 +558,21 @@ export function createFollower(
           return;
         }
         cursor = await unwind(cursor, tip);
-        const next = await source.blockAt(cursor.height + 1);
-        if (!next) return;
-        const further = await applyBlock(cursor, next.hash);
+        let fetched = await fetchAt(cursor.height + 1);
         // The source names a next block that does not follow the one it named before: it is between two chains, and is asked again later.
-        if (!further) return;
-        cursor = further;
+        if (fetched?.ref.parent !== cursor.hash) return;
+        // While catching up, the next block is fetched as this one is written. One that follows stands on what was written; all
+        // else, a failure too, is left to the questions above.
+        while (fetched?.ref.parent === cursor.hash && !signal?.aborted) {
+          const { height } = fetched.ref;
+          const ahead: Promise<Fetched | null> = height < tip.height ? fetchAt(height + 1).catch(() => null) : NOTHING;
+          try {
+            cursor = await applyBlock(cursor, fetched);
+          } finally {
+            // Also when writing failed: nothing is left under way.
+            fetched = await ahead;
+          }
+        }
       }
     },
   };

@@ -6,6 +6,7 @@ import { deriveAddress, type Script } from '../core/address.ts';
 import type { Coin, Network } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
 import { burnIndexes } from '../merchants/wallets.ts';
+import type { WatchSet } from './watch-set.ts';
 
 /** Indexes watched beyond a wallet's counter: another program may have given addresses from the same account key. */
 export const LOOK_AHEAD = 100n;
@@ -19,8 +20,8 @@ export type Stray = Sighting & { spare: Spare };
 /** Thrown when an address was given to a payment just now: the step is done again, with the address watched for that payment. */
 export class AddressGiven extends Error {}
 
-/** One follower's memory of spare addresses, by wallet. Keys are derived when a counter moved, never otherwise. */
-export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; network: Network }) {
+/** One follower's memory of spare addresses, by wallet, and in `watched`, where they stay when they are given. Keys are derived when a counter moved, never otherwise. */
+export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; network: Network }, watched: WatchSet) {
   const byKey = new Map<string, Spare>();
   const byWallet = new Map<string, Map<bigint, string>>();
 
@@ -54,6 +55,7 @@ export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; n
             if (known.has(index)) continue;
             const { key, address } = deriveAddress({ chainKey, script, coin, network, index });
             known.set(index, key);
+            watched.add(key);
             byKey.set(key, { walletId, merchantId, index, address });
             if (++derived % BATCH === 0) await setImmediate();
           }

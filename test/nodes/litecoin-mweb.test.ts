@@ -236,6 +236,21 @@ test('a reorganisation between the blocks and the mempool of one look: it counts
   assert.deepEqual([done.transfers.length, done.amount_received], [1, AMOUNT]);
 });
 
+test('seen before its block, and back in the mempool before it was looked at again: it counts once all along', async () => {
+  const { id, address } = await open('created processing completed');
+  const txid = await pegOut(address);
+  await reach(id, 'processing');
+  const fetched = proxy.beforeNext('getblock', async () => {});
+  const [hash] = await node.mine(1);
+  await fetched;
+  await proxy.beforeNext('getrawmempool', () => replaceTip(hash!, txid));
+  const back = await reach(id, 'processing', null, (d) => d.confirmations === 0 && d.transaction_hash === txid);
+  assert.equal(back.transfers.length, 1);
+  await node.mine(24);
+  const done = await reach(id, 'completed');
+  assert.deepEqual([done.transfers.length, done.amount_received], [1, AMOUNT]);
+});
+
 test('a peg-out that is never mined: absence alone changes nothing, a day of it fails the payment', async () => {
   const { id, address } = await open('created processing failed');
   await pegOut(address);
@@ -290,5 +305,5 @@ test('every event arrived exactly once, in order, with a valid signature', async
       20_000,
     );
   }
-  assert.equal(expected.size, 11);
+  assert.equal(expected.size, 12);
 });

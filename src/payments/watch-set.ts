@@ -1,0 +1,103 @@
+/** Which of millions of keys are watched, in 16 to 32 bytes each and without any work for the garbage collector. */
+import { randomInt } from 'node:crypto';
+
+/** Parts that grow each by itself, so that growing never takes long. */
+const PARTS = 512;
+const FIRST_SLOTS = 16;
+
+export type WatchSet = {
+  /** Adds a key of hex digits. */
+  add(key: string): void;
+  /** No is certain. Yes is wrong once in 2^64 times or so, and for keys made to be mistaken for one another: see in the table. */
+  has(key: string): boolean;
+  addBytes(bytes: Uint8Array, from: number, to: number): void;
+  hasBytes(bytes: Uint8Array, from: number, to: number): boolean;
+};
+
+/** An open-addressing table of 64-bit hashes of keys (in the way of MurmurHash3, with a seed that nobody outside knows). */
+export function createWatchSet(): WatchSet {
+  const seed = randomInt(2 ** 32);
+  const parts = Array.from({ length: PARTS }, () => ({ slots: new Int32Array(2 * FIRST_SLOTS), count: 0 }));
+  let first = 0;
+  let second = 0;
+
+  /** Leaves its result in `first` and `second`: the way that costs nothing. */
+  const hash = (bytes: Uint8Array, from: number, to: number): void => {
+    let a = seed ^ (to - from);
+    let b = ~seed;
+    for (let at = from; at < to; at += 4) {
+      // Beyond the end stand zeros; the length is part of the hash.
+      const word =
+        at + 4 <= to
+          ? bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)
+          : bytes[at]! | ((at + 1 < to ? bytes[at + 1]! : 0) << 8) | ((at + 2 < to ? bytes[at + 2]! : 0) << 16);
+      const x = Math.imul(word, 0xcc9e2d51);
+      a ^= Math.imul((x << 15) | (x >>> 17), 0x1b873593);
+      a = (Math.imul((a << 13) | (a >>> 19), 5) + 0xe6546b64) | 0;
+      const y = Math.imul(word ^ a, 0x239b961b);
+      b ^= Math.imul((y << 16) | (y >>> 16), 0xab0e9789);
+      b = (Math.imul((b << 17) | (b >>> 15), 5) + 0x561ccd1b) | 0;
+    }
+    first = spread(a ^ b);
+    // Zero is an empty slot.
+    second = spread(b + first) || 1;
+  };
+  const slotOf = (slots: Int32Array, one: number, two: number): number => {
+    const mask = slots.length / 2 - 1;
+    for (let at = two & mask; ; at = (at + 1) & mask)
+      if (slots[2 * at + 1] === 0 || (slots[2 * at] === one && slots[2 * at + 1] === two)) return at;
+  };
+  const addBytes: WatchSet['addBytes'] = (bytes, from, to) => {
+    hash(bytes, from, to);
+    const part = parts[first >>> 23]!;
+    let at = slotOf(part.slots, first, second);
+    if (part.slots[2 * at + 1] !== 0) return;
+    if (++part.count * 4 > (part.slots.length / 2) * 3) {
+      const { slots } = part;
+      part.slots = new Int32Array(2 * slots.length);
+      for (let i = 0; i < slots.length; i += 2) {
+        if (slots[i + 1] === 0) continue;
+        const free = slotOf(part.slots, slots[i]!, slots[i + 1]!);
+        part.slots[2 * free] = slots[i]!;
+        part.slots[2 * free + 1] = slots[i + 1]!;
+      }
+      at = slotOf(part.slots, first, second);
+    }
+    part.slots[2 * at] = first;
+    part.slots[2 * at + 1] = second;
+  };
+  const hasBytes: WatchSet['hasBytes'] = (bytes, from, to) => {
+    hash(bytes, from, to);
+    const { slots } = parts[first >>> 23]!;
+    return slots[2 * slotOf(slots, first, second) + 1] !== 0;
+  };
+  return {
+    add: (key) => {
+      const bytes = Buffer.from(key, 'hex');
+      addBytes(bytes, 0, bytes.length);
+    },
+    has: (key) => {
+      const bytes = Buffer.from(key, 'hex');
+      return hasBytes(bytes, 0, bytes.length);
+    },
+    addBytes,
+    hasBytes,
+  };
+}
+
+function spread(hash: number): number {
+  let h = hash;
+  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
+  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
+  return h ^ (h >>> 16);
+}
+
+/** An outpoint (`txid:n`) as transactions name it: 32 bytes of hash, 4 of index. Null: it is none (ETH). */
+export function outpointBytes(outpoint: string): Uint8Array | null {
+  const [, txid, n] = /^([0-9a-f]{64}):(\d+)$/.exec(outpoint) ?? [];
+  if (txid === undefined) return null;
+  const bytes = Buffer.alloc(36);
+  bytes.set(Buffer.from(txid, 'hex').reverse());
+  bytes.writeUInt32LE(Number(n), 32);
+  return bytes;
+}
