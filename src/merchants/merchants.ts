@@ -5,7 +5,7 @@ import { COINS, type Coin, type ConfirmationTier } from '../core/coin.ts';
 import { base62, newId } from '../core/id.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
-import type { Tx } from '../db/db.ts';
+import type { Sql, Tx } from '../db/db.ts';
 import { createKey } from './keys.ts';
 import { type Actor, writeAudit } from './members.ts';
 
@@ -78,14 +78,15 @@ export function getMerchant(ctx: Context, { merchantId }: { merchantId: string }
   const hit = cache.get(merchantId);
   if (hit && at - hit.at < CACHE_MS) return hit.merchant;
   if (cache.size > 10_000) cache.clear();
-  const merchant = readMerchant(ctx, merchantId);
+  const merchant = readMerchant(ctx.db.sql, { merchantId });
   cache.set(merchantId, { at, merchant });
   merchant.catch(() => cache.delete(merchantId));
   return merchant;
 }
 
-async function readMerchant(ctx: Context, merchantId: string): Promise<Merchant> {
-  const [row] = await ctx.db.sql<
+/** A merchant as it is now: inside a transaction, which must not ask the pool for another connection. Errors: merchant_not_found. */
+export async function readMerchant(sql: Sql | Tx, { merchantId }: { merchantId: string }): Promise<Merchant> {
+  const [row] = await sql<
     { id: string; name: string; plan: Plan; settings: Partial<MerchantSettings>; coins: Coin[] | null; logo: string | null }[]
   >`
     select m.id, m.name, m.plan, m.settings,

@@ -12,7 +12,7 @@ import { Problem } from '../core/problem.ts';
 import { isGone, mayChangeCoin, settle } from '../core/settle.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
-import { getMerchant } from '../merchants/merchants.ts';
+import { readMerchant } from '../merchants/merchants.ts';
 import { nextAddress } from '../merchants/wallets.ts';
 import { advanceDeliveries } from '../webhooks/queue.ts';
 import { markReviewed } from './attention.ts';
@@ -91,7 +91,7 @@ async function addQuote(
     byPayer &&
     !facts.fixed &&
     last?.coin !== coin &&
-    !isOffered((await getMerchant(ctx, { merchantId: record.merchantId })).settings, coin)
+    !isOffered((await readMerchant(tx, { merchantId: record.merchantId })).settings, coin)
   )
     throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
   if (last && last.coin === coin && last.until > now) return;

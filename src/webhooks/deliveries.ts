@@ -175,7 +175,7 @@ export async function resendDelivery(
   tx: Tx,
   { merchantId, mode, deliveryId }: Owner & { deliveryId: string },
 ): Promise<Delivery> {
-  await requireWebhooks(ctx, { merchantId });
+  await requireWebhooks(ctx, tx, { merchantId });
   const number = numberOf(ctx, deliveryId).toString();
   const [row] = await tx<{ id: bigint; enabled: boolean; endpointId: string }[]>`
     select d.id, e.state = 'enabled' as enabled, e.id as "endpointId" from deliveries d join endpoints e on e.id = d.endpoint_id
@@ -197,7 +197,7 @@ const againNow = (sql: Sql | Tx) => sql`
  * Errors: payment_not_found, plan_required.
  */
 export async function resendPayment(ctx: Context, tx: Tx, { merchantId, mode, paymentId }: Owner & { paymentId: string }): Promise<number> {
-  await requireWebhooks(ctx, { merchantId });
+  await requireWebhooks(ctx, tx, { merchantId });
   const [known] = await tx`select 1 from events where payment_id = ${paymentId} and merchant_id = ${merchantId} and mode = ${mode} limit 1`;
   if (!known) throw new Problem('payment_not_found', { id: paymentId });
   const rows = await tx`
@@ -240,7 +240,7 @@ export async function startRecovery(
   tx: Tx,
   { merchantId, mode, endpointId, since }: Owner & { endpointId: string; since: Date },
 ): Promise<Recovery> {
-  await requireWebhooks(ctx, { merchantId });
+  await requireWebhooks(ctx, tx, { merchantId });
   const endpoint = await getEndpoint(ctx, { merchantId, mode, endpointId, tx });
   if (!endpoint.enabled) throw new Problem('endpoint_disabled', { id: endpointId });
   const recoveryId = newId('rec', ctx.random);

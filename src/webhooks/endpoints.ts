@@ -6,7 +6,7 @@ import { API_VERSION, EVENT_TYPES, TEST_EVENT, UPDATED_EVENT } from '../core/eve
 import { base62, newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
-import { getMerchant } from '../merchants/merchants.ts';
+import { readMerchant } from '../merchants/merchants.ts';
 import { OutgoingError } from '../outgoing.ts';
 import { STEPS } from './queue.ts';
 
@@ -41,8 +41,8 @@ const shown = (sql: Sql | Tx) => sql`
   case when previous_until > clock_timestamp() then previous_until end as "previousSecretUntil", created_at as "createdAt"`;
 
 /** Refuses merchants whose plan is without webhooks. Errors: merchant_not_found, plan_required. */
-export async function requireWebhooks(ctx: Context, { merchantId }: { merchantId: string }): Promise<void> {
-  const merchant = await getMerchant(ctx, { merchantId });
+export async function requireWebhooks(ctx: Context, sql: Sql | Tx, { merchantId }: { merchantId: string }): Promise<void> {
+  const merchant = await readMerchant(sql, { merchantId });
   if (!ctx.settings.plans[merchant.plan].webhooks) throw new Problem('plan_required');
 }
 
@@ -89,7 +89,7 @@ export async function planEndpoint(
     enabled = true,
   }: Owner & { url: string; events: readonly string[]; description: string | null; enabled?: boolean },
 ): Promise<Write<WithSecret>> {
-  await requireWebhooks(ctx, { merchantId });
+  await requireWebhooks(ctx, ctx.db.sql, { merchantId });
   const types = checkEvents(events);
   checkDescription(description);
   await checkUrl(ctx, url);
@@ -162,7 +162,7 @@ export async function planUpdate(
   },
 ): Promise<Write<Endpoint>> {
   await getEndpoint(ctx, { merchantId, mode, endpointId });
-  if (enabled !== false) await requireWebhooks(ctx, { merchantId });
+  if (enabled !== false) await requireWebhooks(ctx, ctx.db.sql, { merchantId });
   const types = events === undefined ? null : checkEvents(events);
   if (description !== undefined) checkDescription(description);
   if (url !== undefined) await checkUrl(ctx, url);
@@ -210,7 +210,7 @@ export async function rotateSecret(
   tx: Tx,
   { merchantId, mode, endpointId, overlapSeconds = OVERLAP_SECONDS }: Owner & { endpointId: string; overlapSeconds?: number | undefined },
 ): Promise<WithSecret> {
-  await requireWebhooks(ctx, { merchantId });
+  await requireWebhooks(ctx, tx, { merchantId });
   if (!Number.isInteger(overlapSeconds) || overlapSeconds < 0 || overlapSeconds > LONGEST_OVERLAP_SECONDS) {
     throw new Problem(
       'parameter_invalid',
@@ -255,7 +255,7 @@ export async function sendTestEvent(
 ): Promise<bigint> {
   if (mode === 'live' && sample.type !== TEST_EVENT)
     throw new Problem('parameter_invalid', { reason: `live mode sends ${TEST_EVENT} alone` }, { param: 'type' });
-  await requireWebhooks(ctx, { merchantId });
+  await requireWebhooks(ctx, tx, { merchantId });
   const endpoint = await getEndpoint(ctx, { merchantId, mode, endpointId, tx });
   if (!endpoint.enabled) throw new Problem('endpoint_disabled', { id: endpointId });
   const [{ now } = { now: ctx.clock.now() }] = await tx<{ now: Date }[]>`select clock_timestamp() as now`;

@@ -14,16 +14,20 @@ let owner: Person;
 const MEMBER_ROUTES = DASHBOARD_ROUTES.filter((route) => !route.open);
 
 before(async () => {
-  app = await startTestApp({ LOG_LEVEL: 'silent' });
+  app = await startTestApp({ LOG_LEVEL: 'silent', TRUSTED_PROXIES: '127.0.0.0/8' });
   owner = await setUpPerson(app);
 });
 after(() => app?.stop());
+/** From an address nobody came from yet: so many routes are more requests than one address may make in a minute. */
+let addresses = 0;
+const fromElsewhere = (person: Person): Person => Object.assign(person, { address: `203.0.113.${++addresses}` });
 const setRole = (role: string) => app.app.ctx.db.sql`update members set role = ${role} where merchant_id = ${app.merchant.merchantId}`;
 
 test('each role reaches exactly the routes whose action the table gives it, in both modes', async () => {
   const wrong: string[] = [];
   for (const role of ROLES) {
     await setRole(role);
+    fromElsewhere(owner);
     for (const route of MEMBER_ROUTES) {
       for (const { url } of pathsOf(route)) {
         // The second factor and confirming are about oneself; what they answer has tests of its own.
@@ -50,7 +54,7 @@ test('the table of roles: what each may do', () => {
 });
 
 test('nobody reaches a route for members without signing in', async () => {
-  const nobody = new Person(app.url);
+  const nobody = fromElsewhere(new Person(app.url));
   for (const route of MEMBER_ROUTES) {
     for (const { url } of pathsOf(route)) {
       if (route.attempts !== undefined) continue;
@@ -71,7 +75,12 @@ test('every write without the header of the dashboard, or from another origin, i
       for (const headers of [{}, { 'x-florin-dashboard': '1', origin: 'https://evil.example' }]) {
         const reply: Response = await fetch(app.url + url.replace(/:\w+/g, 'made-up'), {
           method: route.method,
-          headers: { cookie: owner.cookie, 'content-type': 'application/json', ...headers } as Record<string, string>,
+          headers: {
+            cookie: owner.cookie,
+            'x-forwarded-for': `203.0.113.${++addresses % 250}`,
+            'content-type': 'application/json',
+            ...headers,
+          } as Record<string, string>,
           body: '{}',
         });
         assert.equal(reply.status, 403, `${route.method} ${url}`);
@@ -82,6 +91,7 @@ test('every write without the header of the dashboard, or from another origin, i
 });
 
 test('a route that asks for recent authentication refuses ten minutes later, until it is confirmed', async () => {
+  fromElsewhere(owner);
   const recent = MEMBER_ROUTES.filter((route) => !route.open && route.recent);
   assert.ok(recent.length > 0);
   await app.app.ctx.db.sql`update sessions set created_at = created_at - interval '11 minutes'`;
@@ -97,6 +107,7 @@ test('a route that asks for recent authentication refuses ten minutes later, unt
 });
 
 test('payments of another merchant, and of the other mode, do not exist here', async () => {
+  fromElsewhere(owner);
   const { ctx } = app.app;
   const other = await createMerchant(ctx, { name: 'Other shop' });
   const theirs = (

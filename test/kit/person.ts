@@ -6,6 +6,8 @@ export class Person {
   cookie = '';
   readonly password = 'correct horse battery';
   url: string;
+  /** The address that a trusted proxy names as theirs; '' comes without a proxy. */
+  address = '';
   constructor(url: string) {
     this.url = url;
   }
@@ -19,6 +21,7 @@ export class Person {
         ...(this.cookie !== '' && { cookie: this.cookie }),
         ...(body !== undefined && { 'content-type': 'application/json' }),
         'x-florin-dashboard': '1',
+        ...(this.address !== '' && { 'x-forwarded-for': this.address }),
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
     });

@@ -1,6 +1,6 @@
 /** One payment: what it is, what happened, what can be decided. */
 import { useParams } from '@tanstack/react-router';
-import type { ReactNode } from 'react';
+import { lazy, type ReactNode, Suspense } from 'react';
 import type { Reply } from '../../lib/api.ts';
 import { useApi, useTitle } from '../../lib/hooks.ts';
 import { buttonClass } from '../../ui/button.tsx';
@@ -10,7 +10,8 @@ import { Card, ErrorCard, Facts, Skeleton } from '../../ui/states.tsx';
 import { CopyButton, ExceptionBadge, Money, Status, Time } from '../../ui/values.tsx';
 import { Decisions } from './acts.tsx';
 import { ApiView, Items, Metadata, RefundRequest, Simulator, TestBadge } from './parts.tsx';
-import { PaymentEvents } from './payment-events.tsx';
+
+const PaymentEvents = lazy(async () => ({ default: (await import('./payment-events.tsx')).PaymentEvents }));
 
 type Full = Reply<'GET /:mode/payments/:id'>;
 type Payment = Full['payment'];
@@ -61,7 +62,9 @@ export function Screen() {
         <div className="grid min-w-0 gap-6">
           <RefundRequest request={data.refund_request} />
           <MoneyCard payment={payment} explorers={data.explorers} />
-          <PaymentEvents paymentId={payment.id} />
+          <Suspense fallback={<Skeleton lines={3} />}>
+            <PaymentEvents paymentId={payment.id} />
+          </Suspense>
           <Items payment={payment} />
           <Card title="Details">
             <Facts
