@@ -29,7 +29,7 @@ before(async () => {
   await page.getByLabel('E-mail').fill(owner.email);
   await page.getByLabel('Password').fill(owner.password);
   await page.getByRole('button', { name: 'Create account' }).click();
-  await page.getByRole('heading', { name: 'Payments' }).waitFor();
+  await page.getByRole('heading', { name: 'Home' }).waitFor();
 });
 after(async () => {
   await browser?.close();

@@ -34,7 +34,7 @@ before(async () => {
   await page.getByLabel('E-mail').fill(owner.email);
   await page.getByLabel('Password').fill(owner.password);
   await page.getByRole('button', { name: 'Create account' }).click();
-  await page.getByRole('heading', { name: 'Payments' }).waitFor();
+  await page.getByRole('heading', { name: 'Home' }).waitFor();
 });
 after(async () => {
   await browser?.close();
@@ -90,7 +90,7 @@ test('who is invited makes an account from the link and is in; the link does not
   await guest.page.getByLabel('Name').fill('Dana Doe');
   await guest.page.getByLabel('Password').fill('a long password of hers');
   await guest.page.getByRole('button', { name: 'Create account and join' }).click();
-  await heading('Payments', guest.page);
+  await heading('Home', guest.page);
   assert.equal(await guest.page.getByRole('link', { name: 'Operator' }).count(), 0);
   noFaults(guest);
   await guest.page.goto(link);
@@ -141,7 +141,7 @@ test('a passkey is added with an authenticator that verifies its user, named, an
   await page.getByRole('menuitem', { name: 'Sign out' }).click();
   await heading('Sign in');
   await page.getByRole('button', { name: 'Sign in with a passkey' }).click();
-  await heading('Payments');
+  await heading('Home');
   const [entry] = await app.app.ctx.db.sql`select after from audit_log where action = 'session.started' order by id desc limit 1`;
   assert.deepEqual(entry!.after, { how: 'passkey' });
   noFaults();

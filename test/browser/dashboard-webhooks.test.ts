@@ -34,7 +34,7 @@ before(async () => {
   await page.getByLabel('E-mail').fill('olga@shop.example');
   await page.getByLabel('Password').fill(password);
   await page.getByRole('button', { name: 'Create account' }).click();
-  await page.getByRole('heading', { name: 'Payments' }).waitFor();
+  await page.getByRole('heading', { name: 'Home' }).waitFor();
 });
 after(async () => {
   await browser?.close();

@@ -11,10 +11,14 @@ export const shownColumns = <C extends { key: string }>(all: readonly C[], keys:
 export function Columns({ all, shown: kept }: { all: readonly { key: string; name: string }[]; shown: readonly string[] }) {
   const [open, setOpen] = useState(false);
   const keep = useAct('POST /:mode/preferences', { refreshes: [['preferences']] });
-  // What was just chosen shows at once.
-  const shown = (keep.isPending && keep.variables.body.columns) || kept;
-  const toggle = (key: string, on: boolean) =>
-    keep.mutate({ body: { columns: all.map((column) => column.key).filter((one) => (one === key ? on : shown.includes(one))) } });
+  // What was just chosen shows at once, and until it is read again; what could not be kept does not.
+  const [chosen, setChosen] = useState<readonly string[] | null>(null);
+  const shown = (!keep.isError && chosen) || kept;
+  const toggle = (key: string, on: boolean) => {
+    const columns = all.map((column) => column.key).filter((one) => (one === key ? on : shown.includes(one)));
+    setChosen(columns);
+    keep.mutate({ body: { columns } });
+  };
   return (
     <>
       <Button onClick={() => setOpen(true)}>Columns</Button>
