@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { canonicalJson, parseJson } from './json.ts';
+import { canonicalJson, type ParsedBody, parseJson } from './json.ts';
 
 const refused = (text: string, message: RegExp) =>
   assert.throws(() => parseJson(text), { name: 'Problem', code: 'invalid_json', message }, text.slice(0, 60));
@@ -12,8 +12,16 @@ test('what JSON allows is read as JSON.parse reads it', () => {
     fc.property(fc.json({ maxDepth: 6 }), fc.constantFrom(undefined, 1, '\t'), (text, space) => {
       const spaced = JSON.stringify(JSON.parse(text), null, space);
       fc.pre(!spaced.includes('"__proto__"') && !/\\u0000|\\ud[89a-f]/i.test(spaced));
+      let read: ParsedBody;
+      try {
+        read = parseJson(spaced);
+      } catch (error) {
+        // Two numbers whose paths read alike, as in {"a":0,"":{"a":0}}, are refused rather than taken for each other.
+        assert.match((error as Error).message, /two numbers have the path/);
+        return;
+      }
       // Objects are read without a prototype.
-      assert.deepEqual(JSON.parse(JSON.stringify(parseJson(spaced).value)), JSON.parse(spaced));
+      assert.deepEqual(JSON.parse(JSON.stringify(read.value)), JSON.parse(spaced));
     }),
     { numRuns: 2_000 },
   );
