@@ -1,11 +1,11 @@
 /** The list of events: by type and payment, newest first. */
-import { type FormEvent, useState } from 'react';
 import { EVENT_TYPES } from '../generated/api.ts';
 import { useFilters, useList, useTitle } from '../lib/hooks.ts';
 import { useNewest } from '../lib/newest.ts';
 import { Button } from '../ui/button.tsx';
 import { Select } from '../ui/field.tsx';
 import { ModeLink } from '../ui/link.tsx';
+import { SearchBox } from '../ui/search.tsx';
 import { Card, Empty, ErrorCard, Skeleton } from '../ui/states.tsx';
 import { type Column, Table } from '../ui/table.tsx';
 import { Badge, Time } from '../ui/values.tsx';
@@ -90,30 +90,15 @@ export function Screen() {
 
 type Filter = Record<'type' | 'payment_id', string>;
 function Filters({ filters, change }: { filters: Filter; change: (values: Partial<Filter>) => void }) {
-  const [text, setText] = useState(filters.payment_id);
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    change({ payment_id: text.trim() });
-  };
   return (
     <div className="flex flex-wrap items-center gap-2">
-      <search className="min-w-60 flex-1">
-        <form onSubmit={submit}>
-          <input
-            type="search"
-            aria-label="Payment"
-            aria-keyshortcuts="/"
-            placeholder="Id of a payment"
-            maxLength={100}
-            value={text}
-            onChange={(event) => {
-              setText(event.target.value);
-              if (event.target.value === '') change({ payment_id: '' });
-            }}
-            className="min-h-9 w-full rounded-lg border border-line bg-card px-3 py-1.5 text-sm text-ink placeholder:text-soft"
-          />
-        </form>
-      </search>
+      <SearchBox
+        label="Payment"
+        placeholder="Id of a payment"
+        maxLength={100}
+        value={filters.payment_id}
+        onSearch={(payment_id) => change({ payment_id })}
+      />
       <Select
         label="Type"
         value={filters.type}

@@ -1,10 +1,10 @@
 /** The log of requests: what programs asked with the keys of this merchant, with filters in the URL. */
-import { type FormEvent, useState } from 'react';
 import { useFilters, useList, useMay, useTitle } from '../lib/hooks.ts';
 import { useNewest } from '../lib/newest.ts';
 import { Button } from '../ui/button.tsx';
 import { Select } from '../ui/field.tsx';
 import { ModeLink } from '../ui/link.tsx';
+import { SearchBox } from '../ui/search.tsx';
 import { Card, Empty, ErrorCard, Skeleton } from '../ui/states.tsx';
 import { StatusCode } from '../ui/status-code.tsx';
 import { type Column, Table } from '../ui/table.tsx';
@@ -112,31 +112,16 @@ export function Screen() {
 
 type Filter = Record<(typeof KEYS)[number], string>;
 function Filters({ filters, change }: { filters: Filter; change: (values: Partial<Filter>) => void }) {
-  const [text, setText] = useState(filters.search);
   const mayReadKeys = useMay('keys.read');
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    change({ search: text.trim() });
-  };
   return (
     <div className="flex flex-wrap items-center gap-2">
-      <search className="min-w-60 flex-1">
-        <form onSubmit={submit}>
-          <input
-            type="search"
-            aria-label="Search requests"
-            aria-keyshortcuts="/"
-            placeholder="Part of a path, or a request id"
-            maxLength={200}
-            value={text}
-            onChange={(event) => {
-              setText(event.target.value);
-              if (event.target.value === '') change({ search: '' });
-            }}
-            className="min-h-9 w-full rounded-lg border border-line bg-card px-3 py-1.5 text-sm text-ink placeholder:text-soft"
-          />
-        </form>
-      </search>
+      <SearchBox
+        label="Search requests"
+        placeholder="Part of a path, or a request id"
+        maxLength={200}
+        value={filters.search}
+        onSearch={(search) => change({ search })}
+      />
       <Select
         label="Outcome"
         value={filters.outcome}

@@ -1,10 +1,11 @@
 /** What was sent to an endpoint: filters in the URL, each delivery in a drawer. */
 import { Link } from '@tanstack/react-router';
-import { type FormEvent, lazy, Suspense, useState } from 'react';
+import { lazy, Suspense } from 'react';
 import { EVENT_TYPES } from '../../generated/api.ts';
 import { useFilters, useList, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
+import { SearchBox } from '../../ui/search.tsx';
 import { Card, Empty, ErrorCard, Skeleton } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Badge, Time } from '../../ui/values.tsx';
@@ -118,29 +119,9 @@ function Deliveries({ endpoint }: { endpoint: Endpoint }) {
 
 type Filter = Record<(typeof KEYS)[number], string>;
 function Filters({ filters, set, clear }: { filters: Filter; set: (values: Partial<Filter>) => void; clear: (() => void) | null }) {
-  const [payment, setPayment] = useState(filters.payment);
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    set({ payment: payment.trim() });
-  };
   return (
     <div className="flex flex-wrap items-center gap-2">
-      <search className="min-w-60 flex-1">
-        <form onSubmit={submit}>
-          <input
-            type="search"
-            aria-label="Payment"
-            aria-keyshortcuts="/"
-            placeholder="Id of a payment, pay_…"
-            value={payment}
-            onChange={(event) => {
-              setPayment(event.target.value);
-              if (event.target.value === '') set({ payment: '' });
-            }}
-            className="min-h-9 w-full rounded-lg border border-line bg-card px-3 py-1.5 text-sm text-ink placeholder:text-soft"
-          />
-        </form>
-      </search>
+      <SearchBox label="Payment" placeholder="Id of a payment, pay_…" value={filters.payment} onSearch={(payment) => set({ payment })} />
       <Select
         label="State"
         value={filters.state}
