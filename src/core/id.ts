@@ -4,12 +4,14 @@ import { createCipheriv, createDecipheriv, createHmac, type KeyObject } from 'no
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 export type IdPrefix = 'pay' | 'we' | 'mer' | 'key' | 'del' | 'rec' | 'req' | 'wal' | 'usr' | 'acc' | 'lnk' | 'inv';
 
-/** Base62 text of `length` characters from random bytes, by rejection sampling (no modulo bias). `random(n)` yields n fresh bytes. */
-export function base62(length: number, random: (bytes: number) => Uint8Array): string {
+/** Base62 text of `length` characters from random bytes, by rejection sampling (no modulo bias). `random(n)` yields n fresh bytes, or such as latin1 text. */
+export function base62(length: number, random: (bytes: number) => Uint8Array | string): string {
   let text = '';
   while (text.length < length) {
-    for (const byte of random((length - text.length) * 2)) {
-      if (byte < 248 && text.length < length) text += ALPHABET[byte % 62];
+    const bytes = random((length - text.length) * 2);
+    for (let i = 0; i < bytes.length && text.length < length; i++) {
+      const byte = typeof bytes === 'string' ? bytes.charCodeAt(i) : bytes[i]!;
+      if (byte < 248) text += ALPHABET[byte % 62];
     }
   }
   return text;
@@ -25,11 +27,11 @@ export const newId = (prefix: IdPrefix, random: (bytes: number) => Uint8Array): 
 export function eventId(installKey: KeyObject, parts: readonly string[]): string {
   const text = JSON.stringify(parts);
   let block = 0;
-  // Another block of bytes is needed by one id in a million.
+  // Another block of bytes is needed by one id in a million. As text, because a buffer of its own costs more than the hash.
   const bytes = () =>
     createHmac('sha256', installKey)
       .update(block++ === 0 ? text : `${block} ${text}`)
-      .digest();
+      .digest('binary');
   return `evt_${base62(24, bytes)}`;
 }
 

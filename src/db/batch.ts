@@ -2,7 +2,8 @@
 import { Problem } from '../core/problem.ts';
 import { type Db, OID, type Tx } from './db.ts';
 
-export type StoredReply = { status: number; body: Uint8Array; sealed?: boolean };
+/** Text is sent as it stands: its bytes are made only where they are stored. */
+export type StoredReply = { status: number; body: string | Uint8Array; sealed?: boolean };
 /** Keeps a stored reply from being read in the table; for replies that hold a secret. */
 export type Sealing = { seal(bytes: Uint8Array): Uint8Array; open(bytes: Uint8Array): Uint8Array };
 export type Claim = { claim: Uint8Array; fingerprint: Uint8Array };
@@ -70,6 +71,7 @@ export function createBatcher<Item, Result>({
   };
 }
 
+const bytesOf = (body: string | Uint8Array): Uint8Array => (typeof body === 'string' ? Buffer.from(body) : body);
 const lockOf = (claim: Uint8Array): bigint => Buffer.from(claim).readBigInt64BE(0);
 
 /**
@@ -115,7 +117,7 @@ export async function storeReplies(tx: Tx, rows: readonly (Claim & StoredReply)[
       OID.bytea,
     )}::bytea[],
       ${rows.map((r) => r.status)}::int[], ${tx.array(
-        rows.map((r) => Buffer.from(r.body)),
+        rows.map((r) => bytesOf(r.body)),
         OID.bytea,
       )}::bytea[], ${tx.array(
         rows.map((r) => r.sealed === true),
@@ -137,13 +139,13 @@ export async function runOnce(
     if (claim) {
       const [state] = await claimKeys(tx, [claim]);
       if (typeof state === 'object') {
-        return { ...state, body: state.sealed && sealing ? sealing.open(state.body) : state.body, replayed: true };
+        return { ...state, body: state.sealed && sealing ? sealing.open(bytesOf(state.body)) : state.body, replayed: true };
       }
       const refused = claimProblem(state!);
       if (refused) throw refused;
     }
     const reply = await work(tx);
-    if (claim) await storeReplies(tx, [{ ...claim, ...reply, ...(sealing && { body: sealing.seal(reply.body), sealed: true }) }]);
+    if (claim) await storeReplies(tx, [{ ...claim, ...reply, ...(sealing && { body: sealing.seal(bytesOf(reply.body)), sealed: true }) }]);
     return { ...reply, replayed: false };
   });
 }

@@ -94,11 +94,14 @@ test('a first start makes a database in C.UTF-8 that keeps what it acknowledged;
       (
         await sql<Record<string, string>[]>`
       select current_setting('fsync') as fsync, current_setting('full_page_writes') as pages, current_setting('synchronous_commit') as commit,
-        current_setting('server_encoding') as encoding, current_setting('listen_addresses') as listen, datlocale as locale
+        current_setting('wal_segment_size') as segment, current_setting('server_encoding') as encoding, current_setting('listen_addresses') as listen, datlocale as locale
       from pg_database where datname = current_database()`
       )[0],
   );
-  assert.deepEqual({ ...settings }, { fsync: 'on', pages: 'on', commit: 'on', encoding: 'UTF8', listen: '', locale: 'C.UTF-8' });
+  assert.deepEqual(
+    { ...settings },
+    { fsync: 'on', pages: 'on', commit: 'on', segment: '4MB', encoding: 'UTF8', listen: '', locale: 'C.UTF-8' },
+  );
   await write(first, 'a');
   const second = await start(folder);
   assert.equal(await startedAt(second), await startedAt(first));

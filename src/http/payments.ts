@@ -15,8 +15,8 @@ import { readLimit, readMetadata, readQuery, readReturnUrl, readScenario, readUn
 import type { Answer, Call } from './routes.ts';
 import { CreateAdvanced, CreateLegacy, CreateSimple, checkBody } from './schema.ts';
 
-/** A reply body rendered once, as the bytes that are sent and stored. */
-export const render = (status: number, body: object): Rendered => ({ status, body: Buffer.from(JSON.stringify(body)) });
+/** A reply body rendered once, as it is sent and stored. */
+export const render = (status: number, body: object): Rendered => ({ status, body: JSON.stringify(body) });
 
 const creation = (ctx: Context, view: PaymentView): object => ({
   success: true,

@@ -33,7 +33,7 @@ export type Call = {
   body: ParsedBody;
   claim: IdempotencyClaim | null;
 };
-export type Answer = { status: number; body: Uint8Array; replayed?: boolean };
+export type Answer = { status: number; body: string | Uint8Array; replayed?: boolean };
 export type Route = {
   method: 'GET' | 'POST' | 'DELETE';
   path: string;

@@ -42,15 +42,17 @@ export type NewPayment = {
 };
 
 /** The rules a new payment of this merchant is created with, and the id they are stored under. */
-export async function rulesFor(
-  ctx: Context,
-  merchant: Merchant,
-  expiresInSeconds: number | null,
-): Promise<{ rules: Rules; ruleSet: bigint }> {
+export async function rulesFor(ctx: Context, merchant: Merchant, expiresInSeconds: number | null): Promise<RuleSet> {
+  const seen = ruleSetsOf(ctx, merchant);
+  const known = seen.get(expiresInSeconds);
+  if (known) return known;
   const cache = ruleSets(ctx);
-  const setting = `${expiresInSeconds} ${settingsText(merchant)}`;
+  const setting = `${expiresInSeconds} ${merchant.id} ${JSON.stringify(merchant.settings)}`;
   const hit = cache.get(setting);
-  if (hit) return hit;
+  if (hit) {
+    seen.set(expiresInSeconds, hit);
+    return hit;
+  }
   const { settings } = merchant;
   const rules: Rules = {
     windowSeconds: expiresInSeconds ?? settings.windowSeconds,
@@ -81,18 +83,23 @@ export async function rulesFor(
   const stored = { rules, ruleSet: row!.id };
   if (cache.size > 1_000) cache.clear();
   cache.set(setting, stored);
+  seen.set(expiresInSeconds, stored);
   return stored;
 }
-/** A merchant as read, with its settings as text: written once for all creations that share the reading. */
-const settingsTexts = new WeakMap<Merchant, string>();
-function settingsText(merchant: Merchant): string {
-  const known = settingsTexts.get(merchant);
-  if (known !== undefined) return known;
-  const text = `${merchant.id} ${JSON.stringify(merchant.settings)}`;
-  settingsTexts.set(merchant, text);
-  return text;
+type RuleSet = { rules: Rules; ruleSet: bigint };
+/** By window, for all creations that share one reading of their merchant. */
+const ruleSetsByReading = perContext(() => new WeakMap<Merchant, Map<number | null, RuleSet>>());
+function ruleSetsOf(ctx: Context, merchant: Merchant): Map<number | null, RuleSet> {
+  const readings = ruleSetsByReading(ctx);
+  let seen = readings.get(merchant);
+  if (!seen) {
+    seen = new Map();
+    readings.set(merchant, seen);
+  }
+  return seen;
 }
-const ruleSets = perContext(() => new Map<string, { rules: Rules; ruleSet: bigint }>());
+/** By what the rules follow from, for readings to come. */
+const ruleSets = perContext(() => new Map<string, RuleSet>());
 
 const batcherOf = perContext((ctx) =>
   createBatcher({ maxItems: 128, maxWaiting: 4_000, run: (items: NewPayment[]) => runBatch(ctx, items) }),
