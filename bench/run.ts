@@ -1,6 +1,9 @@
 /** Runs the named benchmarks, or all of them: `npm run bench -- create get list`. */
 import { spawnSync } from 'node:child_process';
+import { ensureTools } from '../test/kit/tools.ts';
 
+// What makes the load comes from Debian's packages, like what the tests need.
+ensureTools(['wrk']);
 const names = process.argv.slice(2);
 for (const name of names.length > 0 ? names : ['create', 'get', 'list', 'dashboard', 'webhooks', 'page', 'pages', 'blocks', 'catchup']) {
   const { status } = spawnSync(process.execPath, ['--disable-warning=ExperimentalWarning', `bench/${name}.ts`], { stdio: 'inherit' });
