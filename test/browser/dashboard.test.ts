@@ -108,6 +108,22 @@ test('a new payment is announced above the list without moving it', async () => 
   noFaults();
 });
 
+test('what changes before the stream of news is open is shown as well', async () => {
+  const stream = '**/dashboard/api/test/stream';
+  let letThrough = () => {};
+  const held = new Promise<void>((resolve) => {
+    letThrough = resolve;
+  });
+  await page.route(stream, (route) => held.then(() => route.continue()));
+  await page.reload();
+  await page.getByRole('link', { name: '$7.00' }).waitFor();
+  await app.test.post('/api/payment/create/simple', { amount_usd: 9, return_url: 'https://shop.example/thanks' });
+  letThrough();
+  await page.getByRole('button', { name: '1 new payment' }).waitFor();
+  await page.unroute(stream);
+  noFaults();
+});
+
 test('the detail: timeline, cancelling, who did it', async () => {
   await page.getByRole('link', { name: '$1,252.50' }).click();
   await page.getByText('Created with a secret key').waitFor();
