@@ -153,16 +153,16 @@ export type Api = {
         id: string;
         mode: Mode;
         status: PaymentStatus;
-        exceptions: PaymentException[];
         amount_usd: string;
-        received: {
-          currency: Coin;
-          amount: string;
-        }[];
         invoice_id: string | null;
         description: string | null;
         created_at: string;
         refund_requested_at: string | null;
+        exceptions: PaymentException[];
+        received: {
+          currency: Coin;
+          amount: string;
+        }[];
       }[];
       has_more: boolean;
     };
@@ -746,15 +746,15 @@ export type Api = {
         id: string;
         mode: Mode;
         status: PaymentStatus;
-        exception: PaymentException | null;
         amount_usd: string;
-        amount_received: string | null;
-        currency: Coin | null;
         invoice_id: string | null;
         description: string | null;
         created_at: string;
-        completed_at: string | null;
         refund_requested_at: string | null;
+        exception: PaymentException | null;
+        amount_received: string | null;
+        currency: Coin | null;
+        completed_at: string | null;
       }[];
       has_more: boolean;
       looked_back_to: string | null;

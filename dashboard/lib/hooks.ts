@@ -6,7 +6,7 @@ import type { Action, Mode } from '../generated/api.ts';
 import { ApiError, type CallOptions, call, type Endpoint, type Reply } from './api.ts';
 import { askConfirmation } from './confirmation.ts';
 import { say } from './toasts.ts';
-import { tellReached, trouble } from './trouble.ts';
+import { tellReached } from './trouble.ts';
 
 /** The mode stands in the URL: /dashboard/test/… */
 export function useMode(): Mode {
@@ -126,9 +126,8 @@ export function useNews(mode: Mode, wanted: boolean): void {
       for (const key of JSON.parse((event as MessageEvent<string>).data) as string[])
         void client.invalidateQueries({ queryKey: [mode, key] });
     });
-    // The service is there again after it was not: what was missed is read.
+    // What changed while nobody listened is read: before the stream was open, between two of them, while the service was away.
     stream.addEventListener('open', () => {
-      if (!trouble.get().offline) return;
       tellReached();
       void client.invalidateQueries();
     });

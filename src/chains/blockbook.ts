@@ -20,6 +20,7 @@ import {
   type Conflict,
   type FeeTier,
   type Matcher,
+  orNull,
   type Sighting,
 } from './chain.ts';
 import { matchTransaction, merkleRootOf, parseBlockInTurns, type RawBlock } from './raw-block.ts';
@@ -131,14 +132,6 @@ export function createBlockbookSource({
       throw new ChainError(/not found/i.test(reason) ? 'not_found' : 'outage', `${server}: ${reason}`);
     }
     return parsed;
-  };
-  const orNull = async <T>(work: Promise<T>): Promise<T | null> => {
-    try {
-      return await work;
-    } catch (error) {
-      if (error instanceof ChainError && error.kind === 'not_found') return null;
-      throw error;
-    }
   };
   const incomplete = (what: string) => new ChainError('outage', `${server} answered without ${what}`);
   const units = (value: unknown, what: string): bigint => {

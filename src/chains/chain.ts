@@ -80,6 +80,16 @@ export class ChainError extends Error {
   }
 }
 
+/** Null where the source does not know what was asked for. */
+export async function orNull<T>(work: Promise<T>): Promise<T | null> {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof ChainError && error.kind === 'not_found') return null;
+    throw error;
+  }
+}
+
 export type ChainTransaction = {
   txid: string;
   status: 'pending' | 'confirmed' | 'failed' | 'replaced';

@@ -16,6 +16,7 @@ import {
   type Conflict,
   type FeeTier,
   type Finality,
+  orNull,
   type Sighting,
 } from './chain.ts';
 import {
@@ -182,14 +183,6 @@ export function createCoreSource({
   const header = (value: unknown): BlockRef => {
     const h = fields(value);
     return { height: integer(h.height), hash: text(h.hash), parent: text(h.previousblockhash), time: new Date(integer(h.time) * 1000) };
-  };
-  const orNull = async <T>(work: Promise<T>): Promise<T | null> => {
-    try {
-      return await work;
-    } catch (error) {
-      if (error instanceof ChainError && error.kind === 'not_found') return null;
-      throw error;
-    }
   };
 
   /** LTC: a payment from an MWEB wallet shows in the mempool only as a peg-out of the transaction's kernels. */

@@ -1,6 +1,7 @@
 /** E-mails that wait to be sent, and the worker that sends them; beside it, once a minute, the alerts about usage. */
 import type { Context } from '../context.ts';
 import type { Tx } from '../db/db.ts';
+import { startLoop } from '../db/loop.ts';
 import { alertUsage } from './usage.ts';
 
 const POLL_MS = 1_000;
@@ -67,37 +68,17 @@ async function keepHouse(ctx: Context): Promise<void> {
 
 /** Starts the loop; `stop` waits for the round under way. */
 export function startMails(ctx: Context): { stop(): Promise<void> } {
-  let stopping = false;
-  let wake: () => void = () => {};
   let housekeepingAt = ctx.clock.monotonicMs();
-  const run = async () => {
-    while (!stopping) {
-      let tried = 0;
-      try {
-        tried = await sendDueMails(ctx);
-        if (ctx.clock.monotonicMs() >= housekeepingAt) {
-          housekeepingAt = ctx.clock.monotonicMs() + HOUSEKEEPING_MS;
-          await keepHouse(ctx);
-        }
-      } catch (error) {
-        ctx.log.error({ err: error }, 'e-mails and alerts wait');
+  return startLoop({
+    pollMs: POLL_MS,
+    failed: (error, failures) => ctx.log.error({ err: error, failures }, 'e-mails and alerts wait'),
+    round: async () => {
+      const tried = await sendDueMails(ctx);
+      if (ctx.clock.monotonicMs() >= housekeepingAt) {
+        housekeepingAt = ctx.clock.monotonicMs() + HOUSEKEEPING_MS;
+        await keepHouse(ctx);
       }
-      if (!stopping && tried < BATCH)
-        await new Promise<void>((resolve) => {
-          const timer = setTimeout(resolve, POLL_MS);
-          wake = () => {
-            clearTimeout(timer);
-            resolve();
-          };
-        });
-    }
-  };
-  const done = run();
-  return {
-    stop: async () => {
-      stopping = true;
-      wake();
-      await done;
+      return tried === BATCH;
     },
-  };
+  });
 }

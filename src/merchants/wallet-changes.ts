@@ -15,6 +15,12 @@ export const maskKey = (accountKey: string): string => {
   const key = /[1-9A-HJ-NP-Za-km-z]{100,}/.exec(accountKey)?.[0] ?? accountKey;
   return key.length < 24 ? key : `${key.slice(0, 8)}…${key.slice(-6)}`;
 };
+/** A key as the log of what members did shows it. */
+const showKey = (coin: Coin, { accountKey, script }: { accountKey: string; script: Script }) => ({
+  currency: coin,
+  key: maskKey(accountKey),
+  script,
+});
 /** The fingerprint of the wallet's root, where a descriptor names it. */
 export const fingerprintOf = (accountKey: string): string | null => /\[([0-9a-fA-F]{8})/.exec(accountKey)?.[1]?.toLowerCase() ?? null;
 
@@ -75,14 +81,14 @@ export async function importKey(
   const key = readAccountKey(ctx, { coin, accountKey, script });
   if (!firstAddresses(key, coin).some((address) => address.slice(-6).toLowerCase() === ends.trim().toLowerCase()))
     throw new Problem('address_ends_differ', {}, { param: 'ends' });
-  const shown = { currency: coin, key: maskKey(accountKey), script };
+  const shown = showKey(coin, { accountKey, script });
   return ctx.db.begin(async (tx) => {
     // The row of the merchant is what all changes of its wallets wait for.
     await tx`select 1 from merchants where id = ${merchantId} for update`;
     const [current] = await tx<{ chainKey: string; script: Script; accountKey: string }[]>`
       select chain_key as "chainKey", script, account_key as "accountKey" from wallets
       where merchant_id = ${merchantId} and coin = ${coin} and (active or paused_at is not null)`;
-    const before = current && { currency: coin, key: maskKey(current.accountKey), script: current.script };
+    const before = current && showKey(coin, current);
     if (current && (current.chainKey !== key.chainKey || current.script !== key.script)) {
       const [foreign] = await tx`
         select 1 from wallets where coin = ${coin} and chain_key = ${key.chainKey} and script = ${key.script} and merchant_id <> ${merchantId}`;
@@ -121,38 +127,35 @@ const lockWaiting = async (tx: Tx, { merchantId, coin }: { merchantId: string; c
   return row ?? null;
 };
 
-/** A second owner lets a waiting key act at once. Errors: wallet_not_found, second_owner_required. */
-export async function confirmChange(
+type Decision = { merchantId: string; coin: Coin; actor: Actor };
+/** What a member decides over the key that waits, and how it reads in the log. Errors: wallet_not_found. */
+const decide = (
   ctx: Context,
-  { merchantId, coin, actor }: { merchantId: string; coin: Coin; actor: Actor },
-): Promise<void> {
-  await ctx.db.begin(async (tx) => {
+  { merchantId, coin, actor }: Decision,
+  act: (tx: Tx, waiting: Waiting, shown: object) => Promise<{ action: string; before?: object; after?: object }>,
+): Promise<void> =>
+  ctx.db.begin(async (tx) => {
     const waiting = await lockWaiting(tx, { merchantId, coin });
     if (!waiting) throw new Problem('wallet_not_found', { coin });
+    const shown = { ...showKey(coin, waiting), asked_by: waiting.askedByName };
+    await writeAudit(tx, { ...{ merchantId, mode: 'live', actor, object: coin }, ...(await act(tx, waiting, shown)) });
+  });
+
+/** A second owner lets a waiting key act at once. Errors: wallet_not_found, second_owner_required. */
+export const confirmChange = (ctx: Context, decision: Decision): Promise<void> =>
+  decide(ctx, decision, async (tx, waiting, shown) => {
+    const { merchantId, coin, actor } = decision;
     if (waiting.askedBy === actor.userId) throw new Problem('second_owner_required');
     await writeWallet(ctx, tx, { merchantId, coin, accountKey: waiting.accountKey, script: waiting.script });
-    await writeAudit(tx, {
-      ...{ merchantId, mode: 'live', actor, action: 'wallet.change_confirmed', object: coin },
-      after: { currency: coin, key: maskKey(waiting.accountKey), script: waiting.script, asked_by: waiting.askedByName },
-    });
+    return { action: 'wallet.change_confirmed', after: shown };
   });
-}
 
 /** A waiting key is dropped; the one in use stays. Errors: wallet_not_found. */
-export async function dropChange(
-  ctx: Context,
-  { merchantId, coin, actor }: { merchantId: string; coin: Coin; actor: Actor },
-): Promise<void> {
-  await ctx.db.begin(async (tx) => {
-    const waiting = await lockWaiting(tx, { merchantId, coin });
-    if (!waiting) throw new Problem('wallet_not_found', { coin });
-    await tx`delete from wallet_changes where merchant_id = ${merchantId} and coin = ${coin}`;
-    await writeAudit(tx, {
-      ...{ merchantId, mode: 'live', actor, action: 'wallet.change_dropped', object: coin },
-      before: { currency: coin, key: maskKey(waiting.accountKey), script: waiting.script, asked_by: waiting.askedByName },
-    });
+export const dropChange = (ctx: Context, decision: Decision): Promise<void> =>
+  decide(ctx, decision, async (tx, _waiting, shown) => {
+    await tx`delete from wallet_changes where merchant_id = ${decision.merchantId} and coin = ${decision.coin}`;
+    return { action: 'wallet.change_dropped', before: shown };
   });
-}
 
 /** Keys whose wait is over take effect; a few at a time. Run by the worker. Returns how many. */
 export async function applyDueChanges(ctx: Context): Promise<number> {
@@ -169,7 +172,7 @@ export async function applyDueChanges(ctx: Context): Promise<number> {
         await writeAudit(tx, {
           ...{ merchantId, mode: 'live', action, object: coin },
           actor: { userId: waiting.askedBy, name: waiting.askedByName, ip: '' },
-          after: { currency: coin, key: maskKey(waiting.accountKey), script: waiting.script },
+          after: showKey(coin, waiting),
         });
       });
     // A key that cannot be taken over any more must not be tried for ever.

@@ -6,6 +6,7 @@ import { DAY_MS, earliest } from '../core/clock.ts';
 import { COIN, type Coin } from '../core/coin.ts';
 import { e8ToCents, worthUsdE8 } from '../core/money.ts';
 import type { Tx } from '../db/db.ts';
+import { startLoop } from '../db/loop.ts';
 import { createGuard, noteReorg } from './guard.ts';
 import { AddressGiven, createLookAhead, type Stray } from './look-ahead.ts';
 import { lockAndSettle, queueProcessing } from './settle-payments.ts';
@@ -54,54 +55,46 @@ export function startFollower(
   source: Chain,
   { pollMs = source.network === 'regtest' ? REGTEST_POLL_MS : COIN[source.coin].pollSeconds * 1000 }: { pollMs?: number } = {},
 ): { stop(): Promise<void> } {
-  const stopping = new AbortController();
-  let endHints = () => {};
-  const run = async () => {
-    const session = ctx.db.session();
-    try {
-      let leading = false;
-      let failures = 0;
-      const follower = createFollower(ctx, source);
-      const guard = createGuard(ctx, source);
-      let hint = new AbortController();
-      endHints = source.onHint(() => hint.abort());
-      while (!stopping.signal.aborted) {
-        try {
-          leading ||= (
-            await session.sql<{ taken: boolean }[]>`select pg_try_advisory_lock(${FOLLOW_LOCK}::int, hashtext(${source.coin})) as taken`
-          )[0]!.taken;
-          // Judged first: what is read then completes only as far as the sources agree.
-          if (leading) await follower.step(stopping.signal, await guard.check());
-          failures = 0;
-        } catch (error) {
-          if (!(error instanceof CursorMoved || error instanceof AddressGiven)) {
-            failures++;
-            const log = error instanceof ChainError && error.kind === 'outage' && failures < 20 ? ctx.log.warn : ctx.log.error;
-            log.call(
-              ctx.log,
-              { err: error, coin: source.coin, failures },
-              'following the chain failed; it is tried again from the same place',
-            );
-          }
-        }
-        const pauseMs = Math.min(pollMs * 2 ** Math.min(failures, 8), Math.max(MAX_PAUSE_MS, pollMs));
-        // A hint ends the pause, unless the source just failed.
-        const ends = failures === 0 ? [stopping.signal, hint.signal] : [stopping.signal];
-        await sleep(pauseMs, undefined, { signal: AbortSignal.any(ends) }).catch(() => {});
-        if (!hint.signal.aborted) continue;
-        hint = new AbortController();
-        await sleep(Math.min(HINT_PAUSE_MS, pollMs), undefined, { signal: stopping.signal }).catch(() => {});
+  const session = ctx.db.session();
+  const follower = createFollower(ctx, source);
+  const guard = createGuard(ctx, source);
+  let leading = false;
+  let hinted = false;
+  const loop = startLoop({
+    pollMs,
+    longestPauseMs: MAX_PAUSE_MS,
+    round: async (stopping) => {
+      if (hinted) {
+        hinted = false;
+        await sleep(Math.min(HINT_PAUSE_MS, pollMs), undefined, { signal: stopping }).catch(() => {});
+        if (stopping.aborted) return false;
       }
-    } finally {
-      await session.close();
-    }
-  };
-  const done = run();
+      try {
+        leading ||= (
+          await session.sql<{ taken: boolean }[]>`select pg_try_advisory_lock(${FOLLOW_LOCK}::int, hashtext(${source.coin})) as taken`
+        )[0]!.taken;
+        // Judged first: what is read then completes only as far as the sources agree.
+        if (leading) await follower.step(stopping, await guard.check());
+      } catch (error) {
+        // Somebody else's work stands: no failure.
+        if (!(error instanceof CursorMoved || error instanceof AddressGiven)) throw error;
+      }
+      return false;
+    },
+    failed: (error, failures) => {
+      const log = error instanceof ChainError && error.kind === 'outage' && failures < 20 ? ctx.log.warn : ctx.log.error;
+      log.call(ctx.log, { err: error, coin: source.coin, failures }, 'following the chain failed; it is tried again from the same place');
+    },
+  });
+  const endHints = source.onHint(() => {
+    hinted = true;
+    loop.nudge();
+  });
   return {
     stop: async () => {
-      stopping.abort();
       endHints();
-      await done;
+      await loop.stop();
+      await session.close();
     },
   };
 }

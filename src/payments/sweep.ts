@@ -1,6 +1,7 @@
 /** The worker's loop over what is due by time: settling, folding counts, keys that waited, forgetting replies, requests and payers' data. */
 import type { Context } from '../context.ts';
 import { forgetReplies } from '../db/batch.ts';
+import { startLoop } from '../db/loop.ts';
 import { forgetRequests } from '../merchants/requests.ts';
 import { applyDueChanges } from '../merchants/wallet-changes.ts';
 import { foldDays } from './days.ts';
@@ -14,48 +15,24 @@ const HOUSEKEEPING_MS = 10_000;
 
 /** Starts the loop; `stop` waits for the round under way. Several workers may run: rows are taken with SKIP LOCKED. */
 export function startSweep(ctx: Context): { stop(): Promise<void> } {
-  let stopping = false;
-  let wake: () => void = () => {};
   let housekeepingAt = 0;
-  const pause = (ms: number) =>
-    new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
-  const run = async () => {
-    let failures = 0;
-    while (!stopping) {
-      let settled = 0;
-      try {
-        settled = await settleDuePayments(ctx, { limit: BATCH });
-        if (ctx.clock.monotonicMs() >= housekeepingAt) {
-          while (!stopping && (await foldCounts(ctx, { limit: 5_000 })) === 5_000);
-          while (!stopping && (await foldDays(ctx, { limit: 5_000 })) === 5_000);
-          await forgetReplies(ctx.db);
-          await applyDueChanges(ctx);
-          await erasePayerData(ctx);
-          while (!stopping && (await forgetRequests(ctx)));
-          housekeepingAt = ctx.clock.monotonicMs() + HOUSEKEEPING_MS;
-        }
-        failures = 0;
-      } catch (error) {
-        failures++;
-        ctx.log.error({ err: error, failures }, 'settling what is due failed; it stays due');
+  return startLoop({
+    pollMs: POLL_MS,
+    failed: (error, failures) => ctx.log.error({ err: error, failures }, 'settling what is due failed; it stays due'),
+    round: async (stopping) => {
+      const settled = await settleDuePayments(ctx, { limit: BATCH });
+      if (ctx.clock.monotonicMs() >= housekeepingAt) {
+        while (!stopping.aborted && (await foldCounts(ctx, { limit: 5_000 })) === 5_000);
+        while (!stopping.aborted && (await foldDays(ctx, { limit: 5_000 })) === 5_000);
+        await forgetReplies(ctx.db);
+        await applyDueChanges(ctx);
+        await erasePayerData(ctx);
+        while (!stopping.aborted && (await forgetRequests(ctx)));
+        housekeepingAt = ctx.clock.monotonicMs() + HOUSEKEEPING_MS;
       }
-      if (!stopping && settled < BATCH) await pause(Math.min(POLL_MS * 2 ** Math.min(failures, 6), 10_000));
-    }
-  };
-  const done = run();
-  return {
-    stop: async () => {
-      stopping = true;
-      wake();
-      await done;
+      return settled === BATCH;
     },
-  };
+  });
 }
 
 /** For operators: the schema, the age of the last backup, and what waits to be settled. */

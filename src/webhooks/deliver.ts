@@ -1,6 +1,7 @@
 /** The worker that sends: takes what is due, signs it, posts it, and has every attempt recorded. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context } from '../context.ts';
+import { startLoop } from '../db/loop.ts';
 import { OutgoingError } from '../outgoing.ts';
 import { forgetEvents, RECOVERY_NOTE, stepRecovery } from './deliveries.ts';
 import { SECRET_PURPOSE } from './endpoints.ts';
@@ -44,7 +45,6 @@ export function startDeliveries(
   let ring = '';
   let recoveryAt = 0;
   let housekeepingAt = 0;
-  let stopping = false;
   const told = (note: string) => {
     if (note === RECOVERY_NOTE) {
       recoveryAt = 0;
@@ -66,7 +66,7 @@ export function startDeliveries(
     taking.nudge();
   };
   const calm = async () => {
-    if (running.size >= concurrency >> 1 && !stopping) await sleep(CALM_MS);
+    if (running.size >= concurrency >> 1) await sleep(CALM_MS);
   };
   const record = async (): Promise<boolean> => {
     await calm();
@@ -85,10 +85,10 @@ export function startDeliveries(
     return finished.length > 0;
   };
   /** Takes what the ring shows next. True: look again at once. */
-  const take = async (): Promise<boolean> => {
+  const take = async (stopping: AbortSignal): Promise<boolean> => {
     await calm();
     const room = concurrency - running.size;
-    if (stopping || room <= 0) return false;
+    if (stopping.aborted || room <= 0) return false;
     if (paces.size > REMEMBERED) for (const [id, pace] of paces) if (pace.underWay === 0) paces.delete(id);
     const suspects = [...paces.values()].reduce((sum, pace) => sum + (pace.suspect ? pace.underWay : 0), 0);
     const { due, next, moved } = await leaseDue(ctx, {
@@ -111,7 +111,7 @@ export function startDeliveries(
   /** What has its own time: a step of a recovery, forgetting. True: there is more of it. */
   const tend = async (): Promise<boolean> => {
     const now = ctx.clock.monotonicMs();
-    if (stopping || now < recoveryAt) return false;
+    if (now < recoveryAt) return false;
     const more = await stepRecovery(ctx);
     if (!more) recoveryAt = now + RECOVERY_MS;
     if (now >= housekeepingAt) {
@@ -120,16 +120,12 @@ export function startDeliveries(
     }
     return more;
   };
+  const failed = (error: unknown, failures: number) =>
+    ctx.log.error({ err: error, failures }, 'the delivery worker failed; leases end by themselves');
   // Side by side: what was answered is written while the next ones are found.
-  const isStopping = () => stopping;
-  const recording = startLoop(ctx, {
-    pollMs,
-    step: record,
-    ended: () => stopping && running.size === 0 && finished.length === 0,
-    stopping: isStopping,
-  });
-  const taking = startLoop(ctx, { pollMs, step: take, ended: isStopping, stopping: isStopping });
-  const tending = startLoop(ctx, { pollMs, step: tend, ended: isStopping, stopping: isStopping });
+  const recording = startLoop({ pollMs, failed, round: record, hasLeft: () => finished.length > 0 });
+  const taking = startLoop({ pollMs, failed, round: take });
+  const tending = startLoop({ pollMs, failed, round: tend });
   const listening = ctx.db.sql.listen('deliveries', told).catch((error: unknown) => {
     ctx.log.warn({ err: error }, 'deliveries are found by polling alone');
     return null;
@@ -137,58 +133,14 @@ export function startDeliveries(
 
   return {
     stop: async () => {
-      stopping = true;
-      taking.nudge();
-      tending.nudge();
+      const taken = Promise.all([taking.stop(), tending.stop()]);
       await (await listening)?.unlisten().catch(() => {});
-      await Promise.all([taking.done, tending.done]);
+      await taken;
       await Promise.allSettled(running);
-      recording.nudge();
-      await recording.done;
+      await recording.stop();
     },
     stats: () => ({ inFlight: running.size, ...counts }),
   };
-}
-
-/** Steps again and again, at once while there is more or it was nudged, else after a pause; failures lengthen the pause. */
-function startLoop(
-  ctx: Context,
-  { pollMs, step, ended, stopping }: { pollMs: number; step(): Promise<boolean>; ended(): boolean; stopping(): boolean },
-): { nudge(): void; done: Promise<void> } {
-  let woken = false;
-  let failures = 0;
-  let wake: () => void = () => {};
-  const nudge = () => {
-    woken = true;
-    if (failures === 0 || stopping()) wake();
-  };
-  const run = async () => {
-    // The caller still assembles what a step uses.
-    await null;
-    while (!ended()) {
-      woken = false;
-      let more = false;
-      try {
-        more = await step();
-        failures = 0;
-      } catch (error) {
-        failures++;
-        ctx.log.error({ err: error, failures }, 'the delivery worker failed; leases end by themselves');
-        // Who stops does not wait for a database that is gone.
-        if (stopping() && failures > 3) return;
-      }
-      // What this step did may have been the last of it: then nobody nudges any more.
-      if (failures === 0 && (more || woken || ended())) continue;
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, failures > 0 ? Math.min(pollMs * 2 ** failures, 10_000) : pollMs);
-        wake = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-    }
-  };
-  return { nudge, done: run() };
 }
 
 async function send(ctx: Context, due: Due): Promise<Outcome> {

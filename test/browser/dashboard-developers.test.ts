@@ -1,78 +1,24 @@
 /** API keys, events and the log of requests in a real browser, accessible in both themes, under the security policy. */
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import type { Browser, Page } from 'playwright-core';
-import { buildApp } from '../../src/web/dashboard/build.ts';
-import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { auditAccessibility, findClipped, openTab, startBrowser, type Tab } from '../kit/browser.ts';
-import { freePort } from '../kit/nodes.ts';
+import { test } from 'node:test';
+import { eventually } from '../kit/app.ts';
+import { OWNER, startDashboard } from '../kit/dashboard.ts';
 
-let app: TestApp;
-let browser: Browser;
-let tab: Tab;
-let page: Page;
-const owner = { name: 'Olga Owner', email: 'olga@shop.example', password: 'correct horse battery' };
+const { app, page, open, audit, noFaults, forgiveFaults, failRequests, ageSessions } = await startDashboard();
 let keyText = '';
 let payment = '';
 
-before(async () => {
-  const port = await freePort();
-  await buildApp({ info: () => {} });
-  [app, browser] = await Promise.all([
-    startTestApp({ PORT: String(port), PUBLIC_URL: `http://localhost:${port}`, HOST: 'localhost', LOG_LEVEL: 'silent' }),
-    startBrowser(),
-  ]);
-  tab = await openTab(browser, app.merchant.setupUrl, { width: 1280 });
-  page = tab.page;
-  page.setDefaultTimeout(60_000);
-  await page.getByLabel('Name').fill(owner.name);
-  await page.getByLabel('E-mail').fill(owner.email);
-  await page.getByLabel('Password').fill(owner.password);
-  await page.getByRole('button', { name: 'Create account' }).click();
-  await page.getByRole('heading', { name: 'Home' }).waitFor();
-});
-after(async () => {
-  await browser?.close();
-  await app?.stop();
-});
-
-/** The screen as it stands, in both themes and on a telephone. */
-async function audit(name: string) {
-  for (const scheme of ['light', 'dark'] as const) {
-    await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
-    assert.deepEqual(await auditAccessibility(page), [], `${name}, ${scheme}`);
-  }
-  await page.setViewportSize({ width: 360, height: 780 });
-  assert.deepEqual(await findClipped(page), [], `${name} at 360 px`);
-  await page.setViewportSize({ width: 1280, height: 844 });
-  await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
-}
-/** A request that is given up because its screen was left is no fault. */
-const noFaults = () =>
-  assert.deepEqual(
-    tab.faults.splice(0).filter((fault) => !fault.endsWith('net::ERR_ABORTED')),
-    [],
-  );
-const open = async (path: string) => void (await page.goto(`${app.config.publicUrl}/dashboard/${path}`));
 const heading = (name: string) => page.getByRole('heading', { name, exact: true }).waitFor();
 /** The screen when the service fails, and another try. */
 async function failing(path: string, api: RegExp, back: () => Promise<unknown>) {
-  await page.route(api, (route) =>
-    route.fulfill({
-      status: 500,
-      contentType: 'application/json',
-      body: JSON.stringify({
-        error: { type: 'server_error', code: 'server_error', message: 'Something failed on our side.', request_id: 'req_abc' },
-      }),
-    }),
-  );
+  const mend = await failRequests(api);
   await open(path);
-  await page.getByRole('alert').getByText('req_abc').waitFor();
+  await page.getByRole('alert').getByText('req_1').waitFor();
   await audit(`${path}, failing`);
-  await page.unroute(api);
+  await mend();
   await page.getByRole('button', { name: 'Try again' }).click();
   await back();
-  tab.faults.splice(0);
+  forgiveFaults();
 }
 
 test('keys are listed with a quick start while none was used', async () => {
@@ -119,7 +65,7 @@ test('a public key names its origins; a fault is told at its field', async () =>
   await page.getByLabel('Allowed origins').fill('https://shop.example/path');
   await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
   await page.locator('p', { hasText: 'is not an origin such as' }).first().waitFor();
-  tab.faults.splice(0);
+  forgiveFaults();
   await page.getByLabel('Allowed origins').fill('https://shop.example');
   await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
   await page
@@ -212,14 +158,14 @@ test('a key is rolled after a confirmation; the old one goes on until its end', 
   await page.getByRole('link', { name: 'Warehouse' }).click();
   await page.getByText('Requests in the last 24 hours').waitFor();
   await audit('key');
-  await app.app.ctx.db.sql`update sessions set created_at = created_at - interval '11 minutes', confirmed_at = null`;
+  await ageSessions();
   await page.getByRole('button', { name: 'Roll key' }).click();
   await audit('roll a key');
   await page.getByLabel('In an hour').check();
   await page.getByRole('dialog').getByRole('button', { name: 'Roll key' }).click();
   await heading('Confirm that it is you');
-  tab.faults.splice(0);
-  await page.getByRole('textbox', { name: 'Password' }).fill(owner.password);
+  forgiveFaults();
+  await page.getByRole('textbox', { name: 'Password' }).fill(OWNER.password);
   await page.getByRole('button', { name: 'Confirm', exact: true }).click();
   const fresh = await page.getByText(/^sk_test_[0-9A-Za-z]{38}$/).innerText();
   assert.notEqual(fresh, keyText);

@@ -1,62 +1,18 @@
 /** Home, the queue of what waits, payments and reports in a real browser: accessible in both themes, by keyboard, under the security policy. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { after, before, test } from 'node:test';
-import type { Browser, Download, Page } from 'playwright-core';
-import { buildApp } from '../../src/web/dashboard/build.ts';
-import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { auditAccessibility, findClipped, openTab, readQr, startBrowser, type Tab } from '../kit/browser.ts';
-import { freePort } from '../kit/nodes.ts';
+import { test } from 'node:test';
+import type { Download } from 'playwright-core';
+import { eventually } from '../kit/app.ts';
+import { readQr } from '../kit/browser.ts';
+import { startDashboard } from '../kit/dashboard.ts';
 
-let app: TestApp;
-let browser: Browser;
-let tab: Tab;
-let page: Page;
-
-before(async () => {
-  const port = await freePort();
-  await buildApp({ info: () => {} });
-  [app, browser] = await Promise.all([
-    startTestApp({ PORT: String(port), PUBLIC_URL: `http://localhost:${port}`, HOST: 'localhost', LOG_LEVEL: 'silent' }),
-    startBrowser(),
-  ]);
-  tab = await openTab(browser, app.merchant.setupUrl, { width: 1280 });
-  page = tab.page;
-  page.setDefaultTimeout(60_000);
-  await page.getByLabel('Name').fill('Olga Owner');
-  await page.getByLabel('E-mail').fill('olga@shop.example');
-  await page.getByLabel('Password').fill('correct horse battery');
-  await page.getByRole('button', { name: 'Create account' }).click();
-  await page.getByRole('heading', { name: 'Get started' }).waitFor();
-});
-after(async () => {
-  await browser?.close();
-  await app?.stop();
-});
-
-/** The screen as it stands, in both themes and on a telephone. */
-async function audit(name: string, { narrow = true }: { narrow?: boolean } = {}) {
-  for (const scheme of ['light', 'dark'] as const) {
-    await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
-    assert.deepEqual(await auditAccessibility(page), [], `${name}, ${scheme}`);
-  }
-  if (narrow) {
-    await page.setViewportSize({ width: 360, height: 780 });
-    assert.deepEqual(await findClipped(page), [], `${name} at 360 px`);
-    await page.setViewportSize({ width: 1280, height: 844 });
-  }
-  await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
-}
-/** A request that is given up because its screen was left is no fault. */
-const noFaults = () =>
-  assert.deepEqual(
-    tab.faults.splice(0).filter((fault) => !fault.endsWith('net::ERR_ABORTED')),
-    [],
-  );
+const { app, page, audit, noFaults, forgiveFaults, failRequests } = await startDashboard();
 const textOf = async (download: Download) => readFileSync(await download.path(), 'utf8');
 const go = (name: string) => page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name }).click();
 
 test('home without a payment says what to do first; one button leads to a test payment and its simulator', async () => {
+  await page.getByRole('heading', { name: 'Get started' }).waitFor();
   await page.getByText('Your figures will stand here').waitFor();
   await page.getByText('Each test payment runs on').waitFor();
   await audit('home, nothing yet');
@@ -101,17 +57,12 @@ test('home shows the figures of the range, each chart as picture, table and file
 });
 
 test('a service that fails shows what failed, and another try', async () => {
-  await page.route('**/dashboard/api/test/home?*', (route) =>
-    route.fulfill({
-      status: 500,
-      json: { error: { type: 'server_error', code: 'server_error', message: 'Something failed.', request_id: 'req_1' } },
-    }),
-  );
+  const mend = await failRequests('**/dashboard/api/test/home?*');
   await page.reload();
   await page.getByRole('alert').getByText('req_1').waitFor();
   await audit('home, error');
-  tab.faults.splice(0);
-  await page.unroute('**/dashboard/api/test/home?*');
+  forgiveFaults();
+  await mend();
   await page.getByRole('button', { name: 'Try again' }).click();
   await page.getByText('Nothing was completed in this range.').waitFor();
   noFaults();
@@ -175,7 +126,7 @@ test('a payment is made from items, its code leads to its page', async () => {
   await page.getByLabel('Amount in USD').fill('1.005');
   await page.getByRole('button', { name: 'Create', exact: true }).click();
   await page.getByText('amount_usd must have at most 2 decimals.').first().waitFor();
-  tab.faults.splice(0);
+  forgiveFaults();
   await page.getByLabel('Items and tax').check();
   await page.getByLabel('Name of item 1').fill('Mug');
   await page.getByLabel('Quantity of item 1').fill('2');

@@ -1,75 +1,21 @@
 /** Wallets, links, the button, checkout and business settings in a real browser, by keys where it matters; and the pages they change for payers. */
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { HDKey } from '@scure/bip32';
-import type { Browser, Page } from 'playwright-core';
-import { buildApp } from '../../src/web/dashboard/build.ts';
-import { startTestApp, type TestApp } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
-import { auditAccessibility, findClipped, openTab, startBrowser, type Tab } from '../kit/browser.ts';
-import { freePort } from '../kit/nodes.ts';
-import { type Person, setUpPerson } from '../kit/person.ts';
+import { openTab } from '../kit/browser.ts';
+import { OWNER, startDashboard } from '../kit/dashboard.ts';
 
-let app: TestApp;
-let browser: Browser;
-let owner: Person;
-let tab: Tab;
-let page: Page;
+// The node is never asked: it only makes the coin one that is followed.
+const dashboard = await startDashboard({ environment: { BTC_NODE_URL: 'http://user:pass@127.0.0.1:9' } });
+const { app, browser, page, open, audit, noFaults, failRequests, ageSessions } = dashboard;
+const owner = await dashboard.owner();
 const key = (seed: number) => HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)).derive("m/84'/0'/0'").publicExtendedKey;
 
-before(async () => {
-  const port = await freePort();
-  await buildApp({ info: () => {} });
-  [app, browser] = await Promise.all([
-    // The node is never asked: it only makes the coin one that is followed.
-    startTestApp({
-      ...{ PORT: String(port), PUBLIC_URL: `http://localhost:${port}`, HOST: 'localhost', LOG_LEVEL: 'silent' },
-      BTC_NODE_URL: 'http://user:pass@127.0.0.1:9',
-    }),
-    startBrowser(),
-  ]);
-  owner = await setUpPerson(app);
-  tab = await openTab(browser, 'about:blank', { width: 1280 });
-  page = tab.page;
-  page.context().setDefaultTimeout(60_000);
-  await page.context().addCookies(
-    owner.cookie.split('; ').map((pair) => {
-      const [name, value] = pair.split(/=(.*)/s) as [string, string];
-      return { name, value, url: app.config.publicUrl };
-    }),
-  );
-});
-after(async () => {
-  await browser?.close();
-  await app?.stop();
-});
-
 const go = async (path: string, heading: string) => {
-  await page.goto(`${app.config.publicUrl}/dashboard/${path}`);
+  await open(path);
   await page.getByRole('heading', { name: heading, exact: true }).waitFor();
 };
-async function audit(name: string, on: Page = page) {
-  for (const scheme of ['light', 'dark'] as const) {
-    await on.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
-    assert.deepEqual(await auditAccessibility(on), [], `${name}, ${scheme}`);
-  }
-  const size = on.viewportSize()!;
-  await on.setViewportSize({ width: 360, height: 780 });
-  assert.deepEqual(await findClipped(on), [], `${name} at 360 px`);
-  await on.setViewportSize(size);
-  await on.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
-}
-/** A request that is given up because its screen was left is no fault; a refusal that a test asks for is named. */
-const noFaults = (...expected: RegExp[]) =>
-  assert.deepEqual(
-    tab.faults
-      .splice(0)
-      .filter(
-        (fault) =>
-          !fault.endsWith('net::ERR_ABORTED') && !expected.some((one) => one.test(fault) || /^Failed to load resource/.test(fault)),
-      ),
-    [],
-  );
 
 test('wallets: test mode says it needs none; live without any says what to do', async () => {
   await go('test/wallets', 'Wallets');
@@ -155,7 +101,7 @@ test('the wizard by keys alone: the key, the addresses, a wrong end, the right o
 });
 
 test('another key waits and says so, and can be dropped; asking needs recent authentication', async () => {
-  await app.app.ctx.db.sql`update sessions set created_at = created_at - interval '11 minutes', confirmed_at = null`;
+  await ageSessions();
   await page.getByRole('link', { name: 'Change key' }).click();
   await page.getByLabel('Account key').fill(key(2));
   await page.getByRole('button', { name: 'Continue' }).click();
@@ -163,7 +109,7 @@ test('another key waits and says so, and can be dropped; asking needs recent aut
   await page.getByLabel('The last 6 characters').fill(address.slice(-6));
   await page.getByRole('button', { name: 'Use this key' }).click();
   await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
-  await page.getByRole('dialog').getByLabel('Password').fill(owner.password);
+  await page.getByRole('dialog').getByLabel('Password').fill(OWNER.password);
   await page.getByRole('button', { name: 'Confirm', exact: true }).click();
   await page.getByRole('heading', { name: 'How sure a payment must be' }).waitFor();
   noFaults(/403 .*wallets/);
@@ -210,7 +156,7 @@ test('links: none, made by keys, filtered to none, archived; payers open one, na
   await page.getByRole('button', { name: 'Show all links' }).click();
   for (const scripts of [true, false]) {
     const guest = await openTab(browser, url, { scripts });
-    if (scripts) await audit('the page of a link', guest.page);
+    if (scripts) await audit('the page of a link', { on: guest.page });
     await guest.page.getByLabel('Total (USD)').fill('12.50');
     await guest.page.getByRole('button', { name: 'Continue' }).click();
     await guest.page.getByText('$12.50').waitFor();
@@ -308,17 +254,11 @@ test('business: saved; erasing is asked about before it is switched on', async (
 });
 
 test('a screen that cannot be read says why and tries again; a viewer can look and not change', async () => {
-  await page.route('**/dashboard/api/test/settings/checkout', (route) =>
-    route.fulfill({
-      status: 500,
-      contentType: 'application/json',
-      body: JSON.stringify({ error: { type: 'server_error', code: 'server_error', message: 'Something failed.', request_id: 'req_1' } }),
-    }),
-  );
+  const mend = await failRequests('**/dashboard/api/test/settings/checkout');
   await go('test/checkout', 'Checkout');
   await page.getByRole('alert').getByText('Something failed.').waitFor();
   await audit('checkout, error');
-  await page.unroute('**/dashboard/api/test/settings/checkout');
+  await mend();
   noFaults(/500 .*checkout/);
   await page.getByRole('button', { name: 'Try again' }).click();
   await page.getByLabel('Time to pay, in minutes').waitFor();
@@ -341,10 +281,10 @@ for (const scripts of [true, false]) {
     ).json;
     const payer = await openTab(browser, payment_url, { scripts });
     await payer.page.getByText('Cancel this payment').first().click();
-    if (scripts) await audit('cancelling', payer.page);
+    if (scripts) await audit('cancelling', { on: payer.page });
     await payer.page.getByRole('button', { name: 'Cancel this payment' }).click();
     await payer.page.getByRole('heading', { name: 'This payment was cancelled' }).waitFor();
-    if (scripts) await audit('cancelled', payer.page);
+    if (scripts) await audit('cancelled', { on: payer.page });
     await payer.page.getByRole('button', { name: 'Pay again' }).click();
     await payer.page.getByText('Pay with', { exact: true }).waitFor();
     assert.notEqual(payer.page.url(), payment_url);

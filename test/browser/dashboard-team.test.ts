@@ -1,62 +1,17 @@
 /** Team, account, log, plan, notices and the operator's area in a real browser, by keyboard where it matters, with a real passkey. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { after, before, test } from 'node:test';
-import type { Browser, Page } from 'playwright-core';
-import { buildApp } from '../../src/web/dashboard/build.ts';
-import { startTestApp, type TestApp } from '../kit/app.ts';
-import { auditAccessibility, findClipped, openTab, startBrowser, type Tab } from '../kit/browser.ts';
-import { freePort } from '../kit/nodes.ts';
+import { test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { openTab, type Tab } from '../kit/browser.ts';
+import { noFaults as noFaultsIn, OWNER, startDashboard } from '../kit/dashboard.ts';
 import { freshTotp } from '../kit/person.ts';
 
-let app: TestApp;
-let browser: Browser;
-let tab: Tab;
-let page: Page;
+const { app, browser, page, open, audit, noFaults, forgiveFaults, failRequests } = await startDashboard();
 let guest: Tab;
-let base = '';
 let link = '';
 let secret = '';
-const owner = { name: 'Olga Owner', email: 'olga@shop.example', password: 'correct horse battery' };
 
-before(async () => {
-  const port = await freePort();
-  base = `http://localhost:${port}/dashboard`;
-  await buildApp({ info: () => {} });
-  [app, browser] = await Promise.all([
-    startTestApp({ PORT: String(port), PUBLIC_URL: `http://localhost:${port}`, HOST: 'localhost', LOG_LEVEL: 'silent' }),
-    startBrowser(),
-  ]);
-  tab = await openTab(browser, app.merchant.setupUrl, { width: 1280 });
-  page = tab.page;
-  page.setDefaultTimeout(60_000);
-  await page.getByLabel('Name').fill(owner.name);
-  await page.getByLabel('E-mail').fill(owner.email);
-  await page.getByLabel('Password').fill(owner.password);
-  await page.getByRole('button', { name: 'Create account' }).click();
-  await page.getByRole('heading', { name: 'Home' }).waitFor();
-});
-after(async () => {
-  await browser?.close();
-  await app?.stop();
-});
-
-/** The screen as it stands, in both themes and on a telephone. */
-async function audit(name: string, on: Page = page) {
-  for (const scheme of ['light', 'dark'] as const) {
-    await on.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
-    assert.deepEqual(await auditAccessibility(on), [], `${name}, ${scheme}`);
-  }
-  await on.setViewportSize({ width: 360, height: 780 });
-  assert.deepEqual(await findClipped(on), [], `${name} at 360 px`);
-  await on.setViewportSize({ width: 1280, height: 844 });
-  await on.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
-}
-const noFaults = (of: Tab = tab) =>
-  assert.deepEqual(
-    of.faults.splice(0).filter((fault) => !fault.endsWith('net::ERR_ABORTED')),
-    [],
-  );
 const heading = (name: string, on: Page = page) => on.getByRole('heading', { name, exact: true }).waitFor();
 const follow = async (name: string) => {
   await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name, exact: true }).click();
@@ -86,13 +41,13 @@ test('who is invited makes an account from the link and is in; the link does not
   guest = await openTab(browser, link, { width: 1280 });
   guest.page.setDefaultTimeout(60_000);
   await heading('Join Test shop', guest.page);
-  await audit('invite page', guest.page);
+  await audit('invite page', { on: guest.page });
   await guest.page.getByLabel('Name').fill('Dana Doe');
   await guest.page.getByLabel('Password').fill('a long password of hers');
   await guest.page.getByRole('button', { name: 'Create account and join' }).click();
   await heading('Home', guest.page);
   assert.equal(await guest.page.getByRole('link', { name: 'Operator' }).count(), 0);
-  noFaults(guest);
+  noFaultsIn(guest);
   await guest.page.goto(link);
   await guest.page.getByText('This invitation was used').waitFor();
   guest.faults.splice(0);
@@ -106,10 +61,10 @@ test('a role is changed where it stands; the last owner cannot be removed, and i
   const [row] = await app.app.ctx.db.sql`select role from members m join users u on u.id = m.user_id where u.name = 'Dana Doe'`;
   assert.equal(row!.role, 'developer');
   noFaults();
-  await page.getByRole('button', { name: `Remove ${owner.name}` }).click();
+  await page.getByRole('button', { name: `Remove ${OWNER.name}` }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
   await page.getByText('This is the last owner.').waitFor();
-  tab.faults.splice(0);
+  forgiveFaults();
 });
 
 test('a passkey is added with an authenticator that verifies its user, named, and signs in without a password', async () => {
@@ -149,7 +104,7 @@ test('a passkey is added with an authenticator that verifies its user, named, an
 });
 
 test('an authenticator that has not verified its user signs nobody in', async () => {
-  const stranger = await openTab(browser, `${base}/sign-in`, { width: 1280 });
+  const stranger = await openTab(browser, `${app.config.publicUrl}/dashboard/sign-in`, { width: 1280 });
   const reply = await stranger.page.evaluate(async () => {
     const send = (path: string, body: object) =>
       fetch(`/dashboard/api${path}`, {
@@ -171,7 +126,7 @@ test('an authenticator that has not verified its user signs nobody in', async ()
 
 test('the second factor: on, required of all, and who lacks it reaches only the own Security page', async () => {
   await follow('Security');
-  await page.getByLabel('Your password').fill(owner.password);
+  await page.getByLabel('Your password').fill(OWNER.password);
   await page.getByRole('button', { name: 'Set up an authenticator' }).click();
   await page.getByAltText('QR code for the authenticator').waitFor();
   secret = (await page.locator('ol code').first().innerText()).trim();
@@ -179,7 +134,7 @@ test('the second factor: on, required of all, and who lacks it reaches only the 
   await page.getByRole('button', { name: 'Turn on' }).click();
   await page.getByText('The second factor is on.').waitFor();
   await page.getByRole('button', { name: 'New backup codes' }).click();
-  await page.getByRole('dialog').getByLabel('Your password').fill(owner.password);
+  await page.getByRole('dialog').getByLabel('Your password').fill(OWNER.password);
   await page.getByRole('button', { name: 'Make new codes' }).click();
   await page.getByText('The old ones no longer work.').waitFor();
   assert.equal(await page.getByRole('dialog').locator('li').count(), 10);
@@ -192,9 +147,9 @@ test('the second factor: on, required of all, and who lacks it reaches only the 
   await audit('team, required');
   noFaults();
   guest.faults.splice(0);
-  await guest.page.goto(`${base}/test/payments`);
+  await guest.page.goto(`${app.config.publicUrl}/dashboard/test/payments`);
   await heading('Set a second factor', guest.page);
-  await audit('locked', guest.page);
+  await audit('locked', { on: guest.page });
   assert.equal(await guest.page.getByRole('navigation', { name: 'Main' }).getByRole('link').count(), 1);
   await guest.page.getByRole('link', { name: 'Set it up' }).click();
   await heading('Security', guest.page);
@@ -205,7 +160,7 @@ test('other sign-ins are ended, and the password is changed', async () => {
   await follow('Security');
   await app.app.ctx.db.sql`
     insert into sessions (id, user_id, token, expires_at, ip_address, user_agent)
-    select 'ses_old', id, 'old', now() + interval '1 day', '192.0.2.7', 'Mozilla/5.0 (iPhone) Safari/605' from users where email = ${owner.email}`;
+    select 'ses_old', id, 'old', now() + interval '1 day', '192.0.2.7', 'Mozilla/5.0 (iPhone) Safari/605' from users where email = ${OWNER.email}`;
   await page.reload();
   await page.getByRole('button', { name: 'Sign out Safari on iOS, 192.0.2.7' }).waitFor();
   await audit('security, two sign-ins');
@@ -219,8 +174,8 @@ test('other sign-ins are ended, and the password is changed', async () => {
   await page.getByLabel('New password').fill('a better long password');
   await page.getByRole('dialog').getByRole('button', { name: 'Change password' }).click();
   await page.getByText('That password is not right.').first().waitFor();
-  tab.faults.splice(0);
-  await page.getByLabel('Password now').fill(owner.password);
+  forgiveFaults();
+  await page.getByLabel('Password now').fill(OWNER.password);
   await page.getByRole('dialog').getByRole('button', { name: 'Change password' }).click();
   await page.getByText('The password is changed.').waitFor();
   noFaults();
@@ -328,7 +283,7 @@ test('offline and too many requests are said above the screen, and end by themse
   await audit('offline');
   await page.context().setOffline(false);
   await page.getByText('The service cannot be reached.').first().waitFor({ state: 'hidden' });
-  tab.faults.splice(0);
+  forgiveFaults();
   let refusals = 1;
   await page.route('**/api/test/team', (route) =>
     refusals-- > 0
@@ -339,31 +294,26 @@ test('offline and too many requests are said above the screen, and end by themse
         })
       : route.fallback(),
   );
-  await page.goto(`${base}/test/team`);
+  await open('test/team');
   await page.getByText('Too many requests. Goes on by itself').waitFor();
   await audit('too many requests');
   await page.getByText('Members (2)').waitFor();
   await page.unroute('**/api/test/team');
-  await page.route('**/api/test/usage', (route) =>
-    route.fulfill({
-      status: 500,
-      json: { error: { type: 'server_error', code: 'server_error', message: 'Something failed.', request_id: 'req_1' } },
-    }),
-  );
-  await page.goto(`${base}/test/usage`);
+  const mend = await failRequests('**/api/test/usage');
+  await open('test/usage');
   await page.getByRole('alert').getByText('Something failed.').waitFor();
   await audit('usage, failed');
-  await page.unroute('**/api/test/usage');
+  await mend();
   await page.getByRole('button', { name: 'Try again' }).click();
   await page.getByText('of 100', { exact: true }).waitFor();
-  tab.faults.splice(0);
+  forgiveFaults();
 });
 
 test('somebody of two merchants switches in the account menu', async () => {
   const { createMerchant } = await import('../../src/merchants/merchants.ts');
   const other = await createMerchant(app.app.ctx, { name: 'Second shop' });
   await app.app.ctx.db.sql`
-    insert into members (merchant_id, user_id, role) select ${other.merchantId}, id, 'owner' from users where email = ${owner.email}`;
+    insert into members (merchant_id, user_id, role) select ${other.merchantId}, id, 'owner' from users where email = ${OWNER.email}`;
   await page.reload();
   await page.getByRole('button', { name: 'Account' }).click();
   await page.getByRole('menuitem', { name: 'Switch to Second shop' }).click();

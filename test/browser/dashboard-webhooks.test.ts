@@ -1,64 +1,18 @@
 /** Webhooks in the dashboard, in a real browser: an endpoint from its first to its last day, by keyboard too, accessible in both themes. */
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import type { Browser, Page } from 'playwright-core';
-import { buildApp } from '../../src/web/dashboard/build.ts';
-import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { auditAccessibility, findClipped, openTab, startBrowser, type Tab } from '../kit/browser.ts';
-import { freePort } from '../kit/nodes.ts';
-import { type Receiver, startReceiver } from '../kit/receiver.ts';
+import { after, test } from 'node:test';
+import { eventually } from '../kit/app.ts';
+import { OWNER, startDashboard } from '../kit/dashboard.ts';
+import { startReceiver } from '../kit/receiver.ts';
 
 const STEP_MS = 60_000;
-let app: TestApp;
-let browser: Browser;
-let tab: Tab;
-let page: Page;
-let hook: Receiver;
-let host = '';
+const dashboard = await startDashboard();
+const { app, page, audit, noFaults, forgiveFaults, failRequests, ageSessions } = dashboard;
+const hook = await startReceiver();
+after(() => hook.stop());
+const { host } = new URL(hook.url);
 let endpoint = '';
-const password = 'correct horse battery';
 
-before(async () => {
-  const port = await freePort();
-  await buildApp({ info: () => {} });
-  [app, browser, hook] = await Promise.all([
-    startTestApp({ PORT: String(port), PUBLIC_URL: `http://localhost:${port}`, HOST: 'localhost', LOG_LEVEL: 'silent' }),
-    startBrowser(),
-    startReceiver(),
-  ]);
-  host = new URL(hook.url).host;
-  tab = await openTab(browser, app.merchant.setupUrl, { width: 1280 });
-  page = tab.page;
-  page.setDefaultTimeout(STEP_MS);
-  await page.getByLabel('Name').fill('Olga Owner');
-  await page.getByLabel('E-mail').fill('olga@shop.example');
-  await page.getByLabel('Password').fill(password);
-  await page.getByRole('button', { name: 'Create account' }).click();
-  await page.getByRole('heading', { name: 'Home' }).waitFor();
-});
-after(async () => {
-  await browser?.close();
-  await app?.stop();
-  await hook?.stop();
-});
-
-/** The screen as it stands, in both themes and on a telephone. */
-async function audit(name: string) {
-  for (const scheme of ['light', 'dark'] as const) {
-    await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
-    assert.deepEqual(await auditAccessibility(page), [], `${name}, ${scheme}`);
-  }
-  await page.setViewportSize({ width: 360, height: 780 });
-  assert.deepEqual(await findClipped(page), [], `${name} at 360 px`);
-  await page.setViewportSize({ width: 1280, height: 844 });
-  await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
-}
-/** A request that is given up because its screen was left is no fault. */
-const noFaults = () =>
-  assert.deepEqual(
-    tab.faults.splice(0).filter((fault) => !fault.endsWith('net::ERR_ABORTED')),
-    [],
-  );
 const pay = async (): Promise<string> =>
   (
     await app.test.post('/api/payment/create/simple', {
@@ -67,14 +21,13 @@ const pay = async (): Promise<string> =>
       payment_address: 'test_btc_success',
     })
   ).json.id;
-const open = async (path: string) => {
-  await page.goto(`${app.config.publicUrl}/dashboard/test/${path}`);
-};
+const open = (path: string) => dashboard.open(`test/${path}`);
 const tabLink = (name: string) => page.getByRole('navigation', { name: 'Endpoint' }).getByRole('link', { name });
 const focused = () => page.evaluate('document.activeElement.textContent');
 
 test('nothing yet: the screen says why, from both places of the navigation', async () => {
   const entries = page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Webhooks' });
+  await entries.first().waitFor();
   assert.equal(await entries.count(), 2);
   await entries.first().click();
   await page.getByText('No endpoints in test mode yet').waitFor();
@@ -101,7 +54,7 @@ test('an endpoint is added by keyboard alone; a URL that cannot be is refused at
     .getByText(/absolute https URL/)
     .waitFor();
   await audit('a refused URL');
-  tab.faults.splice(0);
+  forgiveFaults();
   await page.getByLabel('URL').focus();
   await page.keyboard.press('Control+A');
   await page.keyboard.type(hook.url);
@@ -265,14 +218,14 @@ test('the secret is shown and replaced only to somebody who confirms that it is 
   await tabLink('Settings').click();
   await page.getByRole('button', { name: 'Show the secret' }).waitFor();
   await audit('settings');
-  await app.app.ctx.db.sql`update sessions set created_at = created_at - interval '11 minutes', confirmed_at = null`;
+  await ageSessions();
   await page.getByRole('button', { name: 'Show the secret' }).click();
   await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
-  tab.faults.splice(0);
+  forgiveFaults();
   await page
     .getByRole('dialog')
     .getByLabel(/password/i)
-    .fill(password);
+    .fill(OWNER.password);
   await page.getByRole('button', { name: 'Confirm', exact: true }).click();
   await page.getByRole('button', { name: 'Hide it' }).waitFor();
   const secret = await page.getByText(/^whsec_/).innerText();
@@ -302,29 +255,18 @@ test('an endpoint is changed, paused and resumed', async () => {
 });
 
 test('a failure of the service is told in place, with another try', async () => {
-  let broken = true;
-  await page.route('**/dashboard/api/test/webhooks', (route) =>
-    broken
-      ? route.fulfill({
-          status: 500,
-          contentType: 'application/json',
-          body: JSON.stringify({
-            error: { type: 'server_error', code: 'server_error', message: 'Something failed on our side.', request_id: 'req_1' },
-          }),
-        })
-      : route.continue(),
-  );
+  const mend = await failRequests('**/dashboard/api/test/webhooks');
   await open('webhooks');
-  await page.getByRole('alert').getByText('Something failed on our side.').waitFor();
+  await page.getByRole('alert').getByText('Something failed.').waitFor();
   await audit('endpoints, failed');
-  broken = false;
-  tab.faults.splice(0);
+  await mend();
+  forgiveFaults();
   await page.getByRole('button', { name: 'Try again' }).click();
   await page.getByRole('link', { name: hook.url }).waitFor();
   await open('webhooks/we_unknown');
   await page.getByRole('alert').getByText('No such webhook endpoint').waitFor();
   await audit('no such endpoint');
-  tab.faults.splice(0);
+  forgiveFaults();
 });
 
 test('an endpoint is deleted after its host was typed', async () => {

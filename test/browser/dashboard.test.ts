@@ -1,62 +1,22 @@
 /** The dashboard in a real browser: from the set-up link to a decision over a payment, accessible in both themes, under its security policy. */
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import type { Browser, Page } from 'playwright-core';
-import { buildApp } from '../../src/web/dashboard/build.ts';
-import { startTestApp, type TestApp } from '../kit/app.ts';
-import { auditAccessibility, findClipped, openTab, startBrowser, type Tab } from '../kit/browser.ts';
-import { freePort } from '../kit/nodes.ts';
+import { test } from 'node:test';
+import { OWNER, startDashboard } from '../kit/dashboard.ts';
 import { freshTotp, totp } from '../kit/person.ts';
 
-let app: TestApp;
-let browser: Browser;
-let tab: Tab;
-let page: Page;
-const owner = { name: 'Olga Owner', email: 'olga@shop.example', password: 'correct horse battery' };
-let secret = '';
-let payment = '';
-
-before(async () => {
-  const port = await freePort();
-  await buildApp({ info: () => {} });
-  [app, browser] = await Promise.all([
-    startTestApp({ PORT: String(port), PUBLIC_URL: `http://localhost:${port}`, HOST: 'localhost', LOG_LEVEL: 'silent' }),
-    startBrowser(),
-  ]);
-  const made = await app.test.post('/api/payment/create/simple', {
+const { app, page, open, signUp, audit, noFaults, forgiveFaults, ageSessions } = await startDashboard({ signedUp: false });
+const payment: string = (
+  await app.test.post('/api/payment/create/simple', {
     amount_usd: 1252.5,
     return_url: 'https://shop.example/thanks',
     invoice_id: 'INV-77',
-  });
-  payment = made.json.transaction_id;
-  tab = await openTab(browser, app.merchant.setupUrl, { width: 1280 });
-  page = tab.page;
-});
-after(async () => {
-  await browser?.close();
-  await app?.stop();
-});
+  })
+).json.transaction_id;
+let secret = '';
 
-/** The screen as it stands, in both themes and on a telephone. */
-async function audit(name: string) {
-  for (const scheme of ['light', 'dark'] as const) {
-    await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
-    assert.deepEqual(await auditAccessibility(page), [], `${name}, ${scheme}`);
-  }
-  await page.setViewportSize({ width: 360, height: 780 });
-  assert.deepEqual(await findClipped(page), [], `${name} at 360 px`);
-  await page.setViewportSize({ width: 1280, height: 844 });
-  await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
-}
-/** A request that is given up because its screen was left is no fault. */
-const noFaults = () =>
-  assert.deepEqual(
-    tab.faults.splice(0).filter((fault) => !fault.endsWith('net::ERR_ABORTED')),
-    [],
-  );
 const signIn = async () => {
-  await page.getByLabel('E-mail').fill(owner.email);
-  await page.getByLabel('Password').fill(owner.password);
+  await page.getByLabel('E-mail').fill(OWNER.email);
+  await page.getByLabel('Password').fill(OWNER.password);
   await page.getByRole('button', { name: 'Sign in', exact: true }).click();
 };
 const signOut = async () => {
@@ -68,11 +28,7 @@ const signOut = async () => {
 test('the set-up link makes the owner and opens the dashboard', async () => {
   await page.getByRole('heading', { name: 'Create the owner’s account' }).waitFor();
   await audit('set-up');
-  await page.getByLabel('Name').fill(owner.name);
-  await page.getByLabel('E-mail').fill(owner.email);
-  await page.getByLabel('Password').fill(owner.password);
-  await page.getByRole('button', { name: 'Create account' }).click();
-  await page.getByRole('heading', { name: 'Home' }).waitFor();
+  await signUp();
   assert.match(page.url(), /\/dashboard\/test\/home$/);
   await page.getByText('TEST DATA').waitFor();
   noFaults();
@@ -82,9 +38,9 @@ test('signed out, a screen asks to sign in and then opens', async () => {
   await signOut();
   await audit('sign-in');
   noFaults();
-  await page.goto(`${app.config.publicUrl}/dashboard/test/payments?search=INV-77`);
+  await open('test/payments?search=INV-77');
   await page.getByRole('heading', { name: 'Sign in' }).waitFor();
-  tab.faults.splice(0);
+  forgiveFaults();
   await signIn();
   await page.getByRole('row').getByText('INV-77').waitFor();
   assert.match(page.url(), /\/dashboard\/test\/payments\?search=INV-77$/);
@@ -93,7 +49,7 @@ test('signed out, a screen asks to sign in and then opens', async () => {
 
 test('a second factor is set up from its code on the screen, and asked for from then on', async () => {
   await page.getByRole('link', { name: 'Security', exact: true }).click();
-  await page.getByLabel('Your password').fill(owner.password);
+  await page.getByLabel('Your password').fill(OWNER.password);
   await page.getByRole('button', { name: 'Set up an authenticator' }).click();
   await page.getByAltText('QR code for the authenticator').waitFor();
   secret = (await page.locator('ol code').first().innerText()).trim();
@@ -111,7 +67,7 @@ test('a second factor is set up from its code on the screen, and asked for from 
   await page.getByLabel('Code').fill('000000');
   await page.getByRole('button', { name: 'Sign in', exact: true }).click();
   await page.getByText('That code is not valid.').waitFor();
-  tab.faults.splice(0);
+  forgiveFaults();
   await page.getByLabel('Code').fill(await freshTotp(app, secret));
   await page.getByRole('button', { name: 'Sign in', exact: true }).click();
   await page.getByRole('heading', { name: 'Home' }).waitFor();
@@ -152,6 +108,22 @@ test('a new payment is announced above the list without moving it', async () => 
   noFaults();
 });
 
+test('what changes before the stream of news is open is shown as well', async () => {
+  const stream = '**/dashboard/api/test/stream';
+  let letThrough = () => {};
+  const held = new Promise<void>((resolve) => {
+    letThrough = resolve;
+  });
+  await page.route(stream, (route) => held.then(() => route.continue()));
+  await page.reload();
+  await page.getByRole('link', { name: '$7.00' }).waitFor();
+  await app.test.post('/api/payment/create/simple', { amount_usd: 9, return_url: 'https://shop.example/thanks' });
+  letThrough();
+  await page.getByRole('button', { name: '1 new payment' }).waitFor();
+  await page.unroute(stream);
+  noFaults();
+});
+
 test('the detail: timeline, cancelling, who did it', async () => {
   await page.getByRole('link', { name: '$1,252.50' }).click();
   await page.getByText('Created with a secret key').waitFor();
@@ -172,7 +144,7 @@ test('the detail: timeline, cancelling, who did it', async () => {
     rows.map((row) => ({ ...row })),
     [
       {
-        actor_name: owner.name,
+        actor_name: OWNER.name,
         action: 'payment.cancel',
         object: payment,
         before: { status: 'pending' },
@@ -185,12 +157,12 @@ test('the detail: timeline, cancelling, who did it', async () => {
 });
 
 test('a risky act asks who it is, then goes on by itself', async () => {
-  await app.app.ctx.db.sql`update sessions set created_at = created_at - interval '11 minutes', confirmed_at = null`;
+  await ageSessions();
   await page.getByRole('link', { name: 'Security', exact: true }).click();
   await page.getByRole('button', { name: 'Turn off' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Turn off' }).click();
   await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
-  tab.faults.splice(0);
+  forgiveFaults();
   await audit('confirmation');
   await page.getByLabel('Code of your authenticator').fill(await freshTotp(app, secret));
   await page.getByRole('button', { name: 'Confirm', exact: true }).click();

@@ -104,8 +104,9 @@ export const findClipped = (page: Page): Promise<string[]> =>
 
 /** Violations of accessibility rules (WCAG 2.2 A and AA, best practices), each in a line. */
 export async function auditAccessibility(page: Page): Promise<string[]> {
+  // Reading axe takes the browser as long as running it: once for each document is enough.
+  if (!(await page.evaluate('Boolean(window.axe)'))) await page.evaluate(`${AXE};0`);
   return page.evaluate(`(async () => {
-    ${AXE}
     const { violations } = await axe.run(document, { resultTypes: ['violations'], iframes: false });
     return violations.flatMap((v) => v.nodes.map((n) => v.id + ': ' + n.target.join(' ') + ' ' + (n.failureSummary || '')));
   })()`) as Promise<string[]>;

@@ -1,37 +1,16 @@
 /** The queue of payments that wait for the merchant: list, count for the navigation, decisions over many at once. */
 import Type from 'typebox';
-import { formatUnits, formatUsd } from '../../core/money.ts';
+import { formatUnits } from '../../core/money.ts';
 import { EXCEPTIONS } from '../../core/payment.ts';
 import { Problem } from '../../core/problem.ts';
 import { countAttention, listAttention, REFUND_REQUEST } from '../../payments/attention.ts';
-import { resolveOne } from './payments.ts';
-import {
-  Coin,
-  Exception,
-  literals,
-  ModeName,
-  memberRoute,
-  Nullable,
-  ownerOf,
-  pageOf,
-  paging,
-  type Route,
-  Status,
-  Text,
-  Timestamp,
-} from './route.ts';
+import { LISTED, listed, resolveOne } from './payments.ts';
+import { Coin, Exception, literals, memberRoute, Nullable, ownerOf, pageOf, paging, type Route, Text } from './route.ts';
 
 const Waiting = Type.Object({
-  id: Text,
-  mode: ModeName,
-  status: Status,
+  ...LISTED,
   exceptions: Type.Array(Exception),
-  amount_usd: Text,
   received: Type.Array(Type.Object({ currency: Coin, amount: Text })),
-  invoice_id: Nullable(Text),
-  description: Nullable(Text),
-  created_at: Timestamp,
-  refund_requested_at: Nullable(Timestamp),
 });
 
 export const ATTENTION: readonly Route[] = [
@@ -52,16 +31,9 @@ export const ATTENTION: readonly Route[] = [
       return {
         success: true,
         data: page.items.map((item) => ({
-          id: item.id,
-          mode: item.mode,
-          status: item.status,
+          ...listed(item),
           exceptions: item.exceptions,
-          amount_usd: formatUsd(item.amountUsdCents),
           received: item.transfers.map(({ coin, units }) => ({ currency: coin, amount: formatUnits(coin, units) })),
-          invoice_id: item.invoiceId,
-          description: item.description,
-          created_at: item.createdAt.toISOString(),
-          refund_requested_at: item.refundRequestedAt?.toISOString() ?? null,
         })),
         has_more: page.hasMore,
       };

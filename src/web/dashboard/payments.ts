@@ -10,7 +10,7 @@ import { readAttention } from '../../payments/attention.ts';
 import { paymentDetail } from '../../payments/detail.ts';
 import { cancelPayment, resolvePayment, reviewPayment } from '../../payments/payments.ts';
 import { getPayment } from '../../payments/queries.ts';
-import { type Filter, findPayments, listMoments, type Moment } from '../../payments/search.ts';
+import { type Filter, type FoundItem, findPayments, listMoments, type Moment } from '../../payments/search.ts';
 import type { PaymentView } from '../../payments/view.ts';
 import {
   type Call,
@@ -30,19 +30,35 @@ import {
   Timestamp,
 } from './route.ts';
 
-const Item = Type.Object({
+/** What every list shows of a payment. */
+export const LISTED = {
   id: Text,
   mode: ModeName,
   status: Status,
-  exception: Nullable(Exception),
   amount_usd: Text,
-  amount_received: Nullable(Text),
-  currency: Nullable(Coin),
   invoice_id: Nullable(Text),
   description: Nullable(Text),
   created_at: Timestamp,
-  completed_at: Nullable(Timestamp),
   refund_requested_at: Nullable(Timestamp),
+};
+export const listed = (
+  item: Pick<FoundItem, 'id' | 'mode' | 'status' | 'amountUsdCents' | 'invoiceId' | 'description' | 'createdAt' | 'refundRequestedAt'>,
+) => ({
+  id: item.id,
+  mode: item.mode,
+  status: item.status,
+  amount_usd: formatUsd(item.amountUsdCents),
+  invoice_id: item.invoiceId,
+  description: item.description,
+  created_at: item.createdAt.toISOString(),
+  refund_requested_at: item.refundRequestedAt?.toISOString() ?? null,
+});
+const Item = Type.Object({
+  ...LISTED,
+  exception: Nullable(Exception),
+  amount_received: Nullable(Text),
+  currency: Nullable(Coin),
+  completed_at: Nullable(Timestamp),
 });
 const TimelineEntry = Type.Object({
   at: Timestamp,
@@ -148,18 +164,11 @@ export const PAYMENTS: readonly Route[] = [
       return {
         success: true,
         data: page.items.map((item) => ({
-          id: item.id,
-          mode: item.mode,
-          status: item.status,
+          ...listed(item),
           exception: item.exceptions[0] ?? null,
-          amount_usd: formatUsd(item.amountUsdCents),
           amount_received: item.coin ? formatUnits(item.coin, item.receivedUnits) : null,
           currency: item.coin,
-          invoice_id: item.invoiceId,
-          description: item.description,
-          created_at: item.createdAt.toISOString(),
           completed_at: item.completedAt?.toISOString() ?? null,
-          refund_requested_at: item.refundRequestedAt?.toISOString() ?? null,
         })),
         has_more: page.hasMore,
         looked_back_to: page.lookedBackTo?.toISOString() ?? null,

@@ -66,7 +66,7 @@ export function registerStream(
       reply.hijack();
       if (tab.destroyed) return;
       tab.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' });
-      tab.write('retry: 2000\nevent: open\ndata: {}\n\n');
+      tab.write('retry: 2000\n\n');
       const key = `${owner.merchantId} ${mode}`;
       const entry = watched.get(key) ?? { ...owner, pulses: pulses!, tabs: new Set() };
       watched.set(key, entry);

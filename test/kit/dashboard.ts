@@ -1,0 +1,124 @@
+/** The dashboard in a real browser: a service of its own, its owner signed up, and what every screen is held to. */
+import assert from 'node:assert/strict';
+import { after } from 'node:test';
+import type { Browser, Page } from 'playwright-core';
+import { buildApp } from '../../src/web/dashboard/build.ts';
+import { startTestApp, type TestApp } from './app.ts';
+import { auditAccessibility, findClipped, openTab, startBrowser, type Tab } from './browser.ts';
+import { freePort } from './nodes.ts';
+import { Person } from './person.ts';
+
+export const OWNER = { name: 'Olga Owner', email: 'olga@shop.example', password: 'correct horse battery' } as const;
+
+export type Dashboard = {
+  app: TestApp;
+  browser: Browser;
+  /** The owner's tab. */
+  tab: Tab;
+  page: Page;
+  /** Opens a screen by its path below `/dashboard/`. */
+  open(path: string): Promise<void>;
+  /** Fills in the page of the set-up link, which leads home. */
+  signUp(): Promise<void>;
+  /** The owner at the API, with the cookies of the tab. */
+  owner(): Promise<Person>;
+  /** The screen as it stands: accessible in both themes, nothing clipped on a telephone; `narrow: false` where it scrolls there. */
+  audit(name: string, options?: { on?: Page; narrow?: boolean }): Promise<void>;
+  /** Nothing failed in the owner's tab since it was asked last, but for refusals that a test asks for and names. */
+  noFaults(...expected: RegExp[]): void;
+  /** Forgets what failed: the test asked for it and saw it on the screen. */
+  forgiveFaults(): void;
+  /** Requests to this part of the API are answered with `req_1` and 500 until the returned function is called. */
+  failRequests(api: string | RegExp): Promise<() => Promise<void>>;
+  /** Everybody signed in so long ago that risky acts ask who it is. */
+  ageSessions(): Promise<void>;
+};
+
+/** Starts them for a test file and stops them at its end. With `signedUp: false` the set-up link was opened, and nothing more. */
+export async function startDashboard({
+  environment = {},
+  signedUp = true,
+}: {
+  environment?: Record<string, string>;
+  signedUp?: boolean;
+} = {}): Promise<Dashboard> {
+  const port = await freePort();
+  const base = `http://localhost:${port}`;
+  const starting = [
+    startTestApp({ PORT: String(port), PUBLIC_URL: base, HOST: 'localhost', LOG_LEVEL: 'silent', ...environment }),
+    startBrowser(),
+    buildApp({ info: () => {} }),
+  ] as const;
+  const stop = async () => {
+    const [app, browser] = await Promise.allSettled(starting);
+    if (browser.status === 'fulfilled') await browser.value.close();
+    if (app.status === 'fulfilled') await app.value.stop();
+  };
+  try {
+    const [app, browser] = await Promise.all(starting);
+    const tab = await openTab(browser, app.merchant.setupUrl, { width: 1280 });
+    const dashboard = dashboardOf(app, browser, tab);
+    if (signedUp) await dashboard.signUp();
+    after(stop);
+    return dashboard;
+  } catch (error) {
+    // A file that fails while it loads runs no hooks.
+    await stop();
+    throw error;
+  }
+}
+
+function dashboardOf(app: TestApp, browser: Browser, tab: Tab): Dashboard {
+  const { page } = tab;
+  page.context().setDefaultTimeout(60_000);
+  return {
+    app,
+    browser,
+    tab,
+    page,
+    open: async (path) => void (await page.goto(`${app.config.publicUrl}/dashboard/${path}`)),
+    signUp: async () => {
+      await page.getByLabel('Name').fill(OWNER.name);
+      await page.getByLabel('E-mail').fill(OWNER.email);
+      await page.getByLabel('Password').fill(OWNER.password);
+      await page.getByRole('button', { name: 'Create account' }).click();
+      await page.getByRole('heading', { name: 'Home' }).waitFor();
+    },
+    owner: async () => {
+      const person = new Person(app.url);
+      person.cookie = (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
+      return person;
+    },
+    audit: async (name, { on = page, narrow = true } = {}) => {
+      for (const colorScheme of ['dark', 'light'] as const) {
+        await on.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+        assert.deepEqual(await auditAccessibility(on), [], `${name}, ${colorScheme}`);
+      }
+      if (!narrow) return;
+      const size = on.viewportSize()!;
+      await on.setViewportSize({ width: 360, height: 780 });
+      assert.deepEqual(await findClipped(on), [], `${name} at 360 px`);
+      await on.setViewportSize(size);
+    },
+    noFaults: (...expected) => noFaults(tab, ...expected),
+    forgiveFaults: () => void tab.faults.splice(0),
+    failRequests: async (api) => {
+      const error = { type: 'server_error', code: 'server_error', message: 'Something failed.', request_id: 'req_1' };
+      await page.route(api, (route) => route.fulfill({ status: 500, json: { error } }));
+      return () => page.unroute(api);
+    },
+    ageSessions: async () => {
+      await app.app.ctx.db.sql`update sessions set created_at = created_at - interval '11 minutes', confirmed_at = null`;
+    },
+  };
+}
+
+/** Nothing failed in a tab since it was asked last. A request that is given up because its screen was left is no fault. */
+export function noFaults(tab: Tab, ...expected: RegExp[]): void {
+  // What the browser itself says of a refusal names no request.
+  const allowed = [/net::ERR_ABORTED$/, ...expected, ...(expected.length > 0 ? [/^Failed to load resource/] : [])];
+  assert.deepEqual(
+    tab.faults.splice(0).filter((fault) => !allowed.some((one) => one.test(fault))),
+    [],
+  );
+}
