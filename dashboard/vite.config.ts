@@ -4,11 +4,10 @@ import tailwind from '@tailwindcss/vite';
 import react from '@vitejs/plugin-react';
 import Fastify from 'fastify';
 import { defineConfig, type Plugin } from 'vite';
-import { dependencies } from '../package.json';
 
-/** Scalar's bundle as a file of its own, named by its version, before the script of the reference. */
+/** Scalar's bundle as a file of its own, named by its contents, before the script of the reference. */
 function bundledScalar(): Plugin {
-  const fileName = `assets/scalar-${dependencies['@scalar/fastify-api-reference']}.js`;
+  let fileName = '';
   return {
     name: 'bundled-scalar',
     apply: 'build',
@@ -19,7 +18,10 @@ function bundledScalar(): Plugin {
       const { statusCode, body } = await app.inject('/reference/js/scalar.js');
       await app.close();
       if (statusCode !== 200) throw new Error(`Scalar's bundle is not where it was: ${statusCode}`);
-      this.emitFile({ type: 'asset', fileName, source: body.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n') });
+      const source = body.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n');
+      const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(source)));
+      fileName = `assets/scalar-${[...hash.slice(0, 5)].map((byte) => byte.toString(16).padStart(2, '0')).join('')}.js`;
+      this.emitFile({ type: 'asset', fileName, source });
     },
     transformIndexHtml: (_html, { filename }) =>
       filename.endsWith('/reference.html')

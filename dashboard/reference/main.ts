@@ -1,5 +1,6 @@
 /** The page /docs/reference: Scalar over the document of this service, and a test key of the reader's in it. */
 import './style.css';
+import { loadDocument } from './document.ts';
 import { type Held, keepKey, readKey } from './key.ts';
 import { ask, Refusal } from './service.ts';
 
@@ -9,9 +10,10 @@ type Scalar = {
 };
 const { Scalar } = window as unknown as { Scalar: Scalar };
 
+const content = await loadDocument();
 /** Everything that would ask another host is off; the policy of the page would stop it besides. */
 const configuration = (key: string | null) => ({
-  url: '/openapi.json',
+  content,
   // The host that the reader came by: its own requests are the only ones that the page may make.
   servers: [{ url: location.origin }],
   authentication: { preferredSecurityScheme: 'key', ...(key !== null && { securitySchemes: { key: { token: key } } }) },

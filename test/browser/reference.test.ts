@@ -116,7 +116,20 @@ test('signed in, a test key of a day is made after a confirmation, filled in, an
     page.getByRole('button', { name: /Send get request to/i }).click(),
   ]);
   assert.equal(reply.status(), 200);
+  await reply.finished();
   assert.match((await reply.request().allHeaders()).authorization!, /^Bearer sk_test_\w{38}$/);
+  assert.equal(new URL(reply.url()).search, '', 'what may be left out is left out');
+
+  await openReference();
+  await listed('Create a payment').click();
+  await page.getByRole('button', { name: /Test Request\s*\(post \/api\/payment\/create\/simple\)/ }).click();
+  const [made] = await Promise.all([
+    page.waitForResponse((response) => new URL(response.url()).pathname === '/api/payment/create/simple'),
+    page.getByRole('button', { name: /Send post request to/i }).click(),
+  ]);
+  assert.equal(made.status(), 201);
+  await made.finished();
+  assert.equal((await made.request().allHeaders())['idempotency-key'], undefined);
   noFaults();
 });
 
@@ -131,6 +144,9 @@ test('the key is there when the page is loaded anew, nowhere on the disk, and en
     await page.emulateMedia({ colorScheme: scheme });
     assert.deepEqual(await auditAccessibility(page, '#bar'), [], scheme);
   }
+  await page.setViewportSize({ width: 360, height: 780 });
+  assert.ok((await page.locator('#bar').evaluate((bar) => bar.scrollWidth)) <= 360);
+  await page.setViewportSize({ width: 1280, height: 844 });
   await page.getByRole('button', { name: 'End this key' }).click();
   await page.getByText('The key has ended.').waitFor();
   assert.equal(await bearer().inputValue(), '');

@@ -75,7 +75,7 @@ test('every link of every page leads somewhere, to its anchor too', async () => 
       pages.set(path, page.text);
       if (page.headers.get('content-type')?.startsWith('text/html')) {
         for (const [, link] of page.text.matchAll(/href="([^"]+)"/g)) {
-          if (/^https?:/.test(link!)) continue;
+          if (/^(https?|data):/.test(link!)) continue;
           const { pathname, hash } = new URL(link!, `http://docs${path}`);
           const target = await open(pathname, path);
           if (hash) assert.ok(target.includes(`id="${hash.slice(1)}"`), `${path} -> ${link}`);
