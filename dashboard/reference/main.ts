@@ -10,9 +10,8 @@ type Scalar = {
 };
 const { Scalar } = window as unknown as { Scalar: Scalar };
 
-const content = await loadDocument();
 /** Everything that would ask another host is off; the policy of the page would stop it besides. */
-const configuration = (key: string | null) => ({
+const configuration = (content: object, key: string | null) => ({
   content,
   // The host that the reader came by: its own requests are the only ones that the page may make.
   servers: [{ url: location.origin }],
@@ -38,16 +37,21 @@ const say = (text: string, link?: { to: string; text: string }): void => {
   part('said').replaceChildren(text, ...(link ? [' ', more] : []));
 };
 
-const reference = Scalar.createApiReference('#reference', configuration(readKey()?.text ?? null));
+/** Not awaited up here: a module that waits has the build cut the whole dashboard into smaller files. */
+const reference = loadDocument().then((content) => {
+  const drawn = Scalar.createApiReference('#reference', configuration(content, readKey()?.text ?? null));
+  return { use: (key: string | null) => drawn.updateConfiguration(configuration(content, key)) };
+});
+reference.catch(() => say('The reference cannot be loaded.', { to: '/docs/api', text: 'Read it without scripts.' }));
 /** The page as it is with a key, or without. */
 function show(held: Held | null): void {
   use.hidden = held !== null;
   end.hidden = held === null;
   if (held) say(`Requests use the test key ${held.hint}, which ends ${new Date(held.expiresAt).toLocaleString()}.`);
 }
-function take(held: Held | null): void {
+async function take(held: Held | null): Promise<void> {
   keepKey(held);
-  reference.updateConfiguration(configuration(held?.text ?? null));
+  (await reference).use(held?.text ?? null);
   show(held);
 }
 
@@ -101,13 +105,13 @@ async function act(what: () => Promise<void>): Promise<void> {
   use.disabled = end.disabled = false;
 }
 
-use.onclick = () => void act(async () => take(await makeKey()));
+use.onclick = () => void act(async () => await take(await makeKey()));
 end.onclick = () =>
   void act(async () => {
     const held = readKey();
     // Ended elsewhere meanwhile: then there is nothing left to do.
     if (held) await ask('POST /:mode/keys/:id/revoke', { name: 'API reference' }, held.id).catch(unlessEnded);
-    take(null);
+    await take(null);
     say('The key has ended.');
     use.focus();
   });
