@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../context.ts';
 import { UNLIMITED } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
-import { findKey, type KeyOwner } from '../merchants/keys.ts';
+import { findKey, type KeyOwner, originAllowedByAnyKey } from '../merchants/keys.ts';
 import type { IdempotencyClaim } from '../payments/view.ts';
 import { createClientReader, type ReadClient } from './client.ts';
 import { canonicalJson, type ParsedBody } from './json.ts';
@@ -83,10 +83,16 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
         throw new Problem('https_required');
       }
       const owner = await identify(request);
+      // A page calls where a public key may: it can read every refusal but that of its own origin.
+      const origin = access === 'any' ? request.headers.origin : undefined;
       if (!owner) {
         await consume(reply, `ip ${ip}`, ANONYMOUS_PER_MINUTE);
+        if (origin !== undefined && (await originAllowedByAnyKey(ctx, origin))) showTo(origin, reply);
         throw new Problem('invalid_api_key');
       }
+      const page = owner.kind === 'public' && owner.origins.length > 0 ? origin : undefined;
+      const isListed = page !== undefined && owner.origins.includes(page);
+      if (isListed) showTo(page, reply);
       const { perMinute } = ctx.settings.plans[owner.plan];
       if (owner.kind === 'public') {
         await consume(reply, `public ${owner.merchantId} ${owner.mode}`, perMinute);
@@ -96,9 +102,17 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
       }
       if (owner.kind === 'public' && access !== 'any') throw new Problem('secret_key_required');
       if (access === 'secret_test' && owner.mode !== 'test') throw new Problem('test_key_required');
+      if (page !== undefined && !isListed) throw new Problem('origin_not_allowed');
       return owner;
     },
   };
+}
+
+/** Lets a page of `origin` read the reply. */
+function showTo(origin: string, reply: FastifyReply): void {
+  reply.raw.setHeader('access-control-allow-origin', origin);
+  reply.raw.setHeader('vary', 'origin');
+  reply.raw.setHeader('access-control-expose-headers', 'idempotent-replayed, retry-after, x-ratelimit-limit, x-request-id');
 }
 
 /** The claim of an Idempotency-Key (draft-ietf-httpapi-idempotency-key-header): quoted or bare, scoped to key kind, merchant, mode and route. */

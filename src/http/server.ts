@@ -121,15 +121,7 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
     method: route.method,
     exposeHeadRoute: false,
     // Before the body is read: who may not call learns nothing else.
-    onRequest: async (request, reply) => {
-      const owner = await gate.enter(request, reply, route.access);
-      if (route.access === 'any' && request.headers.origin !== undefined && owner.kind === 'public' && owner.origins.length > 0) {
-        if (!owner.origins.includes(request.headers.origin)) throw new Problem('origin_not_allowed');
-        reply.raw.setHeader('access-control-allow-origin', request.headers.origin);
-        reply.raw.setHeader('vary', 'origin');
-        reply.raw.setHeader('access-control-expose-headers', 'idempotent-replayed, retry-after, x-ratelimit-limit, x-request-id');
-      }
-    },
+    onRequest: async (request, reply) => void (await gate.enter(request, reply, route.access)),
     handler: async (request, reply) => {
       const owner = request.keyOwner!;
       for (const name of Object.keys(request.params as object)) readQuery(request.params as Query, name);

@@ -43,7 +43,7 @@ const linkFrom =
     return known.has(to) ? `${pathOfFile(to)}${anchor === undefined ? '' : `#${anchor}`}` : null;
   };
 
-const NAV = html`<nav aria-label="Documents"><a href="/docs">Florin</a> <a href="/docs/guides/quickstart">Quick start</a> <a href="/docs/api">API reference</a> <a href="/docs/errors">Errors</a></nav>`;
+const NAV = html`<nav aria-label="Documents"><a href="/docs">Florin</a> <a href="/docs/guides/quickstart">Quick start</a> <a href="/docs/api">API reference</a> <a href="/docs/reference">Try it</a> <a href="/docs/errors">Errors</a></nav>`;
 
 const ERRORS = html`${NAV}<h1>Errors</h1>
 <p>Every failure answers <code>{"error": {"type", "message", "param", "code", "doc_url", "request_id"}}</code>. <code>param</code> is null when no parameter is at fault. When several problems apply, the one listed first here is <code>error</code> and all of them stand in <code>errors</code>.</p>
@@ -59,6 +59,7 @@ const overview = (guides: readonly Document[]): Html => html`<h1>Florin</h1>
 <h2>Reference</h2>
 <ul>
 <li><a href="/docs/api">Every request and reply</a>, on one page</li>
+<li><a href="/docs/reference">Try it</a>: the same in the browser, with a test key of yours</li>
 <li><a href="/docs/errors">Errors</a>: every code, what it means and its status</li>
 <li><a href="/openapi.json">OpenAPI 3.1 document</a>, for tools and generators</li>
 <li><a href="/llms.txt">llms.txt</a>: all of this as Markdown; every page has a twin that ends in <code>.md</code></li>

@@ -569,6 +569,27 @@ test('browsers: preflight and creation from allowed and other origins', async ()
   assert.equal((await preflight(CREATE, theirs)).status, 403, 'a revoked key allows no origin');
 });
 
+test('a page can read that it is limited, and that its key is not valid', async () => {
+  const { ctx } = app.app;
+  const origin = 'https://busy.example';
+  const { key } = await createKey(ctx, { merchantId: app.merchant.merchantId, mode: 'test', kind: 'public', origins: [origin] });
+  const post = (from: string, own = key) => app.as(own).post(CREATE, { ...simple, return_url: `${origin}/thanks` }, { origin: from });
+  for (let i = 0; i < 10; i++) made(await post(origin));
+  const limited = await post(origin);
+  refused(limited, 429, 'rate_limit_exceeded');
+  assert.equal(limited.headers.get('access-control-allow-origin'), origin);
+  assert.match(limited.headers.get('access-control-expose-headers')!, /retry-after/);
+  assert.match(limited.headers.get('vary')!, /origin/i);
+  const foreign = await post('https://evil.example');
+  assert.deepEqual([foreign.status, foreign.headers.get('access-control-allow-origin')], [429, null]);
+  const unknown = `${key.slice(0, -1)}${key.endsWith('a') ? 'b' : 'a'}`;
+  const stranger = await post(origin, unknown);
+  refused(stranger, 401, 'invalid_api_key');
+  assert.equal(stranger.headers.get('access-control-allow-origin'), origin);
+  const elsewhere = await post('https://evil.example', unknown);
+  assert.deepEqual([elsewhere.status, elsewhere.headers.get('access-control-allow-origin')], [401, null]);
+});
+
 test('callers without a key share a bucket by address; keys are not held up by it', async () => {
   const replies: Reply[] = [];
   // The bucket holds 300; what earlier requests of this file used is already gone.

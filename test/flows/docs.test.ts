@@ -5,12 +5,14 @@ import { globSync, readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { PROBLEMS } from '../../src/core/problem.ts';
 import { ROUTES } from '../../src/http/routes.ts';
+import { buildApp } from '../../src/web/dashboard/build.ts';
 import { renderMarkdown } from '../../src/web/markdown.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { auditAccessibility, openTab, startBrowser } from '../kit/browser.ts';
 
 let app: TestApp;
 before(async () => {
+  await buildApp({ info: () => {} });
   app = await startTestApp();
 });
 after(() => app.stop());
@@ -73,7 +75,7 @@ test('every link of every page leads somewhere, to its anchor too', async () => 
       pages.set(path, page.text);
       if (page.headers.get('content-type')?.startsWith('text/html')) {
         for (const [, link] of page.text.matchAll(/href="([^"]+)"/g)) {
-          if (/^https?:/.test(link!)) continue;
+          if (/^(https?|data):/.test(link!)) continue;
           const { pathname, hash } = new URL(link!, `http://docs${path}`);
           const target = await open(pathname, path);
           if (hash) assert.ok(target.includes(`id="${hash.slice(1)}"`), `${path} -> ${link}`);
@@ -83,7 +85,15 @@ test('every link of every page leads somewhere, to its anchor too', async () => 
     return pages.get(path)!;
   };
   await open('/docs', '');
-  for (const path of ['/docs/api', '/docs/errors', '/docs/guides/quickstart', '/docs/guides/recipes/python', '/openapi.json', '/llms.txt'])
+  for (const path of [
+    '/docs/api',
+    '/docs/reference',
+    '/docs/errors',
+    '/docs/guides/quickstart',
+    '/docs/guides/recipes/python',
+    '/openapi.json',
+    '/llms.txt',
+  ])
     assert.ok(pages.has(path), `${path} is not linked`);
   assert.ok(pages.size > 20, String(pages.size));
 });

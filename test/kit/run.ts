@@ -18,7 +18,7 @@ if (files.length === 0) {
   process.exit(1);
 }
 
-if (files.some((file) => file.startsWith('test/'))) ensureTools(long ? ['strace'] : []);
+if (files.some((file) => file.startsWith('test/'))) await ensureTools(long ? ['strace'] : []);
 const server = await startTestServer();
 const runner = spawn(
   process.execPath,

@@ -1,7 +1,8 @@
 /** The programs that tests need and npm does not bring: a browser and real nodes, from Debian's packages. */
-import { spawnSync } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
+import { promisify } from 'node:util';
 
 /** The server itself under the name of a tool: its own package would start it. Run with `redis-server` as argv[0]. */
 export const REDIS = '/usr/bin/redis-check-rdb';
@@ -10,6 +11,12 @@ const PROGRAMS: readonly { path: string; package: string }[] = [
   { path: '/usr/lib/litecoin/litecoind', package: 'litecoind' },
   { path: REDIS, package: 'redis-tools' },
   { path: '/usr/sbin/ip', package: 'iproute2' },
+];
+/** Languages of the webhook recipes: where they cannot be installed their tests are skipped, and say so. */
+const LANGUAGES: typeof PROGRAMS = [
+  { path: '/usr/bin/php', package: 'php-cli' },
+  { path: '/usr/bin/ruby', package: 'ruby' },
+  { path: '/usr/bin/go', package: 'golang-go' },
 ];
 /** Bitcoin Knots comes with a later Debian: it is unpacked aside, with its libraries and its own loader. */
 const KNOTS = { package: 'bitcoin-knots', suites: ['trixie-backports', 'trixie'], program: 'usr/bin/bitcoind' };
@@ -21,33 +28,40 @@ const ANVIL = {
   program: 'package/bin/anvil',
 };
 
-/** Installs what is missing, `more` packages of one program each too; fails with the names of the packages where that is not possible. */
-export function ensureTools(more: readonly string[] = []): void {
+/**
+ * Installs what is missing, `more` packages of one program each too, all at the same time; fails with the names of the packages
+ * where that is not possible.
+ */
+export async function ensureTools(more: readonly string[] = []): Promise<void> {
   const wanted = [...PROGRAMS, ...more.map((name) => ({ path: `/usr/bin/${name}`, package: name }))];
   const missing = wanted.filter((program) => !existsSync(program.path)).map((program) => program.package);
   const knots = findBitcoind() === null;
-  if (findAnvil() === null) {
-    process.stdout.write('Fetching anvil for the tests\n');
-    fetchAnvil();
-  }
-  if (missing.length === 0 && !knots) return;
   const debian = existsSync('/etc/debian_version') && process.getuid?.() === 0 && spawnSync('apt-get', ['--version']).status === 0;
-  if (!debian) {
+  if (!debian && (missing.length > 0 || knots)) {
     const system = existsSync('/etc/os-release')
       ? (/^PRETTY_NAME="?([^"\n]*)/m.exec(readFileSync('/etc/os-release', 'utf8'))?.[1] ?? 'this system')
       : 'this system';
     const names = [...missing, ...(knots ? ['bitcoind'] : [])].join(' and ');
     throw new Error(`The tests need ${names}. On Debian they are installed when the tests run as root; on ${system} install them first.`);
   }
-  if (missing.length > 0) {
-    process.stdout.write(`Installing ${missing.join(', ')} for the tests\n`);
-    run('apt-get', ['update', '-qq']);
-    run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...missing]);
-  }
-  if (knots) {
-    process.stdout.write(`Unpacking ${KNOTS.package} for the tests\n`);
-    unpackAside();
-  }
+  const packages = [...missing, ...(debian ? LANGUAGES.filter(({ path }) => !isOnPath(basename(path))).map((it) => it.package) : [])];
+  await Promise.all([
+    findAnvil() === null && timed('Fetching anvil', fetchAnvil),
+    packages.length > 0 && timed(`Installing ${packages.join(', ')}`, () => install(packages)),
+    // With an apt state of its own: it waits for no lock of the system's.
+    knots && timed(`Unpacking ${KNOTS.package}`, unpackAside),
+  ]);
+}
+const isOnPath = (program: string): boolean => (process.env.PATH ?? '').split(':').some((folder) => existsSync(join(folder, program)));
+async function install(packages: readonly string[]): Promise<void> {
+  await run('apt-get', ['update', '-qq']);
+  await run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages]);
+}
+async function timed(what: string, work: () => Promise<void>): Promise<void> {
+  const started = performance.now();
+  process.stdout.write(`${what} for the tests\n`);
+  await work();
+  process.stdout.write(`${what} took ${((performance.now() - started) / 1000).toFixed(0)} s\n`);
 }
 
 /** How to run bitcoind: the machine's own, or the one unpacked aside. */
@@ -76,26 +90,27 @@ function findAnvil(): string | null {
   const program = join(TOOLS, 'anvil', ANVIL.program);
   return existsSync(program) ? program : null;
 }
-function fetchAnvil(): void {
+async function fetchAnvil(): Promise<void> {
   const work = join(TOOLS, `anvil-${process.pid}`);
   const home = join(TOOLS, 'anvil');
   mkdirSync(work, { recursive: true });
-  run('npm', ['pack', '--silent', `${ANVIL.package}@${ANVIL.version}`], work);
+  await run('npm', ['pack', '--silent', `${ANVIL.package}@${ANVIL.version}`], work);
   const [archive] = globSync('*.tgz', { cwd: work });
-  run('tar', ['-xzf', archive!], work);
+  await run('tar', ['-xzf', archive!], work);
   rmSync(join(work, archive!));
   rmSync(home, { recursive: true, force: true });
   renameSync(work, home);
 }
 
-function run(command: string, args: readonly string[], cwd?: string): string {
-  const { status, stdout, stderr } = spawnSync(command, args, {
-    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
-    encoding: 'utf8',
-    ...(cwd === undefined ? {} : { cwd }),
-  });
-  if (status !== 0) throw new Error(`${command} ${args[0]} failed: ${(stderr ?? '').trim().split('\n').at(-1)}`);
-  return stdout;
+async function run(command: string, args: readonly string[], cwd?: string): Promise<string> {
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+  try {
+    const { stdout } = await promisify(execFile)(command, args, { env, maxBuffer: 64 << 20, ...(cwd !== undefined && { cwd }) });
+    return stdout;
+  } catch (error) {
+    const { stderr = '', message } = error as { stderr?: string; message: string };
+    throw new Error(`${command} ${args[0]} failed: ${stderr.trim().split('\n').at(-1) || message}`);
+  }
 }
 
 /** The archive that this machine is set up with, as one deb822 source of other suites. */
@@ -111,7 +126,7 @@ function debianSource(): string {
 }
 
 /** Downloads the package and its libraries with an apt state of its own and unpacks them into the tools' folder; the system stays as it is. */
-function unpackAside(): void {
+async function unpackAside(): Promise<void> {
   const work = join(TOOLS, 'apt');
   rmSync(work, { recursive: true, force: true });
   for (const folder of ['lists/partial', 'cache/archives/partial', 'sources', 'debs', 'root'])
@@ -128,12 +143,12 @@ function unpackAside(): void {
     'APT::Sandbox::User=root',
     'APT::Install-Recommends=false',
   ].flatMap((option) => ['-o', option]);
-  run('apt-get', ['update', '-qq', ...options]);
+  await run('apt-get', ['update', '-qq', ...options]);
   const [suite] = KNOTS.suites;
-  const listed = run('apt-get', ['install', '-y', '--print-uris', '-qq', ...options, '-t', suite!, KNOTS.package]);
+  const listed = await run('apt-get', ['install', '-y', '--print-uris', '-qq', ...options, '-t', suite!, KNOTS.package]);
   const packages = [...listed.matchAll(/^'[^']*' ([^_\s]+)_/gm)].map((match) => match[1]!);
-  run('apt-get', ['download', '-qq', ...options, '-t', suite!, ...packages], join(work, 'debs'));
-  for (const file of readdirSync(join(work, 'debs'))) run('dpkg', ['-x', join(work, 'debs', file), join(work, 'root')]);
+  await run('apt-get', ['download', '-qq', ...options, '-t', suite!, ...packages], join(work, 'debs'));
+  for (const file of readdirSync(join(work, 'debs'))) await run('dpkg', ['-x', join(work, 'debs', file), join(work, 'root')]);
   const home = join(TOOLS, KNOTS.package);
   mkdirSync(dirname(home), { recursive: true });
   rmSync(home, { recursive: true, force: true });

@@ -19,6 +19,11 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 const CSP =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+/**
+ * The interactive reference writes styles while it runs: a sheet of its own, `style` attributes, and those of its editor, which take
+ * no nonce. Its scripts are files of this service like all others, and it may ask nobody else.
+ */
+const REFERENCE_CSP = CSP.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'");
 const compress = promisify(brotliCompress);
 
 type File = { type: string; bytes: Buffer; small: Buffer; etag: string };
@@ -51,7 +56,8 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
       async (bytes) => ({
         type: TYPES[extname(path)] ?? 'application/octet-stream',
         bytes,
-        small: await compress(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }),
+        // The one large file would keep its first reader waiting for seconds.
+        small: await compress(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: bytes.length > 1 << 20 ? 5 : 9 } }),
         etag: `"${createHash('sha256').update(bytes).digest('hex').slice(0, 20)}"`,
       }),
       () => null,
@@ -77,9 +83,13 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
     if (!file) return reply.code(404).type('text/plain').send('not found');
     return send(reply, file, String(request.headers['accept-encoding'] ?? ''), 'public, max-age=31536000, immutable');
   });
-  const page = async (request: { headers: Record<string, unknown> }, reply: FastifyReply) => {
+  const page = async (
+    request: { headers: Record<string, unknown> },
+    reply: FastifyReply,
+    { name, csp }: { name: string; csp: string } = { name: 'index.html', csp: CSP },
+  ) => {
     const root = await ready();
-    const file = root === null ? null : await load(root, 'index.html');
+    const file = root === null ? null : await load(root, name);
     if (!file) {
       reply.header('refresh', '2');
       const failed = building === null;
@@ -87,12 +97,12 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
         status: 503,
         title: 'Florin',
         main: failed
-          ? html`<h1>The dashboard could not be prepared</h1><p>The log of the service says why. Payments are not affected. This page tries again by itself.</p>`
-          : html`<h1>The dashboard is being prepared</h1><p>It is made once after an installation or an upgrade and takes a few seconds. This page opens it by itself.</p>`,
+          ? html`<h1>This page could not be prepared</h1><p>The log of the service says why. Payments are not affected. This page tries again by itself.</p>`
+          : html`<h1>This page is being prepared</h1><p>It is made once after an installation or an upgrade and takes a few seconds. This page opens it by itself.</p>`,
       });
     }
     reply.headers({
-      'content-security-policy': CSP,
+      'content-security-policy': csp,
       'referrer-policy': 'same-origin',
       'x-robots-tag': 'noindex',
       'cross-origin-opener-policy': 'same-origin',
@@ -100,6 +110,9 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
     return send(reply, file, String(request.headers['accept-encoding'] ?? ''), 'no-store');
   };
   app.get('/dashboard', { exposeHeadRoute: false }, page);
+  app.get('/docs/reference', { exposeHeadRoute: false }, (request, reply) =>
+    page(request, reply, { name: 'reference.html', csp: REFERENCE_CSP }),
+  );
   app.get('/dashboard/*', { exposeHeadRoute: false }, (request, reply) => {
     if (request.url.startsWith('/dashboard/api/')) return reply.callNotFound();
     return page(request, reply);

@@ -1,0 +1,17 @@
+/** The test key in use on the page: kept while its tab is open, so that loading anew makes no other key. */
+export type Held = { id: string; text: string; hint: string /** ISO 8601. */; expiresAt: string };
+
+const NAME = 'florin-reference-key';
+
+export function readKey(): Held | null {
+  try {
+    const held = JSON.parse(sessionStorage.getItem(NAME) ?? 'null') as Held | null;
+    return held !== null && Date.parse(held.expiresAt) > Date.now() ? held : null;
+  } catch {
+    return null;
+  }
+}
+export function keepKey(held: Held | null): void {
+  if (held) sessionStorage.setItem(NAME, JSON.stringify(held));
+  else sessionStorage.removeItem(NAME);
+}
