@@ -319,7 +319,7 @@ export function createCoreSource({
           if (reply.error) continue;
           try {
             const tx = parseTransaction(Buffer.from(text(reply.result), 'hex'), family);
-            transactions.push({ ...tx, id: Buffer.from(part[j]!, 'hex').reverse() });
+            transactions.push({ ...tx, ids: Buffer.from(part[j]!, 'hex').reverse(), idAt: 0 });
             if (tx.mweb) pegged.set(part[j]!, (await pegouts(part[j]!)) as Sighting[]);
           } catch (error) {
             if (error instanceof ChainError) throw error;
