@@ -23,14 +23,13 @@ export function createWatchSet(): WatchSet {
 
   /** Leaves its result in `first` and `second`: the way that costs nothing. */
   const hash = (bytes: Uint8Array, from: number, to: number): void => {
+    const view = viewOf(bytes);
     let a = seed ^ (to - from);
     let b = ~seed;
+    const last = to - 4;
     for (let at = from; at < to; at += 4) {
-      // Beyond the end stand zeros; the length is part of the hash.
-      const word =
-        at + 4 <= to
-          ? bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)
-          : bytes[at]! | ((at + 1 < to ? bytes[at + 1]! : 0) << 8) | ((at + 2 < to ? bytes[at + 2]! : 0) << 16);
+      // The last word may repeat bytes of the one before it; what is shorter than one is all in its length and its bytes.
+      const word = at <= last ? view.getInt32(at, true) : last >= from ? view.getInt32(last, true) : shortWord(bytes, from, to);
       const x = Math.imul(word, 0xcc9e2d51);
       a ^= Math.imul((x << 15) | (x >>> 17), 0x1b873593);
       a = (Math.imul((a << 13) | (a >>> 19), 5) + 0xe6546b64) | 0;
@@ -84,6 +83,21 @@ export function createWatchSet(): WatchSet {
     hasBytes,
   };
 }
+
+let viewed: Uint8Array = new Uint8Array();
+let view = new DataView(viewed.buffer);
+/** A block is asked about thousands of times: its words are read through one view. */
+function viewOf(bytes: Uint8Array): DataView {
+  if (bytes === viewed) return view;
+  viewed = bytes;
+  view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  return view;
+}
+const shortWord = (bytes: Uint8Array, from: number, to: number): number => {
+  let word = 0;
+  for (let at = from; at < to; at++) word = (word << 8) | bytes[at]!;
+  return word;
+};
 
 function spread(hash: number): number {
   let h = hash;
