@@ -1,7 +1,8 @@
 /** Which of millions of keys are watched, in 16 to 32 bytes each and without any work for the garbage collector. */
 import { randomInt } from 'node:crypto';
 
-/** Parts that grow each by itself, so that growing never takes long. */
+/** Parts that grow each by itself, so that growing never takes long; those without a key cost nothing. */
+type Part = { slots: Int32Array; count: number };
 const PARTS = 512;
 const FIRST_SLOTS = 16;
 
@@ -17,7 +18,7 @@ export type WatchSet = {
 /** An open-addressing table of 64-bit hashes of keys (in the way of MurmurHash3, with a seed that nobody outside knows). */
 export function createWatchSet(): WatchSet {
   const seed = randomInt(2 ** 32);
-  const parts = Array.from({ length: PARTS }, () => ({ slots: new Int32Array(2 * FIRST_SLOTS), count: 0 }));
+  const parts = Array.from({ length: PARTS }, (): Part | null => null);
   let first = 0;
   let second = 0;
 
@@ -48,6 +49,7 @@ export function createWatchSet(): WatchSet {
   };
   const addBytes: WatchSet['addBytes'] = (bytes, from, to) => {
     hash(bytes, from, to);
+    parts[first >>> 23] ??= { slots: new Int32Array(2 * FIRST_SLOTS), count: 0 };
     const part = parts[first >>> 23]!;
     let at = slotOf(part.slots, first, second);
     if (part.slots[2 * at + 1] !== 0) return;
@@ -67,8 +69,8 @@ export function createWatchSet(): WatchSet {
   };
   const hasBytes: WatchSet['hasBytes'] = (bytes, from, to) => {
     hash(bytes, from, to);
-    const { slots } = parts[first >>> 23]!;
-    return slots[2 * slotOf(slots, first, second) + 1] !== 0;
+    const part = parts[first >>> 23]!;
+    return part !== null && part.slots[2 * slotOf(part.slots, first, second) + 1] !== 0;
   };
   return {
     add: (key) => {
