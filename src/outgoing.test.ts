@@ -311,6 +311,21 @@ for (const [what, talk] of Object.entries(SLOW)) {
   });
 }
 
+test('a reply can be taken part by part with the length it was announced with, and is refused beyond the limit all the same', async () => {
+  const receiver = await httpReceiver((_, reply) => void reply.writeHead(200, { 'content-length': 2_000 }).end('y'.repeat(2_000)));
+  const request = async (maxReplyBytes: number) => {
+    let taken = 0;
+    const take = (part: Buffer, announced: number) => {
+      assert.equal(announced, Math.min(2_000, maxReplyBytes));
+      taken += part.length;
+    };
+    const reply = own.request({ url: `http://127.0.0.1:${receiver.port}/`, timeoutMs: 2_000, maxReplyBytes, over: 'refuse', take });
+    return { status: (await reply).status, body: (await reply).body.length, taken };
+  };
+  assert.deepEqual(await request(2_000), { status: 200, body: 0, taken: 2_000 });
+  await assert.rejects(request(1_999), fails('too_large'));
+});
+
 test('a receiver that never shakes hands costs the time limit and no more', async () => {
   const receiver = await rawReceiver(() => {});
   const started = performance.now();

@@ -16,6 +16,11 @@ export type OutgoingRequest = {
   /** Longer replies are cut (`cut`) or refused (`refuse`). */
   maxReplyBytes: number;
   over?: 'cut' | 'refuse';
+  /**
+   * Takes the reply part by part as it comes; then `body` is empty. `announced`: its length as the sender says it, at most
+   * `maxReplyBytes`; zero when it does not.
+   */
+  take?: (part: Buffer, announced: number) => void;
 };
 /** Why nothing came back. `class` is stable and shown to merchants. */
 export class OutgoingError extends Error {
@@ -177,6 +182,8 @@ export function createOutgoing({
       outgoing.on('response', (reply: IncomingMessage) => {
         const parts: Buffer[] = [];
         let size = 0;
+        const announced = Math.min(Number(reply.headers['content-length'] ?? 0) || 0, request.maxReplyBytes);
+        const take = request.take ?? ((part: Buffer) => void parts.push(part));
         const finish = () => {
           if (settled) return;
           settled = true;
@@ -190,12 +197,12 @@ export function createOutgoing({
         reply.on('data', (part: Buffer) => {
           size += part.length;
           if (size <= request.maxReplyBytes) {
-            parts.push(part);
+            take(part, announced);
             return;
           }
           if (request.over === 'refuse')
             return fail(new OutgoingError('too_large', `the answer is larger than ${request.maxReplyBytes} bytes`));
-          parts.push(part.subarray(0, part.length - (size - request.maxReplyBytes)));
+          take(part.subarray(0, part.length - (size - request.maxReplyBytes)), announced);
           finish();
           outgoing.destroy();
         });

@@ -1,6 +1,5 @@
 /** A Bitcoin-Core-family node over JSON-RPC, from Litecoin 0.21 and Dogecoin 1.14 to today's Core: every key of a reply is optional. */
 
-import { setImmediate } from 'node:timers/promises';
 import { addressOfScript } from '../core/address.ts';
 import type { Clock } from '../core/clock.ts';
 import { COIN, type Coin, type Network } from '../core/coin.ts';
@@ -28,7 +27,7 @@ import {
   type RawBlock,
   type RawTransaction,
 } from './raw-block.ts';
-import { type Fields, fields, requestFrom } from './reply.ts';
+import { createHexReader, type Fields, fields, type HexReader, requestFrom } from './reply.ts';
 
 const TIMEOUT_MS = 30_000;
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;
@@ -36,11 +35,6 @@ const MAX_REPLY_BYTES = 64 * 1024 * 1024;
 const BATCH = 50;
 /** Inputs whose origin is looked up for a fee. */
 const MAX_INPUTS = 500;
-/** How a reply with a text for its result begins, and within how many bytes: members may stand in any order. */
-const RESULT = '"result":"';
-const RESULT_WITHIN = 200;
-/** Digits turned into bytes between two turns of the event loop. */
-const HEX_AT_ONCE = 1 << 21;
 const WARMING_UP = -28;
 const NOT_FOUND = -5;
 const OUT_OF_RANGE = -8;
@@ -102,11 +96,13 @@ export function createCoreSource({
    */
   const pegged = new Map<string, readonly Sighting[]>();
   let nextId = 0;
+  /** The last header read of a height: its block is fetched next, and a hash names one header for ever. */
+  let lastHeader: Fields = {};
   /** What the node's clock said with its last answer, less ours. */
   let clockAheadSeconds: number | null = null;
 
-  /** Sends calls; how to read what came. */
-  const ask = async (calls: readonly Call[]): Promise<{ body: Buffer; read(): Reply[] }> => {
+  /** Sends calls and reads what comes; null where `hex` takes it all. */
+  const ask = async (calls: readonly Call[], hex?: HexReader): Promise<Reply[] | null> => {
     const first = nextId;
     nextId += calls.length;
     const asked = calls.map(([method, ...params], i) => ({ jsonrpc: '1.0', id: first + i, method, params }));
@@ -117,34 +113,33 @@ export function createCoreSource({
       body: Buffer.from(JSON.stringify(calls.length === 1 ? asked[0] : asked)),
       timeoutMs: TIMEOUT_MS,
       maxReplyBytes: MAX_REPLY_BYTES,
+      ...(hex && { take: hex.take }),
     });
     if (reply.status === 401) throw new ChainError('outage', `the ${coin} node refuses user and password`);
     if (reply.status === 403) throw new ChainError('outage', `the ${coin} node does not allow this to us (rpcallowip, rpcwhitelist)`);
     const told = Date.parse(reply.headers.date ?? '');
     clockAheadSeconds = Number.isNaN(told) ? null : Math.round((told - clock.now().getTime()) / 1000);
-    const body = Buffer.from(reply.body.buffer, reply.body.byteOffset, reply.body.length);
-    const read = (): Reply[] => {
-      let parsed: unknown;
-      try {
-        parsed = parseExactJson(body.toString());
-      } catch (cause) {
-        throw new ChainError('outage', `the ${coin} node answered status ${reply.status} and no JSON`, { cause });
-      }
-      const answers = new Map((Array.isArray(parsed) ? parsed : [parsed]).map((answer) => [String(fields(answer).id), fields(answer)]));
-      return calls.map((_, i) => {
-        const answer = answers.get(String(first + i));
-        if (!answer) throw new ChainError('outage', `the ${coin} node answered another request`);
-        const error =
-          answer.error === null || answer.error === undefined
-            ? null
-            : { code: integer(fields(answer.error).code), message: text(fields(answer.error).message) };
-        if (error?.code === WARMING_UP) throw new ChainError('outage', `the ${coin} node is starting: ${error.message}`);
-        return { result: answer.result, error };
-      });
-    };
-    return { body, read };
+    if (hex?.bytes()) return null;
+    const body = hex?.text() ?? Buffer.from(reply.body.buffer, reply.body.byteOffset, reply.body.length).toString();
+    let parsed: unknown;
+    try {
+      parsed = parseExactJson(body);
+    } catch (cause) {
+      throw new ChainError('outage', `the ${coin} node answered status ${reply.status} and no JSON`, { cause });
+    }
+    const answers = new Map((Array.isArray(parsed) ? parsed : [parsed]).map((answer) => [String(fields(answer).id), fields(answer)]));
+    return calls.map((_, i) => {
+      const answer = answers.get(String(first + i));
+      if (!answer) throw new ChainError('outage', `the ${coin} node answered another request`);
+      const error =
+        answer.error === null || answer.error === undefined
+          ? null
+          : { code: integer(fields(answer.error).code), message: text(fields(answer.error).message) };
+      if (error?.code === WARMING_UP) throw new ChainError('outage', `the ${coin} node is starting: ${error.message}`);
+      return { result: answer.result, error };
+    });
   };
-  const post = async (calls: readonly Call[]): Promise<Reply[]> => (await ask(calls)).read();
+  const post = async (calls: readonly Call[]): Promise<Reply[]> => (await ask(calls))!;
   const call = async (...request: Call): Promise<unknown> => {
     const [reply] = await post([request]);
     if (reply!.error) throw failure(reply!.error, request[0]);
@@ -159,25 +154,14 @@ export function createCoreSource({
           ? new ChainError('unsupported', `this ${coin} node has no ${method}`)
           : new ChainError('outage', `${method}: ${error.message}`);
 
-  /**
-   * A block as bytes. Its hex is cut out of the reply: to read megabytes of it as JSON takes longer than to fetch them, and what
-   * came is proven by the block's own hashes.
-   */
+  /** A block as bytes, read from its hex as it comes: what came is proven by the block's own hashes. */
   const rawBlock = async (hash: string): Promise<Buffer> => {
-    const { body, read } = await ask([['getblock', hash, 0]]);
-    const from = body.subarray(0, RESULT_WITHIN).indexOf(RESULT) + RESULT.length;
-    const to = from < RESULT.length ? -1 : body.indexOf('"', from);
-    if (to < 0) {
-      const [reply] = read();
-      if (reply!.error) throw failure(reply!.error, 'getblock');
-      return Buffer.from(text(reply!.result), 'hex');
-    }
-    const bytes = Buffer.allocUnsafeSlow((to - from) >> 1);
-    for (let at = from; at < to; at += HEX_AT_ONCE) {
-      if (at > from) await setImmediate();
-      bytes.write(body.toString('latin1', at, Math.min(at + HEX_AT_ONCE, to)), (at - from) >> 1, 'hex');
-    }
-    return bytes;
+    const hex = createHexReader();
+    const replies = await ask([['getblock', hash, 0]], hex);
+    if (!replies) return hex.bytes()!;
+    const [reply] = replies;
+    if (reply!.error) throw failure(reply!.error, 'getblock');
+    return Buffer.from(text(reply!.result), 'hex');
   };
 
   const header = (value: unknown): BlockRef => {
@@ -264,14 +248,16 @@ export function createCoreSource({
     tip: async () => header(await call('getblockheader', text(await call('getbestblockhash')))),
     blockAt: async (height) => {
       const hash = await orNull(call('getblockhash', height));
-      return hash === null ? null : header(await call('getblockheader', hash));
+      if (hash === null) return null;
+      lastHeader = fields(await call('getblockheader', hash));
+      return header(lastHeader);
     },
     block: async (hash) => {
       const found = await orNull(call('getblockheader', hash));
       return found === null ? null : header(found);
     },
     fetchBlock: async (hash) => {
-      const [head, raw] = await Promise.all([call('getblockheader', hash), rawBlock(hash)]);
+      const [head, raw] = await Promise.all([lastHeader.hash === hash ? lastHeader : call('getblockheader', hash), rawBlock(hash)]);
       const ref = header(head);
       let block: RawBlock;
       try {
@@ -312,7 +298,7 @@ export function createCoreSource({
           if (reply.error) continue;
           try {
             const tx = parseTransaction(Buffer.from(text(reply.result), 'hex'), family);
-            transactions.push({ ...tx, id: Buffer.from(part[j]!, 'hex').reverse() });
+            transactions.push({ ...tx, ids: Buffer.from(part[j]!, 'hex').reverse(), idAt: 0 });
             if (tx.mweb) pegged.set(part[j]!, (await pegouts(part[j]!)) as Sighting[]);
           } catch (error) {
             if (error instanceof ChainError) throw error;

@@ -2,14 +2,15 @@
 import { setImmediate } from 'node:timers/promises';
 import type { TransferKind } from '../core/payment.ts';
 import type { Conflict, Matcher, Sighting } from './chain.ts';
-import { sha256dInto } from './sha256d.ts';
+import { hashSoon, hashWaiting } from './sha256d.ts';
 
 export type RawOutput = { n: number; units: bigint; script: Uint8Array };
 /** Where the parts of a transaction stand in its bytes; what few transactions are asked for is read when it is asked for. */
 export type RawTransaction = {
   bytes: Buffer;
-  /** Its id as the chain hashes it; shown with the bytes reversed. */
-  id: Uint8Array;
+  /** Its id as the chain hashes it stands in `ids` at `idAt`; shown with the bytes reversed. */
+  ids: Buffer;
+  idAt: number;
   inputsAt: number;
   inputCount: number;
   outputsAt: number;
@@ -44,7 +45,8 @@ const isMwebScript = (bytes: Buffer, at: number, length: number, version: number
 type Cursor = { bytes: Buffer; at: number };
 
 function readVarInt(cursor: Cursor): number {
-  const first = cursor.bytes.readUInt8(cursor.at++);
+  const first = cursor.bytes[cursor.at++];
+  if (first === undefined) throw new RangeError('the bytes end too early');
   if (first < 0xfd) return first;
   const size = first === 0xfd ? 2 : first === 0xfe ? 4 : 8;
   const value = size === 8 ? Number(cursor.bytes.readBigUInt64LE(cursor.at)) : cursor.bytes.readUIntLE(cursor.at, size);
@@ -57,7 +59,7 @@ const skipBytes = (cursor: Cursor): void => {
   cursor.at += length;
 };
 
-/** Reads one transaction and writes its id into `ids` at `idAt`. */
+/** Reads one transaction and has its id written into `ids` at `idAt`, at the latest by the next `hashWaiting`. */
 function readTransaction(cursor: Cursor, family: Family, index: number, ids: Buffer, idAt: number): RawTransaction {
   const { bytes } = cursor;
   const start = cursor.at;
@@ -98,11 +100,12 @@ function readTransaction(cursor: Cursor, family: Family, index: number, ids: Buf
   cursor.at += 4;
   if (family === 'DASH' && (version & 0xffff) >= 3 && version >>> 16 !== 0) skipBytes(cursor);
   if (cursor.at > bytes.length) throw new RangeError('the transaction ends too early');
-  if (flags === 0) sha256dInto(bytes, start, cursor.at, ids, idAt);
-  else sha256dInto(...withoutWitness(bytes, start, bodyStart, bodyEnd, lockAt), ids, idAt);
+  // BIP-141: an id is the hash of version, inputs, outputs and lock time.
+  hashSoon(bytes, start, bodyStart, bodyEnd, lockAt, cursor.at, ids, idAt);
   return {
     bytes,
-    id: ids.subarray(idAt, idAt + 32),
+    ids,
+    idAt,
     inputsAt,
     inputCount,
     outputsAt,
@@ -113,22 +116,12 @@ function readTransaction(cursor: Cursor, family: Family, index: number, ids: Buf
   };
 }
 
-let spare = Buffer.alloc(4_096);
-/** BIP-141: an id is the hash of version, inputs, outputs and lock time. */
-function withoutWitness(bytes: Buffer, start: number, bodyStart: number, bodyEnd: number, lockAt: number): [Buffer, number, number] {
-  const length = bodyEnd - bodyStart;
-  if (length + 8 > spare.length) spare = Buffer.alloc(2 * length);
-  bytes.copy(spare, 0, start, start + 4);
-  bytes.copy(spare, 4, bodyStart, bodyEnd);
-  bytes.copy(spare, 4 + length, lockAt, lockAt + 4);
-  return [spare, 0, length + 8];
-}
 const isZero = (bytes: Buffer, from: number, to: number): boolean => {
   for (let at = from; at < to; at++) if (bytes[at] !== 0) return false;
   return true;
 };
 
-export const txidOf = (tx: RawTransaction): string => shown(tx.id);
+export const txidOf = ({ ids, idAt }: RawTransaction): string => shown(ids.subarray(idAt, idAt + 32));
 
 /** Outpoints as `txid:n`, those alone that `isWanted` takes by their 36 bytes. */
 export function inputsOf(tx: RawTransaction, isWanted = (_bytes: Buffer, _from: number, _to: number): boolean => true): string[] {
@@ -182,7 +175,9 @@ export function matchTransaction(
 
 /** Parses one transaction. Errors: RangeError when the bytes are not one. */
 export function parseTransaction(bytes: Buffer, family: Family): RawTransaction {
-  return readTransaction({ bytes, at: 0 }, family, 1, Buffer.alloc(32), 0);
+  const tx = readTransaction({ bytes, at: 0 }, family, 1, Buffer.alloc(32), 0);
+  hashWaiting();
+  return tx;
 }
 
 /** Parses a block and proves it by the merkle root of its header. Errors: RangeError when it is not one or the root differs. */
@@ -228,6 +223,7 @@ function* blockSteps(bytes: Buffer, family: Family): Generator<void, RawBlock> {
     transactions.push(readTransaction(cursor, family, i, ids, i * 32));
     if (i % STEP === STEP - 1) yield;
   }
+  hashWaiting();
   const last = transactions.at(-1);
   const [first] = last ? outputsOf(last) : [];
   if (family === 'LTC' && last && first && isMwebScript(bytes, first.script.byteOffset - bytes.byteOffset, first.script.length, HOGADDR))
@@ -235,7 +231,8 @@ function* blockSteps(bytes: Buffer, family: Family): Generator<void, RawBlock> {
   const merkleRoot = shown(bytes.subarray(36, 68));
   if ((yield* merkleSteps(ids)) !== merkleRoot) throw new RangeError('the transactions do not have the merkle root of the header');
   const hash = Buffer.alloc(32);
-  sha256dInto(bytes, 0, 80, hash, 0);
+  hashSoon(bytes, 0, 4, 80, 80, 80, hash, 0);
+  hashWaiting();
   return {
     hash: shown(hash),
     parent: shown(bytes.subarray(4, 36)),
@@ -256,9 +253,11 @@ function* merkleSteps(ids: Buffer): Generator<void, string> {
     if (count % 2 === 1) level.copyWithin(count * 32, (count - 1) * 32, count * 32);
     count = Math.ceil(count / 2);
     for (let i = 0; i < count; i++) {
-      sha256dInto(level, i * 64, i * 64 + 64, level, i * 32);
+      const at = i * 64;
+      hashSoon(level, at, at + 4, at + 64, at + 64, at + 64, level, i * 32);
       if (i % STEP === STEP - 1) yield;
     }
+    hashWaiting();
   }
   return shown(level.subarray(0, 32));
 }

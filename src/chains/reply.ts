@@ -19,3 +19,70 @@ export async function requestFrom(
 export type Fields = Record<string, unknown>;
 /** The fields of an object; none of anything else. */
 export const fields = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {});
+
+/** How a reply with a text for its result begins, and within how many bytes: members may stand in any order. */
+const RESULT = '"result":"';
+const RESULT_WITHIN = 200;
+const QUOTE = 0x22;
+/** Bytes to begin with where no length is announced. */
+const FIRST_BYTES = 1 << 20;
+
+/**
+ * Takes a reply whose result is a long text of hex digits, part by part. To hold all of it as text, or to read it as JSON, takes longer
+ * than to fetch it, and is litter of several times the size of the block.
+ */
+export type HexReader = {
+  take(part: Buffer, announced: number): void;
+  /** The bytes, once the closing quote came. Null: it is no such reply, or not all of it. */
+  bytes(): Buffer | null;
+  /** What came of another reply. */
+  text(): string;
+};
+export function createHexReader(): HexReader {
+  let state: 'before' | 'within' | 'after' | 'other' = 'before';
+  const held: Buffer[] = [];
+  let into = Buffer.alloc(0);
+  let size = 0;
+  /** The first digit of a byte whose second one is in the next part. */
+  let digit = '';
+
+  const decode = (hex: Buffer): void => {
+    let from = 0;
+    const room = size + (hex.length >> 1) + 1;
+    if (room > into.length) {
+      const grown = Buffer.allocUnsafeSlow(2 * room);
+      into.copy(grown, 0, 0, size);
+      into = grown;
+    }
+    if (digit !== '' && hex.length > 0) {
+      into.write(digit + hex.toString('latin1', 0, 1), size++, 'hex');
+      digit = '';
+      from = 1;
+    }
+    const even = hex.length - ((hex.length - from) & 1);
+    size += into.write(hex.toString('latin1', from, even), size, 'hex');
+    if (even < hex.length) digit = hex.toString('latin1', even);
+  };
+  const take = (part: Buffer, announced: number): void => {
+    if (state === 'before') {
+      held.push(part);
+      const begun = held.length === 1 ? part : Buffer.concat(held);
+      const from = begun.subarray(0, RESULT_WITHIN).indexOf(RESULT) + RESULT.length;
+      if (from >= RESULT.length) {
+        state = 'within';
+        into = Buffer.allocUnsafeSlow(announced > 0 ? announced >> 1 : FIRST_BYTES);
+        held.length = 0;
+        take(begun.subarray(from), announced);
+      } else if (begun.length >= RESULT_WITHIN) state = 'other';
+    } else if (state === 'within') {
+      const end = part.indexOf(QUOTE);
+      decode(end < 0 ? part : part.subarray(0, end));
+      if (end >= 0) state = 'after';
+    } else if (state === 'other') held.push(part);
+  };
+  return {
+    take,
+    bytes: () => (state === 'after' && digit === '' ? into.subarray(0, size) : null),
+    text: () => Buffer.concat(held).toString(),
+  };
+}

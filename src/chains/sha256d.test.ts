@@ -2,26 +2,42 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { sha256dInto } from './sha256d.ts';
+import { hashSoon, hashWaiting } from './sha256d.ts';
 
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest();
+const sha256d = (bytes: Uint8Array) => sha256(sha256(bytes));
 
-test('SHA-256 twice equals the platform`s at every length, wherever the bytes stand', () => {
+test('SHA-256 twice equals the platform`s at every length, wherever the bytes stand, alone and beside others', () => {
   const bytes = Buffer.from(Array.from({ length: 1_200 }, (_, i) => (i * 167 + (i >> 3)) & 0xff));
-  for (let length = 0; length < 1_100; length++) {
-    const out = Buffer.alloc(40, 1);
-    sha256dInto(bytes, 7, 7 + length, out, 5);
-    const wanted = Buffer.concat([Buffer.alloc(5, 1), sha256(sha256(bytes.subarray(7, 7 + length))), Buffer.alloc(3, 1)]);
-    assert.deepEqual(out, wanted, `${length} bytes`);
+  for (let length = 4; length < 1_100; length++) {
+    // Six of one length: four that are hashed together, two that wait.
+    const outs = Array.from({ length: 6 }, () => Buffer.alloc(40, 1));
+    for (const [i, out] of outs.entries()) hashSoon(bytes, 7 + i, 11 + i, 7 + i + length, 0, 0, out, 5);
+    hashWaiting();
+    for (const [i, out] of outs.entries()) {
+      const hash = sha256d(bytes.subarray(7 + i, 7 + i + length));
+      assert.deepEqual(out, Buffer.concat([Buffer.alloc(5, 1), hash, Buffer.alloc(3, 1)]), `${length} bytes, message ${i}`);
+    }
   }
 });
 
-test('SHA-256 twice equals the platform`s on random bytes, also when it overwrites what it hashes', () => {
+test('messages of three parts and of all lengths among one another have the platform`s hashes, also where one is written over its message', () => {
+  const parts = fc.record({ head: fc.nat(300), from: fc.nat(300), middle: fc.nat(1_200), rest: fc.nat(300), last: fc.nat(40) });
   fc.assert(
-    fc.property(fc.uint8Array({ minLength: 32, maxLength: 300 }), (bytes) => {
-      const wanted = sha256(sha256(bytes));
-      sha256dInto(bytes, 0, bytes.length, bytes, 0);
-      assert.deepEqual(Buffer.from(bytes.subarray(0, 32)), wanted);
+    fc.property(fc.array(parts, { minLength: 1, maxLength: 40 }), fc.uint8Array({ minLength: 1_600, maxLength: 1_600 }), (list, random) => {
+      const bytes = Buffer.from(random);
+      const out = Buffer.alloc(32 * list.length);
+      const wanted = list.map(({ head, from, middle, rest, last }, i) => {
+        hashSoon(bytes, head, from, from + middle, rest, rest + last, out, 32 * i);
+        return sha256d(
+          Buffer.concat([bytes.subarray(head, head + 4), bytes.subarray(from, from + middle), bytes.subarray(rest, rest + last)]),
+        );
+      });
+      const whole = sha256d(bytes.subarray(0, 100));
+      hashSoon(bytes, 0, 4, 100, 0, 0, bytes, 0);
+      hashWaiting();
+      assert.deepEqual(out, Buffer.concat(wanted));
+      assert.deepEqual(bytes.subarray(0, 32), whole);
     }),
   );
 });

@@ -1,96 +1,224 @@
 /**
- * SHA-256 twice (FIPS 180-4), for the many short hashes of a block: calling the platform's costs more than such a hash itself, and
- * a block of 4,000 transactions needs 16,000 of them. The long ones are the platform's.
+ * SHA-256 twice (FIPS 180-4) of the many short messages of a block, four at a time in the lanes of WebAssembly's vectors. A call to
+ * the platform's costs more than such a hash itself, and a block of 4,000 transactions needs 16,000 of them; the long ones are the
+ * platform's. The module is put together here when the process starts: about 5 kB, and no build step.
  */
 import { hash } from 'node:crypto';
-
-/** From this length on the platform's code is faster than the call to it is slow. */
-const LONG = 1_024;
 
 /** Square and cube roots of the first primes, as the standard defines its constants. */
 const primes = Array.from({ length: 310 }, (_, i) => i + 2).filter((n) => ![2, 3, 5, 7, 11, 13, 17].some((d) => d < n && n % d === 0));
 const fraction = (root: number): number => ((root - Math.floor(root)) * 2 ** 32) | 0;
-const K = Int32Array.from(primes.slice(0, 64), (prime) => fraction(Math.cbrt(prime)));
-const START = Int32Array.from(primes.slice(0, 8), (prime) => fraction(Math.sqrt(prime)));
+const K = primes.slice(0, 64).map((prime) => fraction(Math.cbrt(prime)));
+const START = primes.slice(0, 8).map((prime) => fraction(Math.sqrt(prime)));
 
-const words = new Int32Array(64);
-const state = new Int32Array(8);
+const LANES = 4;
+/** Longer messages go to the platform: from here on its code is faster than the call to it is slow. */
+const MAX_BLOCKS = 16;
+/** Where things stand in the module's memory: the standard's constants, what is hashed a second time, hashes, and four messages for each number of blocks. */
+const K_AT = 0;
+const START_AT = K_AT + 64 * 4;
+const SECOND_AT = START_AT + 8 * 4;
+const HASHES_AT = SECOND_AT + LANES * 64;
+const MESSAGES_AT = HASHES_AT + LANES * 32;
 
-/** Takes the 64 bytes in the first 16 `words` into `state`. */
-function compress(): void {
-  for (let i = 16; i < 64; i++) {
-    const x = words[i - 15]!;
-    const y = words[i - 2]!;
-    const s0 = ((x >>> 7) | (x << 25)) ^ ((x >>> 18) | (x << 14)) ^ (x >>> 3);
-    const s1 = ((y >>> 17) | (y << 15)) ^ ((y >>> 19) | (y << 13)) ^ (y >>> 10);
-    words[i] = (words[i - 16]! + words[i - 7]! + s0 + s1) | 0;
-  }
-  let a = state[0]!;
-  let b = state[1]!;
-  let c = state[2]!;
-  let d = state[3]!;
-  let e = state[4]!;
-  let f = state[5]!;
-  let g = state[6]!;
-  let h = state[7]!;
-  for (let i = 0; i < 64; i++) {
-    const s1 = ((e >>> 6) | (e << 26)) ^ ((e >>> 11) | (e << 21)) ^ ((e >>> 25) | (e << 7));
-    const t1 = (h + s1 + (g ^ (e & (f ^ g))) + K[i]! + words[i]!) | 0;
-    const s0 = ((a >>> 2) | (a << 30)) ^ ((a >>> 13) | (a << 19)) ^ ((a >>> 22) | (a << 10));
-    const t2 = (s0 + ((a & b) ^ (c & (a ^ b)))) | 0;
-    h = g;
-    g = f;
-    f = e;
-    e = (d + t1) | 0;
-    d = c;
-    c = b;
-    b = a;
-    a = (t1 + t2) | 0;
-  }
-  state[0] = state[0]! + a;
-  state[1] = state[1]! + b;
-  state[2] = state[2]! + c;
-  state[3] = state[3]! + d;
-  state[4] = state[4]! + e;
-  state[5] = state[5]! + f;
-  state[6] = state[6]! + g;
-  state[7] = state[7]! + h;
+/** WebAssembly's numbers for what is used of it, with the bytes that follow them. */
+const leb = (value: number): number[] => (value < 128 ? [value] : [(value & 127) | 128, ...leb(value >>> 7)]);
+const get = (local: number): number[] => [0x20, local];
+const set = (local: number): number[] => [0x21, local];
+const i32 = (value: number): number[] => [0x41, ...(value < 64 ? [value] : [(value & 127) | 128, value >>> 7])];
+const I32_ADD = 0x6a;
+const I32_SUB = 0x6b;
+const I32_LESS = 0x49;
+const LOOP = [0x03, 0x40];
+const CONTINUE_IF = [0x0d, 0];
+const END = 0x0b;
+const vector = (code: number): number[] => [0xfd, ...leb(code)];
+const LOAD = vector(0x00);
+const LOAD_SPLAT = vector(0x09);
+const STORE = vector(0x0b);
+const CHOOSE = vector(0x52);
+const XOR = vector(0x51);
+const SHIFT_LEFT = vector(0xab);
+const SHIFT_RIGHT = vector(0xad);
+const ADD = vector(0xae);
+const at = (offset: number): number[] => [0, ...leb(offset)];
+/** Bytes of two vectors in a new order, four by four: `words` numbers them 0 to 7. */
+const shuffle = (...words: number[]): number[] => [...vector(0x0d), ...words.flatMap((word) => [0, 1, 2, 3].map((i) => 4 * word + i))];
+const SWAP_BYTES = [...vector(0x0d), ...[0, 4, 8, 12].flatMap((word) => [3, 2, 1, 0].map((i) => word + i))];
+const swapBytes = (local: number): number[] => [...get(local), ...get(local), ...SWAP_BYTES, ...set(local)];
+
+/** Locals of the function: its parameters, four addresses or temporaries, the state of eight words and what it was, 16 words of message. */
+const [MESSAGE, STRIDE, BLOCKS, OUT, OUT_STRIDE, ROUND, FROM] = [0, 1, 2, 3, 4, 5, 6];
+const STATE = 7;
+const BEFORE = STATE + 8;
+const WORDS = BEFORE + 8;
+const SPARE = WORDS + 16;
+
+/** Shifted left or right and combined: a rotation by each of `turns`, and a plain shift by `shift`. */
+const sigma = (x: number, turns: number[], shift?: number): number[] => {
+  const terms = turns.flatMap((n) => [
+    [...get(x), ...i32(n), ...SHIFT_RIGHT],
+    [...get(x), ...i32(32 - n), ...SHIFT_LEFT],
+  ]);
+  if (shift !== undefined) terms.push([...get(x), ...i32(shift), ...SHIFT_RIGHT]);
+  return terms.flatMap((term, i) => (i === 0 ? term : [...term, ...XOR]));
+};
+/** Four vectors of four words each become their columns. */
+const transpose = (x: number): number[] => {
+  const pair = (one: number, other: number, order: number[]) => [...get(one), ...get(other), ...shuffle(...order)];
+  return [
+    ...pair(x, x + 1, [0, 4, 1, 5]),
+    ...set(SPARE),
+    ...pair(x, x + 1, [2, 6, 3, 7]),
+    ...pair(x + 2, x + 3, [0, 4, 1, 5]),
+    ...set(x + 1),
+    ...pair(x + 2, x + 3, [2, 6, 3, 7]),
+    ...set(x + 3),
+    ...set(x + 2),
+    // Low halves in SPARE and x + 1, high halves in x + 2 and x + 3.
+    ...pair(SPARE, x + 1, [0, 1, 4, 5]),
+    ...set(x),
+    ...pair(SPARE, x + 1, [2, 3, 6, 7]),
+    ...set(x + 1),
+    ...pair(x + 2, x + 3, [0, 1, 4, 5]),
+    ...pair(x + 2, x + 3, [2, 3, 6, 7]),
+    ...set(x + 3),
+    ...set(x + 2),
+  ];
+};
+const each = (count: number, emit: (i: number) => number[]): number[] => Array.from({ length: count }, (_, i) => emit(i)).flat();
+/** Sixteen rounds; `schedules`: each word of the message makes room for the one sixteen rounds later. */
+const rounds = (schedules: boolean): number[] =>
+  each(16, (i) => {
+    // The state moves on by one word a round: its locals keep their places and change their names.
+    const name = (n: number) => STATE + ((n - i + 16) % 8);
+    const [a, b, c, d, e, f, g, h] = [name(0), name(1), name(2), name(3), name(4), name(5), name(6), name(7)];
+    const word = (n: number) => WORDS + ((i + n) % 16);
+    return [
+      ...[...get(h), ...get(word(0)), ...ADD, ...get(ROUND), ...LOAD_SPLAT, ...at(K_AT + 4 * i), ...ADD],
+      ...[...sigma(e, [6, 11, 25]), ...ADD, ...get(f), ...get(g), ...get(e), ...CHOOSE, ...ADD, ...set(h)],
+      ...[...get(d), ...get(h), ...ADD, ...set(d)],
+      ...[...get(h), ...sigma(a, [2, 13, 22]), ...ADD, ...get(c), ...get(a), ...get(a), ...get(b), ...XOR, ...CHOOSE, ...ADD, ...set(h)],
+      ...(schedules
+        ? [
+            ...[...get(word(0)), ...sigma(word(1), [7, 18], 3), ...ADD, ...get(word(9)), ...ADD],
+            ...[...sigma(word(14), [17, 19], 10), ...ADD, ...set(word(0))],
+          ]
+        : []),
+    ];
+  });
+/** Hashes four messages of whole blocks, `stride` apart, into `out`, `outStride` apart. */
+const code = [
+  ...each(8, (i) => [...i32(0), ...LOAD_SPLAT, ...at(START_AT + 4 * i), ...set(STATE + i)]),
+  ...LOOP,
+  ...each(8, (i) => [...get(STATE + i), ...set(BEFORE + i)]),
+  ...get(MESSAGE),
+  ...set(FROM),
+  // Lane after lane its sixteen words, in four vectors; then column by column.
+  ...each(LANES, (lane) => [
+    ...each(4, (quarter) => [...get(FROM), ...LOAD, ...at(16 * quarter), ...set(WORDS + 4 * quarter + lane)]),
+    ...[...get(FROM), ...get(STRIDE), I32_ADD, ...set(FROM)],
+  ]),
+  ...each(16, (i) => swapBytes(WORDS + i)),
+  ...each(4, (quarter) => transpose(WORDS + 4 * quarter)),
+  ...[...i32(0), ...set(ROUND)],
+  ...[...LOOP, ...rounds(true), ...get(ROUND), ...i32(64), I32_ADD, 0x22, ROUND, ...i32(192), I32_LESS, ...CONTINUE_IF, END],
+  ...rounds(false),
+  ...each(8, (i) => [...get(STATE + i), ...get(BEFORE + i), ...ADD, ...set(STATE + i)]),
+  ...[...get(MESSAGE), ...i32(64), I32_ADD, ...set(MESSAGE)],
+  ...[...get(BLOCKS), ...i32(1), I32_SUB, 0x22, BLOCKS, ...CONTINUE_IF, END],
+  ...transpose(STATE),
+  ...transpose(STATE + 4),
+  ...each(8, (i) => swapBytes(STATE + i)),
+  ...each(LANES, (lane) => [
+    ...[...get(OUT), ...get(STATE + lane), ...STORE, ...at(0), ...get(OUT), ...get(STATE + 4 + lane), ...STORE, ...at(16)],
+    ...[...get(OUT), ...get(OUT_STRIDE), I32_ADD, ...set(OUT)],
+  ]),
+  END,
+];
+const section = (id: number, content: number[]): number[] => [id, ...leb(content.length), ...content];
+const I32 = 0x7f;
+const V128 = 0x7b;
+const body = [2, 2, I32, SPARE + 1 - STATE, V128, ...code];
+const module = new WebAssembly.Module(
+  Uint8Array.from([
+    ...[0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
+    ...section(1, [1, 0x60, 5, I32, I32, I32, I32, I32, 0]),
+    ...section(3, [1, 0]),
+    ...section(5, [1, 0, 1]),
+    ...section(7, [2, 1, 0x68, 0, 0, 1, 0x6d, 2, 0]),
+    ...section(10, [1, ...leb(body.length), ...body]),
+  ]),
+);
+const { h: hashFour, m: memory } = new WebAssembly.Instance(module).exports as unknown as {
+  h(message: number, stride: number, blocks: number, out: number, outStride: number): void;
+  m: WebAssembly.Memory;
+};
+new Int32Array(memory.buffer, K_AT, 64).set(K);
+new Int32Array(memory.buffer, START_AT, 8).set(START);
+const shared = Buffer.from(memory.buffer);
+/** Ends a message of that length, in whole blocks: a one, zeros, and the length in bits. */
+const pad = (from: number, length: number, blocks: number): void => {
+  const end = from + 64 * blocks;
+  let at = from + length;
+  shared[at++] = 0x80;
+  while (at < end - 3) shared[at++] = 0;
+  shared[at++] = length >>> 13;
+  shared[at++] = length >>> 5;
+  shared[at] = length << 3;
+};
+for (let lane = 0; lane < LANES; lane++) pad(SECOND_AT + 64 * lane, 32, 1);
+
+/** Messages of the same number of blocks wait for one another; where their hashes are to be written. */
+const rooms = Array.from({ length: MAX_BLOCKS + 1 }, (_, blocks) => ({
+  from: MESSAGES_AT + ((64 * LANES * blocks) / 2) * (blocks - 1),
+  waiting: 0,
+  outs: [] as Buffer[],
+  ats: [] as number[],
+}));
+
+function hashRoom(blocks: number): void {
+  const room = rooms[blocks]!;
+  hashFour(room.from, 64 * blocks, blocks, SECOND_AT, 64);
+  hashFour(SECOND_AT, 64, 1, HASHES_AT, 32);
+  for (let lane = 0; lane < room.waiting; lane++)
+    shared.copy(room.outs[lane]!, room.ats[lane]!, HASHES_AT + 32 * lane, HASHES_AT + 32 * lane + 32);
+  room.waiting = 0;
 }
 
-/** Writes the hash of `bytes` from `from` up to `to` into `out` at `at`; `out` may be what was hashed. */
-export function sha256dInto(bytes: Uint8Array, from: number, to: number, out: Uint8Array, at: number): void {
-  if (to - from >= LONG) {
-    out.set(hash('sha256', hash('sha256', bytes.subarray(from, to), 'buffer'), 'buffer'), at);
+/**
+ * Has the hash of a message written into `out` at `outAt`, at the latest by the next `hashWaiting`. The message is read at once: the
+ * four bytes at `head`, then those from `from` up to `to`, then those from `rest` up to `end`.
+ */
+export function hashSoon(
+  bytes: Buffer,
+  head: number,
+  from: number,
+  to: number,
+  rest: number,
+  end: number,
+  out: Buffer,
+  outAt: number,
+): void {
+  const length = 4 + (to - from) + (end - rest);
+  const blocks = (length + 72) >>> 6;
+  if (blocks > MAX_BLOCKS) {
+    const message = Buffer.concat([bytes.subarray(head, head + 4), bytes.subarray(from, to), bytes.subarray(rest, end)]);
+    out.set(hash('sha256', hash('sha256', message, 'buffer'), 'buffer'), outAt);
     return;
   }
-  state.set(START);
-  let next = from;
-  for (; next + 64 <= to; next += 64) {
-    for (let i = 0, p = next; i < 16; i++, p += 4)
-      words[i] = (bytes[p]! << 24) | (bytes[p + 1]! << 16) | (bytes[p + 2]! << 8) | bytes[p + 3]!;
-    compress();
-  }
-  words.fill(0, 0, 16);
-  const rest = to - next;
-  for (let i = 0; i < rest; i++) words[i >> 2]! |= bytes[next + i]! << (24 - 8 * (i & 3));
-  words[rest >> 2]! |= 0x80 << (24 - 8 * (rest & 3));
-  if (rest >= 56) {
-    compress();
-    words.fill(0, 0, 16);
-  }
-  words[15] = (to - from) * 8;
-  compress();
-  words.set(state);
-  words.fill(0, 8, 16);
-  words[8] = 0x80 << 24;
-  words[15] = 256;
-  state.set(START);
-  compress();
-  for (let i = 0; i < 8; i++) {
-    const word = state[i]!;
-    out[at + 4 * i] = word >>> 24;
-    out[at + 4 * i + 1] = word >>> 16;
-    out[at + 4 * i + 2] = word >>> 8;
-    out[at + 4 * i + 3] = word;
-  }
+  const room = rooms[blocks]!;
+  const start = room.from + room.waiting * 64 * blocks;
+  for (let i = 0; i < 4; i++) shared[start + i] = bytes[head + i]!;
+  bytes.copy(shared, start + 4, from, to);
+  for (let i = rest, at = start + 4 + to - from; i < end; i++, at++) shared[at] = bytes[i]!;
+  pad(start, length, blocks);
+  room.outs[room.waiting] = out;
+  room.ats[room.waiting] = outAt;
+  if (++room.waiting === LANES) hashRoom(blocks);
+}
+
+/** Hashes what waits for others of its length. */
+export function hashWaiting(): void {
+  for (let blocks = 1; blocks <= MAX_BLOCKS; blocks++) if (rooms[blocks]!.waiting > 0) hashRoom(blocks);
 }

@@ -1,7 +1,8 @@
 /** Which of millions of keys are watched, in 16 to 32 bytes each and without any work for the garbage collector. */
 import { randomInt } from 'node:crypto';
 
-/** Parts that grow each by itself, so that growing never takes long. */
+/** Parts that grow each by itself, so that growing never takes long; those without a key cost nothing. */
+type Part = { slots: Int32Array; count: number };
 const PARTS = 512;
 const FIRST_SLOTS = 16;
 
@@ -17,20 +18,19 @@ export type WatchSet = {
 /** An open-addressing table of 64-bit hashes of keys (in the way of MurmurHash3, with a seed that nobody outside knows). */
 export function createWatchSet(): WatchSet {
   const seed = randomInt(2 ** 32);
-  const parts = Array.from({ length: PARTS }, () => ({ slots: new Int32Array(2 * FIRST_SLOTS), count: 0 }));
+  const parts = Array.from({ length: PARTS }, (): Part | null => null);
   let first = 0;
   let second = 0;
 
   /** Leaves its result in `first` and `second`: the way that costs nothing. */
   const hash = (bytes: Uint8Array, from: number, to: number): void => {
+    const view = viewOf(bytes);
     let a = seed ^ (to - from);
     let b = ~seed;
+    const last = to - 4;
     for (let at = from; at < to; at += 4) {
-      // Beyond the end stand zeros; the length is part of the hash.
-      const word =
-        at + 4 <= to
-          ? bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)
-          : bytes[at]! | ((at + 1 < to ? bytes[at + 1]! : 0) << 8) | ((at + 2 < to ? bytes[at + 2]! : 0) << 16);
+      // The last word may repeat bytes of the one before it; what is shorter than one is all in its length and its bytes.
+      const word = at <= last ? view.getInt32(at, true) : last >= from ? view.getInt32(last, true) : shortWord(bytes, from, to);
       const x = Math.imul(word, 0xcc9e2d51);
       a ^= Math.imul((x << 15) | (x >>> 17), 0x1b873593);
       a = (Math.imul((a << 13) | (a >>> 19), 5) + 0xe6546b64) | 0;
@@ -49,6 +49,7 @@ export function createWatchSet(): WatchSet {
   };
   const addBytes: WatchSet['addBytes'] = (bytes, from, to) => {
     hash(bytes, from, to);
+    parts[first >>> 23] ??= { slots: new Int32Array(2 * FIRST_SLOTS), count: 0 };
     const part = parts[first >>> 23]!;
     let at = slotOf(part.slots, first, second);
     if (part.slots[2 * at + 1] !== 0) return;
@@ -68,8 +69,8 @@ export function createWatchSet(): WatchSet {
   };
   const hasBytes: WatchSet['hasBytes'] = (bytes, from, to) => {
     hash(bytes, from, to);
-    const { slots } = parts[first >>> 23]!;
-    return slots[2 * slotOf(slots, first, second) + 1] !== 0;
+    const part = parts[first >>> 23]!;
+    return part !== null && part.slots[2 * slotOf(part.slots, first, second) + 1] !== 0;
   };
   return {
     add: (key) => {
@@ -84,6 +85,21 @@ export function createWatchSet(): WatchSet {
     hasBytes,
   };
 }
+
+let viewed: Uint8Array = new Uint8Array();
+let view = new DataView(viewed.buffer);
+/** A block is asked about thousands of times: its words are read through one view. */
+function viewOf(bytes: Uint8Array): DataView {
+  if (bytes === viewed) return view;
+  viewed = bytes;
+  view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  return view;
+}
+const shortWord = (bytes: Uint8Array, from: number, to: number): number => {
+  let word = 0;
+  for (let at = from; at < to; at++) word = (word << 8) | bytes[at]!;
+  return word;
+};
 
 function spread(hash: number): number {
   let h = hash;
