@@ -110,6 +110,8 @@ test('320 px: nothing is wider than the screen in the languages with the longest
       await tab.page.goto(stateUrl(app.url, fixture(name), `&lang=${lang}`));
       assert.deepEqual(await findClipped(tab.page), [], `${name} in ${lang}`);
     }
+    await tab.page.goto(stateUrl(app.url, fixture('overpaid'), `&lang=${lang}&receipt`));
+    assert.deepEqual(await findClipped(tab.page), [], `receipt in ${lang}`);
   }
   await tab.close();
 });

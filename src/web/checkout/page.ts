@@ -154,6 +154,8 @@ function news(state: PageState, heading: string, view: CustomerView, words: Lang
   return [heading, state === 'awaiting' ? renewed(view, words) : null].filter((text) => text !== null).join('. ');
 }
 
+/** One sentence after another; a full-width stop brings its own blank. */
+const after = (text: string, next: string): string => `${text.endsWith('。') ? '' : ' '}${next}`;
 const amountText = (coin: Coin, units: bigint): string => `${formatUnits(coin, units)} ${coin}`;
 const amountOf = (coin: Coin, units: bigint): Html => html`<bdi>${amountText(coin, units)}</bdi>`;
 
@@ -174,7 +176,7 @@ function body(state: PageState, view: CustomerView, options: PageOptions): Html 
     case 'completed':
       return html`${lead(words.completedText)}${transactions(view, options)}`;
     case 'overpaid':
-      return html`${lead(words.completedText)}${note(html`${fill(words.overpaidText, { amount: amountOf(view.settlement.coin!, view.settlement.overpaidUnits) })}${!view.refundAddress && ` ${words.overpaidLeave}`}`)}${transactions(view, options)}${refund(view, options)}`;
+      return html`${lead(words.completedText)}${note(html`${fill(words.overpaidText, { amount: amountOf(view.settlement.coin!, view.settlement.overpaidUnits) })}${!view.refundAddress && after(words.overpaidText, words.overpaidLeave)}`)}${transactions(view, options)}${refund(view, options)}`;
     case 'expired':
       return lead(words.expiredText);
     case 'expired_partial':
@@ -183,7 +185,7 @@ function body(state: PageState, view: CustomerView, options: PageOptions): Html 
       return html`${lead(words.lateText)}${held(view, options)}${refund(view, options)}`;
     case 'cancelled':
       return view.settlement.exceptions.includes('paid_after_cancel')
-        ? html`${lead(html`${words.cancelledText} ${words.paidAfterCancel}`)}${held(view, options)}${refund(view, options)}`
+        ? html`${lead(`${words.cancelledText}${after(words.cancelledText, words.paidAfterCancel)}`)}${held(view, options)}${refund(view, options)}`
         : html`${lead(words.cancelledText)}${view.settlement.receivedUnits > 0n && html`${held(view, options)}${refund(view, options)}`}`;
     case 'failed':
       return lead(words.failedText);
@@ -209,7 +211,7 @@ function coinForm(view: CustomerView, options: PageOptions, key: string): Html {
   const row = ({ coin, unavailable, estimateUnits }: CustomerView['coins'][number]) => {
     const { name, networkName } = COIN[coin];
     const estimate = estimateUnits !== null && html`<bdi>≈ ${shortAmount(coin, estimateUnits)} ${coin}</bdi>`;
-    return html`<label class="coin${unavailable ? ' off' : ''}"><input type="radio" name="currency" value="${coin}" id="${key}-${coin}" required${unavailable && new Html(' disabled')}${coin === first && !unavailable && new Html(' checked')}>${coinIcon(coin)}<span class="what"><b>${name}${networkName !== name && html` <span class="est">${networkName}</span>`}</b><span class="est">${unavailable ? why[unavailable] : estimate}</span></span></label>`;
+    return html`<label class="coin${unavailable ? ' off' : ''}"><input type="radio" name="currency" value="${coin}" id="${key}-${coin}" required${unavailable && new Html(' disabled')}${coin === first && !unavailable && new Html(' checked')}>${coinIcon(coin)}<span class="what"><b>${name}${networkName !== name && html` <span class="est">${networkName.replace(`${name} `, '')}</span>`}</b><span class="est">${unavailable ? why[unavailable] : estimate}</span></span></label>`;
   };
   return html`<form method="post" action="/pay/select" data-frag>${hidden(view, options)}
 <fieldset class="coins"><legend${key === 'o' && new Html(' class="sr"')}>${words.chooseCoin}${view.coins.some((c) => c.sample) && html` <span class="est">(${words.sample})</span>`}</legend>${view.coins.map(row)}</fieldset><div class="prep" role="status"><span class="sr">${words.preparing}</span><i></i><i></i></div>
@@ -254,7 +256,7 @@ ${note(words.testText)}${view.scenarioStarted ? html`<p class="wait" role="statu
   return html`${clock(view, options)}<div class="two"><div><div class="row"><div><span class="dt">${words.sendExactly}</span><div>${due}</div></div>${copy(amount, words.sendExactly, words)}</div>
 <div class="row"><div><span class="dt">${words.to}</span><div dir="ltr" translate="no"><span class="mono address" id="address">${grouped(address)}</span></div></div>${copy(address, words.to, words)}<p class="ends">${fill(words.compare, { ends: html`<bdi class="mono" dir="ltr" translate="no"><b>${address.slice(0, 6)} … ${address.slice(-6)}</b></bdi>` })}</p></div>
 <a class="main" id="wallet" href="${uri}">${SIGNS.wallet}${words.openWallet}</a><p class="tip js" id="nowallet" role="status" hidden>${SIGNS.info}<span>${words.noWallet}</span></p>
-${note(html`${say(words.network, { coin, network: COIN[coin].name })}${coin === 'ETH' && ` ${words.layer2}`}`)}<p class="tip">${SIGNS.info}<span>${words.exchangeFee}</span></p></div>
+${note(html`${say(words.network, { coin, network: COIN[coin].name })}${coin === 'ETH' && after(words.network, words.layer2)}`)}<p class="tip">${SIGNS.info}<span>${words.exchangeFee}</span></p></div>
 <fieldset class="qr"><legend class="sr">${words.qrLabel}</legend><div class="box" id="qr-request">${drawQr(uri, words.qrLabel)}</div><div class="box" id="qr-address">${drawQr(address, words.qrAddress)}</div><div class="seg"><label><input type="radio" name="qr" id="qr-r" checked>${words.qrRequest}</label><label><input type="radio" name="qr" id="qr-a">${words.qrAddress}</label></div><button type="button" class="quiet js" id="share" hidden>${words.share}</button></fieldset></div>
 <p class="wait" role="status">${words.waiting}</p>${view.settlement.receivedUnits === 0n && otherCoin(view, options)}`;
 }
