@@ -331,6 +331,11 @@ test('copying: what lies in the clipboard is the bare value, and it is said that
   await page.locator('#c-continue').click();
   await page.locator('main[data-state="awaiting"]').waitFor();
   const { payment_address: address, amount } = await detail(id);
+  assert.equal(
+    await page.evaluate("getSelection().selectAllChildren(document.getElementById('address')), getSelection().toString()"),
+    address,
+    'selected by hand it has no blanks either',
+  );
   for (const text of [amount, address]) {
     await page.locator(`[data-copy="${text}"]`).click();
     await page.locator(`[data-copy="${text}"]`).getByText('Copied').waitFor();

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { logoType } from '../../merchants/branding.ts';
+import type { CustomerView } from '../../payments/view.ts';
 import { accentFor, BACKGROUNDS, contrast } from './accent.ts';
 import { embedScript } from './embedding.ts';
 import { PAGE_STATES, renderPage, renderReceipt } from './page.ts';
@@ -70,6 +71,21 @@ test('what is announced says the amount when it is another one', () => {
   assert.equal(said('awaiting BTC'), 'Pay Corner Coffee');
   assert.equal(said('awaiting, rate renewed'), 'Pay Corner Coffee. The rate was renewed: 0.52500000 LTC instead of 0.51219513 LTC.');
   assert.equal(said('underpaid'), 'Part of your payment arrived. Still due: 0.00027062 BTC');
+});
+
+test('a coin that cannot carry the amount is left out; one without a price is shown with the reason', () => {
+  const shown = (name: string, change: (coins: CustomerView['coins']) => CustomerView['coins'] = (coins) => coins) => {
+    const fixture = FIXTURES.find((one) => one.name === name)!;
+    const view = { ...fixture.view, coins: change(fixture.view.coins) };
+    return renderPage(view, fixtureOptions(fixture, 'en')).main.text;
+  };
+  assert.doesNotMatch(shown('choose, small amount'), /Bitcoin/);
+  assert.match(shown('choose, small amount'), /Litecoin/);
+  const away = shown('choose, two coins away');
+  assert.match(away, /value="ETH"[^>]* disabled/);
+  assert.match(away, /no price right now/);
+  const onlyBitcoin = shown('choose, small amount', (coins) => coins.filter(({ coin }) => coin === 'BTC'));
+  assert.match(onlyBitcoin, /amount too small/, 'a payer with no coin left is told why');
 });
 
 test('an excess is told; an address is asked for until one was left', () => {

@@ -202,6 +202,12 @@ function itemList(view: CustomerView, { language: { words, usd, count } }: PageO
 <tr><td>${words.tax}</td>${cents(view.request.taxCents ?? 0n)}</tr><tr class="sum"><td>${words.total}</td>${cents(view.facts.targetUsdCents)}</tr></tbody></table></details>`;
 }
 
+/** A coin that cannot carry so small an amount will not become payable: it is left out, unless nothing else remains to be told. */
+function offered({ coins }: CustomerView): CustomerView['coins'] {
+  const able = coins.filter((c) => c.unavailable !== 'small');
+  return able.length > 0 ? able : coins;
+}
+
 /** `key` keeps ids apart when the form stands behind a coin already chosen. */
 function coinForm(view: CustomerView, options: PageOptions, key: string): Html {
   const { words } = options.language;
@@ -214,7 +220,7 @@ function coinForm(view: CustomerView, options: PageOptions, key: string): Html {
     return html`<label class="coin${unavailable ? ' off' : ''}"><input type="radio" name="currency" value="${coin}" id="${key}-${coin}" required${unavailable && new Html(' disabled')}${coin === first && !unavailable && new Html(' checked')}>${coinIcon(coin)}<span class="what"><b>${name}${networkName !== name && html` <span class="est">${networkName.replace(`${name} `, '')}</span>`}</b><span class="est">${unavailable ? why[unavailable] : estimate}</span></span></label>`;
   };
   return html`<form method="post" action="/pay/select" data-frag>${hidden(view, options)}
-<fieldset class="coins"><legend${key === 'o' && new Html(' class="sr"')}>${words.chooseCoin}${view.coins.some((c) => c.sample) && html` <span class="est">(${words.sample})</span>`}</legend>${view.coins.map(row)}</fieldset><div class="prep" role="status"><span class="sr">${words.preparing}</span><i></i><i></i></div>
+<fieldset class="coins"><legend${key === 'o' && new Html(' class="sr"')}>${words.chooseCoin}${view.coins.some((c) => c.sample) && html` <span class="est">(${words.sample})</span>`}</legend>${offered(view).map(row)}</fieldset><div class="prep" role="status"><span class="sr">${words.preparing}</span><i></i><i></i></div>
 ${view.facts.mode === 'test' && !view.scenarioStarted && scenarioField(view, words)}
 <button class="main" id="${key}-continue"${payable.length === 0 && new Html(' disabled')}>${words.continue}</button></form>`;
 }
@@ -237,7 +243,7 @@ function rateForm(view: CustomerView, options: PageOptions): Html {
   return html`${whole && estimate !== null && html`<p>${fill(words.newAmount, { amount: html`<bdi>${shortAmount(coin, estimate)} ${coin}</bdi>` })}</p>`}<form method="post" action="/pay/requote" data-frag>${hidden(view, options)}<button class="main" id="requote">${words.newRate}</button></form>${deadline(view, options)}${whole && otherCoin(view, options)}`;
 }
 const otherCoin = (view: CustomerView, options: PageOptions): Html | null =>
-  view.facts.fixed || view.coins.length < 2
+  view.facts.fixed || offered(view).length < 2
     ? null
     : html`<details><summary>${options.language.words.changeCoin}</summary>${coinForm(view, options, 'o')}</details>`;
 
