@@ -355,6 +355,7 @@ test('copying where the browser has no clipboard for scripts: the bare value is 
   await page.goto(url);
   await page.locator('#c-LTC').check();
   await page.locator('#c-continue').click();
+  await page.locator('main[data-state="awaiting"]').waitFor();
   const button = page.locator('.copy').first();
   await button.click();
   await button.getByText('Copied').waitFor();
