@@ -75,7 +75,10 @@ const focused = () => page.evaluate('document.activeElement.textContent');
 
 test('nothing yet: the screen says why, from both places of the navigation', async () => {
   const entries = page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Webhooks' });
-  assert.equal(await entries.count(), 2);
+  await eventually(
+    () => entries.count(),
+    (count) => count === 2,
+  );
   await entries.first().click();
   await page.getByText('No endpoints in test mode yet').waitFor();
   const address = page.url();
