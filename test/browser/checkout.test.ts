@@ -141,7 +141,14 @@ test('two payers do not wait for a reload: a part that arrives changes amount an
   const rest = (await detail('live', id)).amount_remaining;
   assert.equal(await tab.page.locator('#amount').innerText(), rest);
   assert.equal(await readQr(tab.page.locator('#qr-request svg')), `bitcoin:${address}?amount=${rest}`);
+  const said = tab.page.locator('#live');
+  assert.equal(await said.innerText(), `Part of your payment arrived. Still due: ${rest} BTC`);
   assert.deepEqual(await auditAccessibility(tab.page), []);
+  // Another part: the page keeps its heading, so the amount is what is announced.
+  await node.pay(address, '0.00005000');
+  await tab.page.locator('#amount', { hasNotText: rest }).waitFor({ timeout: 20_000 });
+  const less = (await detail('live', id)).amount_remaining;
+  assert.equal(await said.innerText(), `Part of your payment arrived. Still due: ${less} BTC`);
   assert.deepEqual(tab.faults, []);
   await tab.close();
 });

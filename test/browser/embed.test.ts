@@ -65,6 +65,8 @@ const payIn = async (page: Page) => {
 };
 
 test('a dialog on the shop: the payer pays in it, the shop hears each step from the page alone, closing gives the focus back', async () => {
+  const { merchantId } = app.merchant;
+  await setBranding(app.app.ctx, { merchantId, branding: { autoReturn: true } });
   const { id, url } = await create();
   shop.pages.set(
     '/modal',
@@ -87,6 +89,8 @@ test('a dialog on the shop: the payer pays in it, the shop hears each step from 
   assert.deepEqual([...new Set(messages.map((message) => message.type))].sort(), ['florin.loaded', 'florin.resize', 'florin.status']);
   const link = page.frameLocator('iframe').locator('#return');
   assert.equal(await link.getAttribute('target'), '_top', 'the way back leaves the frame');
+  assert.equal(await page.frameLocator('iframe').locator('#auto').isVisible(), false, 'and is never taken by itself');
+  await setBranding(app.app.ctx, { merchantId, branding: { autoReturn: false } });
   await page.getByRole('button', { name: 'Close' }).click();
   await eventually(
     () => page.evaluate('window.steps') as Promise<string[]>,

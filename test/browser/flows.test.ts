@@ -122,6 +122,59 @@ test('choosing too often is slowed down, in words, and the page stays usable', a
   assert.match(last, /data-state="awaiting"/);
 });
 
+test('payers behind one proxy do not slow each other down', async () => {
+  const behind = await startTestApp({ LOG_LEVEL: 'silent', TRUSTED_PROXIES: '127.0.0.0/8' });
+  try {
+    const headers = (ip: string) => ({ 'x-forwarded-proto': 'https', 'x-forwarded-for': ip });
+    const created = await fetch(`${behind.url}/api/payment/create/simple`, {
+      method: 'POST',
+      headers: {
+        ...headers('192.0.2.1'),
+        authorization: `Bearer ${behind.merchant.keys.testSecret}`,
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify({ amount_usd: 5, return_url: 'https://shop.example/thanks' }),
+    });
+    const { transaction_id: id } = (await created.json()) as { transaction_id: string };
+    const shown = await (await fetch(`${behind.url}/pay?id=${id}`, { headers: headers('192.0.2.1') })).text();
+    const body = () =>
+      new URLSearchParams({ id, token: /name="token" value="([^"]+)"/.exec(shown)![1]!, currency: 'LTC', scenario: 'slow' });
+    const choose = async (ip: string) =>
+      (await fetch(`${behind.url}/pay/select`, { method: 'POST', redirect: 'manual', headers: headers(ip), body: body() })).status;
+    const statuses: number[] = [];
+    for (let i = 0; i < 11; i++) statuses.push(await choose('192.0.2.1'));
+    assert.equal(statuses.at(-1), 429);
+    assert.notEqual(await choose('192.0.2.2'), 429);
+  } finally {
+    await behind.stop();
+  }
+});
+
+test('every answer of the page: kept by nobody, framed by nobody, told to nobody, nothing loaded from elsewhere', async () => {
+  const { id, url } = await create();
+  for (const path of [`/pay?id=${id}`, `/pay?id=pay_${'0'.repeat(24)}`]) {
+    for (const more of [{}, { 'x-fragment': '1' }] as Record<string, string>[]) {
+      const reply = await fetch(new URL(path, url), { headers: more });
+      const header = (name: string) => reply.headers.get(name);
+      assert.equal(header('cache-control'), 'no-store');
+      assert.equal(header('vary'), 'x-fragment, accept-language');
+      assert.equal(header('referrer-policy'), 'no-referrer');
+      assert.equal(header('x-content-type-options'), 'nosniff');
+      assert.equal(header('x-robots-tag'), 'noindex, nofollow');
+      assert.equal(header('cross-origin-opener-policy'), 'same-origin');
+      assert.match(header('permissions-policy')!, /clipboard-write=\(self\)/);
+      assert.equal(header('set-cookie'), null);
+      assert.match(
+        header('content-security-policy')!,
+        /^default-src 'none'; script-src 'self'; style-src 'sha256-[^']+'; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'$/,
+      );
+      const text = await reply.text();
+      assert.equal(/^<title>/.test(text), more['x-fragment'] === '1', 'a fragment is title and content alone');
+      assert.doesNotMatch(text, /<(script|link|img)[^>]+(src|href)="https?:/);
+    }
+  }
+});
+
 test('languages: of the payment, then of the switch, which stays through forms; else of the browser', async () => {
   const { url } = await create('live', { locale: 'de' });
   const tab = await openTab(browser, url, { scripts: false, locale: 'it-IT' });
@@ -278,12 +331,58 @@ test('copying: what lies in the clipboard is the bare value, and it is said that
   await page.locator('#c-continue').click();
   await page.locator('main[data-state="awaiting"]').waitFor();
   const { payment_address: address, amount } = await detail(id);
+  assert.equal(
+    await page.evaluate("getSelection().selectAllChildren(document.getElementById('address')), getSelection().toString()"),
+    address,
+    'selected by hand it has no blanks either',
+  );
   for (const text of [amount, address]) {
-    await page.locator(`[data-copy="${text}"]`).click();
-    await page.locator(`[data-copy="${text}"]`).getByText('Copied').waitFor();
+    const button = page.locator(`[data-copy="${text}"]`);
+    // Both are there for two seconds only: they are waited for from before the click.
+    await Promise.all([button.getByText('Copied').waitFor(), page.locator('#live', { hasText: 'Copied' }).waitFor(), button.click()]);
     assert.equal(await page.evaluate('navigator.clipboard.readText()'), text);
   }
-  assert.equal(await page.locator('#live').innerText(), 'Copied');
+  await tab.close();
+});
+
+test('copying where the browser has no clipboard for scripts: the bare value is copied all the same', async () => {
+  const { url } = await create();
+  const tab = await openTab(browser, 'about:blank');
+  const { page } = tab;
+  await page.addInitScript(
+    "delete Navigator.prototype.clipboard; document.addEventListener('copy', () => { window.copied = document.activeElement.value; });",
+  );
+  await page.goto(url);
+  await page.locator('#c-LTC').check();
+  await page.locator('#c-continue').click();
+  await page.locator('main[data-state="awaiting"]').waitFor();
+  const button = page.locator('.copy').first();
+  await Promise.all([button.getByText('Copied').waitFor(), button.click()]);
+  assert.equal(await page.evaluate('window.copied'), await page.locator('#amount').innerText());
+  assert.equal(await button.evaluate((element) => element === document.activeElement), true, 'the focus stays on the button');
+  await tab.close();
+});
+
+test('a wallet that does not open: the payer is told what to do instead, not before', async () => {
+  const tab = await openTab(browser, (await create()).url);
+  const { page } = tab;
+  await page.locator('#c-DOGE').check();
+  await page.locator('#c-continue').click();
+  const hint = page.getByText('No wallet opened?');
+  await page.locator('#wallet').waitFor();
+  assert.equal(await hint.isVisible(), false);
+  await page.locator('#wallet').click();
+  await hint.waitFor();
+  await tab.close();
+});
+
+test('a network that lets no stream through: the page asks by itself', async () => {
+  const { id, url } = await create();
+  const tab = await openTab(browser, 'about:blank');
+  await tab.page.route('**/pay/events*', (route) => route.abort());
+  await tab.page.goto(url);
+  await app.live.post(`/v1/payments/${id}/cancel`);
+  await tab.page.locator('main[data-state="cancelled"]').waitFor({ timeout: 12_000 });
   await tab.close();
 });
 

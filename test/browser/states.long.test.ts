@@ -5,14 +5,17 @@ import { FIXTURES } from '../../src/web/checkout/states.ts';
 import { LOCALES } from '../../src/web/checkout/words.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { startBrowser } from '../kit/browser.ts';
-import { inspectState } from './states.ts';
+import { createInspector, type Inspector } from './states.ts';
 
 let app: TestApp;
 let browser: Browser;
+let inspector: Inspector;
 before(async () => {
   [app, browser] = await Promise.all([startTestApp(), startBrowser()]);
+  inspector = createInspector(browser, app.url);
 });
 after(async () => {
+  await inspector?.close();
   await browser?.close();
   await app?.stop();
 });
@@ -20,13 +23,13 @@ after(async () => {
 for (const one of FIXTURES) {
   for (const dark of [false, true]) {
     for (const width of [320, 360, 768, 1280]) {
-      test(`${one.name}, ${dark ? 'dark' : 'light'}, ${width} px`, () => inspectState(browser, app.url, one, { dark, width }));
+      test(`${one.name}, ${dark ? 'dark' : 'light'}, ${width} px`, () => inspector.inspect(one, { dark, width }));
     }
   }
-  test(`${one.name}, forced colours`, () => inspectState(browser, app.url, one, { forcedColors: true }));
+  test(`${one.name}, forced colours`, () => inspector.inspect(one, { forcedColors: true }));
 }
 for (const lang of Object.keys(LOCALES)) {
   test(`every state in ${lang}, 320 px`, async () => {
-    for (const one of FIXTURES) await inspectState(browser, app.url, one, { more: `&lang=${lang}`, width: 320 });
+    for (const one of FIXTURES) await inspector.inspect(one, { more: `&lang=${lang}`, width: 320 });
   });
 }

@@ -7,14 +7,17 @@ import { SCRIPT_PATH } from '../../src/web/checkout/shell.ts';
 import { FIXTURES, type Fixture } from '../../src/web/checkout/states.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { findClipped, layoutShift, openTab, readQr, startBrowser } from '../kit/browser.ts';
-import { inspectState, stateUrl } from './states.ts';
+import { createInspector, type Inspector, stateUrl } from './states.ts';
 
 let app: TestApp;
 let browser: Browser;
+let inspector: Inspector;
 before(async () => {
   [app, browser] = await Promise.all([startTestApp(), startBrowser()]);
+  inspector = createInspector(browser, app.url);
 });
 after(async () => {
+  await inspector?.close();
   await browser?.close();
   await app?.stop();
 });
@@ -25,9 +28,9 @@ for (const [index, one] of FIXTURES.entries()) {
   const dark = index % 2 === 1;
   const width = [360, 1280][Math.floor(index / 2) % 2]!;
   test(`${one.name}, ${dark ? 'dark' : 'light'}, ${width} px: accessible, nothing cut off, no complaint of the browser`, () =>
-    inspectState(browser, app.url, one, { dark, width }));
+    inspector.inspect(one, { dark, width }));
 }
-test('the receipt: accessible, nothing cut off', () => inspectState(browser, app.url, fixture('overpaid'), { more: '&receipt' }));
+test('the receipt: accessible, nothing cut off', () => inspector.inspect(fixture('overpaid'), { more: '&receipt' }));
 
 test('every state: HTML with its style sheet is at most 14 kB after gzip, in the largest language too', async () => {
   for (const lang of ['en', 'hi', 'ru']) {
@@ -86,6 +89,8 @@ test('right-to-left: the page turns around, amounts and addresses do not', async
     const { page } = tab;
     assert.equal(await page.evaluate('getComputedStyle(document.querySelector("main")).direction'), 'rtl');
     assert.equal(await page.evaluate('getComputedStyle(document.querySelector("#address").parentElement).direction'), 'ltr');
+    const [amount, whole] = [await page.locator('#amount').boundingBox(), await page.locator('bdi:has(#amount)').boundingBox()];
+    assert.ok(amount!.x - whole!.x < 1 && amount!.width < whole!.width, 'the coin stands at the right of its amount');
     const spans = page.locator('#address span');
     const [first, second] = [await spans.nth(0).boundingBox(), await spans.nth(1).boundingBox()];
     assert.ok(first!.x < second!.x, 'the parts of the address stand from left to right');
@@ -94,7 +99,7 @@ test('right-to-left: the page turns around, amounts and addresses do not', async
     assert.ok(logo!.x > heading!.x, 'the logo stands at the right');
     assert.deepEqual(await findClipped(page), []);
     await tab.close();
-    await inspectState(browser, app.url, fixture('overpaid, wrong address'), { more: `&lang=${lang}`, width: 360 });
+    await inspector.inspect(fixture('overpaid, wrong address'), { more: `&lang=${lang}`, width: 360 });
   }
 });
 
@@ -105,6 +110,8 @@ test('320 px: nothing is wider than the screen in the languages with the longest
       await tab.page.goto(stateUrl(app.url, fixture(name), `&lang=${lang}`));
       assert.deepEqual(await findClipped(tab.page), [], `${name} in ${lang}`);
     }
+    await tab.page.goto(stateUrl(app.url, fixture('overpaid'), `&lang=${lang}&receipt`));
+    assert.deepEqual(await findClipped(tab.page), [], `receipt in ${lang}`);
   }
   await tab.close();
 });
@@ -131,6 +138,22 @@ test('reduced motion: nothing is animated; otherwise only marks of waiting are',
     assert.ok(((await usual.page.evaluate(count)) as number) > 0, name);
     await usual.close();
   }
+});
+
+test('the countdown is silent but for five minutes and one minute left', async () => {
+  const tab = await openTab(browser, 'about:blank');
+  const { page } = tab;
+  await page.clock.install();
+  await page.goto(stateUrl(app.url, fixture('awaiting BTC')));
+  const said = () => page.locator('#live').innerText();
+  await page.clock.runFor(7 * 60_000);
+  assert.equal(await said(), '');
+  await page.clock.runFor(61_000);
+  assert.equal(await said(), 'This rate holds for 5:00');
+  await page.clock.runFor(4 * 60_000);
+  assert.equal(await said(), 'This rate holds for 1:00');
+  assert.equal(await page.locator('#clock').getAttribute('aria-live'), 'off');
+  await tab.close();
 });
 
 test('forced colours: the code stays black on white, the chosen coin and the main button keep an edge', async () => {

@@ -1,29 +1,40 @@
-/** Looks at one state of the page as a payer would: accessible, nothing refused by its security policy, nothing cut off. */
+/** Looks at states of the page as a payer would: accessible, nothing refused by its security policy, nothing cut off. */
 import assert from 'node:assert/strict';
 import type { Browser } from 'playwright-core';
 import type { Fixture } from '../../src/web/checkout/states.ts';
-import { auditAccessibility, findClipped, layoutShift, openTab } from '../kit/browser.ts';
+import { auditAccessibility, findClipped, layoutShift, openTab, type Tab } from '../kit/browser.ts';
 
 export const stateUrl = (url: string, { name }: Fixture, more = ''): string => `${url}/_states?state=${encodeURIComponent(name)}${more}`;
 
-/** Opens the state and checks everything that must hold of each; the tab is closed afterwards. */
-export async function inspectState(
-  browser: Browser,
-  url: string,
-  fixture: Fixture,
-  { more = '', ...how }: { more?: string; dark?: boolean; width?: number; forcedColors?: boolean } = {},
-): Promise<void> {
-  const tab = await openTab(browser, stateUrl(url, fixture, more), how);
-  const where = `${fixture.name} ${JSON.stringify(how)} ${more}`;
-  try {
-    await tab.page.locator(`main[data-state="${more.includes('receipt') ? 'receipt' : fixture.state}"]`).waitFor();
-    if (more === '') assert.ok((await layoutShift(tab.page)) <= 0.02, `${where} moves`);
-    // What is folded is a part of the page too.
-    await tab.page.evaluate('document.querySelectorAll("details").forEach((fold) => { fold.open = true; })');
-    assert.deepEqual(await auditAccessibility(tab.page), [], where);
-    assert.deepEqual(await findClipped(tab.page), [], where);
-    assert.deepEqual(tab.faults, [], where);
-  } finally {
-    await tab.close();
-  }
+type How = { dark?: boolean; width?: number; forcedColors?: boolean };
+export type Inspector = {
+  /** Opens the state and checks everything that must hold of each. */
+  inspect(fixture: Fixture, how?: How & { more?: string }): Promise<void>;
+  close(): Promise<void>;
+};
+
+/** One tab a theme and width, used again for each state: opening tabs takes longer than looking. */
+export function createInspector(browser: Browser, url: string): Inspector {
+  const tabs = new Map<string, Tab>();
+  return {
+    async inspect(fixture, { more = '', ...how } = {}) {
+      const key = JSON.stringify(how);
+      const tab = tabs.get(key) ?? (await openTab(browser, 'about:blank', how));
+      tabs.set(key, tab);
+      const { page, faults } = tab;
+      const where = `${fixture.name} ${key} ${more}`;
+      faults.length = 0;
+      await page.goto(stateUrl(url, fixture, more));
+      await page.locator(`main[data-state="${more.includes('receipt') ? 'receipt' : fixture.state}"]`).waitFor();
+      if (more === '') assert.ok((await layoutShift(page)) <= 0.02, `${where} moves`);
+      // What is folded is a part of the page too.
+      await page.evaluate('document.querySelectorAll("details").forEach((fold) => { fold.open = true; })');
+      assert.deepEqual(await auditAccessibility(page), [], where);
+      assert.deepEqual(await findClipped(page), [], where);
+      assert.deepEqual(faults, [], where);
+    },
+    async close() {
+      for (const tab of tabs.values()) await tab.close();
+    },
+  };
 }

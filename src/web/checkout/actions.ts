@@ -168,7 +168,7 @@ export function registerCheckout(
         throw new Problem('payment_not_found', { id: '' });
       let refused: Problem | null = null;
       try {
-        await choices.consume(`${id} ${request.socket.remoteAddress}`).catch((reason: unknown) => {
+        await choices.consume(`${id} ${client(request).ip}`).catch((reason: unknown) => {
           if (reason instanceof Error) throw reason;
           throw new Problem('rate_limit_exceeded', { seconds: 60 }, { retryAfterSeconds: 60 });
         });

@@ -102,7 +102,7 @@ const show = (text: string): void => {
   const page = new DOMParser().parseFromString(text, 'text/html');
   const next = page.getElementById('main');
   if (!next) return;
-  const before = main().dataset.state;
+  const { state: before, say } = main().dataset;
   const focused = document.activeElement?.id;
   const open = [...document.querySelectorAll('input:checked')].map((input) => input.id);
   const folded = [...document.querySelectorAll('main details')].map((part) => (part as HTMLDetailsElement).open);
@@ -119,12 +119,11 @@ const show = (text: string): void => {
     });
   }
   settle();
+  if (next.dataset.say !== say) live.textContent = next.dataset.say ?? '';
   const wrong = next.querySelector<HTMLElement>('[aria-invalid]');
   if (wrong) wrong.focus();
-  else if (next.dataset.state !== before) {
-    live.textContent = next.dataset.say ?? '';
-    byId('h')?.focus();
-  } else if (focused) byId(focused)?.focus();
+  else if (next.dataset.state !== before) byId('h')?.focus();
+  else if (focused) byId(focused)?.focus();
 };
 
 /** Connection lost, or an error of the server: what is shown stays, with a word above it. */

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { logoType } from '../../merchants/branding.ts';
+import type { CustomerView } from '../../payments/view.ts';
 import { accentFor, BACKGROUNDS, contrast } from './accent.ts';
 import { embedScript } from './embedding.ts';
 import { PAGE_STATES, renderPage, renderReceipt } from './page.ts';
@@ -29,6 +30,71 @@ test('every state in every language: no blank left open, nothing undefined, the 
         assert.doesNotMatch(renderReceipt(fixture.view, options).main.text, /\{\w+\}|undefined|\[object|NaN/);
     }
   }
+});
+
+/** The main action of each state; what stands in folds is no main action. */
+const MAIN: Readonly<Record<(typeof PAGE_STATES)[number], RegExp>> = {
+  choose: /id="c-continue"/,
+  awaiting: /id="(wallet|simulate)"/,
+  rate_over: /id="requote"/,
+  underpaid: /id="wallet"/,
+  processing: /id="return"/,
+  completed: /id="return"/,
+  overpaid: /id="return"/,
+  expired: /id="return"/,
+  expired_partial: /href="mailto:/,
+  late: /href="mailto:/,
+  cancelled: /id="(return|again)"|href="mailto:/,
+  failed: /href="mailto:/,
+};
+test('each state has one main action, the one that helps the payer on', () => {
+  const actionsOf = (name: string) => {
+    const fixture = FIXTURES.find((one) => one.name === name)!;
+    const shown = renderPage(fixture.view, fixtureOptions(fixture, 'en')).main.text.replace(/<details.*?<\/details>/gs, '');
+    return [...shown.matchAll(/<(?:a|button) class="main"[^>]*>/g)].map(([tag]) => tag);
+  };
+  for (const { name, state } of FIXTURES) {
+    const actions = actionsOf(name);
+    assert.equal(actions.length, 1, `${name}: ${actions}`);
+    assert.match(actions[0]!, MAIN[state], name);
+  }
+  assert.match(actionsOf('cancelled')[0]!, /id="return"/);
+  assert.match(actionsOf('cancelled, may be paid again')[0]!, /id="again"/);
+  assert.match(actionsOf('cancelled, paid all the same')[0]!, /subject=pay_Live/, 'the merchant hears which payment it is about');
+});
+
+test('what is announced says the amount when it is another one', () => {
+  const said = (name: string) => {
+    const fixture = FIXTURES.find((one) => one.name === name)!;
+    return /data-say="([^"]*)"/.exec(renderPage(fixture.view, fixtureOptions(fixture, 'en')).main.text)![1];
+  };
+  assert.equal(said('awaiting BTC'), 'Pay Corner Coffee');
+  assert.equal(said('awaiting, rate renewed'), 'Pay Corner Coffee. The rate was renewed: 0.52500000 LTC instead of 0.51219513 LTC.');
+  assert.equal(said('underpaid'), 'Part of your payment arrived. Still due: 0.00027062 BTC');
+});
+
+test('a coin that cannot carry the amount is left out; one without a price is shown with the reason', () => {
+  const shown = (name: string, change: (coins: CustomerView['coins']) => CustomerView['coins'] = (coins) => coins) => {
+    const fixture = FIXTURES.find((one) => one.name === name)!;
+    const view = { ...fixture.view, coins: change(fixture.view.coins) };
+    return renderPage(view, fixtureOptions(fixture, 'en')).main.text;
+  };
+  assert.doesNotMatch(shown('choose, small amount'), /Bitcoin/);
+  assert.match(shown('choose, small amount'), /Litecoin/);
+  const away = shown('choose, two coins away');
+  assert.match(away, /value="ETH"[^>]* disabled/);
+  assert.match(away, /no price right now/);
+  const onlyBitcoin = shown('choose, small amount', (coins) => coins.filter(({ coin }) => coin === 'BTC'));
+  assert.match(onlyBitcoin, /amount too small/, 'a payer with no coin left is told why');
+});
+
+test('an excess is told; an address is asked for until one was left', () => {
+  const shown = (name: string) => {
+    const fixture = FIXTURES.find((one) => one.name === name)!;
+    return renderPage(fixture.view, fixtureOptions(fixture, 'en')).main.text;
+  };
+  assert.match(shown('overpaid'), /more than needed\. Leave an address/);
+  assert.match(shown('overpaid, refund asked'), /more than needed\.<\/span>/);
 });
 
 test('every language has every text, with the same blanks as the English one, and none is left in English', () => {

@@ -100,7 +100,7 @@ export function renderPage(view: CustomerView, options: PageOptions): Page {
   const look = LOOKS[state];
   const test = view.facts.mode === 'test';
   const wide = !test && (state === 'awaiting' || state === 'underpaid');
-  const main = html`<main id="main"${wide && new Html(' class="wide"')} data-state="${state}" data-status="${view.settlement.status}" data-version="${String(view.version)}" data-say="${heading[state]}">
+  const main = html`<main id="main" class="${wide ? 'wide' : look.kind}" data-state="${state}" data-status="${view.settlement.status}" data-version="${String(view.version)}" data-say="${news(state, heading[state], view, words)}">
 ${test && html`<p class="stripe">${words.testStripe}</p>`}
 ${look.kind === 'open' ? openHeader(heading[state], view, options) : resultHeader(look.mark, heading[state], view, options)}
 ${notices(state, view, options)}
@@ -134,19 +134,30 @@ const resultHeader = (kind: Mark, heading: string, view: CustomerView, { languag
 const note = (text: string | Html): Html => html`<p class="note">${SIGNS.info}<span>${text}</span></p>`;
 function notices(state: PageState, view: CustomerView, { language: { words }, fault }: PageOptions): Html {
   const { exceptions } = view.settlement;
+  const renewal = state === 'awaiting' ? renewed(view, words) : null;
   return html`${fault?.field === null && html`<p class="note" role="alert">${SIGNS.info}<span>${fault.text}</span></p>`}
-${exceptions.includes('replaced') && view.facts.status === 'pending' && note(words.replacedNote)}${exceptions.includes('reorged') && note(words.reorgedNote)}${state === 'awaiting' && renewed(view, words)}`;
+${exceptions.includes('replaced') && view.facts.status === 'pending' && note(words.replacedNote)}${exceptions.includes('reorged') && note(words.reorgedNote)}${renewal !== null && note(renewal)}`;
 }
 
 /** A renewed rate that changed the amount says so. */
-function renewed(view: CustomerView, words: Language['words']): Html | null {
-  const quotes = view.facts.quotes.filter((quote) => quote.coin === view.settlement.coin);
+function renewed({ facts, settlement }: CustomerView, words: Language['words']): string | null {
+  const quotes = facts.quotes.filter((quote) => quote.coin === settlement.coin);
   const [before, current] = quotes.slice(-2);
   if (!before || !current || before.units === current.units) return null;
-  return note(fill(words.rateRenewed, { amount: amountOf(current.coin, current.units), before: amountOf(before.coin, before.units) }));
+  return say(words.rateRenewed, { amount: amountText(current.coin, current.units), before: amountText(before.coin, before.units) });
 }
 
-const amountOf = (coin: Coin, units: bigint): Html => html`<bdi>${formatUnits(coin, units)} ${coin}</bdi>`;
+/** What is announced when it changes: the heading, and an amount that is another one now. */
+function news(state: PageState, heading: string, view: CustomerView, words: Language['words']): string {
+  const { coin, remainingUnits } = view.settlement;
+  if (state === 'underpaid') return `${heading}. ${words.stillDue}: ${amountText(coin!, remainingUnits)}`;
+  return [heading, state === 'awaiting' ? renewed(view, words) : null].filter((text) => text !== null).join('. ');
+}
+
+/** One sentence after another; a full-width stop brings its own blank. */
+const after = (text: string, next: string): string => `${text.endsWith('。') ? '' : ' '}${next}`;
+const amountText = (coin: Coin, units: bigint): string => `${formatUnits(coin, units)} ${coin}`;
+const amountOf = (coin: Coin, units: bigint): Html => html`<bdi>${amountText(coin, units)}</bdi>`;
 
 function body(state: PageState, view: CustomerView, options: PageOptions): Html {
   const { words } = options.language;
@@ -165,7 +176,7 @@ function body(state: PageState, view: CustomerView, options: PageOptions): Html 
     case 'completed':
       return html`${lead(words.completedText)}${transactions(view, options)}`;
     case 'overpaid':
-      return html`${lead(words.completedText)}${note(fill(words.overpaidText, { amount: amountOf(view.settlement.coin!, view.settlement.overpaidUnits) }))}${transactions(view, options)}${refund(view, options)}`;
+      return html`${lead(words.completedText)}${note(html`${fill(words.overpaidText, { amount: amountOf(view.settlement.coin!, view.settlement.overpaidUnits) })}${!view.refundAddress && after(words.overpaidText, words.overpaidLeave)}`)}${transactions(view, options)}${refund(view, options)}`;
     case 'expired':
       return lead(words.expiredText);
     case 'expired_partial':
@@ -174,7 +185,7 @@ function body(state: PageState, view: CustomerView, options: PageOptions): Html 
       return html`${lead(words.lateText)}${held(view, options)}${refund(view, options)}`;
     case 'cancelled':
       return view.settlement.exceptions.includes('paid_after_cancel')
-        ? html`${lead(html`${words.cancelledText} ${words.paidAfterCancel}`)}${held(view, options)}${refund(view, options)}`
+        ? html`${lead(`${words.cancelledText}${after(words.cancelledText, words.paidAfterCancel)}`)}${held(view, options)}${refund(view, options)}`
         : html`${lead(words.cancelledText)}${view.settlement.receivedUnits > 0n && html`${held(view, options)}${refund(view, options)}`}`;
     case 'failed':
       return lead(words.failedText);
@@ -187,8 +198,14 @@ const hidden = (view: CustomerView, { formToken, chosen }: PageOptions): Html =>
 function itemList(view: CustomerView, { language: { words, usd, count } }: PageOptions): Html | null {
   if (!view.request.items) return view.request.description ? html`<p class="lead">${view.request.description}</p>` : null;
   const cents = (value: bigint) => html`<td class="num"><bdi>${usd(value)}</bdi></td>`;
-  return html`<details><summary>${words.order}</summary><table><tbody>${view.request.items.map((item) => html`<tr><td>${count(Number(item.quantity))} × ${item.name}</td>${cents(item.quantity * item.unitPriceCents)}</tr>`)}
+  return html`<details><summary>${words.order}</summary><table><tbody>${view.request.items.map((item) => html`<tr><td>${count(Number(item.quantity))} × <bdi>${item.name}</bdi></td>${cents(item.quantity * item.unitPriceCents)}</tr>`)}
 <tr><td>${words.tax}</td>${cents(view.request.taxCents ?? 0n)}</tr><tr class="sum"><td>${words.total}</td>${cents(view.facts.targetUsdCents)}</tr></tbody></table></details>`;
+}
+
+/** A coin that cannot carry so small an amount will not become payable: it is left out, unless nothing else remains to be told. */
+function offered({ coins }: CustomerView): CustomerView['coins'] {
+  const able = coins.filter((c) => c.unavailable !== 'small');
+  return able.length > 0 ? able : coins;
 }
 
 /** `key` keeps ids apart when the form stands behind a coin already chosen. */
@@ -200,10 +217,10 @@ function coinForm(view: CustomerView, options: PageOptions, key: string): Html {
   const row = ({ coin, unavailable, estimateUnits }: CustomerView['coins'][number]) => {
     const { name, networkName } = COIN[coin];
     const estimate = estimateUnits !== null && html`<bdi>≈ ${shortAmount(coin, estimateUnits)} ${coin}</bdi>`;
-    return html`<label class="coin${unavailable ? ' off' : ''}"><input type="radio" name="currency" value="${coin}" id="${key}-${coin}" required${unavailable && new Html(' disabled')}${coin === first && !unavailable && new Html(' checked')}>${coinIcon(coin)}<b>${name}${networkName !== name && html` <span class="est">${networkName}</span>`}</b><span class="est">${unavailable ? why[unavailable] : estimate}</span></label>`;
+    return html`<label class="coin${unavailable ? ' off' : ''}"><input type="radio" name="currency" value="${coin}" id="${key}-${coin}" required${unavailable && new Html(' disabled')}${coin === first && !unavailable && new Html(' checked')}>${coinIcon(coin)}<span class="what"><b>${name}${networkName !== name && html` <span class="est">${networkName.replace(`${name} `, '')}</span>`}</b><span class="est">${unavailable ? why[unavailable] : estimate}</span></span></label>`;
   };
   return html`<form method="post" action="/pay/select" data-frag>${hidden(view, options)}
-<fieldset class="coins"><legend>${words.chooseCoin}${view.coins.some((c) => c.sample) && html` <span class="est">(${words.sample})</span>`}</legend>${view.coins.map(row)}</fieldset><div class="prep" role="status"><span class="sr">${words.preparing}</span><i></i><i></i></div>
+<fieldset class="coins"><legend${key === 'o' && new Html(' class="sr"')}>${words.chooseCoin}${view.coins.some((c) => c.sample) && html` <span class="est">(${words.sample})</span>`}</legend>${offered(view).map(row)}</fieldset><div class="prep" role="status"><span class="sr">${words.preparing}</span><i></i><i></i></div>
 ${view.facts.mode === 'test' && !view.scenarioStarted && scenarioField(view, words)}
 <button class="main" id="${key}-continue"${payable.length === 0 && new Html(' disabled')}>${words.continue}</button></form>`;
 }
@@ -226,7 +243,7 @@ function rateForm(view: CustomerView, options: PageOptions): Html {
   return html`${whole && estimate !== null && html`<p>${fill(words.newAmount, { amount: html`<bdi>${shortAmount(coin, estimate)} ${coin}</bdi>` })}</p>`}<form method="post" action="/pay/requote" data-frag>${hidden(view, options)}<button class="main" id="requote">${words.newRate}</button></form>${deadline(view, options)}${whole && otherCoin(view, options)}`;
 }
 const otherCoin = (view: CustomerView, options: PageOptions): Html | null =>
-  view.facts.fixed || view.coins.length < 2
+  view.facts.fixed || offered(view).length < 2
     ? null
     : html`<details><summary>${options.language.words.changeCoin}</summary>${coinForm(view, options, 'o')}</details>`;
 
@@ -236,15 +253,16 @@ function payTo(view: CustomerView, options: PageOptions): Html {
   const coin = view.settlement.coin!;
   const amount = formatUnits(coin, view.settlement.remainingUnits);
   const address = view.quote!.address;
+  const due = html`<bdi dir="ltr" translate="no"><span class="big" id="amount">${amount}</span> ${coin}</bdi>`;
   if (view.facts.mode === 'test') {
-    return html`<div class="row"><div><span class="dt">${words.sendExactly}</span><div><bdi class="big" id="amount">${amount}</bdi> ${coin}</div></div></div><div class="row"><div><span class="dt">${words.to}</span><div class="mono"><s><bdi>${address}</bdi></s></div></div></div>
+    return html`<div class="row"><div><span class="dt">${words.sendExactly}</span><div>${due}</div></div></div><div class="row"><div><span class="dt">${words.to}</span><div class="mono"><s><bdi>${address}</bdi></s></div></div></div>
 ${note(words.testText)}${view.scenarioStarted ? html`<p class="wait" role="status">${words.waiting}</p>` : html`<form method="post" action="/pay/simulate" data-frag>${hidden(view, options)}${scenarioField(view, words)}<button class="main" id="simulate">${words.simulate}</button></form>`}`;
   }
   const uri = paymentUri({ coin, address, units: view.settlement.remainingUnits, ethChainId: options.ethChainId });
-  return html`${clock(view, options)}<div class="two"><div><div class="row"><div><span class="dt">${words.sendExactly}</span><div><bdi class="big" id="amount">${amount}</bdi> ${coin}</div></div>${copy(amount, words.sendExactly, words)}</div>
-<div class="row"><div><span class="dt">${words.to}</span><div dir="ltr"><span class="mono address" id="address">${grouped(address)}</span></div></div>${copy(address, words.to, words)}<p class="ends">${fill(words.compare, { ends: html`<bdi class="mono" dir="ltr"><b>${address.slice(0, 6)} … ${address.slice(-6)}</b></bdi>` })}</p></div>
+  return html`${clock(view, options)}<div class="two"><div><div class="row"><div><span class="dt">${words.sendExactly}</span><div>${due}</div></div>${copy(amount, words.sendExactly, words)}</div>
+<div class="row"><div><span class="dt">${words.to}</span><div dir="ltr" translate="no"><span class="mono address" id="address">${grouped(address)}</span></div></div>${copy(address, words.to, words)}<p class="ends">${fill(words.compare, { ends: html`<bdi class="mono" dir="ltr" translate="no"><b>${address.slice(0, 6)} … ${address.slice(-6)}</b></bdi>` })}</p></div>
 <a class="main" id="wallet" href="${uri}">${SIGNS.wallet}${words.openWallet}</a><p class="tip js" id="nowallet" role="status" hidden>${SIGNS.info}<span>${words.noWallet}</span></p>
-${note(html`${say(words.network, { coin, network: COIN[coin].networkName })}${coin === 'ETH' && ` ${words.layer2}`}`)}<p class="tip">${SIGNS.info}<span>${words.exchangeFee}</span></p></div>
+${note(html`${say(words.network, { coin, network: COIN[coin].name })}${coin === 'ETH' && after(words.network, words.layer2)}`)}<p class="tip">${SIGNS.info}<span>${words.exchangeFee}</span></p></div>
 <fieldset class="qr"><legend class="sr">${words.qrLabel}</legend><div class="box" id="qr-request">${drawQr(uri, words.qrLabel)}</div><div class="box" id="qr-address">${drawQr(address, words.qrAddress)}</div><div class="seg"><label><input type="radio" name="qr" id="qr-r" checked>${words.qrRequest}</label><label><input type="radio" name="qr" id="qr-a">${words.qrAddress}</label></div><button type="button" class="quiet js" id="share" hidden>${words.share}</button></fieldset></div>
 <p class="wait" role="status">${words.waiting}</p>${view.settlement.receivedUnits === 0n && otherCoin(view, options)}`;
 }
@@ -268,7 +286,7 @@ function clock(view: CustomerView, options: PageOptions): Html {
   const { words } = options.language;
   const { quoteExpiresAt, expiresAt } = view.settlement;
   const until = quoteExpiresAt ?? expiresAt;
-  return html`<p class="clock"><span class="left">${SIGNS.clock}<span class="js">${words.rateHolds} <b id="clock" role="timer" aria-live="off" data-ms="${String(Math.max(0, until.getTime() - view.now.getTime()))}">${minutesLeft(until, view.now)}</b></span></span><span class="end">${fill(words.until, { time: timeOf(until, options) })}</span>${until < expiresAt && html`<small>${fill(words.payUntil, { time: timeOf(expiresAt, options) })}</small>`}</p>`;
+  return html`<p class="clock">${SIGNS.clock}<span><span>${words.rateHolds} <b id="clock" role="timer" aria-live="off" data-ms="${String(Math.max(0, until.getTime() - view.now.getTime()))}">${minutesLeft(until, view.now)}</b></span><small><span>${fill(words.until, { time: timeOf(until, options) })}</span>${until < expiresAt && html` <span>${fill(words.payUntil, { time: timeOf(expiresAt, options) })}</span>`}</small></span></p>`;
 }
 const minutesLeft = (until: Date, now: Date): string => {
   const seconds = Math.max(0, Math.ceil((until.getTime() - now.getTime()) / 1000));
@@ -300,7 +318,7 @@ const EXPLORERS: Readonly<Record<Coin, string>> = {
   DOGE: 'https://dogechain.info/tx/',
 };
 const txLink = (view: CustomerView, coin: Coin, txid: string, { networks }: PageOptions): Html => {
-  const text = html`<bdi class="mono">${txid}</bdi>`;
+  const text = html`<bdi class="mono" translate="no">${txid}</bdi>`;
   return view.facts.mode === 'live' && networks[coin] === 'mainnet'
     ? html`<a href="${EXPLORERS[coin]}${txid}" rel="noopener noreferrer" target="_blank">${text}</a>`
     : text;
@@ -310,7 +328,8 @@ const transactions = (view: CustomerView, options: PageOptions): Html =>
 
 function refund(view: CustomerView, options: PageOptions): Html {
   const { words } = options.language;
-  if (view.refundAddress) return html`<p>${words.refundKept} <bdi class="mono">${view.refundAddress.address}</bdi></p>`;
+  if (view.refundAddress)
+    return html`<p class="tx"><span>${words.refundKept}</span> <bdi class="mono" translate="no">${view.refundAddress.address}</bdi></p>`;
   const coin: Coin = view.transfers[0]?.coin ?? view.settlement.coin!;
   const { fault } = options;
   const field = (name: 'address' | 'email', label: string, attributes: string) => {
@@ -318,34 +337,42 @@ function refund(view: CustomerView, options: PageOptions): Html {
     return html`<label class="field"><span>${label}</span><input name="${name}" id="refund-${name}" value="${fault?.given[name] ?? ''}"${new Html(attributes)}${wrong && new Html(` aria-invalid="true" aria-describedby="fault"`)}>${wrong && html`<span class="fault" id="fault" role="alert">${fault.text}</span>`}</label>`;
   };
   return html`<details${fault && new Html(' open')}><summary>${words.refund}</summary><form method="post" action="/pay/refund-address" data-frag>${hidden(view, options)}<input type="hidden" name="currency" value="${coin}">
-${field('address', say(words.refundAddress, { coin }), ' type="text" required maxlength="120" autocomplete="off" autocapitalize="off" spellcheck="false" dir="ltr"')}${field('email', words.refundEmail, ' type="email" maxlength="200" autocomplete="email" dir="ltr"')}<p class="tip">${SIGNS.info}<span>${words.refundNote}</span></p><button id="refund">${words.refundSend}</button></form></details>`;
+${field('address', say(words.refundAddress, { coin }), ' type="text" required maxlength="120" autocomplete="off" autocapitalize="off" spellcheck="false" dir="ltr"')}${field('email', words.refundEmail, ' type="email" maxlength="200" autocomplete="email" dir="ltr"')}<p class="tip">${SIGNS.info}<span>${words.refundNote}</span></p><button class="main second" id="refund">${words.refundSend}</button></form></details>`;
 }
 
 function footer(state: PageState, view: CustomerView, options: PageOptions): Html {
   const { words } = options.language;
   const result = LOOKS[state].kind === 'result';
   const good = state === 'completed' || state === 'overpaid';
-  const contact = contactLink(view, words, !good && result && state !== 'processing');
+  // Where money waits for the merchant's decision, the merchant is whom to talk to first.
+  const waits =
+    state === 'expired_partial' || state === 'late' || state === 'failed' || (state === 'cancelled' && view.transfers.length > 0);
+  const contact = contactLink(view, words, waits ? 'first' : result && !good ? 'beside' : 'foot');
   const back = view.request.returnUrl;
   const mayCancel = view.merchant.payerCancel && view.facts.status === 'pending' && !result && view.transfers.length === 0;
+  const again = mayRepeat(view);
+  const first = again || (waits && contact !== null);
   const receipt =
     good && html`<p><a href="/pay/receipt?id=${view.facts.id}${options.chosen && `&lang=${options.chosen}`}">${words.receipt}</a></p>`;
-  return html`${mayRepeat(view) && html`<form method="post" action="/pay/again">${hidden(view, options)}<button id="again">${words.again}</button></form>`}${result && (back ? returnLink(view, back, good && view.merchant.autoReturn, words) : html`<p class="lead">${words.close}</p>`)}${result && !good && contact}
-<div class="foot">${mayCancel && html`<details class="stop"><summary>${words.cancel}</summary><p class="tip">${SIGNS.info}<span>${words.cancelText}</span></p><form method="post" action="/pay/cancel" data-frag>${hidden(view, options)}<button id="cancel">${words.cancel}</button></form></details>`}${receipt}${(!result || good) && contact}<div class="num1"><span>${words.number}<br><bdi class="mono">${view.facts.id}</bdi></span>${copy(view.facts.id, words.number, words)}</div></div>`;
+  return html`${again && html`<form method="post" action="/pay/again">${hidden(view, options)}<button class="main" id="again">${words.again}</button></form>`}${waits && contact}${result && (back ? returnLink(view, back, { auto: good && view.merchant.autoReturn, first: !first }, words) : html`<p class="lead">${words.close}</p>`)}${result && !good && !waits && contact}
+<div class="foot">${mayCancel && html`<details class="stop"><summary>${words.cancel}</summary><p class="tip">${SIGNS.info}<span>${words.cancelText}</span></p><form method="post" action="/pay/cancel" data-frag>${hidden(view, options)}<button id="cancel">${words.cancel}</button></form></details>`}${receipt}${(!result || good) && contact}<div class="number"><span>${words.number}</span>${copy(view.facts.id, words.number, words)}<span class="mono"><bdi translate="no">${view.facts.id}</bdi></span></div></div>`;
 }
-function contactLink(view: CustomerView, words: Language['words'], prominent: boolean): Html | null {
+/** In the foot of the page, beside its main action, or as the main action itself; then it already names the payment. */
+function contactLink(view: CustomerView, words: Language['words'], place: 'first' | 'beside' | 'foot'): Html | null {
   const contact = view.merchant.supportContact;
   if (contact === null) return null;
   const text = say(words.contact, { merchant: view.merchant.name });
-  if (/^https:\/\//.test(contact)) return html`<p><a rel="noopener" target="_blank" href="${contact}">${text}</a></p>`;
-  const about = prominent ? `?subject=${encodeURIComponent(view.facts.id)}` : '';
-  if (contact.includes('@')) return html`<p><a href="mailto:${contact}${about}">${text}</a></p>`;
-  return html`<p>${text}: <a href="tel:${contact.replace(/[^\d+]/g, '')}"><bdi>${contact}</bdi></a></p>`;
+  const link = (href: string, shown: string | Html, more = '') =>
+    html`<p${place === 'beside' && new Html(' class="beside"')}><a${place === 'first' && new Html(' class="main"')} href="${href}"${new Html(more)}>${shown}</a></p>`;
+  if (/^https:\/\//.test(contact)) return link(contact, text, ' rel="noopener" target="_blank"');
+  const about = place === 'foot' ? '' : `?subject=${encodeURIComponent(view.facts.id)}`;
+  if (contact.includes('@')) return link(`mailto:${contact}${about}`, text);
+  return link(`tel:${contact.replace(/[^\d+]/g, '')}`, html`<span>${text}: <bdi dir="ltr">${contact}</bdi></span>`);
 }
 
-function returnLink(view: CustomerView, back: string, auto: boolean, words: Language['words']): Html {
+function returnLink(view: CustomerView, back: string, { auto, first }: { auto: boolean; first: boolean }, words: Language['words']): Html {
   const { host } = new URL(back);
-  return html`<p><a class="main" id="return" target="_top" rel="noopener" href="${returnUrl(view, back)}">${say(words.returnTo, { host })}</a></p>${auto && html`<p class="lead js" id="auto" hidden><span data-text="${say(words.returning, { host, seconds: '{seconds}' })}"></span> <button type="button" class="quiet" id="stay">${words.stay}</button></p>`}`;
+  return html`<p><a class="main${first ? '' : ' second'}" id="return" target="_top" rel="noopener" href="${returnUrl(view, back)}">${say(words.returnTo, { host })}</a></p>${auto && html`<p class="lead js" id="auto" hidden><span data-text="${say(words.returning, { host, seconds: '{seconds}' })}"></span> <button type="button" class="quiet" id="stay">${words.stay}</button></p>`}`;
 }
 
 /** The stored return URL with the payment's id and status; merchants are told to trust the webhook only. */
@@ -358,9 +385,9 @@ export function returnUrl(view: CustomerView, back: string): string {
 
 /** A receipt to print: what was bought, what was paid, at which rate and when. */
 export function renderReceipt(view: CustomerView, options: PageOptions): { title: string; main: Html } {
-  const { words, usd, count } = options.language;
+  const { words, usd, rate, count } = options.language;
   const { settlement: s, request, facts } = view;
-  const row = (name: string, value: string | Html | null, sum = false) =>
+  const row = (name: string | Html, value: string | Html | null, sum = false) =>
     value !== null && html`<tr${sum && new Html(' class="sum"')}><th scope="row">${name}</th><td>${value}</td></tr>`;
   const cents = (value: bigint) => html`<bdi>${usd(value)}</bdi>`;
   const rateE8 = view.quote?.rateE8 ?? null;
@@ -368,9 +395,9 @@ export function renderReceipt(view: CustomerView, options: PageOptions): { title
     title: `${words.receipt} – ${view.merchant.name}`,
     main: html`<main id="main" data-state="receipt">${facts.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}<header class="top"><div class="who">${logo(view)}<h1>${words.receipt}</h1></div><p class="usd"><bdi>${priceOf(view, options.language)}</bdi></p></header>${fiatNote(view, options.language)}<table><tbody>
 ${row(words.merchant, view.merchant.name)}${row(words.paidOn, s.completedAt && dayOf(s.completedAt, options.language))}
-${request.description && row(words.order, request.description)}${request.items?.map((item) => row(`${count(Number(item.quantity))} × ${item.name}`, cents(item.quantity * item.unitPriceCents))) ?? []}
+${request.description && row(words.order, request.description)}${request.items?.map((item) => row(html`${count(Number(item.quantity))} × <bdi>${item.name}</bdi>`, cents(item.quantity * item.unitPriceCents))) ?? []}
 ${request.taxCents !== null && row(words.tax, cents(request.taxCents))}${row(words.total, cents(facts.targetUsdCents), true)}
-${s.coin && row(words.arrived, amountOf(s.coin, s.receivedUnits))}${s.coin && rateE8 !== null && row(words.rate, html`<bdi>1 ${s.coin} = $${formatDecimal(rateE8, 8, 2)}</bdi>`)}
+${s.coin && row(words.arrived, amountOf(s.coin, s.receivedUnits))}${s.coin && rateE8 !== null && row(words.rate, html`<bdi>1 ${s.coin} = ${rate(rateE8)}</bdi>`)}
 ${view.transfers.map((t) => t.txid !== null && t.conflict === null && row(words.transaction, txLink(view, t.coin, t.txid, options)))}${row(words.number, html`<bdi class="mono">${facts.id}</bdi>`)}</tbody></table>
 <p class="noprint js"><button type="button" class="main" id="print">${words.print}</button></p></main>`,
   };

@@ -186,6 +186,11 @@ const STORIES = {
           : c,
     ),
   },
+  'choose, small amount': {
+    state: 'choose',
+    usdCents: 50n,
+    coins: coinsAt(50n).map((c) => (c.coin === 'BTC' ? { ...c, unavailable: 'small', estimateUnits: null } : c)),
+  },
   'choose, one coin': { state: 'choose', coins: coinsAt(5_250n).slice(0, 1), request: { description: 'Order 1001, two mugs' } },
   'choose, priced in euros': {
     state: 'choose',

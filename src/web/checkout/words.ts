@@ -1,5 +1,5 @@
 /** The languages of the page: which one a payer gets, and how numbers and dates are written in it. */
-import { formatUsd } from '../../core/money.ts';
+import { formatDecimal, formatUsd } from '../../core/money.ts';
 import { escapeHtml, Html } from '../html.ts';
 import { ar } from './words/ar.ts';
 import { de } from './words/de.ts';
@@ -52,6 +52,8 @@ export type Language = {
   dir: 'ltr' | 'rtl';
   words: Words;
   usd(cents: bigint): string;
+  /** A price with all the decimals it has. */
+  rate(e8: bigint): string;
   /** An amount as decimal text, in any currency (ISO 4217). */
   money(amount: string, currency: string): string;
   count(value: number): string;
@@ -63,6 +65,8 @@ export type Language = {
 
 const TAGS = Object.keys(LOCALES) as Locale[];
 const made = new Map<Locale, Language>();
+/** Marks of direction would turn the currency around in its isolate. */
+const unmarked = (text: string): string => text.replace(/[\u200e\u200f\u061c]/g, '');
 
 /** The language of a tag. Digits are Latin everywhere: amounts and addresses beside them are. */
 export function languageOf(tag: Locale): Language {
@@ -70,6 +74,7 @@ export function languageOf(tag: Locale): Language {
   if (!language) {
     const locale = `${tag}-u-nu-latn`;
     const usd = new Intl.NumberFormat(locale, { style: 'currency', currency: 'USD' });
+    const rate = new Intl.NumberFormat(locale, { style: 'currency', currency: 'USD', maximumFractionDigits: 8 });
     const count = new Intl.NumberFormat(locale);
     const minutes = new Intl.NumberFormat(locale, { style: 'unit', unit: 'minute', unitDisplay: 'long' });
     const hours = new Intl.NumberFormat(locale, { style: 'unit', unit: 'hour', unitDisplay: 'long' });
@@ -80,10 +85,10 @@ export function languageOf(tag: Locale): Language {
       tag,
       dir: tag === 'ar' || tag === 'he' ? 'rtl' : 'ltr',
       words: LOCALES[tag].words,
-      // The decimal text itself is formatted: no float in between. Marks of direction would turn the currency around in its isolate.
-      usd: (cents) => usd.format(formatUsd(cents) as `${number}`).replace(/[\u200e\u200f\u061c]/g, ''),
-      money: (amount, currency) =>
-        new Intl.NumberFormat(locale, { style: 'currency', currency }).format(amount as `${number}`).replace(/[\u200e\u200f\u061c]/g, ''),
+      // The decimal text itself is formatted: no float in between.
+      usd: (cents) => unmarked(usd.format(formatUsd(cents) as `${number}`)),
+      rate: (e8) => unmarked(rate.format(formatDecimal(e8, 8, 2) as `${number}`)),
+      money: (amount, currency) => unmarked(new Intl.NumberFormat(locale, { style: 'currency', currency }).format(amount as `${number}`)),
       count: (value) => count.format(value),
       minutes: (value) => (value < 90 ? minutes.format(value) : hours.format(Math.round(value / 60))),
       time: (at) => time.format(at),
