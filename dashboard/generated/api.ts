@@ -219,6 +219,10 @@ export type Api = {
         at: string;
       }[];
       has_more: boolean;
+      looked_back_to: {
+        id: string;
+        at: string;
+      } | null;
     };
   };
   'GET /:mode/audit/choices': {
@@ -757,7 +761,10 @@ export type Api = {
         refund_requested_at: string | null;
       }[];
       has_more: boolean;
-      looked_back_to: string | null;
+      looked_back_to: {
+        id: string;
+        at: string;
+      } | null;
     };
   };
   'GET /:mode/payments/:id': {
@@ -2141,6 +2148,10 @@ export type Api = {
         key_hint: string;
       }[];
       has_more: boolean;
+      looked_back_to: {
+        id: string;
+        at: string;
+      } | null;
     };
   };
   'GET /:mode/requests/:id': {

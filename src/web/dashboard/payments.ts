@@ -18,11 +18,12 @@ import {
   Empty,
   Exception,
   literals,
+  lookedBack,
+  lookedPageOf,
   ModeName,
   memberRoute,
   Nullable,
   ownerOf,
-  pageOf,
   paging,
   type Route,
   Status,
@@ -136,7 +137,7 @@ export const PAYMENTS: readonly Route[] = [
       ...paging,
       ...FILTERS,
     }),
-    reply: Type.Object({ ...pageOf(Item).properties, looked_back_to: Nullable(Timestamp) }),
+    reply: lookedPageOf(Item),
     handle: async (call) => {
       const { query } = call;
       const page = await findPayments(call.ctx, {
@@ -162,7 +163,7 @@ export const PAYMENTS: readonly Route[] = [
           refund_requested_at: item.refundRequestedAt?.toISOString() ?? null,
         })),
         has_more: page.hasMore,
-        looked_back_to: page.lookedBackTo?.toISOString() ?? null,
+        looked_back_to: lookedBack(page.lookedBackTo),
       };
     },
   }),
