@@ -58,8 +58,13 @@ export function Shell() {
   const sections = ['Business', 'Developers', 'Settings'] as const;
   const reached = shownScreens(SCREENS, me);
   const entries = reached.filter((screen) => screen.nav);
-  const here = path.replace(/^(\/dashboard)?\/(test|live)\//, '').split('/')[0];
-  const locked = me?.must_set_second_factor && !reached.some((screen) => screen.path === here);
+  const place = path.replace(/^(\/dashboard)?\/(test|live)\//, '').split('/');
+  const locked = me?.must_set_second_factor && !reached.some((screen) => screen.path === place[0]);
+  const entry = SCREENS.find((screen) => {
+    const parts = screen.path.split('/');
+    return parts.length === place.length && parts.every((part, i) => part.startsWith('$') || part === place[i]);
+  });
+  const refused = me && !locked && entry && !reached.includes(entry);
   return (
     <CSPProvider disableStyleElements>
       <a href="#main" className="absolute -top-20 left-2 z-50 rounded bg-card px-3 py-2 focus:top-2">
@@ -150,7 +155,18 @@ export function Shell() {
           </header>
           <Stripes />
           <main id="main" tabIndex={-1} className="mx-auto max-w-6xl px-4 py-6 outline-none sm:px-8 sm:py-8">
-            {locked ? <Locked mode={mode} merchant={me?.merchant.name ?? ''} /> : <Outlet />}
+            {locked ? (
+              <Locked mode={mode} merchant={me?.merchant.name ?? ''} />
+            ) : refused ? (
+              <div className="grid gap-2 rounded-xl border border-line bg-card px-6 py-16 text-center">
+                <h1>Not part of your role</h1>
+                <p className="text-soft">
+                  Your role, {me.role}, does not include this. An owner of {me.merchant.name} can change that.
+                </p>
+              </div>
+            ) : (
+              <Outlet />
+            )}
           </main>
         </div>
       </div>

@@ -19,7 +19,7 @@ function save(name: string, head: readonly string[], rows: readonly (readonly Ce
 }
 
 /** A chart with its other two forms. `rows` hold bare values; `show` words them for the table. */
-function ChartCard({
+export function ChartCard({
   title,
   file,
   head,
