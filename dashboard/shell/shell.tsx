@@ -9,7 +9,6 @@ import { GO, listenToKeys, overlay } from '../lib/keys.ts';
 import { useStore } from '../lib/store.ts';
 import { setTheme, type Theme, theme } from '../lib/theme.ts';
 import { SCREENS, shownScreens } from '../screens.ts';
-import { buttonClass } from '../ui/button.tsx';
 import { Icon } from '../ui/icon.tsx';
 import { Menu } from '../ui/menu.tsx';
 import { Bell } from './bell.tsx';
@@ -18,6 +17,8 @@ import { Toasts } from './toasts.tsx';
 
 const Confirmation = lazy(() => import('./confirmation.tsx').then((module) => ({ default: module.Confirmation })));
 
+const Locked = lazy(() => import('./refused.tsx').then((module) => ({ default: module.Locked })));
+const Refused = lazy(() => import('./refused.tsx').then((module) => ({ default: module.Refused })));
 const Overlays = lazy(() => import('./palette.tsx').then((module) => ({ default: module.Overlays })));
 
 const THEMES: readonly { value: Theme; label: string }[] = [
@@ -156,14 +157,13 @@ export function Shell() {
           <Stripes />
           <main id="main" tabIndex={-1} className="mx-auto max-w-6xl px-4 py-6 outline-none sm:px-8 sm:py-8">
             {locked ? (
-              <Locked mode={mode} merchant={me?.merchant.name ?? ''} />
+              <Suspense>
+                <Locked mode={mode} merchant={me?.merchant.name ?? ''} />
+              </Suspense>
             ) : refused ? (
-              <div className="grid gap-2 rounded-xl border border-line bg-card px-6 py-16 text-center">
-                <h1>Not part of your role</h1>
-                <p className="text-soft">
-                  Your role, {me.role}, does not include this. An owner of {me.merchant.name} can change that.
-                </p>
-              </div>
+              <Suspense>
+                <Refused role={me.role} merchant={me.merchant.name} />
+              </Suspense>
             ) : (
               <Outlet />
             )}
@@ -185,16 +185,6 @@ export function Shell() {
   );
 }
 
-/** In place of every screen, until the second factor that the merchant asks for is set. */
-const Locked = ({ mode, merchant }: { mode: string; merchant: string }) => (
-  <div className="mx-auto grid max-w-md justify-items-start gap-4 py-16">
-    <h1>Set a second factor</h1>
-    <p className="text-soft">{merchant} asks all members for one. It takes a minute and an authenticator app on your telephone.</p>
-    <Link to={`/${mode}/security`} className={buttonClass('main')}>
-      Set it up
-    </Link>
-  </div>
-);
 /** How many payments wait for a decision. */
 function Waiting() {
   const { data } = useApi('GET /:mode/attention/count', ['attention', 'count'], {});

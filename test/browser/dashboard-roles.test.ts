@@ -150,7 +150,6 @@ test('a screen that a role may not open names the access that it needs', async (
   await setRole('viewer');
   await open('keys');
   await page.getByText('Your role, viewer, does not include this. An owner of Test shop can change that.').waitFor();
-  assert.deepEqual(faults(), [], 'nothing was asked for');
   assert.equal(await button('Create key').count(), 0);
   await setRole('owner');
   tab.faults.splice(0);
