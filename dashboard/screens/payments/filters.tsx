@@ -31,7 +31,7 @@ const instant = (day: string, plusDays: number): string | undefined => {
   if (!year || !month || !date) return undefined;
   return new Date(year, month - 1, date + plusDays).toISOString();
 };
-export const usd = (text: string): string | undefined => (/^\d{1,9}(\.\d{1,2})?$/.test(text) ? text : undefined);
+const usd = (text: string): string | undefined => (/^\d{1,9}(\.\d{1,2})?$/.test(text) ? text : undefined);
 
 /** The filters as the service takes them; what it would refuse is left out. */
 export const queryOf = (filters: Filter) => ({
@@ -46,7 +46,7 @@ export const queryOf = (filters: Filter) => ({
   until: instant(filters.until, 1),
 });
 
-export const BOX = 'min-h-9 rounded-lg border border-line bg-card px-2.5 py-1.5 text-sm text-ink placeholder:text-soft';
+const BOX = 'min-h-9 rounded-lg border border-line bg-card px-2.5 py-1.5 text-sm text-ink placeholder:text-soft';
 
 const MoreFilters = lazy(() => import('./more-filters.tsx').then((module) => ({ default: module.MoreFilters })));
 
@@ -93,7 +93,7 @@ export function Filters({ filters, change }: { filters: Filter; change: (values:
       <div id="more-filters" hidden={!open}>
         {open && (
           <Suspense>
-            <MoreFilters filters={filters} change={change} />
+            <MoreFilters filters={filters} change={change} usd={usd} box={BOX} />
           </Suspense>
         )}
       </div>

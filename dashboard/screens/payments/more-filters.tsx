@@ -3,9 +3,21 @@ import { type FormEvent, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
 import { EXCEPTION_WORDS } from '../../ui/values.tsx';
-import { BOX, type Filter, usd } from './filters.tsx';
+import type { Filter } from './filters.tsx';
 
-export function MoreFilters({ filters, change }: { filters: Filter; change: (values: Partial<Filter>) => void }) {
+export function MoreFilters({
+  filters,
+  change,
+  usd,
+  box,
+}: {
+  filters: Filter;
+  change: (values: Partial<Filter>) => void;
+  /** An amount that the service takes. */
+  usd: (text: string) => string | undefined;
+  /** The look of a box, handed over: what is imported from the list would load the list with it. */
+  box: string;
+}) {
   const [low, setLow] = useState(filters.at_least);
   const [high, setHigh] = useState(filters.at_most);
   const amounts = (event: FormEvent) => {
@@ -40,7 +52,7 @@ export function MoreFilters({ filters, change }: { filters: Filter; change: (val
           placeholder="Min $"
           value={low}
           onChange={(e) => setLow(e.target.value)}
-          className={`w-24 ${BOX}`}
+          className={`w-24 ${box}`}
         />
         <span aria-hidden="true">–</span>
         <input
@@ -49,7 +61,7 @@ export function MoreFilters({ filters, change }: { filters: Filter; change: (val
           placeholder="Max $"
           value={high}
           onChange={(e) => setHigh(e.target.value)}
-          className={`w-24 ${BOX}`}
+          className={`w-24 ${box}`}
         />
         <Button type="submit">Apply</Button>
       </form>
@@ -59,7 +71,7 @@ export function MoreFilters({ filters, change }: { filters: Filter; change: (val
           aria-label="From"
           value={filters.from}
           onChange={(event) => change({ from: event.target.value })}
-          className={BOX}
+          className={box}
         />
         <span aria-hidden="true">–</span>
         <input
@@ -67,7 +79,7 @@ export function MoreFilters({ filters, change }: { filters: Filter; change: (val
           aria-label="Until"
           value={filters.until}
           onChange={(event) => change({ until: event.target.value })}
-          className={BOX}
+          className={box}
         />
       </div>
     </div>
