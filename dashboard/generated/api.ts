@@ -85,6 +85,7 @@ export type Api = {
         name: string;
         email: string;
         has_second_factor: boolean;
+        has_passkey: boolean;
       };
       merchant: {
         id: string;
@@ -104,6 +105,7 @@ export type Api = {
   'POST /:mode/confirm': {
     query: undefined;
     body: {
+      passkey?: { [key: string]: unknown } | undefined;
       code?: string | undefined;
       password?: string | undefined;
     };
@@ -219,6 +221,10 @@ export type Api = {
         at: string;
       }[];
       has_more: boolean;
+      looked_back_to: {
+        id: string;
+        at: string;
+      } | null;
     };
   };
   'GET /:mode/audit/choices': {
@@ -757,7 +763,10 @@ export type Api = {
         completed_at: string | null;
       }[];
       has_more: boolean;
-      looked_back_to: string | null;
+      looked_back_to: {
+        id: string;
+        at: string;
+      } | null;
     };
   };
   'GET /:mode/payments/:id': {
@@ -1365,6 +1374,19 @@ export type Api = {
       month_start: string;
       resets_at: string;
       merchant_id: string;
+    };
+  };
+  'GET /:mode/usage/hours': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      hours: {
+        hour: string;
+        requests: number;
+        failed: number;
+        busiest_key: number;
+      }[];
     };
   };
   'GET /:mode/wallets': {
@@ -2141,6 +2163,10 @@ export type Api = {
         key_hint: string;
       }[];
       has_more: boolean;
+      looked_back_to: {
+        id: string;
+        at: string;
+      } | null;
     };
   };
   'GET /:mode/requests/:id': {

@@ -34,13 +34,13 @@ export function useApi<E extends Extract<ModeEndpoint, `GET ${string}`>>(endpoin
   });
 }
 
-/** A list page by page, newest first. Old rows stay while others are fetched. */
+/** A list page by page, newest first. Old rows stay while others are fetched. `lookedBackTo`: a search ended there and can go on. */
 export function useList<E extends Extract<ModeEndpoint, `GET ${string}`>>(
   endpoint: Reply<E> extends { data: { id: string }[]; has_more: boolean } ? E : never,
   key: readonly unknown[],
   query: Record<string, string | undefined>,
 ) {
-  type Page = { data: { id: string }[]; has_more: boolean };
+  type Page = { data: { id: string }[]; has_more: boolean; looked_back_to?: { id: string; at: string } | null };
   const mode = useMode();
   const list = useInfiniteQuery({
     queryKey: [mode, ...key, query],
@@ -51,11 +51,12 @@ export function useList<E extends Extract<ModeEndpoint, `GET ${string}`>>(
         withMode<E>(mode, { query: { ...query, ...(pageParam && { starting_after: pageParam }) } }),
         signal,
       )) as unknown as Page,
-    getNextPageParam: (page) => (page.has_more ? (page.data.at(-1)?.id ?? null) : null),
+    getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : page.looked_back_to?.id) ?? null,
     placeholderData: (old) => old,
   });
   const rows = (list.data?.pages.flatMap((page) => page.data) ?? []) as (Reply<E> extends { data: (infer R)[] } ? R : never)[];
-  return { ...list, rows };
+  const end = list.data?.pages.at(-1);
+  return { ...list, rows, lookedBackTo: (!end?.has_more && end?.looked_back_to?.at) || null };
 }
 
 /**

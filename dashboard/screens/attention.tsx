@@ -7,8 +7,8 @@ import { Button } from '../ui/button.tsx';
 import { Ask } from '../ui/dialog.tsx';
 import { Select } from '../ui/field.tsx';
 import { ModeLink } from '../ui/link.tsx';
-import { Card, Empty, ErrorCard, Skeleton } from '../ui/states.tsx';
-import { Table } from '../ui/table.tsx';
+import { ListCard } from '../ui/list.tsx';
+import type { Column } from '../ui/table.tsx';
 import { Badge, EXCEPTION_WORDS, ExceptionBadge, Money, Status, Time } from '../ui/values.tsx';
 
 export const DECISIONS = {
@@ -63,6 +63,60 @@ export function Screen() {
         onSettled: () => setAsked(null),
       },
     );
+  const columns: Column<(typeof list.rows)[number]>[] = [
+    {
+      name: 'Amount',
+      cell: (row) => (
+        <span className="flex items-center gap-3">
+          {mayResolve && (
+            <input
+              type="checkbox"
+              aria-label={`Choose the payment of ${row.amount_usd} USD, ${row.id}`}
+              className="size-4 accent-accent"
+              checked={chosen.has(row.id)}
+              onChange={(event) => toggle(row.id, event.target.checked)}
+            />
+          )}
+          <ModeLink to={`payments/${row.id}`}>
+            <Money amount={row.amount_usd} />
+          </ModeLink>
+        </span>
+      ),
+    },
+    {
+      name: 'Why',
+      cell: (row) => (
+        <span className="flex flex-wrap gap-1 max-sm:justify-end">
+          {row.exceptions.map((name) => (
+            <ExceptionBadge key={name} exception={name} />
+          ))}
+          {row.refund_requested_at !== null && (
+            <Badge tone="info" icon="arrow">
+              Refund requested
+            </Badge>
+          )}
+          {row.mode === 'test' && <Badge tone="warn">TEST</Badge>}
+        </span>
+      ),
+    },
+    { name: 'Status', cell: (row) => <Status status={row.status} /> },
+    {
+      name: 'Arrived',
+      right: true,
+      cell: (row) => (
+        <span className="grid">
+          {row.received.length === 0
+            ? '–'
+            : row.received.map((one) => <Money key={one.currency} amount={one.amount} currency={one.currency} />)}
+        </span>
+      ),
+    },
+    {
+      name: 'Invoice',
+      cell: (row) => <span className="line-clamp-1 break-all">{row.invoice_id ?? row.description ?? '–'}</span>,
+    },
+    { name: 'Created', cell: (row) => <Time at={row.created_at} />, right: true },
+  ];
   return (
     <div className="grid gap-5">
       <div className="flex flex-wrap items-center justify-between gap-3">
@@ -102,85 +156,16 @@ export function Screen() {
           ))}
         </div>
       )}
-      <Card>
-        {list.error && list.rows.length === 0 ? (
-          <ErrorCard error={list.error} onRetry={() => void list.refetch()} />
-        ) : list.isPending ? (
-          <Skeleton />
-        ) : list.rows.length === 0 ? (
-          filters.exception === '' ? (
-            <Empty title="Nothing waits for you">
-              Payments stand here when too little, too much or something late arrives, and when a payer asks for money back.
-            </Empty>
-          ) : (
-            <Empty title="Nothing waits for this reason">
-              <Button onClick={clear}>Show all reasons</Button>
-            </Empty>
-          )
-        ) : (
-          <Table
-            label="Payments that need attention"
-            columns={[
-              {
-                name: 'Amount',
-                cell: (row) => (
-                  <span className="flex items-center gap-3">
-                    {mayResolve && (
-                      <input
-                        type="checkbox"
-                        aria-label={`Choose the payment of ${row.amount_usd} USD, ${row.id}`}
-                        className="size-4 accent-accent"
-                        checked={chosen.has(row.id)}
-                        onChange={(event) => toggle(row.id, event.target.checked)}
-                      />
-                    )}
-                    <ModeLink to={`payments/${row.id}`}>
-                      <Money amount={row.amount_usd} />
-                    </ModeLink>
-                  </span>
-                ),
-              },
-              {
-                name: 'Why',
-                cell: (row) => (
-                  <span className="flex flex-wrap gap-1 max-sm:justify-end">
-                    {row.exceptions.map((name) => (
-                      <ExceptionBadge key={name} exception={name} />
-                    ))}
-                    {row.refund_requested_at !== null && (
-                      <Badge tone="info" icon="arrow">
-                        Refund requested
-                      </Badge>
-                    )}
-                    {row.mode === 'test' && <Badge tone="warn">TEST</Badge>}
-                  </span>
-                ),
-              },
-              { name: 'Status', cell: (row) => <Status status={row.status} /> },
-              {
-                name: 'Arrived',
-                right: true,
-                cell: (row) => (
-                  <span className="grid">
-                    {row.received.length === 0
-                      ? '–'
-                      : row.received.map((one) => <Money key={one.currency} amount={one.amount} currency={one.currency} />)}
-                  </span>
-                ),
-              },
-              {
-                name: 'Invoice',
-                cell: (row) => <span className="line-clamp-1 break-all">{row.invoice_id ?? row.description ?? '–'}</span>,
-              },
-              { name: 'Created', cell: (row) => <Time at={row.created_at} />, right: true },
-            ]}
-            rows={list.rows}
-            hasMore={list.hasNextPage}
-            onMore={() => void list.fetchNextPage()}
-            busy={list.isFetchingNextPage}
-          />
-        )}
-      </Card>
+      <ListCard
+        label="Payments that need attention"
+        list={list}
+        columns={columns}
+        none={{
+          title: 'Nothing waits for you',
+          words: 'Payments stand here when too little, too much or something late arrives, and when a payer asks for money back.',
+        }}
+        unmatched={filters.exception === '' ? null : { title: 'Nothing waits for this reason', clear, act: 'Show all reasons' }}
+      />
       {asked !== null && (
         <Ask
           open

@@ -5,9 +5,9 @@ import { useNewest } from '../lib/newest.ts';
 import { Button } from '../ui/button.tsx';
 import { Select } from '../ui/field.tsx';
 import { ModeLink } from '../ui/link.tsx';
+import { ListCard } from '../ui/list.tsx';
 import { SearchBox } from '../ui/search.tsx';
-import { Card, Empty, ErrorCard, Skeleton } from '../ui/states.tsx';
-import { type Column, Table } from '../ui/table.tsx';
+import type { Column } from '../ui/table.tsx';
 import { Badge, Time } from '../ui/values.tsx';
 
 export function Screen() {
@@ -18,6 +18,10 @@ export function Screen() {
   const change = (values: Partial<typeof filters>) => {
     reset();
     set(values);
+  };
+  const clearAll = () => {
+    reset();
+    clear();
   };
   const columns: Column<(typeof list.rows)[number]>[] = [
     {
@@ -51,39 +55,17 @@ export function Screen() {
           <Button onClick={show}>{waiting === 1 ? '1 new event' : `${waiting} new events`}</Button>
         </div>
       )}
-      <Card>
-        {list.error && list.rows.length === 0 ? (
-          <ErrorCard error={list.error} onRetry={() => void list.refetch()} />
-        ) : list.isPending ? (
-          <Skeleton />
-        ) : list.rows.length === 0 ? (
-          active.length > 0 ? (
-            <Empty title="No event matches these filters">
-              <Button
-                onClick={() => {
-                  reset();
-                  clear();
-                }}
-              >
-                Clear the filters
-              </Button>
-            </Empty>
-          ) : (
-            <Empty title="No events yet">
-              What happens to payments stands here for 30 days, as your webhook endpoints are told. Create a payment to see the first.
-            </Empty>
-          )
-        ) : (
-          <Table
-            label="Events"
-            columns={columns}
-            rows={shown}
-            hasMore={list.hasNextPage}
-            onMore={() => void list.fetchNextPage()}
-            busy={list.isFetchingNextPage}
-          />
-        )}
-      </Card>
+      <ListCard
+        label="Events"
+        list={list}
+        shown={shown}
+        columns={columns}
+        none={{
+          title: 'No events yet',
+          words: 'What happens to payments stands here for 30 days, as your webhook endpoints are told. Create a payment to see the first.',
+        }}
+        unmatched={active.length > 0 ? { title: 'No event matches these filters', clear: clearAll } : null}
+      />
     </div>
   );
 }

@@ -4,10 +4,10 @@ import { useNewest } from '../lib/newest.ts';
 import { Button } from '../ui/button.tsx';
 import { Select } from '../ui/field.tsx';
 import { ModeLink } from '../ui/link.tsx';
+import { ListCard } from '../ui/list.tsx';
 import { SearchBox } from '../ui/search.tsx';
-import { Card, Empty, ErrorCard, Skeleton } from '../ui/states.tsx';
 import { StatusCode } from '../ui/status-code.tsx';
-import { type Column, Table } from '../ui/table.tsx';
+import type { Column } from '../ui/table.tsx';
 import { Badge, Time } from '../ui/values.tsx';
 
 const KEYS = ['outcome', 'status', 'search', 'key_id'] as const;
@@ -27,6 +27,10 @@ export function Screen() {
   const change = (values: Partial<Filter>) => {
     reset();
     set(values);
+  };
+  const clearAll = () => {
+    reset();
+    clear();
   };
   const columns: Column<(typeof list.rows)[number]>[] = [
     {
@@ -69,39 +73,21 @@ export function Screen() {
           <Button onClick={show}>{waiting === 1 ? '1 new request' : `${waiting} new requests`}</Button>
         </div>
       )}
-      <Card>
-        {list.error && list.rows.length === 0 ? (
-          <ErrorCard error={list.error} onRetry={() => void list.refetch()} />
-        ) : list.isPending ? (
-          <Skeleton />
-        ) : list.rows.length === 0 ? (
-          active.length > 0 ? (
-            <Empty title="No request matches these filters">
-              <Button
-                onClick={() => {
-                  reset();
-                  clear();
-                }}
-              >
-                Clear the filters
-              </Button>
-            </Empty>
-          ) : (
-            <Empty title="No requests yet">
+      <ListCard
+        label="Requests"
+        list={list}
+        shown={shown}
+        columns={columns}
+        none={{
+          title: 'No requests yet',
+          words: (
+            <>
               Whatever your programs ask with an <ModeLink to="keys">API key</ModeLink> stands here a second later, for 30 days.
-            </Empty>
-          )
-        ) : (
-          <Table
-            label="Requests"
-            columns={columns}
-            rows={shown}
-            hasMore={list.hasNextPage}
-            onMore={() => void list.fetchNextPage()}
-            busy={list.isFetchingNextPage}
-          />
-        )}
-      </Card>
+            </>
+          ),
+        }}
+        unmatched={active.length > 0 ? { title: 'No request matches these filters', clear: clearAll } : null}
+      />
       <p className="text-sm text-soft">
         Kept for 30 days, at most the newest 200,000 of a mode, without secrets. Of a key that asks often, ten requests a second that
         succeeded and ten that failed are kept; the others are counted.

@@ -1,6 +1,7 @@
 /** The plan, what of it is used this month, and when it starts anew. */
 import type { Reply } from '../lib/api.ts';
 import { useApi, useMe, useTitle } from '../lib/hooks.ts';
+import { ChartCard } from '../ui/charts.tsx';
 import { ModeLink } from '../ui/link.tsx';
 import { Card, ErrorCard, Facts, Skeleton } from '../ui/states.tsx';
 import { Badge, Time } from '../ui/values.tsx';
@@ -18,6 +19,7 @@ export function Screen() {
       {usage.data ? (
         <>
           <Month usage={usage.data} />
+          <Requests perMinute={usage.data.per_minute} />
           <Plan usage={usage.data} />
         </>
       ) : (
@@ -67,6 +69,59 @@ function Month({ usage }: { usage: Usage }) {
         )}
       </div>
     </Card>
+  );
+}
+
+const HOUR_MS = 3_600_000;
+const hourOf = (ms: number): string => new Date(ms).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
+
+/** What came with keys in the last 24 hours, against what the plan allows a key. */
+function Requests({ perMinute }: { perMinute: number | null }) {
+  const { data, error, refetch } = useApi('GET /:mode/usage/hours', ['usage', 'hours'], {});
+  if (!data)
+    return <Card title="Requests">{error ? <ErrorCard error={error} onRetry={() => void refetch()} /> : <Skeleton lines={4} />}</Card>;
+  const now = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
+  const hours = Array.from({ length: 24 }, (_, i) => {
+    const at = now - (23 - i) * HOUR_MS;
+    return { at, ...(data.hours.find(({ hour }) => Date.parse(hour) === at) ?? { requests: 0, failed: 0, busiest_key: 0 }) };
+  });
+  const sum = hours.reduce((all, { requests }) => all + requests, 0);
+  const failed = hours.reduce((all, one) => all + one.failed, 0);
+  const most = Math.max(1, ...hours.map(({ requests }) => requests));
+  const busiest = hours.reduce((a, b) => (b.busiest_key > a.busiest_key ? b : a));
+  const rate = Math.ceil(busiest.busiest_key / 60);
+  const limit = perMinute === null ? 'without a limit' : `of ${count(perMinute)} that a key may make`;
+  const words = `${count(sum)} requests in 24 hours, ${count(failed)} refused or failed. The busiest key made ${count(rate)} a minute on average in its busiest hour, ${limit}.`;
+  return (
+    <ChartCard
+      title="Requests with keys, by the hour"
+      file="requests-by-hour.csv"
+      head={['Hour', 'Requests', 'Refused or failed']}
+      rows={hours.map((one) => [hourOf(one.at), one.requests, one.failed])}
+      empty={sum === 0 ? 'No request came with a key of this mode in the last 24 hours.' : null}
+    >
+      <svg role="img" aria-label={words} viewBox="0 0 480 100" preserveAspectRatio="none" className="h-28 w-full">
+        {hours.map((one, i) => (
+          <g key={one.at}>
+            <rect
+              x={i * 20 + 2}
+              width="16"
+              y={100 - (one.requests / most) * 100}
+              height={(one.requests / most) * 100}
+              className="fill-accent"
+            >
+              <title>{`${hourOf(one.at)}: ${count(one.requests)} requests, ${count(one.failed)} refused or failed`}</title>
+            </rect>
+            <rect x={i * 20 + 2} width="16" y={100 - (one.failed / most) * 100} height={(one.failed / most) * 100} className="fill-bad" />
+          </g>
+        ))}
+      </svg>
+      <p className="flex justify-between text-xs text-soft" aria-hidden="true">
+        <span>{hourOf(hours[0]!.at)}</span>
+        <span>now</span>
+      </p>
+      <p className="pt-2 text-sm text-soft">{words}</p>
+    </ChartCard>
   );
 }
 

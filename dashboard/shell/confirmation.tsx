@@ -1,4 +1,4 @@
-/** The prompt for recent authentication: a code, or the password where there is no second factor. */
+/** The prompt for recent authentication: a passkey, a code, or the password where there is no second factor. */
 import { type FormEvent, useState } from 'react';
 import { call } from '../lib/api.ts';
 import { confirmation } from '../lib/confirmation.ts';
@@ -8,6 +8,8 @@ import { Button } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Field } from '../ui/field.tsx';
 
+type Body = { code: string } | { password: string } | { passkey: Record<string, unknown> };
+
 export function Confirmation() {
   const answer = useStore(confirmation);
   const mode = useMode();
@@ -16,11 +18,10 @@ export function Confirmation() {
   const [fault, setFault] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
   const withCode = me?.user.has_second_factor ?? false;
-  const submit = async (event: FormEvent) => {
-    event.preventDefault();
+  const confirm = async (show: () => Promise<Body> | Body) => {
     setBusy(true);
     try {
-      await call('POST /:mode/confirm', { params: { mode }, body: withCode ? { code: value.replaceAll(' ', '') } : { password: value } });
+      await call('POST /:mode/confirm', { params: { mode }, body: await show() });
       setValue('');
       setFault(null);
       answer?.(true);
@@ -29,6 +30,16 @@ export function Confirmation() {
     }
     setBusy(false);
   };
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    void confirm(() => (withCode ? { code: value.replaceAll(' ', '') } : { password: value }));
+  };
+  const withPasskey = () =>
+    confirm(async () => {
+      const { options } = await call('POST /sign-in/passkey/options', { body: {} });
+      const { startAuthentication } = await import('@simplewebauthn/browser');
+      return { passkey: (await startAuthentication({ optionsJSON: options as never })) as never };
+    });
   return (
     <Dialog open={answer !== null} onClose={() => answer?.(false)} title="Confirm that it is you">
       <form onSubmit={submit} className="grid gap-4">
@@ -56,6 +67,11 @@ export function Confirmation() {
         <Button type="submit" look="main" busy={busy}>
           Confirm
         </Button>
+        {me?.user.has_passkey && (
+          <Button onClick={() => void withPasskey()} busy={busy}>
+            Confirm with a passkey
+          </Button>
+        )}
       </form>
     </Dialog>
   );

@@ -9,7 +9,6 @@ import { GO, listenToKeys, overlay } from '../lib/keys.ts';
 import { useStore } from '../lib/store.ts';
 import { setTheme, type Theme, theme } from '../lib/theme.ts';
 import { SCREENS, shownScreens } from '../screens.ts';
-import { buttonClass } from '../ui/button.tsx';
 import { Icon } from '../ui/icon.tsx';
 import { Menu } from '../ui/menu.tsx';
 import { Bell } from './bell.tsx';
@@ -18,6 +17,8 @@ import { Toasts } from './toasts.tsx';
 
 const Confirmation = lazy(() => import('./confirmation.tsx').then((module) => ({ default: module.Confirmation })));
 
+const Locked = lazy(() => import('./refused.tsx').then((module) => ({ default: module.Locked })));
+const Refused = lazy(() => import('./refused.tsx').then((module) => ({ default: module.Refused })));
 const Overlays = lazy(() => import('./palette.tsx').then((module) => ({ default: module.Overlays })));
 
 const THEMES: readonly { value: Theme; label: string }[] = [
@@ -58,8 +59,13 @@ export function Shell() {
   const sections = ['Business', 'Developers', 'Settings'] as const;
   const reached = shownScreens(SCREENS, me);
   const entries = reached.filter((screen) => screen.nav);
-  const here = path.replace(/^(\/dashboard)?\/(test|live)\//, '').split('/')[0];
-  const locked = me?.must_set_second_factor && !reached.some((screen) => screen.path === here);
+  const place = path.replace(/^(\/dashboard)?\/(test|live)\//, '').split('/');
+  const locked = me?.must_set_second_factor && !reached.some((screen) => screen.path === place[0]);
+  const entry = SCREENS.find((screen) => {
+    const parts = screen.path.split('/');
+    return parts.length === place.length && parts.every((part, i) => part.startsWith('$') || part === place[i]);
+  });
+  const refused = me && !locked && entry && !reached.includes(entry);
   return (
     <CSPProvider disableStyleElements>
       <a href="#main" className="absolute -top-20 left-2 z-50 rounded bg-card px-3 py-2 focus:top-2">
@@ -150,7 +156,17 @@ export function Shell() {
           </header>
           <Stripes />
           <main id="main" tabIndex={-1} className="mx-auto max-w-6xl px-4 py-6 outline-none sm:px-8 sm:py-8">
-            {locked ? <Locked mode={mode} merchant={me?.merchant.name ?? ''} /> : <Outlet />}
+            {locked ? (
+              <Suspense>
+                <Locked mode={mode} merchant={me?.merchant.name ?? ''} />
+              </Suspense>
+            ) : refused ? (
+              <Suspense>
+                <Refused role={me.role} merchant={me.merchant.name} />
+              </Suspense>
+            ) : (
+              <Outlet />
+            )}
           </main>
         </div>
       </div>
@@ -169,16 +185,6 @@ export function Shell() {
   );
 }
 
-/** In place of every screen, until the second factor that the merchant asks for is set. */
-const Locked = ({ mode, merchant }: { mode: string; merchant: string }) => (
-  <div className="mx-auto grid max-w-md justify-items-start gap-4 py-16">
-    <h1>Set a second factor</h1>
-    <p className="text-soft">{merchant} asks all members for one. It takes a minute and an authenticator app on your telephone.</p>
-    <Link to={`/${mode}/security`} className={buttonClass('main')}>
-      Set it up
-    </Link>
-  </div>
-);
 /** How many payments wait for a decision. */
 function Waiting() {
   const { data } = useApi('GET /:mode/attention/count', ['attention', 'count'], {});

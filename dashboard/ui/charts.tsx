@@ -1,6 +1,4 @@
 /** Charts of Home: volume by coin, funnel, failures. Each says in words what it shows, and can be read as a table or taken as CSV. */
-import { scaleBand, scaleLinear } from 'd3-scale';
-import { stack } from 'd3-shape';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { COINS, type Coin } from '../generated/api.ts';
 import type { Reply } from '../lib/api.ts';
@@ -21,7 +19,7 @@ function save(name: string, head: readonly string[], rows: readonly (readonly Ce
 }
 
 /** A chart with its other two forms. `rows` hold bare values; `show` words them for the table. */
-function ChartCard({
+export function ChartCard({
   title,
   file,
   head,
@@ -115,20 +113,26 @@ const HEIGHT = 240;
 const LEFT = 56;
 const BOTTOM = 24;
 
+/** Round figures from 0 to at least `most`, about four. */
+function ticksTo(most: number): number[] {
+  const rough = (most || 1) / 4;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * ([1, 2, 5].find((factor) => factor * power >= rough) ?? 10);
+  return Array.from({ length: Math.ceil((most || 1) / step) + 1 }, (_, i) => i * step);
+}
+
 function Volume({ data, range }: { data: Home; range: Range }) {
   const { place, width } = useWidth();
   const coins = COINS.filter((coin) => data.days.some((day) => day.coins.some((one) => one.currency === coin)));
   // Only for drawing: amounts stay the texts they are.
   const worth = (day: Home['days'][number], coin: string): number =>
     Number(day.coins.find((one) => one.currency === coin)?.volume_usd ?? 0);
-  const layers = stack<Home['days'][number], Coin>().keys(coins).value(worth)(data.days);
   const most = Math.max(0, ...data.days.map((day) => Number(day.volume_usd)));
-  const y = scaleLinear([0, most || 1], [HEIGHT - BOTTOM, 8]).nice(4);
-  const x = scaleBand(
-    data.days.map((day) => day.day),
-    [LEFT, width],
-  ).padding(0.2);
-  const bar = Math.min(x.bandwidth(), 64);
+  const ticks = ticksTo(most);
+  const y = (value: number): number => HEIGHT - BOTTOM - (value / ticks.at(-1)!) * (HEIGHT - BOTTOM - 8);
+  const slot = (width - LEFT) / data.days.length;
+  const middle = (i: number): number => LEFT + (i + 0.5) * slot;
+  const bar = Math.min(slot * 0.8, 64);
   const every = Math.ceil(data.days.length / Math.max(2, Math.floor(width / 110)));
   const best = data.days.reduce((a, b) => (Number(b.volume_usd) > Number(a.volume_usd) ? b : a), data.days[0]!);
   const summary = `Volume completed per day, stacked by coin. ${range.days === 1 ? 'Today' : `${range.days} days`}: $${data.now.volume_usd} in ${data.now.completed} payments; most on ${shortDay(best.day)} with $${best.volume_usd}.`;
@@ -148,7 +152,7 @@ function Volume({ data, range }: { data: Home; range: Range }) {
     >
       <div ref={place}>
         <svg role="img" aria-label={summary} viewBox={`0 0 ${width} ${HEIGHT}`} className="block h-auto w-full">
-          {y.ticks(4).map((tick) => (
+          {ticks.map((tick) => (
             <g key={tick}>
               <line x1={LEFT} x2={width} y1={y(tick)} y2={y(tick)} className="stroke-line" strokeWidth="1" />
               <text x={LEFT - 8} y={y(tick) + 4} textAnchor="end" className="fill-soft text-[12px]">
@@ -159,31 +163,26 @@ function Volume({ data, range }: { data: Home; range: Range }) {
           {data.days.map(
             (day, i) =>
               i % every === 0 && (
-                <text
-                  key={day.day}
-                  x={x(day.day)! + x.bandwidth() / 2}
-                  y={HEIGHT - 6}
-                  textAnchor="middle"
-                  className="fill-soft text-[12px]"
-                >
+                <text key={day.day} x={middle(i)} y={HEIGHT - 6} textAnchor="middle" className="fill-soft text-[12px]">
                   {shortDay(day.day)}
                 </text>
               ),
           )}
-          {layers.map((layer) => (
-            <g key={layer.key} className={FILL[layer.key]}>
-              {layer.map((part) => {
-                const height = y(part[0]) - y(part[1]);
-                return (
-                  height > 0 && (
-                    <rect key={part.data.day} x={x(part.data.day)! + (x.bandwidth() - bar) / 2} y={y(part[1])} width={bar} height={height}>
-                      <title>{`${shortDay(part.data.day)}: $${part.data.coins.find((one) => one.currency === layer.key)?.volume_usd} in ${layer.key}`}</title>
-                    </rect>
-                  )
-                );
-              })}
-            </g>
-          ))}
+          {data.days.map((day, i) => {
+            let below = 0;
+            return coins.map((coin) => {
+              const from = below;
+              below += worth(day, coin);
+              const height = y(from) - y(below);
+              return (
+                height > 0 && (
+                  <rect key={day.day + coin} x={middle(i) - bar / 2} y={y(below)} width={bar} height={height} className={FILL[coin]}>
+                    <title>{`${shortDay(day.day)}: $${day.coins.find((one) => one.currency === coin)?.volume_usd} in ${coin}`}</title>
+                  </rect>
+                )
+              );
+            });
+          })}
         </svg>
       </div>
       <ul className="flex flex-wrap gap-x-4 gap-y-1 pt-3 text-xs text-soft">
@@ -200,7 +199,6 @@ function Volume({ data, range }: { data: Home; range: Range }) {
 
 /** Bars one below the other, each with its name and figure as text. */
 function Bars({ label, rows, of }: { label: string; rows: readonly { name: string; value: number; note?: string }[]; of: number }) {
-  const width = scaleLinear([0, of || 1], [0, 100]);
   return (
     <div role="img" aria-label={label} className="grid gap-3">
       {rows.map(({ name, value, note }) => (
@@ -213,7 +211,7 @@ function Bars({ label, rows, of }: { label: string; rows: readonly { name: strin
           </div>
           <svg viewBox="0 0 100 4" preserveAspectRatio="none" className="h-2 w-full overflow-hidden rounded-full" aria-hidden="true">
             <rect width="100" height="4" className="fill-raised" />
-            <rect width={width(value)} height="4" className="fill-accent" />
+            <rect width={(value / (of || 1)) * 100} height="4" className="fill-accent" />
           </svg>
         </div>
       ))}

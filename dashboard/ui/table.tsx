@@ -11,6 +11,7 @@ export function Table<R extends { id: string }>({
   rows,
   hasMore = false,
   onMore,
+  more = 'Show more',
   busy = false,
 }: {
   label: string;
@@ -18,6 +19,7 @@ export function Table<R extends { id: string }>({
   rows: readonly R[];
   hasMore?: boolean;
   onMore?: () => void;
+  more?: string;
   busy?: boolean;
 }) {
   return (
@@ -55,7 +57,7 @@ export function Table<R extends { id: string }>({
       {hasMore && (
         <div className="border-t border-line p-3 text-center">
           <Button onClick={onMore} busy={busy}>
-            Show more
+            {more}
           </Button>
         </div>
       )}

@@ -12,10 +12,13 @@ import { eventually, testEnvironment } from '../../test/kit/app.ts';
 import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
 import { openCore } from '../app.ts';
 import { readConfig } from '../config.ts';
+import type { Decision, Exception, PaymentStatus } from '../core/payment.ts';
 import { createLog } from '../log.ts';
 import { createFirstMerchant } from '../merchants/merchants.ts';
+import { asksForMerchant } from '../payments/attention.ts';
+import { rowsOf } from '../payments/days.ts';
 import { type Db, openDb } from './db.ts';
-import { migrate, migrationNames, migrationNumber, tableNames } from './migrate.ts';
+import { applyMigration, createMigrations, migrate, migrationNames, migrationNumber, tableNames } from './migrate.ts';
 
 const log = createLog('silent');
 let database: TestDatabase;
@@ -128,6 +131,102 @@ test('a migration that fails leaves nothing of itself, and the next start tries 
     assert.deepEqual((await migrate(db, log)).applied, migrationNames());
     await db.close();
   });
+});
+
+test('payments of before there were figures are counted and queued as if they had been made since', async (t) => {
+  const { open } = await emptyDatabase(t);
+  const db = await open();
+  const { sql } = db;
+  await createMigrations(sql);
+  const before = migrationNames().filter((name) => migrationNumber(name) < 15);
+  for (const name of before) await db.begin((tx) => applyMigration(tx, name));
+  await sql`insert into merchants (id, name, plan) values ('mer_old', 'Old shop', 'enterprise')`;
+  await sql`insert into rule_sets (hash, rules) values ('old', '{}')`;
+  type Old = {
+    status: PaymentStatus;
+    exceptions?: Exception[];
+    chosen?: boolean;
+    seen?: boolean;
+    refund?: boolean;
+    decided?: 'reject' | 'refund_sent';
+  };
+  const olds: Old[] = [
+    { status: 'pending' },
+    { status: 'pending', chosen: true, seen: true, exceptions: ['underpaid'] },
+    { status: 'processing', chosen: true, seen: true },
+    { status: 'completed', chosen: true, seen: true },
+    { status: 'completed', chosen: true, seen: true, exceptions: ['overpaid'] },
+    { status: 'completed', chosen: true, seen: true, refund: true },
+    { status: 'completed', chosen: true, seen: true, refund: true, decided: 'refund_sent' },
+    { status: 'failed', chosen: true, seen: true, exceptions: ['late', 'underpaid'] },
+    { status: 'failed', chosen: true, seen: true, refund: true },
+    { status: 'failed', chosen: true, seen: true, refund: true, decided: 'reject' },
+    { status: 'expired', chosen: true },
+    { status: 'expired' },
+    { status: 'cancelled', chosen: true, seen: true, exceptions: ['paid_after_cancel'] },
+    { status: 'cancelled' },
+  ];
+  // Days of UTC: a payment may be made on one, and completed on the next.
+  const created = new Date('2026-03-01T23:50:00Z');
+  const opened = new Date('2026-03-01T23:55:00Z');
+  const seen = new Date('2026-03-02T00:05:00Z');
+  const completed = new Date('2026-03-02T00:15:30Z');
+  for (const [i, { status, exceptions = [], chosen, seen: isSeen, refund, decided }] of olds.entries()) {
+    const id = `pay_old${i}`;
+    await sql`
+      insert into payments (id, merchant_id, mode, sequence, status, exceptions, amount_usd_cents, coin, rule_set, created_with, created_at, expires_at, completed_at)
+      select ${id}, 'mer_old', 'live', ${i + 1}, ${status}, ${exceptions}, ${1_000 + i}, ${chosen ? 'LTC' : null}, id, 'secret', ${created}, ${created},
+        ${status === 'completed' ? completed : null} from rule_sets`;
+    if (chosen)
+      await sql`
+        insert into quotes (payment_id, number, merchant_id, coin, address, units, from_at, until_at)
+        values (${id}, 1, 'mer_old', 'LTC', ${`address${i}`}, 5, ${opened}, ${created}), (${id}, 2, 'mer_old', 'LTC', ${`address${i}`}, 5, ${seen}, ${created})`;
+    if (isSeen)
+      await sql`
+        insert into transfers (coin, ref, payment_id, merchant_id, address, units, kind, first_seen_at)
+        values ('LTC', ${`${i}:0`}, ${id}, 'mer_old', ${`address${i}`}, 5, 'output', ${seen})`;
+    if (refund)
+      await sql`insert into refund_addresses (payment_id, merchant_id, coin, address, at) values (${id}, 'mer_old', 'LTC', 'back', ${completed})`;
+    if (decided)
+      await sql`insert into decisions (payment_id, number, merchant_id, kind, at) values (${id}, 1, 'mer_old', ${decided}, ${completed})`;
+  }
+  assert.equal((await migrate(db, log)).applied.length, migrationNames().length - before.length);
+
+  const expected = new Map<string, { payments: number; cents: bigint; seconds: number }>();
+  for (const [i, { status, exceptions = [], chosen, seen: isSeen }] of olds.entries()) {
+    const completedAt = status === 'completed' ? completed : null;
+    const rows = rowsOf({
+      createdAt: created,
+      openedAt: chosen ? opened : null,
+      coin: chosen ? 'LTC' : null,
+      seenAt: isSeen ? seen : null,
+      status,
+      exceptions,
+      completedAt,
+      // What was received was not kept then: the price stands for it.
+      paidUsdCents: completedAt && BigInt(1_000 + i),
+    });
+    for (const { day, measure, coin, payments, usdCents, seconds } of rows) {
+      const key = `${day} ${measure} ${coin}`;
+      const sum = expected.get(key) ?? { payments: 0, cents: 0n, seconds: 0 };
+      expected.set(key, { payments: sum.payments + payments, cents: sum.cents + usdCents, seconds: sum.seconds + seconds });
+    }
+  }
+  const days = await sql<{ key: string; payments: bigint; cents: bigint; seconds: bigint }[]>`
+    select concat(day, ' ', measure, ' ', coin) as key, payments, usd_cents as cents, seconds from payment_days where merchant_id = 'mer_old'`;
+  assert.deepEqual(
+    new Map(days.map(({ key, payments, cents, seconds }) => [key, { payments: Number(payments), cents, seconds: Number(seconds) }])),
+    expected,
+  );
+  const waiting = await sql<{ id: string }[]>`select id from payments where attention order by sequence`;
+  assert.deepEqual(
+    waiting.map(({ id }) => id),
+    olds.flatMap(({ status, exceptions = [], refund, decided }, i) => {
+      const decisions = decided ? [{ kind: decided } as Decision] : [];
+      const asks = asksForMerchant({ status, exceptions, reviewed: [], refundRequestedAt: refund ? completed : null, decisions });
+      return asks ? [`pay_old${i}`] : [];
+    }),
+  );
 });
 
 test('services that start at once on one empty database all serve, with one first merchant between them', async (t) => {

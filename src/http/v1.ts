@@ -174,6 +174,7 @@ export async function readRequests({ ctx, owner, query }: Call): Promise<Answer>
   if (status !== null && !/^[1-5]\d\d$/.test(status))
     throw new Problem('parameter_invalid', { reason: 'an HTTP status such as 404 is expected' }, { param: 'status' });
   const page = await listRequests(ctx, {
+    whole: true,
     ...mine(owner),
     limit: readLimit(query),
     startingAfter: readQuery(query, 'starting_after'),

@@ -5,6 +5,7 @@ import type { Mode } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
+import { keysWithin, type LookedBackTo, lookThrough } from '../db/look.ts';
 import type { MemberRole } from './roles.ts';
 
 export type Actor = { userId: string; name: string; ip: string };
@@ -57,21 +58,36 @@ export type AuditFilter = {
 export async function listAudit(
   ctx: Context,
   { merchantId, filter, limit, startingAfter }: { merchantId: string; filter: AuditFilter; limit: number; startingAfter: bigint | null },
-): Promise<{ entries: AuditEntry[]; hasMore: boolean }> {
+): Promise<{ items: AuditEntry[]; hasMore: boolean; lookedBackTo: LookedBackTo }> {
   const { sql } = ctx.db;
-  const rows = await sql<AuditEntry[]>`
-    select id, mode, actor_id as "actorId", actor_name as "actorName", action, object, before, after, ip, at,
-      (select name from users where users.id = object) as "objectName" from audit_log
-    where merchant_id = ${merchantId}
-      ${startingAfter === null ? sql`` : sql`and id < ${startingAfter}`}
-      ${filter.actorId === null ? sql`` : sql`and actor_id = ${filter.actorId}`}
-      ${filter.action === null ? sql`` : sql`and action = ${filter.action}`}
-      ${filter.object === null ? sql`` : sql`and object = ${filter.object}`}
-      ${filter.mode === null ? sql`` : sql`and mode = ${filter.mode}`}
-      ${filter.from === null ? sql`` : sql`and at >= ${filter.from}`}
-      ${filter.until === null ? sql`` : sql`and at < ${filter.until}`}
-    order by id desc limit ${limit + 1}`;
-  return { entries: rows.slice(0, limit), hasMore: rows.length > limit };
+  const { actorId, action, object, mode, from, until } = filter;
+  const mine = sql`merchant_id = ${merchantId}`;
+  const { within } = await keysWithin(sql, { key: 'id', time: 'at', rows: sql`audit_log where ${mine}`, from, until });
+  // Each of the names has an index, of which one is walked; the others are looked for in what it gives.
+  const names = [
+    object === null ? null : sql`and object = ${object}`,
+    action === null ? null : sql`and action = ${action}`,
+    actorId === null ? null : sql`and actor_id = ${actorId}`,
+  ].filter((name) => name !== null);
+  const [walked = sql``, ...rest] = names;
+  const candidates = sql`
+    where ${mine} ${walked} ${startingAfter === null ? sql`` : sql`and id < ${startingAfter}`}
+      ${within}
+    order by id desc`;
+  return lookThrough(sql, {
+    limit,
+    further: startingAfter !== null,
+    isExact: mode === null && rest.length === 0,
+    find: (bound) => sql<AuditEntry[]>`
+      select id, mode, actor_id as "actorId", actor_name as "actorName", action, object, before, after, ip, at,
+        (select name from users where users.id = object) as "objectName"
+      from (select * from audit_log ${candidates} ${bound}) as a
+      where true ${rest.reduce((all, one) => sql`${all} ${one}`, sql``)} ${mode === null ? sql`` : sql`and mode = ${mode}`} ${from === null ? sql`` : sql`and at >= ${from}`}
+        ${until === null ? sql`` : sql`and at < ${until}`}
+      order by id desc limit ${limit + 1}`,
+    candidateKeys: sql`select id from audit_log ${candidates}`,
+    last: (key) => sql<{ id: string; at: Date }[]>`select id::text, at from audit_log where id = ${key}`,
+  });
 }
 
 /** The acts and the people that stand in the log, to choose from: one step along an index for each, not one for each row. */

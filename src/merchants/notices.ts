@@ -104,17 +104,21 @@ async function queueNotice(
 export type Notice = { id: bigint; mode: Mode | null; kind: NoticeKind; detail: Detail; at: Date; unread: boolean };
 /** Unread notices are counted to here; beyond it they are "many". */
 export const MOST_UNREAD = 99;
+/** Looked at for a page, and for the count of unread ones. */
+const LOOK = 5_000;
 type Reader = { merchantId: string; userId: string };
 
 /** What a user sees: those of the merchant and of the own account, less the kinds turned off. */
 const visible = (ctx: Context, { merchantId, userId }: Reader) => {
   const { sql } = ctx.db;
   const hidden = sql`(select kind from notice_settings where user_id = ${userId} and merchant_id = ${merchantId} and not in_app)`;
-  // Two bounded walks along indexes, then one merge.
+  // Two walks along indexes, then one merge. Where a kind is turned off there may be many of it, so that each walk has a bound:
+  // beyond it nobody looks at a bell.
   return (after: bigint | null, since: bigint, limit: number) => {
     const from = (owner: ReturnType<typeof sql>) => sql`
-      (select id, mode, kind, detail, at from notices where ${owner} and id > ${since}
-        and kind not in ${hidden} ${after === null ? sql`` : sql`and id < ${after}`} order by id desc limit ${limit})`;
+      (select id, mode, kind, detail, at from (
+        select * from notices where ${owner} and id > ${since} ${after === null ? sql`` : sql`and id < ${after}`} order by id desc limit ${LOOK}
+      ) as n where kind not in ${hidden} order by id desc limit ${limit})`;
     return sql`${from(sql`merchant_id = ${merchantId}`)} union all ${from(sql`user_id = ${userId}`)} order by id desc limit ${limit}`;
   };
 };

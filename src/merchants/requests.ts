@@ -2,6 +2,7 @@
 import { type Context, perContext } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
+import { type LookedBackTo, lookThrough } from '../db/look.ts';
 import type { KeyOwner } from './keys.ts';
 import { redactBody, redactUrl } from './redact.ts';
 
@@ -213,13 +214,20 @@ export type RequestFilter = {
 };
 
 /**
- * Requests of a merchant and mode, newest first. A filter without an index reads at most what is kept of one merchant and mode,
- * which is bounded. Errors: cursor_invalid.
+ * Requests of a merchant and mode, newest first. A page looks at a bounded number of them: where that ended before the page was
+ * full, `lookedBackTo` is the last of them, and the next page may start after it. With `whole` it looks at all that are kept. Errors: cursor_invalid.
  */
 export async function listRequests(
   ctx: Context,
-  { merchantId, mode, limit, startingAfter, filter }: Owner & { limit: number; startingAfter: string | null; filter: RequestFilter },
-): Promise<{ items: LoggedRequest[]; hasMore: boolean }> {
+  {
+    merchantId,
+    mode,
+    limit,
+    startingAfter,
+    filter,
+    whole = false,
+  }: Owner & { limit: number; startingAfter: string | null; filter: RequestFilter; whole?: boolean },
+): Promise<{ items: LoggedRequest[]; hasMore: boolean; lookedBackTo: LookedBackTo }> {
   const { sql } = ctx.db;
   let before: bigint | null = null;
   if (startingAfter !== null) {
@@ -229,14 +237,27 @@ export async function listRequests(
     before = known.id;
   }
   const { failed, status, path, keyId, requestId } = filter;
-  const rows = await sql<LoggedRequest[]>`
-    select ${COLUMNS(ctx)} from requests r join keys k on k.id = r.key_id
-    where r.merchant_id = ${merchantId} and r.mode = ${mode} ${before === null ? sql`` : sql`and r.id < ${String(before)}::bigint`}
-      ${failed || (status !== null && status >= 400) ? sql`and r.status >= 400` : sql``} ${status === null ? sql`` : sql`and r.status = ${status}`}
-      ${path === null ? sql`` : sql`and strpos(r.path, ${path}) > 0`} ${keyId === null ? sql`` : sql`and r.key_id = ${keyId}`}
-      ${requestId === null ? sql`` : sql`and r.request_id = ${requestId}`}
-    order by r.id desc limit ${limit + 1}`;
-  return { items: rows.slice(0, limit), hasMore: rows.length > limit };
+  const refused = failed || (status !== null && status >= 400);
+  // A key belongs to one merchant and mode. Named alone, so that its own index is walked and never the one of the merchant.
+  const whose =
+    keyId === null
+      ? sql`merchant_id = ${merchantId} and mode = ${mode} ${refused ? sql`and status >= 400` : sql``}`
+      : sql`key_id = (select id from keys where id = ${keyId} and merchant_id = ${merchantId} and mode = ${mode})`;
+  const candidates = sql`
+    where ${whose} ${before === null ? sql`` : sql`and id < ${String(before)}::bigint`} ${requestId === null ? sql`` : sql`and request_id = ${requestId}`}
+    order by id desc`;
+  return lookThrough(sql, {
+    limit,
+    further: before !== null,
+    isExact: whole || (status === null && path === null && (keyId === null || !failed)),
+    find: (bound) => sql<LoggedRequest[]>`
+      select ${COLUMNS(ctx)} from (select * from requests ${candidates} ${bound}) as r join keys k on k.id = r.key_id
+      where true ${refused ? sql`and r.status >= 400` : sql``} ${status === null ? sql`` : sql`and r.status = ${status}`}
+        ${path === null ? sql`` : sql`and strpos(r.path, ${path}) > 0`}
+      order by r.id desc limit ${limit + 1}`,
+    candidateKeys: sql`select id from requests ${candidates}`,
+    last: (key) => sql<{ id: string; at: Date }[]>`select request_id as id, at from requests where id = ${key}`,
+  });
 }
 
 /** One request. Errors: request_not_found. */

@@ -27,6 +27,7 @@ export type SignedIn = {
   name: string;
   email: string;
   hasSecondFactor: boolean;
+  hasPasskey: boolean;
   merchantId: string | null;
   /** Runs the install. */
   operator: boolean;
@@ -241,23 +242,33 @@ export async function passkeyOptions(ctx: Context, { visitor }: { visitor: Visit
   return { cookies: cookiesOf(reply.headers), options: { ...(reply.response as object), userVerification: 'required' } };
 }
 
-/** A passkey is both factors at once, so its authenticator must have verified its user. Errors: sign_in_failed. */
+/** What a passkey signed, as a session that begins. It is both factors at once, so its authenticator must have verified its user. */
+async function openByPasskey(
+  ctx: Context,
+  { visitor, response, fault }: { visitor: Visitor; response: Record<string, unknown>; fault: 'sign_in_failed' | 'second_factor_invalid' },
+): Promise<{ cookies: Cookies; userId: string; sessionId: string }> {
+  const data = (response.response as { authenticatorData?: unknown } | undefined)?.authenticatorData;
+  // WebAuthn 6.1: byte 32 holds the flags, bit 2 of it "user verified". The signature checked below covers it.
+  const flags = typeof data === 'string' ? Buffer.from(data, 'base64url')[32] : undefined;
+  if (flags === undefined || (flags & 0x04) === 0) throw new Problem(fault);
+  const auth = await authOf(ctx);
+  const headers = headersOf({ ...visitor, cookie: withoutSession(visitor.cookie) });
+  headers.set('origin', new URL(ctx.settings.publicUrl).origin);
+  const reply = await refusing(fault, () =>
+    auth.api.verifyPasskeyAuthentication({ body: { response: response as never }, headers, returnHeaders: true }),
+  );
+  const { id, userId } = reply.response.session;
+  return { cookies: cookiesOf(reply.headers), userId, sessionId: id };
+}
+
+/** Errors: sign_in_failed. */
 export async function signInWithPasskey(
   ctx: Context,
   { visitor, response }: { visitor: Visitor; response: Record<string, unknown> },
 ): Promise<{ cookies: Cookies }> {
-  const data = (response.response as { authenticatorData?: unknown } | undefined)?.authenticatorData;
-  // WebAuthn 6.1: byte 32 holds the flags, bit 2 of it "user verified". The signature checked below covers it.
-  const flags = typeof data === 'string' ? Buffer.from(data, 'base64url')[32] : undefined;
-  if (flags === undefined || (flags & 0x04) === 0) throw new Problem('sign_in_failed');
-  const auth = await authOf(ctx);
-  const headers = headersOf({ ...visitor, cookie: withoutSession(visitor.cookie) });
-  headers.set('origin', new URL(ctx.settings.publicUrl).origin);
-  const reply = await refusing('sign_in_failed', () =>
-    auth.api.verifyPasskeyAuthentication({ body: { response: response as never }, headers, returnHeaders: true }),
-  );
-  await recordSignIn(ctx, { visitor, userId: reply.response.session.userId, how: 'passkey' });
-  return { cookies: cookiesOf(reply.headers) };
+  const { cookies, userId } = await openByPasskey(ctx, { visitor, response, fault: 'sign_in_failed' });
+  await recordSignIn(ctx, { visitor, userId, how: 'passkey' });
+  return { cookies };
 }
 
 /** Who is signed in, with all factors; null when nobody is. The cookies are those of a session that goes on for longer. */
@@ -266,8 +277,11 @@ export async function findSignedIn(ctx: Context, { visitor }: { visitor: Visitor
   const auth = await authOf(ctx);
   const { response: found, headers } = await auth.api.getSession({ headers: headersOf(visitor), returnHeaders: true });
   if (!found) return null;
-  const [row] = await ctx.db.sql<{ merchantId: string | null; isRecent: boolean; hasSecondFactor: boolean; operator: boolean }[]>`
+  const [row] = await ctx.db.sql<
+    { merchantId: string | null; isRecent: boolean; hasSecondFactor: boolean; hasPasskey: boolean; operator: boolean }[]
+  >`
     select s.merchant_id as "merchantId", u.two_factor_enabled as "hasSecondFactor", u.operator,
+      exists (select 1 from passkeys p where p.user_id = u.id) as "hasPasskey",
       clock_timestamp() - greatest(s.created_at, s.confirmed_at) <= ${RECENT_MS} * interval '1 millisecond' as "isRecent"
     from sessions s join users u on u.id = s.user_id where s.id = ${found.session.id}`;
   if (!row) return null;
@@ -324,15 +338,26 @@ export async function finishSecondFactor(
   return { cookies: cookiesOf(reply.headers) };
 }
 
-/** Shows the second factor again, or the password where none is set; makes this session recent. Errors: second_factor_invalid, password_wrong. */
+/** Shows a passkey or the second factor again, or the password where none is set; makes this session recent. Errors: second_factor_invalid, password_wrong. */
 export async function confirmSignIn(
   ctx: Context,
-  { visitor, signedIn, code, password }: { visitor: Visitor; signedIn: SignedIn; code: string | null; password: string | null },
+  {
+    visitor,
+    signedIn,
+    passkey,
+    code,
+    password,
+  }: { visitor: Visitor; signedIn: SignedIn; passkey: Record<string, unknown> | null; code: string | null; password: string | null },
 ): Promise<void> {
   const auth = await authOf(ctx);
   const headers = headersOf(visitor);
   const actor = { userId: signedIn.userId, name: signedIn.name, ip: visitor.ip };
-  if (signedIn.hasSecondFactor) {
+  if (passkey !== null) {
+    const shown = await openByPasskey(ctx, { visitor, response: passkey, fault: 'second_factor_invalid' });
+    // It only says who is there: the session that it opened ends unseen, and this one goes on.
+    await ctx.db.sql`delete from sessions where id = ${shown.sessionId}`;
+    if (shown.userId !== signedIn.userId) throw new Problem('second_factor_invalid');
+  } else if (signedIn.hasSecondFactor) {
     if (code === null) throw new Problem('second_factor_invalid');
     await spendCode(ctx, { userId: signedIn.userId, code }).catch(async (error: unknown) => {
       await recordFailedCode(ctx, { actor, during: 'confirmation', error });
@@ -344,7 +369,7 @@ export async function confirmSignIn(
   }
   await ctx.db.begin(async (tx) => {
     await tx`update sessions set confirmed_at = clock_timestamp() where id = ${signedIn.sessionId}`;
-    await writeAccountAudit(tx, { actor, action: 'session.confirmed' });
+    await writeAccountAudit(tx, { actor, action: 'session.confirmed', ...(passkey && { after: { how: 'passkey' } }) });
   });
 }
 

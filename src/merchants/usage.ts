@@ -1,5 +1,6 @@
 /** What a merchant may do in a month and how much of it is used; alerts at 80 and at 100 %. */
 import type { Context } from '../context.ts';
+import type { Mode } from '../core/coin.ts';
 import type { Plan, PlanLimits } from '../core/plan.ts';
 import { notifyMembers } from './notices.ts';
 
@@ -40,3 +41,13 @@ export async function alertUsage(ctx: Context): Promise<void> {
     });
   }
 }
+
+/** Requests with keys of a mode in each of the last 24 hours that had any, of all keys together; written once a minute. Oldest first. */
+export const listHourlyCalls = (
+  ctx: Context,
+  { merchantId, mode }: { merchantId: string; mode: Mode },
+): Promise<{ hour: Date; calls: bigint; failed: bigint; busiest: bigint }[]> =>
+  ctx.db.sql<{ hour: Date; calls: bigint; failed: bigint; busiest: bigint }[]>`
+    select h.hour, sum(h.calls)::bigint as calls, sum(h.failed)::bigint as failed, max(h.calls) as busiest
+    from keys k join key_hours h on h.key_id = k.id and h.hour > clock_timestamp() - interval '24 hours'
+    where k.merchant_id = ${merchantId} and k.mode = ${mode} group by h.hour order by h.hour`;

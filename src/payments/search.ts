@@ -4,6 +4,7 @@ import type { Coin, Mode } from '../core/coin.ts';
 import type { Exception, PaymentStatus } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import type { Fragment } from '../db/db.ts';
+import { keysWithin, type LookedBackTo, lookThrough } from '../db/look.ts';
 import type { ListItem } from './queries.ts';
 
 export type FoundItem = ListItem & { receivedUnits: bigint; refundRequestedAt: Date | null };
@@ -31,15 +32,7 @@ export const NO_FILTER: Filter = {
   search: null,
 };
 
-/** What no index knows is looked for in so many payments a page. */
-const LOOK = 50_000;
-/** Creations that overlap may be numbered in another order than they are dated; no more than this apart. */
-const SLACK_MS = 10 * 60_000;
-
-/**
- * A filter as conditions: those that indexes answer, and the others. Dates are turned into sequences first, which have an
- * index and grow with time: some twenty probes of it instead of a walk over all that is newer.
- */
+/** A filter as conditions: those that indexes answer, and the others. */
 export async function conditionsOf(
   ctx: Context,
   { merchantId, mode, filter }: { merchantId: string; mode: Mode; filter: Filter },
@@ -47,52 +40,38 @@ export async function conditionsOf(
   const { sql } = ctx.db;
   const { status, coin, exception, atLeast, atMost, from, until, search } = filter;
   const mine = sql`merchant_id = ${merchantId} and mode = ${mode}`;
-  const [low, high] = await Promise.all([
-    from ? sequenceAt(ctx, { merchantId, mode, at: new Date(from.getTime() - SLACK_MS) }) : null,
-    until ? sequenceAt(ctx, { merchantId, mode, at: new Date(until.getTime() + SLACK_MS) }) : null,
-  ]);
+  const { within } = await keysWithin(sql, { key: 'sequence', time: 'created_at', rows: sql`payments where ${mine}`, from, until });
   // Each name has an index of its own; the few payments found are filtered after it.
-  const named =
-    search === null
-      ? sql``
-      : sql`and id in (
+  const names = sql`and id in (
           select ${search}
           union all (select id from payments where ${mine} and invoice_id = ${search} order by sequence desc limit 1000)
           union all (select id from payments where ${mine} and md5(request->>'description') = md5(${search})
             and request->>'description' = ${search} order by sequence desc limit 1000)
           union all (select payment_id from deposit_addresses where address = ${search} and merchant_id = ${merchantId})
           union all (select payment_id from transfers where txid = ${search} and merchant_id = ${merchantId} limit 1000))`;
+  // One index is walked, the one that holds the fewest; what else is asked is looked for in what it gives.
+  const walks = [
+    filter.refundRequested ? sql`and refund_requested_at is not null` : null,
+    exception === null ? null : sql`and exceptions <> '{}'`,
+    status === null ? null : sql`and status = ${status}`,
+    coin === null ? null : sql`and coin = ${coin}`,
+  ].filter((walk) => walk !== null);
+  const named = search !== null;
+  const [walked, ...rest] = named ? [sql``, ...walks] : walks;
   return {
-    indexed: sql`${named} ${status ? sql`and status = ${status}` : sql``} ${coin ? sql`and coin = ${coin}` : sql``}
-      ${exception === null ? sql`` : sql`and exceptions <> '{}'`} ${filter.refundRequested ? sql`and refund_requested_at is not null` : sql``}
-      ${low === null ? sql`` : sql`and sequence >= ${low}`} ${high === null ? sql`` : sql`and sequence <= ${high}`}`,
-    others: sql`${exception === null || exception === 'any' ? sql`` : sql`and ${exception} = any(exceptions)`}
+    indexed: sql`${named ? names : sql``} ${walked ?? sql``} ${within}`,
+    others: sql`${rest.reduce((all, one) => sql`${all} ${one}`, sql``)} ${exception === null || exception === 'any' ? sql`` : sql`and ${exception} = any(exceptions)`}
       ${from ? sql`and created_at >= ${from}` : sql``} ${until ? sql`and created_at < ${until}` : sql``}
       ${atLeast === null ? sql`` : sql`and amount_usd_cents >= ${atLeast}`} ${atMost === null ? sql`` : sql`and amount_usd_cents <= ${atMost}`}`,
-    isExact: atLeast === null && atMost === null && !(status && coin),
+    // What a name finds is bounded by itself.
+    isExact: named || (atLeast === null && atMost === null && rest.length === 0 && (exception === null || exception === 'any')),
   };
-}
-
-/** The newest sequence created by `at`, 0 when there is none: halving the sequences there are, in one statement. */
-async function sequenceAt(ctx: Context, { merchantId, mode, at }: { merchantId: string; mode: Mode; at: Date }): Promise<bigint> {
-  const [row] = await ctx.db.sql<{ found: bigint | null }[]>`
-    with recursive halves (low, high) as (
-      select 0::bigint, coalesce((select last_sequence from payment_counters where merchant_id = ${merchantId} and mode = ${mode}), 0)
-      union all
-      select case when probe.created_at <= ${at} then probe.sequence else h.low end,
-        case when probe.created_at <= ${at} then h.high else probe.sequence - 1 end
-      from halves h cross join lateral (
-        select sequence, created_at from payments where merchant_id = ${merchantId} and mode = ${mode}
-          and sequence >= (h.low + h.high + 1) / 2 and sequence <= h.high order by sequence limit 1) as probe
-      where h.low < h.high
-    )
-    select min(high) as found from halves`;
-  return row!.found ?? 0n;
 }
 
 /**
  * Newest first; `search` is an id, invoice id, description, deposit address or on-chain transaction id, exactly. A page looks at
- * a bounded number of payments: `lookedBackTo` says how far back when that ended before the page was full. Errors: cursor_invalid.
+ * a bounded number of payments: where that ended before the page was full, `lookedBackTo` is the last of them, and the next
+ * page may start after it. Errors: cursor_invalid.
  */
 export async function findPayments(
   ctx: Context,
@@ -103,7 +82,7 @@ export async function findPayments(
     startingAfter,
     filter,
   }: { merchantId: string; mode: Mode; limit: number; startingAfter: string | null; filter: Filter },
-): Promise<{ items: FoundItem[]; hasMore: boolean; lookedBackTo: Date | null }> {
+): Promise<{ items: FoundItem[]; hasMore: boolean; lookedBackTo: LookedBackTo }> {
   const { sql } = ctx.db;
   let after: bigint | null = null;
   if (startingAfter !== null) {
@@ -113,22 +92,23 @@ export async function findPayments(
     after = row.sequence;
   }
   const { indexed, others, isExact } = await conditionsOf(ctx, { merchantId, mode, filter });
-  const candidates = sql`
-    select * from payments where merchant_id = ${merchantId} and mode = ${mode} ${indexed} ${after === null ? sql`` : sql`and sequence < ${after}`}
+  const candidates = sql`where merchant_id = ${merchantId} and mode = ${mode} ${indexed} ${after === null ? sql`` : sql`and sequence < ${after}`}
     order by sequence desc`;
-  const rows = await sql<FoundItem[]>`
-    select id, mode, status, exceptions, amount_usd_cents as "amountUsdCents", coin, created_at as "createdAt",
-      completed_at as "completedAt", invoice_id as "invoiceId", request->>'description' as description, received_units as "receivedUnits",
-      refund_requested_at as "refundRequestedAt"
-    from (${candidates} ${isExact ? sql`` : sql`limit ${LOOK}`}) as p
-    where true ${others}
-    order by sequence desc limit ${limit + 1}`;
-  let lookedBackTo: Date | null = null;
-  if (!isExact && rows.length <= limit) {
-    const [end] = await sql<{ at: Date }[]>`select created_at as at from (${candidates} offset ${LOOK - 1} limit 1) as p`;
-    lookedBackTo = end?.at ?? null;
-  }
-  return { items: rows.slice(0, limit), hasMore: rows.length > limit, lookedBackTo };
+  return lookThrough(sql, {
+    limit,
+    further: after !== null,
+    isExact,
+    find: (bound) => sql<FoundItem[]>`
+      select id, mode, status, exceptions, amount_usd_cents as "amountUsdCents", coin, created_at as "createdAt",
+        completed_at as "completedAt", invoice_id as "invoiceId", request->>'description' as description, received_units as "receivedUnits",
+        refund_requested_at as "refundRequestedAt"
+      from (select * from payments ${candidates} ${bound}) as p
+      where true ${others}
+      order by sequence desc limit ${limit + 1}`,
+    candidateKeys: sql`select sequence from payments ${candidates}`,
+    last: (key) => sql<{ id: string; at: Date }[]>`
+      select id, created_at as at from payments where merchant_id = ${merchantId} and mode = ${mode} and sequence = ${key}`,
+  });
 }
 
 export type Moment = {

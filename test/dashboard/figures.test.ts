@@ -342,9 +342,14 @@ test('a filter by dates finds exactly its days, and one by amount says how far i
   });
   assert.equal(found.items.length, 30);
   assert.equal(found.lookedBackTo, null);
-  const dear = await findPayments(app.app.ctx, { ...of, filter: { ...NO_FILTER, atLeast: 500n } });
+  const dear = { ...NO_FILTER, atLeast: 500n };
+  const first = await findPayments(app.app.ctx, { ...of, filter: dear });
   assert.deepEqual(
-    [dear.items.length, dear.lookedBackTo?.toISOString()],
-    [0, new Date(Date.parse('2026-01-01') + 10_001 * 60_000).toISOString()],
+    [first.items.length, first.lookedBackTo?.at.toISOString()],
+    [0, new Date(Date.parse('2026-01-01') + 50_001 * 60_000).toISOString()],
   );
+  // Further back it looks as far as there is anything, and finds what is there.
+  await sql`update payments set amount_usd_cents = 500 where id in ('pay_long7', 'pay_long50000', 'pay_long50001')`;
+  const rest = await findPayments(app.app.ctx, { ...of, filter: dear, startingAfter: first.lookedBackTo!.id });
+  assert.deepEqual([rest.items.map(({ id }) => id), rest.hasMore, rest.lookedBackTo], [['pay_long50000', 'pay_long7'], false, null]);
 });

@@ -6,8 +6,8 @@ import { say } from '../../lib/toasts.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
 import { ModeLink } from '../../ui/link.tsx';
-import { Card, Empty, ErrorCard, Skeleton } from '../../ui/states.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { ListCard } from '../../ui/list.tsx';
+import type { Column } from '../../ui/table.tsx';
 import { Badge, Time } from '../../ui/values.tsx';
 import { saveFile, toCsv } from './csv.ts';
 
@@ -115,30 +115,13 @@ export function Screen() {
         <Export filters={filters} />
       </div>
       <Filters key={filters.object} filters={filters} set={set} />
-      <Card>
-        {list.error && list.rows.length === 0 ? (
-          <ErrorCard error={list.error} onRetry={() => void list.refetch()} />
-        ) : list.isPending ? (
-          <Skeleton />
-        ) : list.rows.length === 0 ? (
-          active.length > 0 ? (
-            <Empty title="Nothing matches these filters">
-              <Button onClick={clear}>Clear the filters</Button>
-            </Empty>
-          ) : (
-            <Empty title="Nothing was done yet">What members do appears here with who, when and from where.</Empty>
-          )
-        ) : (
-          <Table
-            label="Audit log"
-            columns={columns}
-            rows={list.rows}
-            hasMore={list.hasNextPage}
-            onMore={() => void list.fetchNextPage()}
-            busy={list.isFetchingNextPage}
-          />
-        )}
-      </Card>
+      <ListCard
+        label="Audit log"
+        list={list}
+        columns={columns}
+        none={{ title: 'Nothing was done yet', words: 'What members do appears here with who, when and from where.' }}
+        unmatched={active.length > 0 ? { title: 'Nothing matches these filters', clear } : null}
+      />
     </div>
   );
 }
@@ -237,7 +220,7 @@ function Export({ filters }: { filters: Filter }) {
             e.after ? JSON.stringify(e.after) : '',
             e.ip,
           ]);
-        after = page.has_more ? page.data.at(-1)?.id : undefined;
+        after = page.has_more ? page.data.at(-1)?.id : page.looked_back_to?.id;
       } while (after !== undefined && rows.length <= MOST_ROWS);
       saveFile('audit-log.csv', toCsv(rows));
       say(

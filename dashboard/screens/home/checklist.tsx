@@ -1,63 +1,55 @@
 /** The way to the first live payment: each step with its state, how long it takes and where it is done. Can be put away. */
 import { Link } from '@tanstack/react-router';
 import type { Reply } from '../../lib/api.ts';
-import { useAct, useApi, useMay, useMode } from '../../lib/hooks.ts';
+import { useAct, useApi, useMay, useMe, useMode } from '../../lib/hooks.ts';
 import { SCREENS } from '../../screens.ts';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { useTestPayment } from './home.tsx';
 
 type Step = Reply<'GET /:mode/home/onboarding'>['steps'][number]['step'];
-/** Where a step is done: the first of the screens that there is. */
-const STEPS: Readonly<
-  Record<Step, { title: string; text: string; minutes: string; screens: readonly string[]; docs: string; act: string }>
-> = {
+/** `screen` is where a step is done, for those who may open it. */
+const STEPS: Readonly<Record<Step, { title: string; text: string; minutes: string; screen: string; act: string }>> = {
   test_payment: {
     title: 'Try a test payment',
     text: 'See what your payers see, and play through success, underpayment and expiry.',
     minutes: '2 min',
-    screens: [],
-    docs: '/docs',
+    screen: 'payments',
     act: 'Create test payment',
   },
   business: {
     title: 'Name and support contact',
     text: 'Your payers see them on every payment page and receipt.',
     minutes: '2 min',
-    screens: ['settings/business', 'business', 'settings/checkout', 'checkout'],
-    docs: '/docs',
+    screen: 'business',
     act: 'Open settings',
   },
   wallet: {
     title: 'Connect a wallet',
     text: 'An account’s public key for at least one coin. Private keys never leave your wallet.',
     minutes: '5 min',
-    screens: ['wallets', 'wallets/new'],
-    docs: '/docs',
+    screen: 'wallets',
     act: 'Open wallets',
   },
   webhook: {
     title: 'Hear about payments',
     text: 'A webhook endpoint, or polling from your server.',
     minutes: '10 min',
-    screens: ['settings/webhooks', 'webhooks'],
-    docs: '/docs',
+    screen: 'webhooks',
     act: 'Open webhooks',
   },
   second_factor: {
     title: 'Secure your sign-in',
     text: 'An authenticator or a passkey as second factor.',
     minutes: '2 min',
-    screens: ['security'],
-    docs: '/docs',
+    screen: 'security',
     act: 'Open security',
   },
   go_live: {
     title: 'Go live',
     text: 'Take the first payment with a live key.',
     minutes: '5 min',
-    screens: ['keys', 'developers/keys'],
-    docs: '/docs',
+    screen: 'keys',
     act: 'Open live mode',
   },
 };
@@ -65,6 +57,7 @@ const STEPS: Readonly<
 export function Checklist() {
   const mode = useMode();
   const mayCreate = useMay('payments.create');
+  const me = useMe();
   const { data } = useApi('GET /:mode/home/onboarding', ['home', 'onboarding'], {});
   const keep = useAct('POST /:mode/preferences', { refreshes: [['home', 'onboarding']] });
   const test = useTestPayment();
@@ -88,8 +81,9 @@ export function Checklist() {
       </div>
       <ol>
         {data.steps.map(({ step, done: isDone }) => {
-          const { title, text, minutes, screens, docs, act } = STEPS[step];
-          const screen = screens.find((path) => SCREENS.some((entry) => entry.path === path));
+          const { title, text, minutes, screen, act } = STEPS[step];
+          const needed = SCREENS.find((entry) => entry.path === screen)?.action;
+          const mayOpen = needed !== undefined && me?.actions.includes(needed);
           return (
             <li
               key={step}
@@ -126,14 +120,12 @@ export function Checklist() {
                     <Link to="/live/home" className={link}>
                       {act}
                     </Link>
-                  ) : screen ? (
-                    <Link to={`/${mode}/${screen}`} className={link}>
-                      {step === 'go_live' ? 'Live keys' : act}
-                    </Link>
                   ) : (
-                    <a href={docs} className={link}>
-                      Read how
-                    </a>
+                    mayOpen && (
+                      <Link to={`/${mode}/${screen}`} className={link}>
+                        {step === 'go_live' ? 'Live keys' : act}
+                      </Link>
+                    )
                   )}
                   {step === 'webhook' && (
                     <Button look="ghost" onClick={() => keep.mutate({ body: { onboarding: { polls: true } } })} busy={keep.isPending}>

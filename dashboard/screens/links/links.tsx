@@ -8,9 +8,10 @@ import { Field, Select } from '../../ui/field.tsx';
 import { Choice, Segments } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
+import { ListCard } from '../../ui/list.tsx';
 import { Menu } from '../../ui/menu.tsx';
-import { Card, Empty, ErrorCard, Skeleton } from '../../ui/states.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { Card, Skeleton } from '../../ui/states.tsx';
+import type { Column } from '../../ui/table.tsx';
 import { Badge, CopyButton, Money, Time } from '../../ui/values.tsx';
 
 const ButtonBuilder = lazy(() => import('./button-builder.tsx').then((module) => ({ default: module.ButtonBuilder })));
@@ -118,32 +119,17 @@ function Links() {
           </p>
         </Card>
       )}
-      <Card>
-        {list.error && list.rows.length === 0 ? (
-          <ErrorCard error={list.error} onRetry={() => void list.refetch()} />
-        ) : list.isPending ? (
-          <Skeleton />
-        ) : list.rows.length === 0 ? (
-          active.length > 0 ? (
-            <Empty title="No link is in this state">
-              <Button onClick={clear}>Show all links</Button>
-            </Empty>
-          ) : (
-            <Empty title="No payment links yet">
-              A link opens a page where anybody can pay you: a fixed amount or one the payer names. Send it by e-mail or chat, or print it.
-            </Empty>
-          )
-        ) : (
-          <Table
-            label="Payment links"
-            columns={columns}
-            rows={list.rows}
-            hasMore={list.hasNextPage}
-            onMore={() => void list.fetchNextPage()}
-            busy={list.isFetchingNextPage}
-          />
-        )}
-      </Card>
+      <ListCard
+        label="Payment links"
+        list={list}
+        columns={columns}
+        none={{
+          title: 'No payment links yet',
+          words:
+            'A link opens a page where anybody can pay you: a fixed amount or one the payer names. Send it by e-mail or chat, or print it.',
+        }}
+        unmatched={active.length > 0 ? { title: 'No link is in this state', clear, act: 'Show all links' } : null}
+      />
       <Dialog open={making} onClose={() => setMaking(false)} title="New payment link">
         {making && (
           <NewLink

@@ -1,5 +1,5 @@
 /** The filters of the list: the usual ones in a row, the others behind a button. */
-import { type FormEvent, useState } from 'react';
+import { type FormEvent, lazy, Suspense, useState } from 'react';
 import { COINS, PAYMENT_STATUSES, type PaymentException } from '../../generated/api.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
@@ -48,19 +48,15 @@ export const queryOf = (filters: Filter) => ({
 
 const BOX = 'min-h-9 rounded-lg border border-line bg-card px-2.5 py-1.5 text-sm text-ink placeholder:text-soft';
 
+const MoreFilters = lazy(() => import('./more-filters.tsx').then((module) => ({ default: module.MoreFilters })));
+
 export function Filters({ filters, change }: { filters: Filter; change: (values: Partial<Filter>) => void }) {
   const [text, setText] = useState(filters.search);
-  const [low, setLow] = useState(filters.at_least);
-  const [high, setHigh] = useState(filters.at_most);
   const rare = ['exception', 'at_least', 'at_most', 'from', 'until', 'refund'] as const;
   const [open, setOpen] = useState(rare.some((key) => filters[key] !== ''));
   const submit = (event: FormEvent) => {
     event.preventDefault();
     change({ search: text.trim() });
-  };
-  const amounts = (event: FormEvent) => {
-    event.preventDefault();
-    change({ at_least: usd(low.trim()) ?? '', at_most: usd(high.trim()) ?? '' });
   };
   return (
     <div className="grid gap-2">
@@ -95,64 +91,11 @@ export function Filters({ filters, change }: { filters: Filter; change: (values:
         </Button>
       </div>
       <div id="more-filters" hidden={!open}>
-        <div className="flex flex-wrap items-end gap-x-4 gap-y-2 rounded-lg border border-line bg-card p-3 text-sm">
-          <Select
-            label="Exception"
-            value={filters.exception}
-            onChange={(event) => change({ exception: event.target.value })}
-            options={[
-              { value: '', label: 'With and without exception' },
-              { value: 'any', label: 'Any exception' },
-              ...Object.entries(EXCEPTION_WORDS).map(([value, label]) => ({ value, label })),
-            ]}
-          />
-          <Select
-            label="Refund"
-            value={filters.refund}
-            onChange={(event) => change({ refund: event.target.value })}
-            options={[
-              { value: '', label: 'Refund requested or not' },
-              { value: 'requested', label: 'Refund requested' },
-            ]}
-          />
-          <form onSubmit={amounts} className="flex flex-wrap items-center gap-2">
-            <input
-              aria-label="At least, in USD"
-              inputMode="decimal"
-              placeholder="Min $"
-              value={low}
-              onChange={(e) => setLow(e.target.value)}
-              className={`w-24 ${BOX}`}
-            />
-            <span aria-hidden="true">–</span>
-            <input
-              aria-label="At most, in USD"
-              inputMode="decimal"
-              placeholder="Max $"
-              value={high}
-              onChange={(e) => setHigh(e.target.value)}
-              className={`w-24 ${BOX}`}
-            />
-            <Button type="submit">Apply</Button>
-          </form>
-          <div className="flex flex-wrap items-center gap-2">
-            <input
-              type="date"
-              aria-label="From"
-              value={filters.from}
-              onChange={(event) => change({ from: event.target.value })}
-              className={BOX}
-            />
-            <span aria-hidden="true">–</span>
-            <input
-              type="date"
-              aria-label="Until"
-              value={filters.until}
-              onChange={(event) => change({ until: event.target.value })}
-              className={BOX}
-            />
-          </div>
-        </div>
+        {open && (
+          <Suspense>
+            <MoreFilters filters={filters} change={change} usd={usd} box={BOX} />
+          </Suspense>
+        )}
       </div>
     </div>
   );

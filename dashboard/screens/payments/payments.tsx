@@ -4,8 +4,8 @@ import { useApi, useFilters, useList, useMay, useMode, useTitle } from '../../li
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
-import { Card, Empty, ErrorCard, Skeleton } from '../../ui/states.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { ListCard } from '../../ui/list.tsx';
+import type { Column } from '../../ui/table.tsx';
 import { Badge, ExceptionBadge, Money, Status, Time } from '../../ui/values.tsx';
 import { Columns, shownColumns } from './columns.tsx';
 import { type Filter, Filters, KEYS, queryOf, WORDS, wordOf } from './filters.tsx';
@@ -66,7 +66,6 @@ export function Screen() {
     set(values);
   };
   const columns = shownColumns(COLUMNS, own.data?.columns ?? USUAL);
-  const lookedBackTo = (list.data?.pages.at(-1) as { looked_back_to?: string | null } | undefined)?.looked_back_to ?? null;
   const asked = new URLSearchParams(Object.entries(queryOf(filters)).flatMap(([name, value]) => (value ? [[name, value]] : [])));
   return (
     <div className="grid gap-5">
@@ -119,38 +118,22 @@ export function Screen() {
           <Button onClick={() => setTop(newest)}>{at === 1 ? '1 new payment' : `${at} new payments`}</Button>
         </div>
       )}
-      <Card>
-        {list.error && list.rows.length === 0 ? (
-          <ErrorCard error={list.error} onRetry={() => void list.refetch()} />
-        ) : list.isPending ? (
-          <Skeleton />
-        ) : list.rows.length === 0 ? (
-          active.length > 0 ? (
-            <Empty title="No payment matches these filters">
-              <Button onClick={clear}>Clear the filters</Button>
-            </Empty>
-          ) : (
-            <Empty title="No payments yet">
+      <ListCard
+        label="Payments"
+        list={list}
+        shown={list.rows.slice(at)}
+        columns={columns}
+        none={{
+          title: 'No payments yet',
+          words: (
+            <>
               {mayCreate ? 'Create the first one here' : 'Create the first one'}, or with a key and{' '}
               <code>POST /api/payment/create/simple</code>. The <a href="/docs">guides</a> show how.
-            </Empty>
-          )
-        ) : (
-          <Table
-            label="Payments"
-            columns={columns}
-            rows={list.rows.slice(at)}
-            hasMore={list.hasNextPage}
-            onMore={() => void list.fetchNextPage()}
-            busy={list.isFetchingNextPage}
-          />
-        )}
-        {lookedBackTo !== null && !list.hasNextPage && (
-          <p className="border-t border-line px-4 py-3 text-center text-sm text-soft">
-            Looked through the newest payments, back to <Time at={lookedBackTo} />. Choose an earlier last day to look further.
-          </p>
-        )}
-      </Card>
+            </>
+          ),
+        }}
+        unmatched={active.length > 0 ? { title: 'No payment matches these filters', clear } : null}
+      />
       {creating && (
         <Suspense>
           <Create onClose={() => setCreating(false)} />

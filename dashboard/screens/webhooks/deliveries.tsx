@@ -5,9 +5,9 @@ import { EVENT_TYPES } from '../../generated/api.ts';
 import { useFilters, useList, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
+import { ListCard } from '../../ui/list.tsx';
 import { SearchBox } from '../../ui/search.tsx';
-import { Card, Empty, ErrorCard, Skeleton } from '../../ui/states.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import type { Column } from '../../ui/table.tsx';
 import { Badge, Time } from '../../ui/values.tsx';
 import { Frame } from './frame.tsx';
 import { attemptsText, DELIVERY_STATES, type DeliveryItem, DeliveryState, type Endpoint, millis, outcomeWords } from './words.tsx';
@@ -78,35 +78,18 @@ function Deliveries({ endpoint }: { endpoint: Endpoint }) {
   return (
     <div className="grid gap-4">
       <Filters key={filters.payment} filters={filters} set={set} clear={narrowed ? clear : null} />
-      <Card>
-        {list.error && list.rows.length === 0 ? (
-          <ErrorCard error={list.error} onRetry={() => void list.refetch()} />
-        ) : list.isPending ? (
-          <Skeleton />
-        ) : list.rows.length > 0 ? (
-          <Table
-            label="Deliveries"
-            columns={columns}
-            rows={list.rows}
-            hasMore={list.hasNextPage}
-            onMore={() => void list.fetchNextPage()}
-            busy={list.isFetchingNextPage}
-          />
-        ) : narrowed ? (
-          <Empty title="No delivery matches these filters">
-            <Button onClick={clear}>Clear the filters</Button>
-          </Empty>
-        ) : (
-          <Empty title="Nothing was sent yet">
-            Each event of a payment that this endpoint asked for appears here, with what your server answered. A test event is a good start.
-          </Empty>
-        )}
-        {cutShort && (
-          <p className="border-t border-line px-4 py-3 text-sm text-soft">
-            The newest 5,000 deliveries were looked at. For older ones filter by payment.
-          </p>
-        )}
-      </Card>
+      <ListCard
+        label="Deliveries"
+        list={list}
+        columns={columns}
+        none={{
+          title: 'Nothing was sent yet',
+          words:
+            'Each event of a payment that this endpoint asked for appears here, with what your server answered. A test event is a good start.',
+        }}
+        unmatched={narrowed ? { title: 'No delivery matches these filters', clear } : null}
+      />
+      {cutShort && <p className="text-sm text-soft">The newest 5,000 deliveries were looked at. For older ones filter by payment.</p>}
       <p className="text-sm text-soft">Deliveries are kept for 30 days.</p>
       {filters.delivery !== '' && (
         <Suspense>

@@ -115,7 +115,13 @@ export const ACCOUNT: readonly Route[] = [
     withoutFactor: true,
     reply: Type.Object({
       success: Type.Boolean(),
-      user: Type.Object({ id: Type.String(), name: Type.String(), email: Type.String(), has_second_factor: Type.Boolean() }),
+      user: Type.Object({
+        id: Type.String(),
+        name: Type.String(),
+        email: Type.String(),
+        has_second_factor: Type.Boolean(),
+        has_passkey: Type.Boolean(),
+      }),
       merchant: Type.Object({ id: Type.String(), name: Type.String() }),
       merchants: Type.Array(Type.Object({ id: Type.String(), name: Type.String() })),
       role: literals(ROLES),
@@ -126,7 +132,13 @@ export const ACCOUNT: readonly Route[] = [
     }),
     handle: async ({ ctx, signedIn, member, mode }) => ({
       ...done,
-      user: { id: signedIn.userId, name: signedIn.name, email: signedIn.email, has_second_factor: signedIn.hasSecondFactor },
+      user: {
+        id: signedIn.userId,
+        name: signedIn.name,
+        email: signedIn.email,
+        has_second_factor: signedIn.hasSecondFactor,
+        has_passkey: signedIn.hasPasskey,
+      },
       merchant: { id: member.merchantId, name: member.merchantName },
       merchants: (await listMemberships(ctx, { userId: signedIn.userId })).map((one) => ({ id: one.merchantId, name: one.merchantName })),
       is_operator: signedIn.operator,
@@ -142,10 +154,20 @@ export const ACCOUNT: readonly Route[] = [
     action: 'account.use',
     withoutFactor: true,
     attempts: 5,
-    body: Type.Object({ code: Type.Optional(TotpCode), password: Type.Optional(Password) }),
+    body: Type.Object({
+      passkey: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+      code: Type.Optional(TotpCode),
+      password: Type.Optional(Password),
+    }),
     reply: Done,
     handle: async ({ ctx, visitor, signedIn, body }) => {
-      await confirmSignIn(ctx, { visitor, signedIn, code: body.code ?? null, password: body.password ?? null });
+      await confirmSignIn(ctx, {
+        visitor,
+        signedIn,
+        passkey: body.passkey ?? null,
+        code: body.code ?? null,
+        password: body.password ?? null,
+      });
       return done;
     },
   }),

@@ -3,7 +3,7 @@ import Type from 'typebox';
 import { MODES } from '../../core/coin.ts';
 import { Problem } from '../../core/problem.ts';
 import { listAudit, listAuditChoices } from '../../merchants/members.ts';
-import { literals, memberRoute, Nullable, pageOf, paging, type Route, Text, Timestamp } from './route.ts';
+import { literals, lookedBack, lookedPageOf, memberRoute, Nullable, paging, type Route, Text, Timestamp } from './route.ts';
 
 const Changed = Nullable(Type.Record(Type.String(), Type.Unknown()));
 const Day = Type.Optional(Type.String({ format: 'date-time', maxLength: 40 }));
@@ -42,9 +42,9 @@ export const AUDIT: readonly Route[] = [
       from: Day,
       until: Day,
     }),
-    reply: pageOf(Entry),
+    reply: lookedPageOf(Entry),
     handle: async ({ ctx, member, query }) => {
-      const { entries, hasMore } = await listAudit(ctx, {
+      const { items, hasMore, lookedBackTo } = await listAudit(ctx, {
         merchantId: member.merchantId,
         limit: Number(query.limit ?? 25),
         startingAfter: numberOf(query.starting_after),
@@ -60,7 +60,8 @@ export const AUDIT: readonly Route[] = [
       return {
         success: true,
         has_more: hasMore,
-        data: entries.map(({ id, mode, actorId, actorName, action, object, objectName, before, after, ip, at }) => ({
+        looked_back_to: lookedBack(lookedBackTo),
+        data: items.map(({ id, mode, actorId, actorName, action, object, objectName, before, after, ip, at }) => ({
           id: String(id),
           mode,
           actor_id: actorId,

@@ -18,11 +18,12 @@ import {
   Empty,
   Exception,
   literals,
+  lookedBack,
+  lookedPageOf,
   ModeName,
   memberRoute,
   Nullable,
   ownerOf,
-  pageOf,
   paging,
   type Route,
   Status,
@@ -152,7 +153,7 @@ export const PAYMENTS: readonly Route[] = [
       ...paging,
       ...FILTERS,
     }),
-    reply: Type.Object({ ...pageOf(Item).properties, looked_back_to: Nullable(Timestamp) }),
+    reply: lookedPageOf(Item),
     handle: async (call) => {
       const { query } = call;
       const page = await findPayments(call.ctx, {
@@ -171,7 +172,7 @@ export const PAYMENTS: readonly Route[] = [
           completed_at: item.completedAt?.toISOString() ?? null,
         })),
         has_more: page.hasMore,
-        looked_back_to: page.lookedBackTo?.toISOString() ?? null,
+        looked_back_to: lookedBack(page.lookedBackTo),
       };
     },
   }),

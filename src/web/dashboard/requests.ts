@@ -3,7 +3,7 @@ import Type from 'typebox';
 import { RequestEntry } from '../../http/schema.ts';
 import { requestBody } from '../../http/v1.ts';
 import { getRequest, type LoggedRequest, listRequests } from '../../merchants/requests.ts';
-import { literals, memberRoute, ownerOf, pageOf, paging, type Route, Text } from './route.ts';
+import { literals, lookedBack, lookedPageOf, memberRoute, ownerOf, paging, type Route, Text } from './route.ts';
 
 const Item = Type.Object({ ...RequestEntry.properties, key_name: Text, key_hint: Text });
 const itemOf = (request: LoggedRequest) => ({ ...requestBody(request), key_name: request.keyName, key_hint: request.keyHint });
@@ -21,10 +21,10 @@ export const REQUESTS: readonly Route[] = [
       key_id: Type.Optional(Text),
       request_id: Type.Optional(Text),
     }),
-    reply: pageOf(Item),
+    reply: lookedPageOf(Item),
     handle: async (call) => {
       const { query } = call;
-      const { items, hasMore } = await listRequests(call.ctx, {
+      const { items, hasMore, lookedBackTo } = await listRequests(call.ctx, {
         ...ownerOf(call),
         limit: Number(query.limit ?? 25),
         startingAfter: query.starting_after ?? null,
@@ -36,7 +36,7 @@ export const REQUESTS: readonly Route[] = [
           requestId: query.request_id ?? null,
         },
       });
-      return { success: true, data: items.map(itemOf), has_more: hasMore };
+      return { success: true, data: items.map(itemOf), has_more: hasMore, looked_back_to: lookedBack(lookedBackTo) };
     },
   }),
   memberRoute({

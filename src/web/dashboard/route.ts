@@ -3,6 +3,7 @@ import Type, { type Static, type TObject, type TSchema } from 'typebox';
 import type { Context } from '../../context.ts';
 import { COINS, MODES, type Mode } from '../../core/coin.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES } from '../../core/payment.ts';
+import type { LookedBackTo } from '../../db/look.ts';
 import type { ParsedBody } from '../../http/json.ts';
 import type { Actor, Membership } from '../../merchants/members.ts';
 import type { Action } from '../../merchants/roles.ts';
@@ -24,6 +25,11 @@ export const paging = { limit: Type.Optional(Type.String({ pattern: '^([1-9][0-9
 /** The envelope of the public lists, without a count. */
 export const pageOf = <S extends TSchema>(item: S) =>
   Type.Object({ success: Type.Boolean(), data: Type.Array(item), has_more: Type.Boolean() });
+
+/** A page that may end before it is full, because what was asked for has no index; its id is a cursor to look further. */
+export const lookedPageOf = <S extends TSchema>(item: S) =>
+  Type.Object({ ...pageOf(item).properties, looked_back_to: Nullable(Type.Object({ id: Text, at: Timestamp })) });
+export const lookedBack = (to: LookedBackTo) => to && { id: to.id, at: to.at.toISOString() };
 
 /** What every handler gets. */
 export type Request = {

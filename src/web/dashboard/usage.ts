@@ -1,8 +1,8 @@
 /** The plan, what of it is used this month, and when it starts anew. */
 import Type from 'typebox';
 import { PLANS } from '../../core/plan.ts';
-import { getUsage } from '../../merchants/usage.ts';
-import { literals, memberRoute, Nullable, type Route, Text, Timestamp } from './route.ts';
+import { getUsage, listHourlyCalls } from '../../merchants/usage.ts';
+import { literals, memberRoute, Nullable, ownerOf, type Route, Text, Timestamp } from './route.ts';
 
 export const USAGE: readonly Route[] = [
   memberRoute({
@@ -35,5 +35,31 @@ export const USAGE: readonly Route[] = [
         merchant_id: member.merchantId,
       };
     },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/usage/hours',
+    action: 'usage.read',
+    reply: Type.Object({
+      success: Type.Boolean(),
+      hours: Type.Array(
+        Type.Object({
+          hour: Timestamp,
+          requests: Type.Integer(),
+          failed: Type.Integer(),
+          /** Of the key that asked most. */
+          busiest_key: Type.Integer(),
+        }),
+      ),
+    }),
+    handle: async (call) => ({
+      success: true,
+      hours: (await listHourlyCalls(call.ctx, ownerOf(call))).map(({ hour, calls, failed, busiest }) => ({
+        hour: hour.toISOString(),
+        requests: Number(calls),
+        failed: Number(failed),
+        busiest_key: Number(busiest),
+      })),
+    }),
   }),
 ];

@@ -1,0 +1,77 @@
+/** The card of a list in all its states: loading, failed, never had any, none that match, and rows. */
+import type { ReactNode } from 'react';
+import { Button } from './button.tsx';
+import { Card, Empty, ErrorCard, Skeleton } from './states.tsx';
+import { type Column, Table } from './table.tsx';
+import { Time } from './values.tsx';
+
+/** What `useList` answers. */
+type Listed<R> = {
+  rows: readonly R[];
+  error: Error | null;
+  isPending: boolean;
+  hasNextPage: boolean;
+  isFetchingNextPage: boolean;
+  lookedBackTo: string | null;
+  refetch: () => unknown;
+  fetchNextPage: () => unknown;
+};
+
+export function ListCard<R extends { id: string }>({
+  label,
+  list,
+  shown = list.rows,
+  columns,
+  none,
+  unmatched,
+}: {
+  label: string;
+  list: Listed<R>;
+  /** The rows less those that wait above. */
+  shown?: readonly R[];
+  columns: readonly Column<R>[];
+  /** There never were any: why, and the next step. */
+  none: { title: string; words: ReactNode };
+  /** While filters are set. */
+  unmatched: { title: string; clear: () => void; act?: string } | null;
+}) {
+  const more = () => void list.fetchNextPage();
+  const { lookedBackTo, isFetchingNextPage: busy } = list;
+  return (
+    <Card>
+      {list.error && list.rows.length === 0 ? (
+        <ErrorCard error={list.error} onRetry={() => void list.refetch()} />
+      ) : list.isPending ? (
+        <Skeleton />
+      ) : list.rows.length > 0 ? (
+        <Table
+          label={label}
+          columns={columns}
+          rows={shown}
+          hasMore={list.hasNextPage}
+          onMore={more}
+          more={lookedBackTo === null ? 'Show more' : 'Search further back'}
+          busy={busy}
+        />
+      ) : unmatched === null ? (
+        <Empty title={none.title}>{none.words}</Empty>
+      ) : (
+        <Empty title={lookedBackTo === null ? unmatched.title : `${unmatched.title} so far`}>
+          <span className="flex flex-wrap justify-center gap-2">
+            {lookedBackTo !== null && (
+              <Button look="main" busy={busy} onClick={more}>
+                Search further back
+              </Button>
+            )}
+            <Button onClick={unmatched.clear}>{unmatched.act ?? 'Clear the filters'}</Button>
+          </span>
+        </Empty>
+      )}
+      {lookedBackTo !== null && (
+        <p role="status" className="border-t border-line px-4 py-3 text-center text-sm text-soft">
+          Searched back to <Time at={lookedBackTo} />.
+        </p>
+      )}
+    </Card>
+  );
+}

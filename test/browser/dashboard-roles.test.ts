@@ -1,0 +1,238 @@
+/** The dashboard as each role sees it, in a real browser: what a role may not do is absent, not broken. And the checklist's links, and passkeys. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Browser, Page } from 'playwright-core';
+import { type Action, actionsOf, type MemberRole } from '../../src/merchants/roles.ts';
+import { buildApp } from '../../src/web/dashboard/build.ts';
+import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { openTab, startBrowser, type Tab } from '../kit/browser.ts';
+import { freePort } from '../kit/nodes.ts';
+import { type Person, setUpPerson } from '../kit/person.ts';
+import { type Receiver, startReceiver } from '../kit/receiver.ts';
+
+// Named by a variable: the app has types of its own, which are not those of the service.
+const screensFile: string = '../../dashboard/screens.ts';
+const { SCREENS } = (await import(screensFile)) as { SCREENS: { path: string; action: Action; nav?: object; operator?: true }[] };
+
+let app: TestApp;
+let browser: Browser;
+let owner: Person;
+let hook: Receiver;
+let tab: Tab;
+let page: Page;
+let base = '';
+let endpoint = '';
+let delivery = '';
+let payment = '';
+
+before(async () => {
+  const port = await freePort();
+  await buildApp({ info: () => {} });
+  base = `http://localhost:${port}`;
+  [app, browser, hook] = await Promise.all([
+    startTestApp({ PORT: String(port), PUBLIC_URL: base, HOST: 'localhost', LOG_LEVEL: 'silent' }),
+    startBrowser(),
+    startReceiver(),
+  ]);
+  owner = await setUpPerson(app);
+  endpoint = (await owner.post('/test/webhooks', { url: hook.url })).json.endpoint.id;
+  payment = (
+    await app.test.post('/api/payment/create/simple', {
+      amount_usd: 25,
+      return_url: 'https://shop.example/',
+      payment_address: 'test_btc_underpaid',
+    })
+  ).json.id;
+  await owner.post(`/test/payments/${payment}/simulate`, { scenario: 'underpaid' });
+  delivery = (
+    await eventually(
+      async () => (await owner.get(`/test/deliveries?endpoint_id=${endpoint}`)).json,
+      (reply) => reply.data?.length > 0,
+      60_000,
+    )
+  ).data[0].id;
+  tab = await openTab(browser, `${base}/dashboard/sign-in`, { width: 1280 });
+  page = tab.page;
+  page.setDefaultTimeout(60_000);
+  await page.getByLabel('E-mail').fill('olga@shop.example');
+  await page.getByLabel('Password').fill(owner.password);
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+  await page.getByRole('heading', { name: 'Home' }).waitFor();
+});
+after(async () => {
+  await browser?.close();
+  await app?.stop();
+  await hook?.stop();
+});
+
+const setRole = (role: MemberRole) => app.app.ctx.db.sql`update members set role = ${role} where merchant_id = ${app.merchant.merchantId}`;
+const open = async (path: string) => {
+  await page.goto(`${base}/dashboard/test/${path}`);
+  await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Home' }).waitFor();
+};
+/** A request that is given up because its screen was left is no fault. */
+const faults = () => tab.faults.splice(0).filter((fault) => !fault.endsWith('net::ERR_ABORTED'));
+const button = (name: string) => page.getByRole('button', { name, exact: true });
+
+test('each step of the checklist leads to a screen that is there', async () => {
+  const steps: Record<string, [link: string, heading: string, mode: string]> = {
+    business: ['Open settings', 'Business', 'test'],
+    wallet: ['Open wallets', 'Wallets', 'test'],
+    webhook: ['Open webhooks', 'Webhooks', 'test'],
+    second_factor: ['Open security', 'Security', 'test'],
+    go_live: ['Open live mode', 'Home', 'live'],
+  };
+  // The steps that are done have no link: here all but the first two stand open.
+  await app.app.ctx.db.sql`update endpoints set state = 'deleted'`;
+  for (const [link, heading, mode] of Object.values(steps)) {
+    await open('home');
+    await page.getByRole('listitem').getByRole('link', { name: link }).click();
+    await page.getByRole('heading', { level: 1, name: heading }).waitFor();
+    assert.match(page.url(), new RegExp(`/dashboard/${mode}/`));
+    if (mode === 'test') continue;
+    await page.getByRole('listitem').getByRole('link', { name: 'Live keys' }).click();
+    await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor();
+    await page.goBack();
+    await page.getByRole('listitem').getByRole('link', { name: 'Open test mode' }).waitFor({ state: 'detached' });
+  }
+  await app.app.ctx.db.sql`update endpoints set state = 'enabled'`;
+  assert.deepEqual(faults(), []);
+});
+
+for (const role of ['admin', 'developer', 'finance', 'support', 'viewer'] as const) {
+  const may = (action: Action) => actionsOf(role).includes(action);
+  // All screens of two roles, the endpoint's of all: more would be more requests than one address may make in a minute.
+  if (role === 'finance' || role === 'viewer')
+    test(`as ${role}: the navigation names exactly the screens that open, and none of them asks for what it may not have`, async () => {
+      await setRole(role);
+      await open('home');
+      const nav = page.getByRole('navigation', { name: 'Main' });
+      const shown = new Set(
+        await nav.getByRole('link').evaluateAll((links) => links.map((link) => link.getAttribute('href')!.split('/').at(-1)!)),
+      );
+      const expected = SCREENS.filter((screen) => screen.nav && !screen.operator && may(screen.action)).map((screen) => screen.path);
+      assert.deepEqual([...shown].filter((path) => path !== 'operator').sort(), expected.toSorted());
+      for (const path of [...expected, `payments/${payment}`]) {
+        await open(path);
+        await page.getByRole('heading', { level: 1 }).first().waitFor();
+        await page.locator('main .late').first().waitFor({ state: 'detached' });
+        await page.waitForLoadState('load');
+        assert.deepEqual(faults(), [], `${role} at ${path}`);
+        assert.equal(await page.getByRole('main').getByRole('alert').count(), 0, `${role} at ${path}`);
+      }
+    });
+
+  test(`as ${role}: the screens of an endpoint offer what the role may do and nothing else`, async () => {
+    await setRole(role);
+    const offered = async (path: string, ready: string, names: Readonly<Record<string, boolean>>) => {
+      await open(path);
+      await page.getByText(ready).first().waitFor();
+      // The role is known once the navigation stands; what belongs to it is drawn with it.
+      for (const [name, wanted] of Object.entries(names)) {
+        if (wanted) await button(name).first().waitFor();
+        else assert.equal(await button(name).count(), 0, `${role} is offered ${name}`);
+      }
+    };
+    await offered('webhooks', hook.url, { 'Add endpoint': may('webhooks.manage') });
+    await offered(`webhooks/${endpoint}`, hook.url, { 'Send a test event': may('webhooks.send') });
+    await offered(`webhooks/${endpoint}/deliveries?delivery=${delivery}`, 'Attempts', { Replay: may('webhooks.send') });
+    await offered(`webhooks/${endpoint}/settings`, 'What is sent', {
+      Save: may('webhooks.manage'),
+      'Show the secret': may('webhooks.secrets'),
+      Pause: may('webhooks.manage'),
+      'Delete the endpoint': may('webhooks.manage'),
+    });
+    await open(`webhooks/${endpoint}/recover`);
+    await page.getByRole('heading', { level: 1 }).first().waitFor();
+    assert.deepEqual(faults(), []);
+  });
+}
+
+test('a screen that a role may not open names the access that it needs', async () => {
+  await setRole('viewer');
+  await open('keys');
+  await page.getByText('Your role, viewer, does not include this. An owner of Test shop can change that.').waitFor();
+  assert.equal(await button('Create key').count(), 0);
+  await setRole('owner');
+  tab.faults.splice(0);
+});
+
+test('a risky act is confirmed with a passkey in place of the password; that of another account confirms nothing', async () => {
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send('WebAuthn.enable');
+  await devtools.send('WebAuthn.addVirtualAuthenticator', {
+    options: {
+      protocol: 'ctap2',
+      transport: 'internal',
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  });
+  await setRole('owner');
+  await open('security');
+  await page.getByRole('button', { name: 'Add a passkey' }).click();
+  await page.getByRole('dialog').getByLabel('Name').fill('Laptop');
+  await page.keyboard.press('Enter');
+  await page.getByText('The passkey is added.').waitFor();
+  const { sql } = app.app.ctx.db;
+  const age = () => sql`update sessions set created_at = created_at - interval '1 hour', confirmed_at = null`;
+  const sessions = async () => Number((await sql<{ n: bigint }[]>`select count(*) as n from sessions`)[0]!.n);
+  await age();
+  await open(`webhooks/${endpoint}/settings`);
+  const before = await sessions();
+  await button('Show the secret').click();
+  await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
+  await button('Confirm with a passkey').click();
+  await page
+    .getByText(/^whsec_/)
+    .first()
+    .waitFor();
+  assert.equal(await sessions(), before, 'no session is left over');
+  const [entry] = await sql`select after from audit_log where action = 'session.confirmed' order by id desc limit 1`;
+  assert.deepEqual(entry!.after, { how: 'passkey' });
+  // The same passkey, now of somebody else.
+  await sql`insert into users (id, name, email) values ('usr_else', 'Eve Else', 'eve@shop.example')`;
+  await sql`update passkeys set user_id = 'usr_else'`;
+  await age();
+  const refused = await page.evaluate(async () => {
+    const send = async (path: string, body: object) => {
+      const reply = await fetch(`/dashboard/api${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-florin-dashboard': '1' },
+        body: JSON.stringify(body),
+      });
+      return { status: reply.status, json: await reply.json() };
+    };
+    const { options } = (await send('/sign-in/passkey/options', {})).json;
+    const bytes = (text: string) => Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (c) => c.charCodeAt(0));
+    const text = (buffer: ArrayBuffer) =>
+      btoa(String.fromCharCode(...new Uint8Array(buffer)))
+        .replaceAll('+', '-')
+        .replaceAll('/', '_')
+        .replace(/=+$/, '');
+    const shown = (await navigator.credentials.get({
+      publicKey: { challenge: bytes(options.challenge), rpId: options.rpId, userVerification: 'required' },
+    })) as PublicKeyCredential;
+    const answer = shown.response as AuthenticatorAssertionResponse;
+    const passkey = {
+      id: shown.id,
+      rawId: shown.id,
+      type: shown.type,
+      clientExtensionResults: {},
+      response: {
+        authenticatorData: text(answer.authenticatorData),
+        clientDataJSON: text(answer.clientDataJSON),
+        signature: text(answer.signature),
+        userHandle: answer.userHandle && text(answer.userHandle),
+      },
+    };
+    return (await send('/test/confirm', { passkey })).json.error.code;
+  });
+  assert.equal(refused, 'second_factor_invalid');
+  assert.equal(await sessions(), before);
+  const [mine] = await sql`select confirmed_at from sessions where user_id <> 'usr_else' limit 1`;
+  assert.equal(mine!.confirmed_at, null);
+  tab.faults.splice(0);
+});
