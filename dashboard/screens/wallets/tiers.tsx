@@ -34,7 +34,11 @@ export const TierFields = ({ coin, fields: { tiers, texts, low, set } }: { coin:
             max={1000}
             value={texts[i]}
             onChange={(event) => set(i, event.target.value)}
-            fault={low[i] ? `Lower than the default is not safe: ${tier.minimum} stays. Only the operator can lower it, with ${coin}_CONFIRMATIONS.` : null}
+            fault={
+              low[i]
+                ? `Lower than the default is not safe: ${tier.minimum} stays. Only the operator can lower it, with ${coin}_CONFIRMATIONS.`
+                : null
+            }
             hint={`Default ${tier.minimum}`}
           />
         ) : (
