@@ -55,6 +55,7 @@ const OPTIONS = {
   locale: { type: 'string' },
   support: { type: 'string' },
   'auto-return': { type: 'string' },
+  kiosk: { type: 'string' },
   ref: { type: 'string' },
   email: { type: 'string' },
   to: { type: 'string' },
@@ -74,7 +75,7 @@ const USAGE = `florin: a self-hosted cryptocurrency payment service
   user operator --email E [--off]       lets a user reach the operator area
   plan set --merchant M --plan ${PLANS.join('|')}
   checkout set --merchant M [--accent #0f5bd7] [--logo FILE] [--theme ${THEMES.join('|')}] [--locale de]
-               [--support URL_OR_MAIL] [--origins a,b] [--auto-return yes|no]
+               [--support URL_OR_MAIL] [--origins a,b] [--auto-return yes|no] [--kiosk yes|no]
                                         how the payment page looks and who may show it; none takes a setting back
   endpoint create --merchant M --mode live|test --url U [--events a,b]
   endpoint list | update | delete | rotate | test | recover | recovery
@@ -220,12 +221,13 @@ const COMMANDS: Readonly<Record<string, Command>> = {
         ...(flags.support !== undefined && { supportContact: given('support') }),
         ...(flags.origins !== undefined && { origins: flags.origins === 'none' ? [] : commaList(flags.origins) }),
         ...(flags['auto-return'] !== undefined && { autoReturn: oneOf(flags['auto-return'], ['yes', 'no'], 'auto-return') === 'yes' }),
+        ...(flags.kiosk !== undefined && { kiosk: oneOf(flags.kiosk, ['yes', 'no'], 'kiosk') === 'yes' }),
       },
       ...(logo !== undefined && { logo }),
     });
     const { settings, logo: hash } = await getMerchant(ctx, { merchantId });
-    const { accent, theme, locale, supportContact, origins, autoReturn } = settings;
-    return { merchant_id: merchantId, accent, theme, locale, support: supportContact, origins, auto_return: autoReturn, logo: hash };
+    const { accent, theme, locale, supportContact, origins, autoReturn, kiosk } = settings;
+    return { merchant_id: merchantId, accent, theme, locale, support: supportContact, origins, auto_return: autoReturn, kiosk, logo: hash };
   },
   'endpoint create': async (ctx, flags) => {
     const made = await createEndpoint(ctx, {

@@ -1171,6 +1171,7 @@ export type Api = {
         origins: string[];
         auto_return: boolean;
         payer_cancel: boolean;
+        kiosk: boolean;
         default_currency: Coin | null;
         currencies: Coin[] | null;
         window_minutes: number;
@@ -1208,6 +1209,7 @@ export type Api = {
       origins?: string[] | undefined;
       auto_return?: boolean | undefined;
       payer_cancel?: boolean | undefined;
+      kiosk?: boolean | undefined;
       default_currency?: Coin | null | undefined;
       currencies?: Coin[] | null | undefined;
       window_minutes?: number | undefined;

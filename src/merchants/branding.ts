@@ -6,7 +6,9 @@ import type { Tx } from '../db/db.ts';
 import { isOrigin } from './keys.ts';
 import { changeSettings, type MerchantSettings, THEMES } from './merchants.ts';
 
-export type Branding = Partial<Pick<MerchantSettings, 'accent' | 'theme' | 'locale' | 'supportContact' | 'origins' | 'autoReturn'>>;
+export type Branding = Partial<
+  Pick<MerchantSettings, 'accent' | 'theme' | 'locale' | 'supportContact' | 'origins' | 'autoReturn' | 'kiosk'>
+>;
 /** A logo larger than this would cost payers on slow networks seconds. */
 const LOGO_LIMIT = 65_536;
 

@@ -30,6 +30,8 @@ export type MerchantSettings = {
   autoReturn: boolean;
   /** Whether payers may cancel a payment to which nothing came, and start one that ended without money again. */
   payerCancel: boolean;
+  /** Whether the page stands on a counter's own screen, which must not go dark while a code is to be scanned. */
+  kiosk: boolean;
   /** Coins that payers may choose; null: all with a wallet. */
   coins: readonly Coin[] | null;
   website: string | null;
@@ -52,6 +54,7 @@ const DEFAULT_SETTINGS: MerchantSettings = {
   origins: [],
   autoReturn: false,
   payerCancel: false,
+  kiosk: false,
   coins: null,
   website: null,
   retentionDays: null,

@@ -81,8 +81,8 @@ export async function getPaymentForCustomer(ctx: Context, { paymentId }: { payme
 export const isOffered = ({ coins }: Merchant['settings'], coin: Coin): boolean => coins === null || coins.includes(coin);
 
 const customerMerchant = ({ name, logo, settings }: Merchant): CustomerView['merchant'] => {
-  const { supportContact, accent, theme, locale, origins, autoReturn, payerCancel } = settings;
-  return { name, logo, supportContact, accent, theme, locale, origins, autoReturn, payerCancel };
+  const { supportContact, accent, theme, locale, origins, autoReturn, payerCancel, kiosk } = settings;
+  return { name, logo, supportContact, accent, theme, locale, origins, autoReturn, payerCancel, kiosk };
 };
 
 /** The version alone, for waiting pages. Errors: payment_not_found. */

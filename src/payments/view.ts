@@ -57,6 +57,8 @@ export type CustomerView = PaymentView & {
     autoReturn: boolean;
     /** Whether the payer may cancel, and start a payment that ended without money again. */
     payerCancel: boolean;
+    /** Whether the screen stays on while the QR code shows. */
+    kiosk: boolean;
   };
   /** Every coin with why it cannot be chosen, null when it can. `estimateUnits` is null without a price. */
   coins: readonly { coin: Coin; unavailable: Unavailable | null; estimateUnits: bigint | null; sample: boolean }[];

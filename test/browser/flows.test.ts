@@ -363,6 +363,37 @@ test('copying where the browser has no clipboard for scripts: the bare value is 
   await tab.close();
 });
 
+test('a screen on a counter stays on while a code shows, where the merchant wants it, and no longer', async () => {
+  const { merchantId } = app.merchant;
+  const locks = "window.locks.map(({ released }) => (released ? 'let go' : 'held')).join()";
+  const openAt = async () => {
+    const { id, url } = await create();
+    const tab = await openTab(browser, 'about:blank');
+    await tab.page.addInitScript(
+      'window.locks = []; const { request } = WakeLock.prototype; WakeLock.prototype.request = async function (kind) { const lock = await request.call(this, kind); window.locks.push(lock); return lock; };',
+    );
+    await tab.page.goto(url);
+    await tab.page.locator('#c-LTC').check();
+    await tab.page.locator('#c-continue').click();
+    await tab.page.locator('main[data-state="awaiting"]').waitFor();
+    return { tab, id };
+  };
+  await setBranding(app.app.ctx, { merchantId, branding: { kiosk: true } });
+  try {
+    const { tab, id } = await openAt();
+    await tab.page.waitForFunction(`${locks} === 'held'`);
+    await app.live.post(`/v1/payments/${id}/cancel`);
+    await tab.page.locator('main[data-state="cancelled"]').waitFor();
+    await tab.page.waitForFunction(`${locks} === 'let go'`);
+    await tab.close();
+  } finally {
+    await setBranding(app.app.ctx, { merchantId, branding: { kiosk: false } });
+  }
+  const { tab } = await openAt();
+  assert.equal(await tab.page.evaluate(locks), '');
+  await tab.close();
+});
+
 test('a wallet that does not open: the payer is told what to do instead, not before', async () => {
   const tab = await openTab(browser, (await create()).url);
   const { page } = tab;

@@ -32,7 +32,7 @@ test('what is saved is what is read again, acts on the page at once, and is writ
   assert.deepEqual([before.settings.window_minutes, before.settings.payer_cancel, before.settings.tolerance_percent], [60, false, '1.00']);
   const change = {
     ...{ accent: '#0a7440', theme: 'dark', locale: 'de', support_contact: 'help@shop.example', origins: ['https://shop.example'] },
-    ...{ auto_return: true, payer_cancel: true, default_currency: 'LTC', currencies: ['BTC', 'DOGE'], window_minutes: 90 },
+    ...{ auto_return: true, payer_cancel: true, kiosk: true, default_currency: 'LTC', currencies: ['BTC', 'DOGE'], window_minutes: 90 },
     ...{ rate_lock_minutes: 20, tolerance_percent: '2.50', tolerance_cap_usd: '7.50', late_accept_minutes: 30 },
   };
   assert.equal((await owner.post('/live/settings/checkout', { ...change, logo: LOGO })).status, 200);

@@ -162,6 +162,13 @@ export const Behaviour = ({ draft, set, disabled }: Parts) => (
         checked={draft.auto_return}
         onChange={(event) => set({ auto_return: event.target.checked })}
       />
+      <Tick
+        label="Screen on a counter"
+        hint="It stays on while a QR code shows."
+        disabled={disabled}
+        checked={draft.kiosk}
+        onChange={(event) => set({ kiosk: event.target.checked })}
+      />
     </div>
   </Card>
 );

@@ -77,7 +77,26 @@ const settle = (): void => {
     // Storage may be forbidden in frames; the hint is then left out.
   }
   leave();
+  void stayAwake();
   report();
+};
+
+/** A counter's screen stays on while there is a code to scan; the browser lets go by itself when the page is hidden. */
+let lock: WakeLockSentinel | null = null;
+let asking = false;
+const stayAwake = async (): Promise<void> => {
+  if (asking) return;
+  if (!('awake' in main().dataset)) {
+    void lock?.release();
+    lock = null;
+    return;
+  }
+  if (document.hidden || lock?.released === false) return;
+  asking = true;
+  lock = (await navigator.wakeLock?.request('screen').catch(() => null)) ?? null;
+  asking = false;
+  // The payment may have moved on meanwhile.
+  if (!('awake' in main().dataset)) void stayAwake();
 };
 
 let leaving = 0;
@@ -245,7 +264,9 @@ if (id && 'live' in body.dataset) {
   setTimeout(listen);
   loop();
   document.addEventListener('visibilitychange', () => {
-    if (!document.hidden) void poll();
+    if (document.hidden) return;
+    void poll();
+    void stayAwake();
   });
   addEventListener('online', () => void poll());
 }

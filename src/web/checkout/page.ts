@@ -100,7 +100,7 @@ export function renderPage(view: CustomerView, options: PageOptions): Page {
   const look = LOOKS[state];
   const test = view.facts.mode === 'test';
   const wide = !test && (state === 'awaiting' || state === 'underpaid');
-  const main = html`<main id="main" class="${wide ? 'wide' : look.kind}" data-state="${state}" data-status="${view.settlement.status}" data-version="${String(view.version)}" data-say="${news(state, heading[state], view, words)}">
+  const main = html`<main id="main" class="${wide ? 'wide' : look.kind}" data-state="${state}" data-status="${view.settlement.status}" data-version="${String(view.version)}" data-say="${news(state, heading[state], view, words)}"${wide && view.merchant.kiosk && new Html(' data-awake')}>
 ${test && html`<p class="stripe">${words.testStripe}</p>`}
 ${look.kind === 'open' ? openHeader(heading[state], view, options) : resultHeader(look.mark, heading[state], view, options)}
 ${notices(state, view, options)}

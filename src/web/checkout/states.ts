@@ -162,6 +162,7 @@ function viewOf(story: Story): CustomerView {
       origins: [],
       autoReturn: false,
       payerCancel: false,
+      kiosk: false,
       ...story.merchant,
     },
     coins: story.coins ?? coinsAt(usdCents),

@@ -40,6 +40,7 @@ export function registerPreview(
           locale: settings.locale,
           origins: [],
           autoReturn: false,
+          kiosk: false,
           payerCancel: asked('payer_cancel') === null ? settings.payerCancel : asked('payer_cancel') === 'yes',
         },
       };
