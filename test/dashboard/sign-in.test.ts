@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { startTestApp, type TestApp } from '../kit/app.ts';
-import { freshTotp, Person, totp } from '../kit/person.ts';
+import { freshTotp, Person, setUpPerson, totp } from '../kit/person.ts';
 
 let app: TestApp;
 before(async () => {
@@ -127,4 +127,18 @@ test('guessing is slowed down', async () => {
     (await new Person(app.url).post('/sign-in?again=1', { email: 'x@shop.example', password: 'guess guess guess' })).status,
     429,
   );
+});
+
+test('who asks without end is slowed down, colleagues at the same address are not', async () => {
+  const apart = await startTestApp({ LOG_LEVEL: 'silent' });
+  try {
+    const person = await setUpPerson(apart);
+    const statuses = new Set<number>();
+    for (let i = 0; i < 61; i++)
+      for (const { status } of await Promise.all(Array.from({ length: 20 }, () => person.get('/test/keys')))) statuses.add(status);
+    assert.deepEqual([...statuses].sort(), [200, 429]);
+    assert.equal((await new Person(apart.url).get('/test/keys')).status, 401);
+  } finally {
+    await apart.stop();
+  }
 });

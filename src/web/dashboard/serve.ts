@@ -33,6 +33,10 @@ export type Doors = {
 export const pathsOf = (route: Route): { url: string; mode: Mode | null }[] =>
   route.open ? [{ url: `${API}${route.path}`, mode: null }] : MODES.map((mode) => ({ url: `${API}/${mode}${route.path}`, mode }));
 
+/** An office shares an address: there each person has a limit of their own, and the address one that floods meet. */
+const PER_MINUTE_PER_ADDRESS = 3_000;
+const PER_MINUTE_PER_USER = 1_200;
+
 export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doors, routes: readonly Route[] = DASHBOARD_ROUTES): void {
   const origin = new URL(ctx.settings.publicUrl).origin;
   const httpsOnly = origin.startsWith('https:');
@@ -51,7 +55,7 @@ export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doo
   const enter = async (request: FastifyRequest) => {
     const { ip, secure } = doors.client(request);
     if (httpsOnly && !secure) throw new Problem('https_required');
-    await limit(`dashboard ${ip}`, 600);
+    await limit(`dashboard ${ip}`, PER_MINUTE_PER_ADDRESS);
     if (request.method === 'GET') return;
     const from = request.headers.origin;
     if (request.headers[WRITE_HEADER] === undefined || (from !== undefined && from !== origin)) throw new Problem('cross_site_request');
@@ -83,6 +87,7 @@ export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doo
           const visitor = visitorOf(request);
           if (route.attempts !== undefined) await limit(`dashboard ${route.path} ${visitor.ip}`, route.attempts);
           const signedIn = await findSignedIn(ctx, { visitor });
+          if (signedIn) await limit(`dashboard user ${signedIn.userId}`, PER_MINUTE_PER_USER);
           if (signedIn && signedIn.cookies.length > 0) reply.header('set-cookie', signedIn.cookies);
           const member = route.open ? null : await memberOf(signedIn, route);
           if (signedIn && route.attempts !== undefined) await limit(`dashboard ${route.path} ${signedIn.userId}`, route.attempts);
