@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -211,10 +213,12 @@ async function importExample(file: string, text: string): Promise<any> {
     join(folder, 'node_modules/florin/index.js'),
     `export * from ${JSON.stringify(pathToFileURL(join(ROOT, 'sdk/src/index.ts')).href)};\n`,
   );
-  try {
-    symlinkSync(join(ROOT, 'node_modules/fastify'), join(folder, 'node_modules/fastify'));
-  } catch {
-    // It is there from the example before.
+  for (const framework of ['fastify', 'express', 'hono']) {
+    try {
+      symlinkSync(join(ROOT, 'node_modules', framework), join(folder, 'node_modules', framework));
+    } catch {
+      // It is there from the example before.
+    }
   }
   writeFileSync(join(folder, file), `const ship = async (...given) => void globalThis.shipped.push(given);\n${text}`);
   return import(pathToFileURL(join(folder, file)).href);
@@ -247,6 +251,44 @@ test('the Fastify example ships what was paid and refuses a forgery', async () =
   assert.equal((await post(order.body.replace('A-1001', 'A-1002'))).statusCode, 400);
   assert.equal(shipped.length, count);
   await app.close();
+});
+
+test('the Hono example ships what was paid and refuses a forgery', async () => {
+  process.env.SIGNING_SECRET = secret;
+  const { default: app } = await importExample('hono.mjs', exampleOf('Hono'));
+  const post = (body: string): Promise<Response> => app.request('/hook', { method: 'POST', body, headers: order.headers });
+  assert.equal((await post(order.body)).status, 200);
+  assert.deepEqual(shipped.at(-1)?.[1], 'A-1001');
+  const count = shipped.length;
+  assert.equal((await post(order.body.replace('A-1001', 'A-1002'))).status, 400);
+  assert.equal(shipped.length, count);
+});
+
+test('the Express example ships what was paid, refuses a forgery, and leaves other routes their parsed bodies', async () => {
+  process.env.SIGNING_SECRET = secret;
+  const { app } = await importExample(
+    'express.mjs',
+    `${exampleOf('Express')}\napp.post('/order', (request, response) => response.json(request.body));\nexport { app };`,
+  );
+  const server = await new Promise<Server>((resolve) => {
+    const listening: Server = app.listen(0, '127.0.0.1', () => resolve(listening));
+  });
+  try {
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const post = (body: string) => fetch(`${url}/hook`, { method: 'POST', body, headers: order.headers });
+    assert.equal((await post(order.body)).status, 200);
+    assert.deepEqual(shipped.at(-1)?.[1], 'A-1001');
+    const count = shipped.length;
+    const forged = await post(order.body.replace('A-1001', 'A-1002'));
+    assert.equal(forged.status, 400);
+    assert.match(await forged.text(), /does not fit/);
+    assert.equal(shipped.length, count);
+    const other = await fetch(`${url}/order`, { method: 'POST', body: '{"item":"mug"}', headers: { 'content-type': 'application/json' } });
+    assert.deepEqual(await other.json(), { item: 'mug' });
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
 });
 
 test("the guide's own test of a receiver signs what is believed", async () => {
