@@ -318,6 +318,14 @@ const backup = ({ db, folder: dataFolder }: Pick<TestDatabase, 'db' | 'folder'>,
   writeBackup({ db, dataFolder, secretKey, file: path });
 const refused = (reason: RegExp) => (error: Error) => error instanceof BackupError && reason.test(error.message);
 
+const unpacked = (bytes: Uint8Array): Buffer | null => {
+  try {
+    return gunzipSync(bytes);
+  } catch {
+    return null;
+  }
+};
+
 test('cut, altered and foreign files are refused and leave nothing; the whole file is then taken', async (t) => {
   const { full, empty, path } = await pair(t);
   writeFileSync(join(full.folder, 'secret.key'), 'the key\n');
@@ -338,11 +346,14 @@ test('cut, altered and foreign files are refused and leave nothing; the whole fi
     await refuses(whole.subarray(0, length), /is damaged or cut off|is not a backup/, `cut to ${length} bytes`);
   }
   await refuses(whole.subarray(0, -1), /is damaged or cut off/, 'cut by one byte');
+  const content = gunzipSync(whole);
   for (let i = 0; i < 40; i++) {
     // Beyond the ten bytes in which a compressed file tells its maker and time.
     const at = 10 + Math.floor(((whole.length - 11) * i) / 39);
     const altered = Buffer.from(whole);
     altered[at]! ^= 1 << (i % 8);
+    // Compression has bits of its own that nobody reads.
+    if (unpacked(altered)?.equals(content)) continue;
     await refuses(altered, /is damaged or cut off|is not a backup/, `bit ${i % 8} of byte ${at} of ${whole.length}`);
   }
   // Altered before it was compressed: the checksums of compression hold, those of the tables do not.

@@ -133,7 +133,12 @@ async function startNode({ command, flags, addressType }: { command: string[]; f
     rpc,
     mine,
     newAddress,
-    pay: (address, amount) => rpc('sendtoaddress', address, amount),
+    pay: async (address, amount) => {
+      const txid = await rpc('sendtoaddress', address, amount);
+      // A wallet keeps what its node does not take, and says so in its log alone.
+      await rpc('getmempoolentry', txid);
+      return txid;
+    },
     payMany: async (outputs) => {
       // The node refuses one address twice: a second output gets a stand-in, whose script is exchanged before signing.
       const named: [string, string, string | null][] = [];
