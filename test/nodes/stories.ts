@@ -362,7 +362,7 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
       const { id, address } = await open(name, events);
       const txid = await node.pay(address, coins(1));
       await mine(1);
-      await reach(id, 'processing');
+      await reach(id, 'processing', null, (d) => d.confirmations === 1);
       const found = await service.live.get(`/api/crypto/transaction/${txid}?currency=${coin}`);
       assert.equal(found.status, 200, found.text);
       assert.equal(found.json.status, 'confirmed');
