@@ -1,40 +1,24 @@
 /** The dashboard as each role sees it, in a real browser: what a role may not do is absent, not broken. And the checklist's links, and passkeys. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Browser, Page } from 'playwright-core';
 import { type Action, actionsOf, type MemberRole } from '../../src/merchants/roles.ts';
-import { buildApp } from '../../src/web/dashboard/build.ts';
-import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { openTab, startBrowser, type Tab } from '../kit/browser.ts';
-import { freePort } from '../kit/nodes.ts';
-import { type Person, setUpPerson } from '../kit/person.ts';
-import { type Receiver, startReceiver } from '../kit/receiver.ts';
+import { eventually } from '../kit/app.ts';
+import { addAuthenticator, startDashboard } from '../kit/dashboard.ts';
+import { startReceiver } from '../kit/receiver.ts';
 
 // Named by a variable: the app has types of its own, which are not those of the service.
 const screensFile: string = '../../dashboard/screens.ts';
 const { SCREENS } = (await import(screensFile)) as { SCREENS: { path: string; action: Action; nav?: object; operator?: true }[] };
 
-let app: TestApp;
-let browser: Browser;
-let owner: Person;
-let hook: Receiver;
-let tab: Tab;
-let page: Page;
-let base = '';
+const dashboard = await startDashboard();
+const { app, page, noFaults, forgiveFaults } = dashboard;
+const hook = await startReceiver();
 let endpoint = '';
 let delivery = '';
 let payment = '';
 
 before(async () => {
-  const port = await freePort();
-  await buildApp({ info: () => {} });
-  base = `http://localhost:${port}`;
-  [app, browser, hook] = await Promise.all([
-    startTestApp({ PORT: String(port), PUBLIC_URL: base, HOST: 'localhost', LOG_LEVEL: 'silent' }),
-    startBrowser(),
-    startReceiver(),
-  ]);
-  owner = await setUpPerson(app);
+  const owner = await dashboard.owner();
   endpoint = (await owner.post('/test/webhooks', { url: hook.url })).json.endpoint.id;
   payment = (
     await app.test.post('/api/payment/create/simple', {
@@ -51,27 +35,15 @@ before(async () => {
       60_000,
     )
   ).data[0].id;
-  tab = await openTab(browser, `${base}/dashboard/sign-in`, { width: 1280 });
-  page = tab.page;
-  page.setDefaultTimeout(60_000);
-  await page.getByLabel('E-mail').fill('olga@shop.example');
-  await page.getByLabel('Password').fill(owner.password);
-  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
-  await page.getByRole('heading', { name: 'Home' }).waitFor();
 });
-after(async () => {
-  await browser?.close();
-  await app?.stop();
-  await hook?.stop();
-});
+after(() => hook.stop());
 
 const setRole = (role: MemberRole) => app.app.ctx.db.sql`update members set role = ${role} where merchant_id = ${app.merchant.merchantId}`;
 const open = async (path: string) => {
-  await page.goto(`${base}/dashboard/test/${path}`);
-  await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Home' }).waitFor();
+  await dashboard.open(`test/${path}`);
+  // By its mark: while a drawer is open, what stands behind it has no role.
+  await page.locator('nav[aria-label="Main"]').getByText('Home', { exact: true }).waitFor();
 };
-/** A request that is given up because its screen was left is no fault. */
-const faults = () => tab.faults.splice(0).filter((fault) => !fault.endsWith('net::ERR_ABORTED'));
 const button = (name: string) => page.getByRole('button', { name, exact: true });
 
 test('each step of the checklist leads to a screen that is there', async () => {
@@ -96,12 +68,12 @@ test('each step of the checklist leads to a screen that is there', async () => {
     await page.getByRole('listitem').getByRole('link', { name: 'Open test mode' }).waitFor({ state: 'detached' });
   }
   await app.app.ctx.db.sql`update endpoints set state = 'enabled'`;
-  assert.deepEqual(faults(), []);
+  noFaults();
 });
 
 for (const role of ['admin', 'developer', 'finance', 'support', 'viewer'] as const) {
   const may = (action: Action) => actionsOf(role).includes(action);
-  // All screens of two roles, the endpoint's of all: more would be more requests than one address may make in a minute.
+  // All screens of two roles, the endpoint's of all: more would be more requests than one person may make in a minute.
   if (role === 'finance' || role === 'viewer')
     test(`as ${role}: the navigation names exactly the screens that open, and none of them asks for what it may not have`, async () => {
       await setRole(role);
@@ -117,7 +89,7 @@ for (const role of ['admin', 'developer', 'finance', 'support', 'viewer'] as con
         await page.getByRole('heading', { level: 1 }).first().waitFor();
         await page.locator('main .late').first().waitFor({ state: 'detached' });
         await page.waitForLoadState('load');
-        assert.deepEqual(faults(), [], `${role} at ${path}`);
+        noFaults();
         assert.equal(await page.getByRole('main').getByRole('alert').count(), 0, `${role} at ${path}`);
       }
     });
@@ -144,7 +116,7 @@ for (const role of ['admin', 'developer', 'finance', 'support', 'viewer'] as con
     });
     await open(`webhooks/${endpoint}/recover`);
     await page.getByRole('heading', { level: 1 }).first().waitFor();
-    assert.deepEqual(faults(), []);
+    noFaults();
   });
 }
 
@@ -154,22 +126,11 @@ test('a screen that a role may not open names the access that it needs', async (
   await page.getByText('Your role, viewer, does not include this. An owner of Test shop can change that.').waitFor();
   assert.equal(await button('Create key').count(), 0);
   await setRole('owner');
-  tab.faults.splice(0);
+  forgiveFaults();
 });
 
 test('a risky act is confirmed with a passkey in place of the password; that of another account confirms nothing', async () => {
-  const devtools = await page.context().newCDPSession(page);
-  await devtools.send('WebAuthn.enable');
-  await devtools.send('WebAuthn.addVirtualAuthenticator', {
-    options: {
-      protocol: 'ctap2',
-      transport: 'internal',
-      hasResidentKey: true,
-      hasUserVerification: true,
-      isUserVerified: true,
-      automaticPresenceSimulation: true,
-    },
-  });
+  await addAuthenticator(page);
   await setRole('owner');
   await open('security');
   await page.getByRole('button', { name: 'Add a passkey' }).click();
@@ -177,9 +138,8 @@ test('a risky act is confirmed with a passkey in place of the password; that of 
   await page.keyboard.press('Enter');
   await page.getByText('The passkey is added.').waitFor();
   const { sql } = app.app.ctx.db;
-  const age = () => sql`update sessions set created_at = created_at - interval '1 hour', confirmed_at = null`;
   const sessions = async () => Number((await sql<{ n: bigint }[]>`select count(*) as n from sessions`)[0]!.n);
-  await age();
+  await dashboard.ageSessions();
   await open(`webhooks/${endpoint}/settings`);
   const before = await sessions();
   await button('Show the secret').click();
@@ -195,7 +155,7 @@ test('a risky act is confirmed with a passkey in place of the password; that of 
   // The same passkey, now of somebody else.
   await sql`insert into users (id, name, email) values ('usr_else', 'Eve Else', 'eve@shop.example')`;
   await sql`update passkeys set user_id = 'usr_else'`;
-  await age();
+  await dashboard.ageSessions();
   const refused = await page.evaluate(async () => {
     const send = async (path: string, body: object) => {
       const reply = await fetch(`/dashboard/api${path}`, {
@@ -234,5 +194,5 @@ test('a risky act is confirmed with a passkey in place of the password; that of 
   assert.equal(await sessions(), before);
   const [mine] = await sql`select confirmed_at from sessions where user_id <> 'usr_else' limit 1`;
   assert.equal(mine!.confirmed_at, null);
-  tab.faults.splice(0);
+  forgiveFaults();
 });

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { openTab, type Tab } from '../kit/browser.ts';
-import { noFaults as noFaultsIn, OWNER, startDashboard } from '../kit/dashboard.ts';
+import { addAuthenticator, noFaults as noFaultsIn, OWNER, startDashboard } from '../kit/dashboard.ts';
 import { freshTotp } from '../kit/person.ts';
 
 const { app, browser, page, open, audit, noFaults, forgiveFaults, failRequests } = await startDashboard();
@@ -68,18 +68,7 @@ test('a role is changed where it stands; the last owner cannot be removed, and i
 });
 
 test('a passkey is added with an authenticator that verifies its user, named, and signs in without a password', async () => {
-  const devtools = await page.context().newCDPSession(page);
-  await devtools.send('WebAuthn.enable');
-  await devtools.send('WebAuthn.addVirtualAuthenticator', {
-    options: {
-      protocol: 'ctap2',
-      transport: 'internal',
-      hasResidentKey: true,
-      hasUserVerification: true,
-      isUserVerified: true,
-      automaticPresenceSimulation: true,
-    },
-  });
+  const devtools = await addAuthenticator(page);
   await follow('Security');
   await page.getByText('No passkeys yet').waitFor();
   await audit('security, no passkeys');

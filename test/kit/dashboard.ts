@@ -1,7 +1,7 @@
 /** The dashboard in a real browser: a service of its own, its owner signed up, and what every screen is held to. */
 import assert from 'node:assert/strict';
 import { after } from 'node:test';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser, CDPSession, Page } from 'playwright-core';
 import { buildApp } from '../../src/web/dashboard/build.ts';
 import { startTestApp, type TestApp } from './app.ts';
 import { auditAccessibility, findClipped, openTab, startBrowser, type Tab } from './browser.ts';
@@ -121,4 +121,21 @@ export function noFaults(tab: Tab, ...expected: RegExp[]): void {
     tab.faults.splice(0).filter((fault) => !allowed.some((one) => one.test(fault))),
     [],
   );
+}
+
+/** An authenticator of the tab that verifies its user and answers at once; `WebAuthn.disable` takes it away. */
+export async function addAuthenticator(page: Page): Promise<CDPSession> {
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send('WebAuthn.enable');
+  await devtools.send('WebAuthn.addVirtualAuthenticator', {
+    options: {
+      protocol: 'ctap2',
+      transport: 'internal',
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  });
+  return devtools;
 }
