@@ -4,7 +4,7 @@ import type { Reply } from '../lib/api.ts';
 import { useApi, useMode, useTitle } from '../lib/hooks.ts';
 import { Code, prettyJson } from '../ui/code.tsx';
 import { ModeLink } from '../ui/link.tsx';
-import { Card, ErrorCard, Facts, Skeleton } from '../ui/states.tsx';
+import { Card, Facts, Pending } from '../ui/states.tsx';
 import { Badge, CopyButton, Time } from '../ui/values.tsx';
 
 type Delivery = Reply<'GET /:mode/events/:id'>['deliveries'][number];
@@ -49,10 +49,9 @@ function DeliveryRow({ of }: { of: Delivery }) {
 export function Screen() {
   const { id } = useParams({ strict: false }) as { id: string };
   useTitle('Event');
-  const { data, error, isPending, refetch } = useApi('GET /:mode/events/:id', ['events', id], { params: { id } });
-  if (isPending) return <Skeleton lines={12} />;
-  if (error && !data) return <ErrorCard error={error} onRetry={() => void refetch()} />;
-  if (!data) return null;
+  const query = useApi('GET /:mode/events/:id', ['events', id], { params: { id } });
+  const { data } = query;
+  if (!data) return <Pending of={query} lines={12} />;
   const { event, body, deliveries } = data;
   return (
     <div className="grid gap-6">

@@ -2,10 +2,9 @@
 import { EVENT_TYPES } from '../generated/api.ts';
 import { useFilters, useList, useTitle } from '../lib/hooks.ts';
 import { useNewest } from '../lib/newest.ts';
-import { Button } from '../ui/button.tsx';
 import { Select } from '../ui/field.tsx';
 import { ModeLink } from '../ui/link.tsx';
-import { ListCard } from '../ui/list.tsx';
+import { ListCard, NewRows } from '../ui/list.tsx';
 import { SearchBox } from '../ui/search.tsx';
 import type { Column } from '../ui/table.tsx';
 import { Badge, Time } from '../ui/values.tsx';
@@ -50,11 +49,7 @@ export function Screen() {
     <div className="grid gap-5">
       <h1>Events</h1>
       <Filters key={filters.payment_id} filters={filters} change={change} />
-      {waiting > 0 && (
-        <div className="text-center">
-          <Button onClick={show}>{waiting === 1 ? '1 new event' : `${waiting} new events`}</Button>
-        </div>
-      )}
+      <NewRows waiting={waiting} one="event" show={show} />
       <ListCard
         label="Events"
         list={list}

@@ -4,6 +4,7 @@ import { ApiError, call, type Reply } from '../lib/api.ts';
 import { Button, buttonClass } from '../ui/button.tsx';
 import { Entry } from '../ui/entry.tsx';
 import { Field } from '../ui/field.tsx';
+import { PasswordField } from '../ui/password.tsx';
 import { ErrorCard, Skeleton } from '../ui/states.tsx';
 
 const KEY = 'florin-invite';
@@ -98,18 +99,7 @@ export function Screen() {
             fault={faultOf('name')}
           />
           <Field label="E-mail" type="email" autoComplete="username" readOnly value={invite.invited_email} />
-          <Field
-            label="Password"
-            type="password"
-            autoComplete="new-password"
-            required
-            minLength={12}
-            maxLength={128}
-            hint="At least 12 characters."
-            value={password}
-            onChange={(e) => setPassword(e.target.value)}
-            fault={faultOf('password')}
-          />
+          <PasswordField chosen value={password} onChange={setPassword} fault={faultOf('password')} />
           <Button type="submit" look="main" busy={busy}>
             Create account and join
           </Button>

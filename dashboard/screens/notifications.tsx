@@ -5,7 +5,7 @@ import { call, type Reply } from '../lib/api.ts';
 import { useAct, useApi, useList, useMode, useTitle } from '../lib/hooks.ts';
 import { Button } from '../ui/button.tsx';
 import { NoticeLine } from '../ui/notice.tsx';
-import { Card, Empty, ErrorCard, Skeleton } from '../ui/states.tsx';
+import { Card, Empty, Pending } from '../ui/states.tsx';
 
 type Setting = Reply<'GET /:mode/notice-settings'>['settings'][number];
 const KINDS: Readonly<Record<Setting['kind'], [string, string]>> = {
@@ -43,10 +43,8 @@ function Notices() {
   }, [mode, client, newest, anyUnread]);
   return (
     <Card title="What happened">
-      {list.error && list.rows.length === 0 ? (
-        <ErrorCard error={list.error} onRetry={() => void list.refetch()} />
-      ) : list.isPending ? (
-        <Skeleton lines={4} />
+      {list.rows.length === 0 && (list.error || list.isPending) ? (
+        <Pending of={list} lines={4} />
       ) : list.rows.length === 0 ? (
         <Empty title="Nothing to tell">Kept for 90 days, from the first on.</Empty>
       ) : (
@@ -77,7 +75,7 @@ function Settings() {
   if (!settings.data)
     return (
       <Card title="What you are told">
-        {settings.error ? <ErrorCard error={settings.error} onRetry={() => void settings.refetch()} /> : <Skeleton lines={6} />}
+        <Pending of={settings} lines={6} />
       </Card>
     );
   const { mail_set_up: mailSetUp } = settings.data;

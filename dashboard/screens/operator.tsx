@@ -2,7 +2,7 @@
 import type { Reply } from '../lib/api.ts';
 import { useAct, useApi, useList, useTitle } from '../lib/hooks.ts';
 import { Select } from '../ui/field.tsx';
-import { Card, Empty, ErrorCard, Facts, Skeleton } from '../ui/states.tsx';
+import { Card, Empty, Facts, Pending } from '../ui/states.tsx';
 import { type Column, Table } from '../ui/table.tsx';
 import { Badge, Money, Time } from '../ui/values.tsx';
 
@@ -30,7 +30,9 @@ export function Screen() {
           <Queues queues={install.data.queues} />
         </>
       ) : (
-        <Card>{install.error ? <ErrorCard error={install.error} onRetry={() => void install.refetch()} /> : <Skeleton />}</Card>
+        <Card>
+          <Pending of={install} />
+        </Card>
       )}
       <Merchants />
     </div>
@@ -199,10 +201,8 @@ function Merchants() {
   ];
   return (
     <Card title="Merchants">
-      {list.error && list.rows.length === 0 ? (
-        <ErrorCard error={list.error} onRetry={() => void list.refetch()} />
-      ) : list.isPending ? (
-        <Skeleton lines={4} />
+      {list.rows.length === 0 && (list.error || list.isPending) ? (
+        <Pending of={list} lines={4} />
       ) : list.rows.length === 0 ? (
         <Empty title="No merchants">
           <code>npm run florin -- merchant create --name N</code>

@@ -3,7 +3,7 @@ import { useParams } from '@tanstack/react-router';
 import { useApi, useMay, useTitle } from '../lib/hooks.ts';
 import { Code, prettyJson } from '../ui/code.tsx';
 import { ModeLink } from '../ui/link.tsx';
-import { Card, ErrorCard, Facts, Skeleton } from '../ui/states.tsx';
+import { Card, Facts, Pending } from '../ui/states.tsx';
 import { StatusCode } from '../ui/status-code.tsx';
 import { Badge, CopyButton, Time } from '../ui/values.tsx';
 
@@ -11,10 +11,9 @@ export function Screen() {
   const { id } = useParams({ strict: false }) as { id: string };
   useTitle('Request');
   const mayReadKeys = useMay('keys.read');
-  const { data, error, isPending, refetch } = useApi('GET /:mode/requests/:id', ['requests', id], { params: { id } });
-  if (isPending) return <Skeleton lines={12} />;
-  if (error && !data) return <ErrorCard error={error} onRetry={() => void refetch()} />;
-  if (!data) return null;
+  const query = useApi('GET /:mode/requests/:id', ['requests', id], { params: { id } });
+  const { data } = query;
+  if (!data) return <Pending of={query} lines={12} />;
   const { request } = data;
   const payment = /\/pay(?:ment|ments)\/(pay_\w{24})\b/.exec(request.path)?.[1];
   return (

@@ -1,10 +1,9 @@
 /** The log of requests: what programs asked with the keys of this merchant, with filters in the URL. */
 import { useFilters, useList, useMay, useTitle } from '../lib/hooks.ts';
 import { useNewest } from '../lib/newest.ts';
-import { Button } from '../ui/button.tsx';
 import { Select } from '../ui/field.tsx';
 import { ModeLink } from '../ui/link.tsx';
-import { ListCard } from '../ui/list.tsx';
+import { ListCard, NewRows } from '../ui/list.tsx';
 import { SearchBox } from '../ui/search.tsx';
 import { StatusCode } from '../ui/status-code.tsx';
 import type { Column } from '../ui/table.tsx';
@@ -68,11 +67,7 @@ export function Screen() {
     <div className="grid gap-5">
       <h1>Request log</h1>
       <Filters key={search} filters={filters} change={change} />
-      {waiting > 0 && (
-        <div className="text-center">
-          <Button onClick={show}>{waiting === 1 ? '1 new request' : `${waiting} new requests`}</Button>
-        </div>
-      )}
+      <NewRows waiting={waiting} one="request" show={show} />
       <ListCard
         label="Requests"
         list={list}

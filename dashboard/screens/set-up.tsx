@@ -4,6 +4,7 @@ import { ApiError, call } from '../lib/api.ts';
 import { Button } from '../ui/button.tsx';
 import { Entry } from '../ui/entry.tsx';
 import { Field } from '../ui/field.tsx';
+import { PasswordField } from '../ui/password.tsx';
 
 const token = () => location.hash.slice(1);
 
@@ -49,18 +50,7 @@ export function Screen() {
           onChange={(e) => setEmail(e.target.value)}
           fault={faultOf('email')}
         />
-        <Field
-          label="Password"
-          type="password"
-          autoComplete="new-password"
-          required
-          minLength={12}
-          maxLength={128}
-          hint="At least 12 characters."
-          value={password}
-          onChange={(e) => setPassword(e.target.value)}
-          fault={faultOf('password')}
-        />
+        <PasswordField chosen value={password} onChange={setPassword} fault={faultOf('password')} />
         {error && !(error instanceof ApiError && error.param) && (
           <p role="alert" className="text-sm text-bad">
             {error.message}

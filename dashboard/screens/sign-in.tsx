@@ -6,6 +6,7 @@ import { call } from '../lib/api.ts';
 import { Button } from '../ui/button.tsx';
 import { Entry } from '../ui/entry.tsx';
 import { Field } from '../ui/field.tsx';
+import { PasswordField } from '../ui/password.tsx';
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
@@ -98,15 +99,7 @@ export function Screen() {
           value={email}
           onChange={(e) => setEmail(e.target.value)}
         />
-        <Field
-          label="Password"
-          type="password"
-          autoComplete="current-password"
-          required
-          value={password}
-          onChange={(e) => setPassword(e.target.value)}
-          fault={fault}
-        />
+        <PasswordField value={password} onChange={setPassword} fault={fault} />
         <Button type="submit" look="main" busy={busy}>
           Sign in
         </Button>

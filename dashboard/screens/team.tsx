@@ -6,7 +6,7 @@ import { useAct, useApi, useMay, useMe, useTitle } from '../lib/hooks.ts';
 import { Button } from '../ui/button.tsx';
 import { Ask, Dialog } from '../ui/dialog.tsx';
 import { Field, Select } from '../ui/field.tsx';
-import { Card, ErrorCard, Skeleton } from '../ui/states.tsx';
+import { Card, Pending } from '../ui/states.tsx';
 import { Badge, CopyButton, Time } from '../ui/values.tsx';
 
 type Team = Reply<'GET /:mode/team'>;
@@ -54,7 +54,9 @@ export function Screen() {
           <Required team={team.data} />
         </>
       ) : (
-        <Card>{team.error ? <ErrorCard error={team.error} onRetry={() => void team.refetch()} /> : <Skeleton />}</Card>
+        <Card>
+          <Pending of={team} />
+        </Card>
       )}
       {inviting && <InviteDialog onClose={() => setInviting(false)} />}
     </div>

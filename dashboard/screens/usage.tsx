@@ -3,7 +3,7 @@ import type { Reply } from '../lib/api.ts';
 import { useApi, useMe, useTitle } from '../lib/hooks.ts';
 import { ChartCard } from '../ui/charts.tsx';
 import { ModeLink } from '../ui/link.tsx';
-import { Card, ErrorCard, Facts, Skeleton } from '../ui/states.tsx';
+import { Card, Facts, Pending } from '../ui/states.tsx';
 import { Badge, Time } from '../ui/values.tsx';
 
 type Usage = Reply<'GET /:mode/usage'>;
@@ -23,7 +23,9 @@ export function Screen() {
           <Plan usage={usage.data} />
         </>
       ) : (
-        <Card>{usage.error ? <ErrorCard error={usage.error} onRetry={() => void usage.refetch()} /> : <Skeleton />}</Card>
+        <Card>
+          <Pending of={usage} />
+        </Card>
       )}
     </div>
   );
@@ -77,9 +79,14 @@ const hourOf = (ms: number): string => new Date(ms).toLocaleTimeString([], { hou
 
 /** What came with keys in the last 24 hours, against what the plan allows a key. */
 function Requests({ perMinute }: { perMinute: number | null }) {
-  const { data, error, refetch } = useApi('GET /:mode/usage/hours', ['usage', 'hours'], {});
+  const query = useApi('GET /:mode/usage/hours', ['usage', 'hours'], {});
+  const { data } = query;
   if (!data)
-    return <Card title="Requests">{error ? <ErrorCard error={error} onRetry={() => void refetch()} /> : <Skeleton lines={4} />}</Card>;
+    return (
+      <Card title="Requests">
+        <Pending of={query} lines={4} />
+      </Card>
+    );
   const now = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
   const hours = Array.from({ length: 24 }, (_, i) => {
     const at = now - (23 - i) * HOUR_MS;

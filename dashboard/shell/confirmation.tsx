@@ -7,6 +7,7 @@ import { useStore } from '../lib/store.ts';
 import { Button } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Field } from '../ui/field.tsx';
+import { PasswordField } from '../ui/password.tsx';
 
 type Body = { code: string } | { password: string } | { passkey: Record<string, unknown> };
 
@@ -54,15 +55,7 @@ export function Confirmation() {
             fault={fault}
           />
         ) : (
-          <Field
-            label="Password"
-            type="password"
-            autoComplete="current-password"
-            required
-            value={value}
-            onChange={(e) => setValue(e.target.value)}
-            fault={fault}
-          />
+          <PasswordField value={value} onChange={setValue} fault={fault} />
         )}
         <Button type="submit" look="main" busy={busy}>
           Confirm

@@ -5,7 +5,7 @@ import { useAct } from '../lib/hooks.ts';
 import { Button } from '../ui/button.tsx';
 import { ModeLink } from '../ui/link.tsx';
 import { NoticeLine } from '../ui/notice.tsx';
-import { Empty, ErrorCard, Skeleton } from '../ui/states.tsx';
+import { Empty, Pending } from '../ui/states.tsx';
 
 type Query = { data: Reply<'GET /:mode/notices'> | undefined; error: Error | null; refetch: () => unknown };
 
@@ -58,10 +58,8 @@ export function Notices({
           </Button>
         )}
       </div>
-      {query.error && !data ? (
-        <ErrorCard error={query.error} onRetry={() => void query.refetch()} />
-      ) : !data ? (
-        <Skeleton lines={3} />
+      {!data ? (
+        <Pending of={query} lines={3} />
       ) : data.data.length === 0 ? (
         <Empty title="Nothing to tell">What needs you appears here.</Empty>
       ) : (

@@ -1,27 +1,47 @@
-/** A modal dialog with a title; focus goes in, stays in and comes back. And a question before an act. */
+/** Modal dialogs and drawers with a title; focus goes in, stays in and comes back. And a question before an act. */
 import { Dialog as Base } from '@base-ui/react/dialog';
 import type { ReactNode } from 'react';
 import { Button } from './button.tsx';
 import { Icon } from './icon.tsx';
 
-export function Dialog({ open, onClose, title, children }: { open: boolean; onClose: () => void; title: string; children: ReactNode }) {
-  return (
-    <Base.Root open={open} onOpenChange={(now) => !now && onClose()}>
-      <Base.Portal>
-        <Base.Backdrop className="fixed inset-0 z-40 bg-black/50" />
-        <Base.Popup className="fixed top-1/2 left-1/2 z-50 grid max-h-[90vh] w-[calc(100%-2rem)] max-w-md -translate-x-1/2 -translate-y-1/2 gap-4 overflow-y-auto rounded-xl border border-line bg-card p-6 shadow-xl">
-          <div className="flex items-start justify-between gap-4">
-            <Base.Title className="text-lg font-semibold">{title}</Base.Title>
-            <Base.Close className="-m-1 rounded p-1 text-soft hover:text-ink" aria-label="Close">
-              <Icon name="close" />
-            </Base.Close>
-          </div>
-          {children}
-        </Base.Popup>
-      </Base.Portal>
-    </Base.Root>
-  );
-}
+type Modal = { open: boolean; onClose: () => void; title: string; children: ReactNode };
+/** What dialogs and drawers share: `place` says where it stands, `breaks` that its title may break anywhere. */
+const Modal = ({ open, onClose, title, children, place, breaks = false }: Modal & { place: string; breaks?: boolean }) => (
+  <Base.Root open={open} onOpenChange={(now) => !now && onClose()}>
+    <Base.Portal>
+      <Base.Backdrop className="fixed inset-0 z-40 bg-black/50" />
+      <Base.Popup className={`fixed z-50 grid overflow-y-auto border-line bg-card shadow-xl ${place}`}>
+        <div className="flex items-start justify-between gap-4">
+          <Base.Title className={`text-lg font-semibold ${breaks ? 'break-all' : ''}`}>{title}</Base.Title>
+          <Base.Close className="-m-1 rounded p-1 text-soft hover:text-ink" aria-label="Close">
+            <Icon name="close" />
+          </Base.Close>
+        </div>
+        {children}
+      </Base.Popup>
+    </Base.Portal>
+  </Base.Root>
+);
+
+export const Dialog = (modal: Modal) => (
+  <Modal
+    {...modal}
+    place="top-1/2 left-1/2 max-h-[90vh] w-[calc(100%-2rem)] max-w-md -translate-x-1/2 -translate-y-1/2 gap-4 rounded-xl border p-6"
+  />
+);
+
+/** A panel at the side, for one row of a list. */
+export const Drawer = (modal: Modal) => (
+  <Modal {...modal} breaks place="inset-y-0 right-0 w-full max-w-xl content-start gap-5 border-l p-4 sm:p-6" />
+);
+
+/** The way back and the act, at the foot of a dialog. */
+export const Foot = ({ onBack, children }: { onBack: () => void; children: ReactNode }) => (
+  <div className="flex justify-end gap-2">
+    <Button onClick={onBack}>Back</Button>
+    {children}
+  </div>
+);
 
 /** Says what will happen, then does it. */
 export const Ask = ({
@@ -45,11 +65,10 @@ export const Ask = ({
 }) => (
   <Dialog open={open} onClose={onClose} title={title}>
     <div className="text-soft">{text}</div>
-    <div className="flex justify-end gap-2">
-      <Button onClick={onClose}>Back</Button>
+    <Foot onBack={onClose}>
       <Button look={danger ? 'danger' : 'main'} busy={busy} onClick={onAct}>
         {act}
       </Button>
-    </div>
+    </Foot>
   </Dialog>
 );

@@ -1,7 +1,7 @@
-/** The card of a list in all its states: loading, failed, never had any, none that match, and rows. */
+/** The card of a list in all its states: loading, failed, never had any, none that match, and rows; and the rows that wait above it. */
 import type { ReactNode } from 'react';
 import { Button } from './button.tsx';
-import { Card, Empty, ErrorCard, Skeleton } from './states.tsx';
+import { Card, Empty, Pending } from './states.tsx';
 import { type Column, Table } from './table.tsx';
 import { Time } from './values.tsx';
 
@@ -39,10 +39,8 @@ export function ListCard<R extends { id: string }>({
   const { lookedBackTo, isFetchingNextPage: busy } = list;
   return (
     <Card>
-      {list.error && list.rows.length === 0 ? (
-        <ErrorCard error={list.error} onRetry={() => void list.refetch()} />
-      ) : list.isPending ? (
-        <Skeleton />
+      {list.rows.length === 0 && (list.error || list.isPending) ? (
+        <Pending of={list} />
       ) : list.rows.length > 0 ? (
         <Table
           label={label}
@@ -75,3 +73,11 @@ export function ListCard<R extends { id: string }>({
     </Card>
   );
 }
+
+/** How many rows wait above a list; pressed, they are shown. See `useNewest`. */
+export const NewRows = ({ waiting, one, show }: { waiting: number; one: string; show: () => void }) =>
+  waiting > 0 && (
+    <div className="text-center" role="status">
+      <Button onClick={show}>{waiting === 1 ? `1 new ${one}` : `${waiting} new ${one}s`}</Button>
+    </div>
+  );

@@ -54,6 +54,10 @@ export function ErrorCard({ error, onRetry }: { error: Error; onRetry?: () => vo
   );
 }
 
+/** While what was asked for is not here: why it did not come, with another try, or the lines of its height. */
+export const Pending = ({ of, lines = 8 }: { of: { error: Error | null; refetch: () => unknown }; lines?: number }) =>
+  of.error ? <ErrorCard error={of.error} onRetry={() => void of.refetch()} /> : <Skeleton lines={lines} />;
+
 /** The card that holds a part of a screen. */
 export const Card = ({ title, action, children }: { title?: string; action?: ReactNode; children: ReactNode }) => (
   <section className="overflow-hidden rounded-xl border border-line bg-card">

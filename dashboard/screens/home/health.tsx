@@ -2,7 +2,7 @@
 import type { Reply } from '../../lib/api.ts';
 import { duration } from '../../lib/days.ts';
 import { useApi, useMode } from '../../lib/hooks.ts';
-import { Card, ErrorCard, Facts, Skeleton } from '../../ui/states.tsx';
+import { Card, Facts, Pending } from '../../ui/states.tsx';
 import { Badge, Time, type Tone } from '../../ui/values.tsx';
 
 type Coins = Reply<'GET /:mode/home/health'>['coins'];
@@ -17,17 +17,12 @@ const CHAIN: Readonly<Record<Coins[number]['chain'], { tone: Tone; word: string;
 
 export function Health() {
   const mode = useMode();
-  const { data, error, isPending, refetch } = useApi('GET /:mode/home/health', ['home', 'health'], {});
-  if (error && !data)
+  const query = useApi('GET /:mode/home/health', ['home', 'health'], {});
+  const { data } = query;
+  if (!data)
     return (
       <Card title="Health">
-        <ErrorCard error={error} onRetry={() => void refetch()} />
-      </Card>
-    );
-  if (isPending || !data)
-    return (
-      <Card title="Health">
-        <Skeleton lines={6} />
+        <Pending of={query} lines={6} />
       </Card>
     );
   const { webhooks, coins } = data;

@@ -6,7 +6,7 @@ import { duration, lastDays, type Range, rangeBetween, wordsOfDays } from '../..
 import { useAct, useApi, useFilters, useMay, useMode, useTitle } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { ModeLink } from '../../ui/link.tsx';
-import { Card, Empty, ErrorCard, Skeleton } from '../../ui/states.tsx';
+import { Card, Empty, Pending, Skeleton } from '../../ui/states.tsx';
 import { Money } from '../../ui/values.tsx';
 import { Checklist } from './checklist.tsx';
 import { Health } from './health.tsx';
@@ -42,9 +42,10 @@ export function Screen() {
   const picked = RANGES.find(({ value }) => value === filters.range) ?? RANGES[2];
   const chosen = picked.value;
   const range = (chosen === 'custom' ? rangeBetween(filters.from, filters.until) : null) ?? lastDays(picked.days);
-  const { data, error, isPending, refetch } = useApi('GET /:mode/home', ['home', range.from, range.until], {
+  const query = useApi('GET /:mode/home', ['home', range.from, range.until], {
     query: { from: range.from, until: range.until },
   });
+  const { data } = query;
   return (
     <div className="grid gap-6">
       <div className="flex flex-wrap items-center justify-between gap-3">
@@ -52,13 +53,9 @@ export function Screen() {
         <RangePicker chosen={chosen} range={range} custom={filters} set={set} />
       </div>
       <Checklist />
-      {error && !data ? (
+      {!data ? (
         <Card>
-          <ErrorCard error={error} onRetry={() => void refetch()} />
-        </Card>
-      ) : isPending || !data ? (
-        <Card>
-          <Skeleton lines={10} />
+          <Pending of={query} lines={10} />
         </Card>
       ) : data.ever ? (
         <Figures data={data} range={range} />

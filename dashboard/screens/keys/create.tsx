@@ -3,7 +3,7 @@ import { type FormEvent, useId, useState } from 'react';
 import { ApiError } from '../../lib/api.ts';
 import { useAct, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
-import { Dialog } from '../../ui/dialog.tsx';
+import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
 import type { Shown } from './shared.tsx';
 
@@ -107,12 +107,11 @@ export function CreateKey({ onClose, onMade }: { onClose: () => void; onMade: (s
             ))}
           </select>
         </div>
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Back</Button>
+        <Foot onBack={onClose}>
           <Button type="submit" look="main" busy={create.isPending}>
             Create key
           </Button>
-        </div>
+        </Foot>
       </form>
     </Dialog>
   );

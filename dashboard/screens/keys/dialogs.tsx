@@ -4,7 +4,7 @@ import { ApiError } from '../../lib/api.ts';
 import { useAct } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { CodeTabs } from '../../ui/code.tsx';
-import { Dialog } from '../../ui/dialog.tsx';
+import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { grouped, type Key, type Shown } from './shared.tsx';
@@ -88,12 +88,11 @@ export function RollKey({ of, onClose, onMade }: { of: Key; onClose: () => void;
             </label>
           ))}
         </fieldset>
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Back</Button>
+        <Foot onBack={onClose}>
           <Button type="submit" look="main" busy={roll.isPending}>
             Roll key
           </Button>
-        </div>
+        </Foot>
       </form>
     </Dialog>
   );
@@ -124,12 +123,11 @@ export function RevokeKey({ of, calls, onClose }: { of: Key; calls: number; onCl
           onChange={(event) => setName(event.target.value)}
           fault={revoke.error instanceof ApiError && revoke.error.param === 'name' ? revoke.error.message : null}
         />
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Back</Button>
+        <Foot onBack={onClose}>
           <Button type="submit" look="danger" busy={revoke.isPending} disabled={name.trim() !== of.name}>
             Revoke key
           </Button>
-        </div>
+        </Foot>
       </form>
     </Dialog>
   );

@@ -4,7 +4,7 @@ import { lazy, type ReactNode, Suspense, useState } from 'react';
 import { useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { ModeLink } from '../../ui/link.tsx';
-import { Card, ErrorCard, Facts, Skeleton } from '../../ui/states.tsx';
+import { Card, Facts, Pending } from '../../ui/states.tsx';
 import { Badge, Time } from '../../ui/values.tsx';
 import { grouped, KeyState, type Shown } from './shared.tsx';
 
@@ -19,10 +19,9 @@ export function Screen() {
   const mayManage = useMay('keys.manage');
   const [asked, setAsked] = useState<'roll' | 'revoke' | null>(null);
   const [shown, setShown] = useState<Shown | null>(null);
-  const { data, error, isPending, refetch } = useApi('GET /:mode/keys/:id', ['keys', id], { params: { id } });
-  if (isPending) return <Skeleton lines={10} />;
-  if (error && !data) return <ErrorCard error={error} onRetry={() => void refetch()} />;
-  if (!data) return null;
+  const query = useApi('GET /:mode/keys/:id', ['keys', id], { params: { id } });
+  const { data } = query;
+  if (!data) return <Pending of={query} lines={10} />;
   const { key, calls, failed } = data;
   const rows: (readonly [string, ReactNode])[] = [
     ['Key', <code key="hint">{key.hint}</code>],

@@ -4,7 +4,7 @@ import { useApi, useMode } from '../../lib/hooks.ts';
 import { Field } from '../../ui/field.tsx';
 import { Note, Tick } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
-import { Card, ErrorCard, Skeleton } from '../../ui/states.tsx';
+import { Card, Pending } from '../../ui/states.tsx';
 import { CopyButton } from '../../ui/values.tsx';
 
 const escaped = (text: string): string =>
@@ -19,17 +19,12 @@ const inkOn = (hex: string): string => {
 };
 
 export function ButtonBuilder() {
-  const { data, error, isPending, refetch } = useApi('GET /:mode/embed', ['settings', 'embed'], {});
-  if (error && !data)
+  const query = useApi('GET /:mode/embed', ['settings', 'embed'], {});
+  const { data } = query;
+  if (!data)
     return (
       <Card>
-        <ErrorCard error={error} onRetry={() => void refetch()} />
-      </Card>
-    );
-  if (isPending)
-    return (
-      <Card>
-        <Skeleton />
+        <Pending of={query} />
       </Card>
     );
   return <Builder scriptUrl={data.script_url} origins={data.origins} accent={data.accent ?? '#1b4fd6'} />;

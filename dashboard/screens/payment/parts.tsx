@@ -5,7 +5,7 @@ import type { Api, Reply } from '../../lib/api.ts';
 import { useAct, useMay } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
-import { Icon } from '../../ui/icon.tsx';
+import { anotherPair, Pairs } from '../../ui/pairs.tsx';
 import { Card, Facts } from '../../ui/states.tsx';
 import { Badge, CopyButton, Money, Time } from '../../ui/values.tsx';
 
@@ -160,42 +160,12 @@ function MetadataForm({ payment, close }: { payment: Payment; close: () => void 
     const gone = Object.fromEntries(Object.keys(payment.metadata).flatMap((name) => (name in next ? [] : [[name, null]])));
     keep.mutate({ params: { id: payment.id }, body: { metadata: { ...gone, ...next } } }, { onSuccess: close });
   };
-  const small = 'min-h-9 min-w-0 rounded-lg border border-line bg-card px-2.5 py-1.5 text-sm text-ink placeholder:text-soft';
-  const change = (key: number, values: { name?: string; value?: string }) =>
-    setPairs(pairs.map((pair) => (pair.key === key ? { ...pair, ...values } : pair)));
   return (
     <Card title="Metadata">
       <form onSubmit={submit} className="grid gap-2 p-4">
-        {pairs.map((pair, i) => (
-          <div key={pair.key} className="grid grid-cols-[1fr_1fr_2rem] items-center gap-1.5">
-            <input
-              className={small}
-              aria-label={`Name of pair ${i + 1}`}
-              maxLength={40}
-              placeholder="Name"
-              value={pair.name}
-              onChange={(e) => change(pair.key, { name: e.target.value })}
-            />
-            <input
-              className={small}
-              aria-label={`Value of pair ${i + 1}`}
-              maxLength={500}
-              placeholder="Value"
-              value={pair.value}
-              onChange={(e) => change(pair.key, { value: e.target.value })}
-            />
-            <button
-              type="button"
-              aria-label={`Take pair ${i + 1} away`}
-              className="rounded p-1.5 text-soft hover:bg-raised"
-              onClick={() => setPairs(pairs.filter((p) => p.key !== pair.key))}
-            >
-              <Icon name="close" className="size-4" />
-            </button>
-          </div>
-        ))}
+        <Pairs pairs={pairs} setPairs={setPairs} />
         <div className="flex flex-wrap justify-between gap-2 pt-1">
-          <Button look="ghost" onClick={() => setPairs([...pairs, { key: (pairs.at(-1)?.key ?? 0) + 1, name: '', value: '' }])}>
+          <Button look="ghost" onClick={() => setPairs(anotherPair(pairs))}>
             Add a pair
           </Button>
           <span className="flex gap-2">

@@ -2,7 +2,7 @@
 import { Link } from '@tanstack/react-router';
 import { useAct, useApi, useMay, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
-import { Card, ErrorCard, Skeleton } from '../../ui/states.tsx';
+import { Card, Pending } from '../../ui/states.tsx';
 import { DeliveryState, hostOf, outcomeWords } from '../webhooks/words.tsx';
 
 export function PaymentEvents({ paymentId }: { paymentId: string }) {
@@ -15,9 +15,10 @@ function Sent({ paymentId }: { paymentId: string }) {
   const mode = useMode();
   const maySend = useMay('webhooks.send');
   const endpoints = useApi('GET /:mode/webhooks', ['webhooks', 'list'], {});
-  const { data, error, isPending, refetch } = useApi('GET /:mode/deliveries', ['deliveries', 'payment', paymentId], {
+  const query = useApi('GET /:mode/deliveries', ['deliveries', 'payment', paymentId], {
     query: { payment_id: paymentId, limit: '100' },
   });
+  const { data } = query;
   const resend = useAct('POST /:mode/payments/:id/resend', { refreshes: [['deliveries']], done: 'The events are sent again, in order.' });
   const hosts = new Map(endpoints.data?.data.map(({ id, url }) => [id, hostOf(url)]));
   const rows = data?.data ?? [];
@@ -33,10 +34,8 @@ function Sent({ paymentId }: { paymentId: string }) {
         )
       }
     >
-      {error && !data ? (
-        <ErrorCard error={error} onRetry={() => void refetch()} />
-      ) : isPending ? (
-        <Skeleton lines={3} />
+      {!data ? (
+        <Pending of={query} lines={3} />
       ) : rows.length === 0 ? (
         <p className="p-4 text-sm text-soft">No endpoint was told of this payment.</p>
       ) : (

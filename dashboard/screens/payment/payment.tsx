@@ -6,7 +6,7 @@ import { useApi, useTitle } from '../../lib/hooks.ts';
 import { buttonClass } from '../../ui/button.tsx';
 import { Icon, type IconName } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
-import { Card, ErrorCard, Facts, Skeleton } from '../../ui/states.tsx';
+import { Card, Facts, Pending, Skeleton } from '../../ui/states.tsx';
 import { CopyButton, ExceptionBadge, Money, Status, Time } from '../../ui/values.tsx';
 import { Decisions } from './acts.tsx';
 import { ApiView, Items, Metadata, RefundRequest, Simulator, TestBadge } from './parts.tsx';
@@ -19,10 +19,9 @@ type Payment = Full['payment'];
 export function Screen() {
   const { id } = useParams({ strict: false }) as { id: string };
   useTitle('Payment');
-  const { data, error, isPending, refetch } = useApi('GET /:mode/payments/:id', ['payments', id], { params: { id } });
-  if (isPending) return <Skeleton lines={12} />;
-  if (error && !data) return <ErrorCard error={error} onRetry={() => void refetch()} />;
-  if (!data) return null;
+  const query = useApi('GET /:mode/payments/:id', ['payments', id], { params: { id } });
+  const { data } = query;
+  if (!data) return <Pending of={query} lines={12} />;
   const { payment, timeline } = data;
   return (
     <div className="grid gap-6">

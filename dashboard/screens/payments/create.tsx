@@ -4,10 +4,10 @@ import { COINS, type Coin } from '../../generated/api.ts';
 import { ApiError, type Reply } from '../../lib/api.ts';
 import { useAct, useMode } from '../../lib/hooks.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
-import { Dialog } from '../../ui/dialog.tsx';
+import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field, Select } from '../../ui/field.tsx';
-import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
+import { anotherPair, type Pair, Pairs, SMALL_INPUT, TakeAway } from '../../ui/pairs.tsx';
 import { CopyButton, Money } from '../../ui/values.tsx';
 
 type Made = Reply<'POST /:mode/payments'>;
@@ -27,7 +27,7 @@ export function Create({ onClose }: { onClose: () => void }) {
   const [made, setMade] = useState<Made | null>(null);
   const [kind, setKind] = useState<'amount' | 'items'>('amount');
   const [items, setItems] = useState<readonly Item[]>([item(0)]);
-  const [pairs, setPairs] = useState<readonly { key: number; name: string; value: string }[]>([]);
+  const [pairs, setPairs] = useState<readonly Pair[]>([]);
   const param = create.error instanceof ApiError ? create.error.param : null;
   const fault = (name: string) => (param === name ? create.error?.message : null);
   const setItem = (key: number, change: Partial<Item>) => setItems(items.map((one) => (one.key === key ? { ...one, ...change } : one)));
@@ -58,7 +58,6 @@ export function Create({ onClose }: { onClose: () => void }) {
           };
     create.mutate({ body: { ...priced, ...optional } }, { onSuccess: setMade });
   };
-  const small = 'min-h-9 min-w-0 rounded-lg border border-line bg-card px-2.5 py-1.5 text-sm text-ink placeholder:text-soft';
   if (made)
     return (
       <Dialog open onClose={onClose} title="Payment created">
@@ -109,7 +108,7 @@ export function Create({ onClose }: { onClose: () => void }) {
             {items.map((one, i) => (
               <div key={one.key} className="grid grid-cols-[1fr_3.5rem_5.5rem_2rem] items-center gap-1.5">
                 <input
-                  className={small}
+                  className={SMALL_INPUT}
                   aria-label={`Name of item ${i + 1}`}
                   required
                   placeholder="Item"
@@ -117,7 +116,7 @@ export function Create({ onClose }: { onClose: () => void }) {
                   onChange={(e) => setItem(one.key, { name: e.target.value })}
                 />
                 <input
-                  className={small}
+                  className={SMALL_INPUT}
                   aria-label={`Quantity of item ${i + 1}`}
                   required
                   type="number"
@@ -126,7 +125,7 @@ export function Create({ onClose }: { onClose: () => void }) {
                   onChange={(e) => setItem(one.key, { quantity: e.target.value })}
                 />
                 <input
-                  className={small}
+                  className={SMALL_INPUT}
                   aria-label={`Price of item ${i + 1}, in USD`}
                   required
                   inputMode="decimal"
@@ -134,15 +133,11 @@ export function Create({ onClose }: { onClose: () => void }) {
                   value={one.price}
                   onChange={(e) => setItem(one.key, { price: e.target.value })}
                 />
-                <button
-                  type="button"
-                  aria-label={`Take item ${i + 1} away`}
+                <TakeAway
+                  label={`Take item ${i + 1} away`}
                   disabled={items.length === 1}
-                  className="rounded p-1.5 text-soft hover:bg-raised disabled:opacity-40"
                   onClick={() => setItems(items.filter((other) => other.key !== one.key))}
-                >
-                  <Icon name="close" className="size-4" />
-                </button>
+                />
               </div>
             ))}
             <div>
@@ -187,52 +182,20 @@ export function Create({ onClose }: { onClose: () => void }) {
             />
             <fieldset className="grid gap-2">
               <legend className="pb-1 text-sm font-medium">Metadata</legend>
-              {pairs.map((pair, i) => (
-                <div key={pair.key} className="grid grid-cols-[1fr_1fr_2rem] items-center gap-1.5">
-                  <input
-                    className={small}
-                    aria-label={`Name of pair ${i + 1}`}
-                    maxLength={40}
-                    placeholder="Name"
-                    value={pair.name}
-                    onChange={(e) => setPairs(pairs.map((p) => (p.key === pair.key ? { ...p, name: e.target.value } : p)))}
-                  />
-                  <input
-                    className={small}
-                    aria-label={`Value of pair ${i + 1}`}
-                    maxLength={500}
-                    placeholder="Value"
-                    value={pair.value}
-                    onChange={(e) => setPairs(pairs.map((p) => (p.key === pair.key ? { ...p, value: e.target.value } : p)))}
-                  />
-                  <button
-                    type="button"
-                    aria-label={`Take pair ${i + 1} away`}
-                    className="rounded p-1.5 text-soft hover:bg-raised"
-                    onClick={() => setPairs(pairs.filter((p) => p.key !== pair.key))}
-                  >
-                    <Icon name="close" className="size-4" />
-                  </button>
-                </div>
-              ))}
+              <Pairs pairs={pairs} setPairs={setPairs} />
               <div>
-                <Button
-                  look="ghost"
-                  disabled={pairs.length >= 50}
-                  onClick={() => setPairs([...pairs, { key: (pairs.at(-1)?.key ?? 0) + 1, name: '', value: '' }])}
-                >
+                <Button look="ghost" disabled={pairs.length >= 50} onClick={() => setPairs(anotherPair(pairs))}>
                   Add a pair
                 </Button>
               </div>
             </fieldset>
           </div>
         </details>
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Back</Button>
+        <Foot onBack={onClose}>
           <Button look="main" type="submit" busy={create.isPending}>
             Create
           </Button>
-        </div>
+        </Foot>
       </form>
     </Dialog>
   );

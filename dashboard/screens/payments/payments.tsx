@@ -1,10 +1,11 @@
 /** The list of payments: filters and views in the URL, chosen columns, news behind a pill, CSV, and making a new one. */
 import { lazy, Suspense, useState } from 'react';
 import { useApi, useFilters, useList, useMay, useMode, useTitle } from '../../lib/hooks.ts';
+import { useNewest } from '../../lib/newest.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
-import { ListCard } from '../../ui/list.tsx';
+import { ListCard, NewRows } from '../../ui/list.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Badge, ExceptionBadge, Money, Status, Time } from '../../ui/values.tsx';
 import { Columns, shownColumns } from './columns.tsx';
@@ -55,14 +56,9 @@ export function Screen() {
   const mayExport = useMay('payments.export');
   const [creating, setCreating] = useState(false);
   const list = useRows(filters);
-  // New rows wait above until they are asked for, so that nothing moves under the pointer.
-  const [top, setTop] = useState<string | null>(null);
-  const newest = list.rows[0]?.id ?? null;
-  const found = top === null ? 0 : list.rows.findIndex((row) => row.id === top);
-  const at = Math.max(0, found);
-  if (top === null && newest !== null) setTop(newest);
+  const { shown, waiting, show, reset } = useNewest(list.rows);
   const change = (values: Partial<Filter>) => {
-    setTop(null);
+    reset();
     set(values);
   };
   const columns = shownColumns(COLUMNS, own.data?.columns ?? USUAL);
@@ -113,15 +109,11 @@ export function Screen() {
           )}
         </ul>
       )}
-      {at > 0 && (
-        <div className="text-center" role="status">
-          <Button onClick={() => setTop(newest)}>{at === 1 ? '1 new payment' : `${at} new payments`}</Button>
-        </div>
-      )}
+      <NewRows waiting={waiting} one="payment" show={show} />
       <ListCard
         label="Payments"
         list={list}
-        shown={list.rows.slice(at)}
+        shown={shown}
         columns={columns}
         none={{
           title: 'No payments yet',

@@ -5,6 +5,7 @@ import { useAct, useMe } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
+import { PasswordField } from '../../ui/password.tsx';
 import { Card } from '../../ui/states.tsx';
 
 /** The message beside the field it is about; what names none stands at the first. */
@@ -62,27 +63,8 @@ function Password({ onClose }: { onClose: () => void }) {
   return (
     <Dialog open onClose={onClose} title="Change the password">
       <form onSubmit={submit} className="grid gap-4">
-        <Field
-          label="Password now"
-          type="password"
-          autoComplete="current-password"
-          required
-          value={password}
-          onChange={(e) => setPassword(e.target.value)}
-          fault={faultAt(change.error, 'password', true)}
-        />
-        <Field
-          label="New password"
-          type="password"
-          autoComplete="new-password"
-          required
-          minLength={12}
-          maxLength={128}
-          hint="At least 12 characters."
-          value={next}
-          onChange={(e) => setNext(e.target.value)}
-          fault={faultAt(change.error, 'new_password')}
-        />
+        <PasswordField label="Password now" value={password} onChange={setPassword} fault={faultAt(change.error, 'password', true)} />
+        <PasswordField label="New password" chosen value={next} onChange={setNext} fault={faultAt(change.error, 'new_password')} />
         <Button type="submit" look="main" busy={change.isPending}>
           Change password
         </Button>
@@ -112,15 +94,7 @@ function Email({ onClose }: { onClose: () => void }) {
           onChange={(e) => setEmail(e.target.value)}
           fault={faultAt(change.error, 'new_email') ?? faultAt(change.error, 'email')}
         />
-        <Field
-          label="Your password"
-          type="password"
-          autoComplete="current-password"
-          required
-          value={password}
-          onChange={(e) => setPassword(e.target.value)}
-          fault={faultAt(change.error, 'password', true)}
-        />
+        <PasswordField label="Your password" value={password} onChange={setPassword} fault={faultAt(change.error, 'password', true)} />
         <Button type="submit" look="main" busy={change.isPending}>
           Send both links
         </Button>

@@ -5,6 +5,7 @@ import { useAct, useMe } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Ask, Dialog } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
+import { PasswordField } from '../../ui/password.tsx';
 import { Card, Skeleton } from '../../ui/states.tsx';
 import { Badge, CopyButton } from '../../ui/values.tsx';
 
@@ -31,15 +32,7 @@ function SetUp() {
   return (
     <form onSubmit={submit} className="grid gap-4">
       <p className="text-soft">With an authenticator app a stolen password alone opens nothing.</p>
-      <Field
-        label="Your password"
-        type="password"
-        autoComplete="current-password"
-        required
-        value={password}
-        onChange={(e) => setPassword(e.target.value)}
-        fault={start.error?.message}
-      />
+      <PasswordField label="Your password" value={password} onChange={setPassword} fault={start.error?.message} />
       <div>
         <Button type="submit" look="main" busy={start.isPending}>
           Set up an authenticator
@@ -160,15 +153,7 @@ function Renew({ onClose }: { onClose: () => void }) {
           }}
         >
           <p className="text-soft">Ten new codes replace the ones you stored.</p>
-          <Field
-            label="Your password"
-            type="password"
-            autoComplete="current-password"
-            required
-            value={password}
-            onChange={(e) => setPassword(e.target.value)}
-            fault={renew.error?.message}
-          />
+          <PasswordField label="Your password" value={password} onChange={setPassword} fault={renew.error?.message} />
           <Button type="submit" look="main" busy={renew.isPending}>
             Make new codes
           </Button>

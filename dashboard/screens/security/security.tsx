@@ -1,6 +1,6 @@
 /** One's own account: second factor, passkeys, password and e-mail address, where one is signed in. */
 import { useApi, useTitle } from '../../lib/hooks.ts';
-import { Card, ErrorCard, Skeleton } from '../../ui/states.tsx';
+import { Card, Pending } from '../../ui/states.tsx';
 import { Credentials } from './credentials.tsx';
 import { Passkeys } from './passkeys.tsx';
 import { SecondFactor } from './second-factor.tsx';
@@ -20,7 +20,9 @@ export function Screen() {
           <Sessions sessions={security.data.sessions} />
         </>
       ) : (
-        <Card>{security.error ? <ErrorCard error={security.error} onRetry={() => void security.refetch()} /> : <Skeleton />}</Card>
+        <Card>
+          <Pending of={security} />
+        </Card>
       )}
     </div>
   );

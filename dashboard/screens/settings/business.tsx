@@ -6,26 +6,23 @@ import { Button } from '../../ui/button.tsx';
 import { Ask } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
 import { Note, Tick } from '../../ui/form.tsx';
-import { Card, ErrorCard, Skeleton } from '../../ui/states.tsx';
+import { Card, Pending } from '../../ui/states.tsx';
 
 type Business = Reply<'GET /:mode/settings/business'>;
 
 export function Screen() {
   useTitle('Business');
-  const { data, error, isPending, refetch } = useApi('GET /:mode/settings/business', ['settings', 'business'], {});
+  const query = useApi('GET /:mode/settings/business', ['settings', 'business'], {});
+  const { data } = query;
   return (
     <div className="grid max-w-2xl gap-5">
       <div className="grid gap-1">
         <h1>Business</h1>
         <p className="text-soft">These settings hold in test and in live mode.</p>
       </div>
-      {error && !data ? (
+      {!data ? (
         <Card>
-          <ErrorCard error={error} onRetry={() => void refetch()} />
-        </Card>
-      ) : isPending ? (
-        <Card>
-          <Skeleton lines={6} />
+          <Pending of={query} lines={6} />
         </Card>
       ) : (
         <>

@@ -4,7 +4,7 @@ import { ApiError, type Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMay, useTitle } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Note } from '../../ui/form.tsx';
-import { Card, ErrorCard, Skeleton } from '../../ui/states.tsx';
+import { Card, Pending } from '../../ui/states.tsx';
 import { Behaviour, Coins, Judging, Look, Pages } from './checkout-fields.tsx';
 import { Preview } from './preview.tsx';
 
@@ -21,7 +21,8 @@ export type Draft = Omit<Checkout['settings'], 'logo' | 'origins' | 'late_accept
 
 export function Screen() {
   useTitle('Checkout');
-  const { data, error, isPending, refetch } = useApi('GET /:mode/settings/checkout', ['settings', 'checkout'], {});
+  const query = useApi('GET /:mode/settings/checkout', ['settings', 'checkout'], {});
+  const { data } = query;
   return (
     <div className="grid gap-5">
       <div className="grid gap-1">
@@ -30,13 +31,9 @@ export function Screen() {
           Your payment page, in test and in live mode. Looks change at once for all payments; rules hold for payments created from then on.
         </p>
       </div>
-      {error && !data ? (
+      {!data ? (
         <Card>
-          <ErrorCard error={error} onRetry={() => void refetch()} />
-        </Card>
-      ) : isPending ? (
-        <Card>
-          <Skeleton lines={12} />
+          <Pending of={query} lines={12} />
         </Card>
       ) : (
         <Form checkout={data} />

@@ -10,7 +10,7 @@ import { Field } from '../../ui/field.tsx';
 import { Area, Choice, Note } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
-import { Card, Empty, ErrorCard, Facts, Skeleton } from '../../ui/states.tsx';
+import { Card, Empty, Facts, Pending } from '../../ui/states.tsx';
 import { Time } from '../../ui/values.tsx';
 import { TierFields, useTiers } from './tiers.tsx';
 import { COIN_NAMES, SCRIPT_WORDS, type Script } from './words.ts';
@@ -283,9 +283,9 @@ function Compare({
 }
 
 function Confirmations({ coin, onDone }: { coin: Coin; onDone: () => void }) {
-  const { data, error, isPending, refetch } = useApi('GET /:mode/settings/checkout', ['settings', 'checkout'], {});
-  if (error && !data) return <ErrorCard error={error} onRetry={() => void refetch()} />;
-  if (isPending) return <Skeleton />;
+  const query = useApi('GET /:mode/settings/checkout', ['settings', 'checkout'], {});
+  const { data } = query;
+  if (!data) return <Pending of={query} />;
   const tiers = data.confirmations.find(({ currency }) => currency === coin)!.tiers;
   return <ConfirmationForm coin={coin} tiers={tiers} tolerance={data.settings.tolerance_percent} onDone={onDone} />;
 }

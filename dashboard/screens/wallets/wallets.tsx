@@ -7,7 +7,7 @@ import { Button, buttonClass } from '../../ui/button.tsx';
 import { Ask } from '../../ui/dialog.tsx';
 import { Note } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
-import { Card, Empty, ErrorCard, Facts, Skeleton } from '../../ui/states.tsx';
+import { Card, Empty, Facts, Pending } from '../../ui/states.tsx';
 import { Badge, Money, Time } from '../../ui/values.tsx';
 import { COIN_NAMES, SCRIPT_WORDS } from './words.ts';
 
@@ -16,7 +16,8 @@ type Wallet = Reply<'GET /:mode/wallets'>['wallets'][number];
 export function Screen() {
   useTitle('Wallets');
   const mode = useMode();
-  const { data, error, isPending, refetch } = useApi('GET /:mode/wallets', ['wallets'], {});
+  const query = useApi('GET /:mode/wallets', ['wallets'], {});
+  const { data } = query;
   return (
     <div className="grid gap-5">
       <div className="grid gap-1">
@@ -26,13 +27,9 @@ export function Screen() {
           spend.
         </p>
       </div>
-      {error && !data ? (
+      {!data ? (
         <Card>
-          <ErrorCard error={error} onRetry={() => void refetch()} />
-        </Card>
-      ) : isPending ? (
-        <Card>
-          <Skeleton />
+          <Pending of={query} />
         </Card>
       ) : mode === 'test' ? (
         <Card>

@@ -3,7 +3,7 @@ import { useState } from 'react';
 import type { Reply } from '../../lib/api.ts';
 import { useAct } from '../../lib/hooks.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
-import { Dialog } from '../../ui/dialog.tsx';
+import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { EndpointForm } from './form.tsx';
 import { SecretBox } from './secret.tsx';
@@ -34,12 +34,11 @@ export function Add({ onClose }: { onClose: () => void }) {
         error={create.error}
         onSubmit={(body) => create.mutate({ body }, { onSuccess: ({ endpoint }) => setMade(endpoint) })}
       >
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Back</Button>
+        <Foot onBack={onClose}>
           <Button type="submit" look="main" busy={create.isPending}>
             Add endpoint
           </Button>
-        </div>
+        </Foot>
       </EndpointForm>
     </Dialog>
   );

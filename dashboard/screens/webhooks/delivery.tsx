@@ -4,9 +4,9 @@ import type { Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMay } from '../../lib/hooks.ts';
 import { say } from '../../lib/toasts.ts';
 import { Button } from '../../ui/button.tsx';
-import { Drawer } from '../../ui/drawer.tsx';
+import { Drawer } from '../../ui/dialog.tsx';
 import { ModeLink } from '../../ui/link.tsx';
-import { ErrorCard, Facts, Skeleton } from '../../ui/states.tsx';
+import { Facts, Pending } from '../../ui/states.tsx';
 import { CopyButton, Time } from '../../ui/values.tsx';
 import { Code, readable } from './code.tsx';
 import { attemptsText, DeliveryState, millis, outcomeWords } from './words.tsx';
@@ -33,16 +33,11 @@ const curlOf = (attempt: Attempt, body: string): string =>
   ].join(' \\\n');
 
 export function Delivery({ id, onClose }: { id: string; onClose: () => void }) {
-  const { data, error, isPending, refetch } = useApi('GET /:mode/deliveries/:id', ['deliveries', id], { params: { id } });
+  const query = useApi('GET /:mode/deliveries/:id', ['deliveries', id], { params: { id } });
+  const { data } = query;
   return (
     <Drawer open onClose={onClose} title={data?.delivery.event_type ?? 'Delivery'}>
-      {isPending ? (
-        <Skeleton lines={10} />
-      ) : error && !data ? (
-        <ErrorCard error={error} onRetry={() => void refetch()} />
-      ) : (
-        data && <Content delivery={data.delivery} />
-      )}
+      {data ? <Content delivery={data.delivery} /> : <Pending of={query} lines={10} />}
     </Drawer>
   );
 }

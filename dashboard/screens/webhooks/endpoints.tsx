@@ -3,7 +3,7 @@ import { lazy, Suspense, useState } from 'react';
 import { useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { ModeLink } from '../../ui/link.tsx';
-import { Card, Empty, ErrorCard, Skeleton } from '../../ui/states.tsx';
+import { Card, Empty, Pending } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Badge, Time } from '../../ui/values.tsx';
 import { count, type Endpoint, EndpointState, eventsText, outcomeWords, share, upTo } from './words.tsx';
@@ -15,7 +15,8 @@ export function Screen() {
   const mode = useMode();
   const mayManage = useMay('webhooks.manage');
   const [adding, setAdding] = useState(false);
-  const { data, error, isPending, refetch } = useApi('GET /:mode/webhooks', ['webhooks', 'list'], {});
+  const query = useApi('GET /:mode/webhooks', ['webhooks', 'list'], {});
+  const { data } = query;
   const full = data !== undefined && data.data.length >= data.limit;
   const columns: Column<Endpoint>[] = [
     {
@@ -103,10 +104,8 @@ export function Screen() {
       )}
       {full && <p className="text-sm text-soft">{data.limit} endpoints are the most in one mode. Delete one to add another.</p>}
       <Card>
-        {error && !data ? (
-          <ErrorCard error={error} onRetry={() => void refetch()} />
-        ) : isPending || !data ? (
-          <Skeleton />
+        {!data ? (
+          <Pending of={query} />
         ) : data.data.length > 0 ? (
           <Table label="Endpoints" columns={columns} rows={data.data} />
         ) : data.on_plan ? (

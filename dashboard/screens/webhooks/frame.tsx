@@ -5,7 +5,7 @@ import { useAct, useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
-import { ErrorCard, Skeleton } from '../../ui/states.tsx';
+import { Pending, Skeleton } from '../../ui/states.tsx';
 import { Badge, CopyButton, Time } from '../../ui/values.tsx';
 import { type Endpoint, EndpointState, hostOf, outcomeWords } from './words.tsx';
 
@@ -21,22 +21,22 @@ const TABS = [
 export function Frame({ tab, children }: { tab: (typeof TABS)[number]['name']; children: (endpoint: Endpoint) => ReactNode }) {
   const { id } = useParams({ strict: false }) as { id: string };
   const mode = useMode();
-  const { data, error, isPending, refetch } = useApi('GET /:mode/webhooks/:id', ['webhooks', id], { params: { id } });
+  const query = useApi('GET /:mode/webhooks/:id', ['webhooks', id], { params: { id } });
+  const { data } = query;
   const maySend = useMay('webhooks.send');
   const [testing, setTesting] = useState(false);
   useTitle(data ? `${tab} · ${hostOf(data.endpoint.url)}` : 'Webhook');
-  if (isPending) return <Skeleton lines={12} />;
-  if (error && !data)
+  if (query.isPending) return <Skeleton lines={12} />;
+  if (!data)
     return (
       <div className="grid gap-5">
         <p className="text-sm">
           <ModeLink to="webhooks">Webhooks</ModeLink>
         </p>
         <h1>Endpoint</h1>
-        <ErrorCard error={error} onRetry={() => void refetch()} />
+        <Pending of={query} />
       </div>
     );
-  if (!data) return null;
   const { endpoint } = data;
   return (
     <div className="grid gap-5">

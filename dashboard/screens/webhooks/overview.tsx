@@ -1,7 +1,7 @@
 /** How an endpoint did in the last 24 hours: what was taken, how fast, what went wrong. */
 import type { ReactNode } from 'react';
 import { useApi } from '../../lib/hooks.ts';
-import { Card, Empty, ErrorCard, Skeleton } from '../../ui/states.tsx';
+import { Card, Empty, Pending } from '../../ui/states.tsx';
 import { Time } from '../../ui/values.tsx';
 import { Bars } from './bars.tsx';
 import { Frame } from './frame.tsx';
@@ -23,10 +23,9 @@ const Tile = ({ name, value, children }: { name: string; value: string; children
 
 function Overview({ endpoint }: { endpoint: Endpoint }) {
   const { id, health } = endpoint;
-  const { data, error, isPending, refetch } = useApi('GET /:mode/webhooks/:id/hours', ['webhooks', id, 'hours'], { params: { id } });
-  if (isPending) return <Skeleton lines={10} />;
-  if (error && !data) return <ErrorCard error={error} onRetry={() => void refetch()} />;
-  if (!data) return null;
+  const query = useApi('GET /:mode/webhooks/:id/hours', ['webhooks', id, 'hours'], { params: { id } });
+  const { data } = query;
+  if (!data) return <Pending of={query} lines={10} />;
   const hours = data.hours.map(({ at, outcomes }) => {
     const attempts = outcomes.reduce((sum, o) => sum + o.attempts, 0);
     const delivered = outcomes.find((o) => o.outcome === 'delivered')?.attempts ?? 0;

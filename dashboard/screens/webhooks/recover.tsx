@@ -5,7 +5,7 @@ import { useAct, useApi, useMay } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 
 import { Field } from '../../ui/field.tsx';
-import { Card, ErrorCard, Skeleton } from '../../ui/states.tsx';
+import { Card, Pending } from '../../ui/states.tsx';
 import { Badge, Time, type Tone } from '../../ui/values.tsx';
 import { Frame } from './frame.tsx';
 import { Ask } from './later.tsx';
@@ -77,16 +77,16 @@ function Begin({ endpoint }: { endpoint: Endpoint }) {
 function Preview({ endpoint, since, maySend }: { endpoint: Endpoint; since: string; maySend: boolean }) {
   const { id } = endpoint;
   const [asked, setAsked] = useState(false);
-  const { data, error, isPending, refetch } = useApi('GET /:mode/webhooks/:id/missed', ['webhooks', id, 'missed', since], {
+  const query = useApi('GET /:mode/webhooks/:id/missed', ['webhooks', id, 'missed', since], {
     params: { id },
     query: { since },
   });
+  const { data } = query;
   const begin = useAct('POST /:mode/webhooks/:id/recoveries', {
     refreshes: [['webhooks', id], ['deliveries']],
     done: 'The recovery is under way.',
   });
-  if (error && !data) return <ErrorCard error={error} onRetry={() => void refetch()} />;
-  if (isPending || !data) return <Skeleton lines={2} />;
+  if (!data) return <Pending of={query} lines={2} />;
   const amount = `${data.exact ? '' : 'at least '}${count(data.missed)} ${data.missed === 1 ? 'delivery' : 'deliveries'}`;
   return (
     <div className="grid gap-3">
@@ -129,15 +129,14 @@ const STATUS: Readonly<Record<Recovery['status'], { tone: Tone; word: string }>>
 };
 
 function Past({ id }: { id: string }) {
-  const { data, error, isPending, refetch } = useApi('GET /:mode/webhooks/:id/recoveries', ['webhooks', id, 'recoveries'], {
+  const query = useApi('GET /:mode/webhooks/:id/recoveries', ['webhooks', id, 'recoveries'], {
     params: { id },
   });
+  const { data } = query;
   return (
     <Card title="Recoveries">
-      {error && !data ? (
-        <ErrorCard error={error} onRetry={() => void refetch()} />
-      ) : isPending || !data ? (
-        <Skeleton lines={4} />
+      {!data ? (
+        <Pending of={query} lines={4} />
       ) : data.data.length === 0 ? (
         <p className="p-4 text-sm text-soft">None yet. The last five are shown here with how far they are.</p>
       ) : (

@@ -4,7 +4,7 @@ import { useState } from 'react';
 import { EVENT_TYPES } from '../../generated/api.ts';
 import { useAct, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
-import { Dialog } from '../../ui/dialog.tsx';
+import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Select } from '../../ui/field.tsx';
 import type { Endpoint } from './words.tsx';
 
@@ -31,8 +31,7 @@ export function TestEvent({ endpoint, onClose }: { endpoint: Endpoint; onClose: 
           options={['webhook.test', ...EVENT_TYPES].map((value) => ({ value, label: value }))}
         />
       )}
-      <div className="flex justify-end gap-2">
-        <Button onClick={onClose}>Back</Button>
+      <Foot onBack={onClose}>
         <Button
           look="main"
           busy={send.isPending}
@@ -50,7 +49,7 @@ export function TestEvent({ endpoint, onClose }: { endpoint: Endpoint; onClose: 
         >
           Send
         </Button>
-      </div>
+      </Foot>
     </Dialog>
   );
 }
