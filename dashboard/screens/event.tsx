@@ -4,7 +4,8 @@ import type { Reply } from '../lib/api.ts';
 import { useApi, useMode, useTitle } from '../lib/hooks.ts';
 import { Code, prettyJson } from '../ui/code.tsx';
 import { ModeLink } from '../ui/link.tsx';
-import { Card, Facts, Pending } from '../ui/states.tsx';
+import { Card, Facts } from '../ui/states.tsx';
+import { Back, PendingPage } from '../ui/thing.tsx';
 import { Badge, CopyButton, Time } from '../ui/values.tsx';
 
 type Delivery = Reply<'GET /:mode/events/:id'>['deliveries'][number];
@@ -46,18 +47,18 @@ function DeliveryRow({ of }: { of: Delivery }) {
   );
 }
 
+const LIST = ['events', 'Events'] as const;
+
 export function Screen() {
   const { id } = useParams({ strict: false }) as { id: string };
   useTitle('Event');
   const query = useApi('GET /:mode/events/:id', ['events', id], { params: { id } });
   const { data } = query;
-  if (!data) return <Pending of={query} lines={12} />;
+  if (!data) return <PendingPage of={query} title="Event" back={LIST} />;
   const { event, body, deliveries } = data;
   return (
     <div className="grid gap-6">
-      <p className="text-sm">
-        <ModeLink to="events">Events</ModeLink>
-      </p>
+      <Back to={LIST} />
       <div className="grid gap-2">
         <h1 className="break-words">{event.type}</h1>
         <p className="flex flex-wrap items-center gap-2 text-sm text-soft">

@@ -3,9 +3,12 @@ import { useParams } from '@tanstack/react-router';
 import { useApi, useMay, useTitle } from '../lib/hooks.ts';
 import { Code, prettyJson } from '../ui/code.tsx';
 import { ModeLink } from '../ui/link.tsx';
-import { Card, Facts, Pending } from '../ui/states.tsx';
+import { Card, Facts } from '../ui/states.tsx';
 import { StatusCode } from '../ui/status-code.tsx';
+import { Back, PendingPage } from '../ui/thing.tsx';
 import { Badge, CopyButton, Time } from '../ui/values.tsx';
+
+const LIST = ['requests', 'Request log'] as const;
 
 export function Screen() {
   const { id } = useParams({ strict: false }) as { id: string };
@@ -13,14 +16,12 @@ export function Screen() {
   const mayReadKeys = useMay('keys.read');
   const query = useApi('GET /:mode/requests/:id', ['requests', id], { params: { id } });
   const { data } = query;
-  if (!data) return <Pending of={query} lines={12} />;
+  if (!data) return <PendingPage of={query} title="Request" back={LIST} />;
   const { request } = data;
   const payment = /\/pay(?:ment|ments)\/(pay_\w{24})\b/.exec(request.path)?.[1];
   return (
     <div className="grid gap-6">
-      <p className="text-sm">
-        <ModeLink to="requests">Request log</ModeLink>
-      </p>
+      <Back to={LIST} />
       <div className="grid gap-2">
         <h1 className="font-mono text-lg break-all">{`${request.method} ${request.path}`}</h1>
         <p className="flex flex-wrap items-center gap-2 text-sm text-soft">

@@ -1,38 +1,47 @@
 /** A button that opens a list of acts. */
-import { Menu as Base } from '@base-ui/react/menu';
-import { type ReactNode, useState } from 'react';
+import { type KeyboardEvent, lazy, type ReactNode, Suspense, useRef, useState } from 'react';
 
 export type MenuEntry = { label: string; onSelect: () => void; danger?: boolean } | 'line';
 
+const load = () => import('./menu-list.tsx').then((module) => ({ default: module.MenuList }));
+const MenuList = lazy(load);
+
 /** `children` is what the button shows, and its name. */
 export function Menu({ children, entries, className = '' }: { children: ReactNode; entries: readonly MenuEntry[]; className?: string }) {
-  // The list stays in the part of the page that its button is in: whoever jumps from landmark to landmark finds it.
-  const [place, setPlace] = useState<HTMLDivElement | null>(null);
+  const button = useRef<HTMLButtonElement>(null);
+  const [open, setOpen] = useState<'keys' | 'pointer' | null>(null);
+  // Once asked for it stays, closed: it gives the focus back.
+  const [asked, setAsked] = useState(false);
+  const show = (by: 'keys' | 'pointer') => {
+    setAsked(true);
+    setOpen(by);
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (open || (event.key !== 'ArrowDown' && event.key !== 'ArrowUp')) return;
+    event.preventDefault();
+    show('keys');
+  };
   return (
-    <div ref={setPlace}>
-      <Base.Root>
-        <Base.Trigger className={`rounded-lg hover:bg-raised ${className}`}>{children}</Base.Trigger>
-        <Base.Portal container={place}>
-          <Base.Positioner sideOffset={6} align="end" positionMethod="fixed" className="z-50">
-            <Base.Popup className="min-w-48 rounded-lg border border-line bg-card p-1 shadow-lg">
-              {entries.map((entry, i) =>
-                entry === 'line' ? (
-                  // biome-ignore lint/suspicious/noArrayIndexKey: lines have no name of their own
-                  <Base.Separator key={i} className="my-1 border-t border-line" />
-                ) : (
-                  <Base.Item
-                    key={entry.label}
-                    onClick={entry.onSelect}
-                    className={`cursor-pointer rounded-md px-3 py-1.5 text-sm outline-none data-highlighted:bg-raised ${entry.danger ? 'text-bad' : ''}`}
-                  >
-                    {entry.label}
-                  </Base.Item>
-                ),
-              )}
-            </Base.Popup>
-          </Base.Positioner>
-        </Base.Portal>
-      </Base.Root>
+    <div>
+      <button
+        ref={button}
+        type="button"
+        aria-haspopup="menu"
+        aria-expanded={open !== null}
+        className={`rounded-lg hover:bg-raised ${className}`}
+        onPointerEnter={load}
+        onFocus={load}
+        // A click by a key has no count.
+        onClick={(event) => show(event.detail === 0 ? 'keys' : 'pointer')}
+        onKeyDown={onKeyDown}
+      >
+        {children}
+      </button>
+      {asked && (
+        <Suspense>
+          <MenuList open={open !== null} byKeys={open === 'keys'} onClose={() => setOpen(null)} button={button} entries={entries} />
+        </Suspense>
+      )}
     </div>
   );
 }

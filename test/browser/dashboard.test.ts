@@ -170,6 +170,33 @@ test('a risky act asks who it is, then goes on by itself', async () => {
   noFaults();
 });
 
+test('the account menu opens, is walked and closes by keyboard, and gives the focus back', async () => {
+  const button = page.getByRole('button', { name: 'Account' });
+  const held = async (role: 'button' | 'menuitem', name: string) =>
+    page.waitForFunction(
+      ([role, name]) => {
+        const { activeElement: at } = document;
+        return (at?.getAttribute('role') ?? at?.tagName.toLowerCase()) === role && at?.textContent?.startsWith(name!);
+      },
+      [role, name] as const,
+    );
+  for (const key of ['Enter', 'ArrowDown']) {
+    await button.press(key);
+    await held('menuitem', 'Security');
+    assert.equal(await button.getAttribute('aria-expanded'), 'true');
+    await page.keyboard.press('ArrowDown');
+    await held('menuitem', 'Keys');
+    await page.keyboard.press('Escape');
+    await held('button', 'Account');
+    assert.equal(await page.getByRole('menu').count(), 0);
+  }
+  await button.click();
+  await page.getByRole('menu').waitFor();
+  await page.mouse.click(5, 5);
+  await page.getByRole('menu').waitFor({ state: 'detached' });
+  noFaults();
+});
+
 test('the dark theme can be chosen and stays', async () => {
   await page.getByRole('button', { name: 'Account' }).click();
   await audit('account menu');

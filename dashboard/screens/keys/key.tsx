@@ -4,13 +4,16 @@ import { lazy, type ReactNode, Suspense, useState } from 'react';
 import { useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { ModeLink } from '../../ui/link.tsx';
-import { Card, Facts, Pending } from '../../ui/states.tsx';
+import { Card, Facts } from '../../ui/states.tsx';
+import { Back, PendingPage } from '../../ui/thing.tsx';
 import { Badge, Time } from '../../ui/values.tsx';
 import { grouped, KeyState, type Shown } from './shared.tsx';
 
 const RollKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.RollKey })));
 const RevokeKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.RevokeKey })));
 const ShowKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.ShowKey })));
+
+const LIST = ['keys', 'API keys'] as const;
 
 export function Screen() {
   const { id } = useParams({ strict: false }) as { id: string };
@@ -21,7 +24,7 @@ export function Screen() {
   const [shown, setShown] = useState<Shown | null>(null);
   const query = useApi('GET /:mode/keys/:id', ['keys', id], { params: { id } });
   const { data } = query;
-  if (!data) return <Pending of={query} lines={10} />;
+  if (!data) return <PendingPage of={query} title="API key" back={LIST} />;
   const { key, calls, failed } = data;
   const rows: (readonly [string, ReactNode])[] = [
     ['Key', <code key="hint">{key.hint}</code>],
@@ -42,9 +45,7 @@ export function Screen() {
   }
   return (
     <div className="grid gap-6">
-      <p className="text-sm">
-        <ModeLink to="keys">API keys</ModeLink>
-      </p>
+      <Back to={LIST} />
       <div className="flex flex-wrap items-start justify-between gap-4">
         <div className="grid gap-2">
           <h1 className="break-words">{key.name}</h1>

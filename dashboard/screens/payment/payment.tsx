@@ -5,8 +5,8 @@ import type { Reply } from '../../lib/api.ts';
 import { useApi, useTitle } from '../../lib/hooks.ts';
 import { buttonClass } from '../../ui/button.tsx';
 import { Icon, type IconName } from '../../ui/icon.tsx';
-import { ModeLink } from '../../ui/link.tsx';
-import { Card, Facts, Pending, Skeleton } from '../../ui/states.tsx';
+import { Card, Facts, Skeleton } from '../../ui/states.tsx';
+import { Back, PendingPage } from '../../ui/thing.tsx';
 import { CopyButton, ExceptionBadge, Money, Status, Time } from '../../ui/values.tsx';
 import { Decisions } from './acts.tsx';
 import { ApiView, Items, Metadata, RefundRequest, Simulator, TestBadge } from './parts.tsx';
@@ -16,18 +16,18 @@ const PaymentEvents = lazy(async () => ({ default: (await import('./payment-even
 type Full = Reply<'GET /:mode/payments/:id'>;
 type Payment = Full['payment'];
 
+const LIST = ['payments', 'Payments'] as const;
+
 export function Screen() {
   const { id } = useParams({ strict: false }) as { id: string };
   useTitle('Payment');
   const query = useApi('GET /:mode/payments/:id', ['payments', id], { params: { id } });
   const { data } = query;
-  if (!data) return <Pending of={query} lines={12} />;
+  if (!data) return <PendingPage of={query} title="Payment" back={LIST} />;
   const { payment, timeline } = data;
   return (
     <div className="grid gap-6">
-      <p className="text-sm">
-        <ModeLink to="payments">Payments</ModeLink>
-      </p>
+      <Back to={LIST} />
       <div className="flex flex-wrap items-start justify-between gap-4">
         <div className="grid gap-2">
           <h1>

@@ -11,6 +11,7 @@ import { Area, Choice, Note } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Card, Empty, Facts, Pending } from '../../ui/states.tsx';
+import { Back } from '../../ui/thing.tsx';
 import { Time } from '../../ui/values.tsx';
 import { TierFields, useTiers } from './tiers.tsx';
 import { COIN_NAMES, SCRIPT_WORDS, type Script } from './words.ts';
@@ -46,9 +47,7 @@ function Wizard({ coin }: { coin: Coin }) {
   return (
     <div className="grid max-w-3xl gap-5">
       <div className="grid gap-2">
-        <p className="text-sm">
-          <ModeLink to="wallets">Wallets</ModeLink>
-        </p>
+        <Back to={['wallets', 'Wallets']} />
         <h1 ref={heading} tabIndex={-1} className="outline-none">
           {COIN_NAMES[coin]} wallet
         </h1>

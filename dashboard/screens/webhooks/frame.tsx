@@ -5,7 +5,7 @@ import { useAct, useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
-import { Pending, Skeleton } from '../../ui/states.tsx';
+import { Back, PendingPage } from '../../ui/thing.tsx';
 import { Badge, CopyButton, Time } from '../../ui/values.tsx';
 import { type Endpoint, EndpointState, hostOf, outcomeWords } from './words.tsx';
 
@@ -18,6 +18,8 @@ const TABS = [
   { name: 'Settings', path: '/settings' },
 ] as const;
 
+const LIST = ['webhooks', 'Webhooks'] as const;
+
 export function Frame({ tab, children }: { tab: (typeof TABS)[number]['name']; children: (endpoint: Endpoint) => ReactNode }) {
   const { id } = useParams({ strict: false }) as { id: string };
   const mode = useMode();
@@ -26,23 +28,11 @@ export function Frame({ tab, children }: { tab: (typeof TABS)[number]['name']; c
   const maySend = useMay('webhooks.send');
   const [testing, setTesting] = useState(false);
   useTitle(data ? `${tab} · ${hostOf(data.endpoint.url)}` : 'Webhook');
-  if (query.isPending) return <Skeleton lines={12} />;
-  if (!data)
-    return (
-      <div className="grid gap-5">
-        <p className="text-sm">
-          <ModeLink to="webhooks">Webhooks</ModeLink>
-        </p>
-        <h1>Endpoint</h1>
-        <Pending of={query} />
-      </div>
-    );
+  if (!data) return <PendingPage of={query} title="Endpoint" back={LIST} />;
   const { endpoint } = data;
   return (
     <div className="grid gap-5">
-      <p className="text-sm">
-        <ModeLink to="webhooks">Webhooks</ModeLink>
-      </p>
+      <Back to={LIST} />
       <div className="flex flex-wrap items-start justify-between gap-4">
         <div className="grid min-w-0 gap-2">
           <h1 className="break-all">{hostOf(endpoint.url)}</h1>

@@ -1,0 +1,51 @@
+/** The list that a menu's button opens. A file of its own: what it stands on is larger than most screens, and few open one. */
+import { Menu as Base } from '@base-ui/react/menu';
+import { type RefObject, useEffect, useRef } from 'react';
+import type { MenuEntry } from './menu.tsx';
+
+export function MenuList({
+  open,
+  byKeys,
+  onClose,
+  button,
+  entries,
+}: {
+  open: boolean;
+  /** Whoever opened it by a key stands on its first entry; a pointer shows for itself where it is. */
+  byKeys: boolean;
+  onClose: () => void;
+  button: RefObject<HTMLButtonElement | null>;
+  entries: readonly MenuEntry[];
+}) {
+  const list = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (!open || !byKeys) return;
+    const next = requestAnimationFrame(() => list.current?.querySelector<HTMLElement>('[role="menuitem"]')?.focus());
+    return () => cancelAnimationFrame(next);
+  }, [open, byKeys]);
+  return (
+    <Base.Root open={open} onOpenChange={(now) => !now && onClose()}>
+      {/* The list stays in the part of the page that its button is in: whoever jumps from landmark to landmark finds it. */}
+      <Base.Portal container={button.current?.parentElement ?? null}>
+        <Base.Positioner anchor={button} sideOffset={6} align="end" positionMethod="fixed" className="z-50">
+          <Base.Popup ref={list} finalFocus={button} className="min-w-48 rounded-lg border border-line bg-card p-1 shadow-lg">
+            {entries.map((entry, i) =>
+              entry === 'line' ? (
+                // biome-ignore lint/suspicious/noArrayIndexKey: lines have no name of their own
+                <Base.Separator key={i} className="my-1 border-t border-line" />
+              ) : (
+                <Base.Item
+                  key={entry.label}
+                  onClick={entry.onSelect}
+                  className={`cursor-pointer rounded-md px-3 py-1.5 text-sm outline-none data-highlighted:bg-raised ${entry.danger ? 'text-bad' : ''}`}
+                >
+                  {entry.label}
+                </Base.Item>
+              ),
+            )}
+          </Base.Popup>
+        </Base.Positioner>
+      </Base.Portal>
+    </Base.Root>
+  );
+}

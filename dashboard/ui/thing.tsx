@@ -1,0 +1,27 @@
+/** What pages about one thing share: a payment, an event, a key. */
+import { ModeLink } from './link.tsx';
+import { Pending } from './states.tsx';
+
+/** The list that the thing stands in. */
+export const Back = ({ to: [to, name] }: { to: readonly [to: string, name: string] }) => (
+  <p className="text-sm">
+    <ModeLink to={to}>{name}</ModeLink>
+  </p>
+);
+
+/** Such a page while its thing is not here: the heading stands from the start. */
+export const PendingPage = ({
+  of,
+  title,
+  back,
+}: {
+  of: Parameters<typeof Pending>[0]['of'];
+  title: string;
+  back: readonly [to: string, name: string];
+}) => (
+  <div className="grid gap-6">
+    <Back to={back} />
+    <h1>{title}</h1>
+    <Pending of={of} lines={12} />
+  </div>
+);
