@@ -1,6 +1,6 @@
 /** The dashboard in a real browser: a service of its own, its owner signed up, and what every screen is held to. */
 import assert from 'node:assert/strict';
-import { after } from 'node:test';
+import { after, afterEach, type TestContext } from 'node:test';
 import type { Browser, CDPSession, Page } from 'playwright-core';
 import { buildApp } from '../../src/web/dashboard/build.ts';
 import { startTestApp, type TestApp } from './app.ts';
@@ -59,6 +59,11 @@ export async function startDashboard({
     const tab = await openTab(browser, app.merchant.setupUrl, { width: 1280 });
     const dashboard = dashboardOf(app, browser, tab);
     if (signedUp) await dashboard.signUp();
+    // What stood on the screen tells more of a failure than what did not.
+    afterEach(async (t) => {
+      if (!(t as TestContext & { passed: boolean }).passed)
+        (t as TestContext).diagnostic(`${tab.page.url()}\n${await tab.page.locator('body').innerText()}`);
+    });
     after(stop);
     return dashboard;
   } catch (error) {

@@ -136,7 +136,11 @@ async function startNode({ command, flags, addressType }: { command: string[]; f
     pay: async (address, amount) => {
       const txid = await rpc('sendtoaddress', address, amount);
       // A wallet keeps what its node does not take, and says so in its log alone.
-      await rpc('getmempoolentry', txid);
+      const taken = rpc('getmempoolentry', txid);
+      // It may be in a block by now.
+      await taken.catch(async (error) => {
+        if ((await rpc('gettransaction', txid)).confirmations < 1) throw error;
+      });
       return txid;
     },
     payMany: async (outputs) => {
