@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { startTestServer } from './database.ts';
 import { ensureTools } from './tools.ts';
 
@@ -18,20 +19,40 @@ if (files.length === 0) {
   process.exit(1);
 }
 
+/**
+ * Files that mostly wait, for nodes and for killed services, stand between those that mostly compute: run beside one another, the
+ * former cost the latter little.
+ */
+const waiting = files.filter((file) => /^test\/(nodes|faults)\//.test(file)).sort();
+const computing = files.filter((file) => !waiting.includes(file)).sort();
+const mixed = Array.from({ length: Math.max(waiting.length, computing.length) }, (_, i) =>
+  [waiting[i], computing[i]].filter((file) => file !== undefined),
+).flat();
+
 if (files.some((file) => file.startsWith('test/'))) await ensureTools(long ? ['strace'] : []);
 const server = await startTestServer();
 const runner = spawn(
   process.execPath,
   [
     '--test',
-    '--test-concurrency=3',
+    '--test-concurrency=4',
     '--test-reporter=spec',
     `--test-timeout=${long ? 7_200_000 : 600_000}`,
     '--disable-warning=ExperimentalWarning',
-    ...files.sort(),
+    ...mixed,
   ],
-  { stdio: 'inherit', env: { ...process.env, FLORIN_TEST_DATABASE: server.host, ...(long && { FLORIN_LONG: '1' }) } },
+  {
+    stdio: 'inherit',
+    env: {
+      ...process.env,
+      NODE_COMPILE_CACHE: resolve('.cache/compiled'),
+      FLORIN_TEST_DATABASE: server.host,
+      ...(long && { FLORIN_LONG: '1' }),
+    },
+  },
 );
+// Ended from outside, it leaves nothing behind.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => runner.kill(signal));
 const [code] = (await once(runner, 'exit')) as [number | null];
 await server.stop();
 process.exitCode = code ?? 1;

@@ -1,6 +1,6 @@
 /** Payments read from Blockbook servers on mainnet: several sources, failover, and what the chain-health guard holds. */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 import { COIN, type Coin } from '../../src/core/coin.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Blockbook, startBlockbook } from '../kit/blockbook.ts';
@@ -66,271 +66,275 @@ async function staysHeld({ app }: Story, id: string): Promise<void> {
   assert.equal((await app.live.get(`/api/payment/${id}`)).json.status, 'processing');
 }
 
-for (const coin of ['BTC', 'LTC', 'DASH', 'DOGE'] as const) {
-  test(`${coin}: without a node, payments are detected by Blockbook: waiting, mined, completed`, () =>
-    tell({ coin, servers: 1 }, async ({ app, chain, ready }) => {
-      const { id, address, amount } = await openPayment(app, coin, 50);
-      const txid = chain.pay([[address, units(amount)]]);
-      const seen = await reach(app, id, (d) => d.status === 'processing');
-      assert.deepEqual([seen.transaction_hash, seen.confirmations, seen.hold_reason], [txid, 0, null]);
-      const [block] = chain.mine();
-      const done = await reach(app, id, completed);
-      assert.deepEqual([done.amount_received, done.transfers[0].block_hash], [amount, block!.hash]);
+// Each story has a shop, a chain and servers of its own, and waits for the source's next turn most of the time.
+describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
+  for (const coin of ['BTC', 'LTC', 'DASH', 'DOGE'] as const) {
+    test(`${coin}: without a node, payments are detected by Blockbook: waiting, mined, completed`, () =>
+      tell({ coin, servers: 1 }, async ({ app, chain, ready }) => {
+        const { id, address, amount } = await openPayment(app, coin, 50);
+        const txid = chain.pay([[address, units(amount)]]);
+        const seen = await reach(app, id, (d) => d.status === 'processing');
+        assert.deepEqual([seen.transaction_hash, seen.confirmations, seen.hold_reason], [txid, 0, null]);
+        const [block] = chain.mine();
+        const done = await reach(app, id, completed);
+        assert.deepEqual([done.amount_received, done.transfers[0].block_hash], [amount, block!.hash]);
+        assert.deepEqual((await ready()).holds, []);
+      }));
+  }
+
+  test('a source of look-ups alone makes no coin payable: ETH is not read from Blockbook', async () => {
+    const server = await startBlockbook(createTestChain({ coin: 'ETH' }));
+    const app = await startTestApp({ ETH_BLOCKBOOK_URL: server.url });
+    try {
+      await giveWallet(app, 'ETH');
+      const reply = await app.live.post('/v1/transactions/create', { crypto: 'ETH', amount: 50, currency_fiat: 'USD' });
+      assert.deepEqual([reply.status, reply.json.error.code], [503, 'chain_unavailable'], reply.text);
+      assert.equal((await app.live.get('/api/crypto/fees?currency=ETH')).status, 200);
+    } finally {
+      await app.stop();
+      await server.close();
+    }
+  });
+
+  test('two sources that agree hold nothing', () =>
+    tell({}, async (story) => {
+      const id = await payAndMine(story);
+      assert.equal((await reach(story.app, id, completed)).hold_reason, null);
+      const text = await story.metrics();
+      assert.match(text, /florin_chain_held\{coin="BTC"\} 0/);
+      assert.equal([...text.matchAll(/florin_chain_source_up\{coin="BTC",source="127\.0\.0\.1:\d+"\} 1/g)].length, 2);
+      assert.deepEqual((await story.ready()).holds, []);
+    }));
+
+  test('a source on another branch holds completion until both agree; the reason is on the payment, in readyz and in metrics', () =>
+    tell({}, async (story) => {
+      const { app, chain, servers, ready, metrics } = story;
+      // The same past, but for the last three blocks.
+      const lying = chain.copy();
+      lying.rewind(3, { forget: true });
+      lying.mine(3, { empty: true });
+      servers[1]!.show(lying);
+      await eventually(ready, (state) => state.holds.length > 0, 30_000);
+      const id = await payAndMine(story);
+      const reason = /the sources of this chain differ by more than 2 blocks/;
+      const detail = await reach(app, id, held(reason));
+      assert.ok(detail.confirmations >= detail.confirmations_required);
+      await staysHeld(story, id);
+      const state = await ready();
+      assert.match(state.holds.join(), /^BTC: the sources of this chain differ/);
+      assert.equal(state.ready, true, 'payments are still created and seen');
+      assert.match(await metrics(), /florin_chain_held\{coin="BTC"\} 1/);
+      assert.match(await metrics(), /florin_chain_unhealthy\{coin="BTC",reason="disagreement"\} 1/);
+      servers[1]!.show(chain);
+      const done = await reach(app, id, completed, 30_000);
+      assert.equal(done.hold_reason, null);
+      await eventually(ready, ({ holds }) => holds.length === 0);
+    }));
+
+  test('two blocks behind still agrees, three do not', () =>
+    tell({}, async (story) => {
+      const { app, chain, servers, ready } = story;
+      const behind = chain.copy();
+      servers[1]!.show(behind);
+      chain.mine(2);
+      const id = await (async () => {
+        const { id: opened, address, amount } = await openPayment(app, 'BTC', 50);
+        chain.pay([[address, units(amount)]]);
+        return opened;
+      })();
+      await reach(app, id, (d) => d.status === 'processing');
+      assert.deepEqual((await ready()).holds, []);
+      chain.mine(1);
+      await reach(app, id, held(/differ by more than 2 blocks/));
+      // The other source reads one of the blocks it lacks.
+      const closer = chain.copy();
+      closer.blocks.splice(closer.blocks.length - 2);
+      servers[1]!.show(closer);
+      await reach(app, id, completed);
+    }));
+
+  test('while another source has more blocks than the one that is read, nothing counts as scanned, so that nothing expires', () =>
+    tell({}, async ({ chain, servers, ready, app }) => {
+      const stuck = chain.copy();
+      servers[0]!.show(stuck);
+      chain.mine(3);
+      await eventually(ready, (state) => state.holds.length > 0, 30_000);
+      const state = await eventually(ready, (now) => now.followers.BTC!.lag_seconds >= 8, 30_000);
+      assert.equal(state.followers.BTC!.height, stuck.tip().height);
+      const { id, address, amount } = await openPayment(app, 'BTC', 50);
+      chain.pay([[address, units(amount)]]);
+      chain.mine();
+      servers[0]!.show(chain);
+      await reach(app, id, completed, 30_000);
+      await eventually(ready, (now) => now.followers.BTC!.lag_seconds < 5);
+    }));
+
+  test('a source that lies at the tip it is read from completes nothing that the other has not seen', () =>
+    tell({}, async (story) => {
+      const { app, chain, servers } = story;
+      const { id, address, amount } = await openPayment(app, 'BTC', 50);
+      // Ten blocks at once, the payment in the first of them.
+      const lying = chain.copy();
+      lying.pay([[address, units(amount)]]);
+      lying.mine(10);
+      servers[0]!.show(lying);
+      await reach(app, id, held(/differ by more than 2 blocks|not agreed on block/));
+      await staysHeld(story, id);
+    }));
+
+  test('a source that names the tip of the other, but hands out other blocks below it, completes nothing', () =>
+    tell({}, async (story) => {
+      const { app, chain, servers } = story;
+      const { id, address, amount } = await openPayment(app, 'BTC', 50);
+      const [honest, lying] = [chain.copy(), chain.copy()];
+      honest.mine(2);
+      lying.pay([[address, units(amount)]]);
+      lying.mine();
+      servers[0]!.nameTipOf(honest);
+      servers[0]!.show(lying);
+      servers[1]!.show(honest);
+      await reach(app, id, held(/not agreed on block 30/));
+      const asked = servers[0]!.requests.length;
+      await staysHeld(story, id);
+      assert.ok(servers[0]!.requests.length - asked < 100, 'it is not asked without a pause');
+    }));
+
+  test('a source that is down or syncing has no vote', () =>
+    tell({ options: [{}, { nodeAhead: 50 }] }, async (story) => {
+      const { app, servers, ready, metrics } = story;
+      await reach(app, await payAndMine(story), completed);
+      assert.match((await ready()).warnings.join(), /BTC: 1 of 2 sources have no vote/);
+      servers[1]!.behave('down');
+      await reach(app, await payAndMine(story), completed);
+      assert.match(await metrics(), /florin_chain_source_up\{coin="BTC",source="127\.0\.0\.1:\d+"\} 0/);
       assert.deepEqual((await ready()).holds, []);
     }));
-}
 
-test('a source of look-ups alone makes no coin payable: ETH is not read from Blockbook', async () => {
-  const server = await startBlockbook(createTestChain({ coin: 'ETH' }));
-  const app = await startTestApp({ ETH_BLOCKBOOK_URL: server.url });
-  try {
-    await giveWallet(app, 'ETH');
-    const reply = await app.live.post('/v1/transactions/create', { crypto: 'ETH', amount: 50, currency_fiat: 'USD' });
-    assert.deepEqual([reply.status, reply.json.error.code], [503, 'chain_unavailable'], reply.text);
-    assert.equal((await app.live.get('/api/crypto/fees?currency=ETH')).status, 200);
-  } finally {
-    await app.stop();
-    await server.close();
-  }
-});
+  test('the next source takes over while a payment waits, and the first one again when it is well', () =>
+    tell({}, async (story) => {
+      const { app, chain, servers } = story;
+      const { id, address, amount } = await openPayment(app, 'BTC', 50);
+      const txid = chain.pay([[address, units(amount)]]);
+      await reach(app, id, (d) => d.status === 'processing');
+      servers[0]!.behave('down');
+      const asked = servers[1]!.requests.length;
+      // Longer than what makes an absent payment known as such.
+      await new Promise((resolve) => setTimeout(resolve, 4 * COIN.BTC.pollSeconds * 1000));
+      const waiting = (await app.live.get(`/api/payment/${id}`)).json;
+      assert.deepEqual([waiting.status, waiting.transaction_hash, waiting.exceptions], ['processing', txid, []]);
+      chain.mine();
+      const done = await reach(app, id, completed);
+      assert.equal(done.transaction_hash, txid);
+      assert.ok(
+        servers[1]!.requests.slice(asked).some((path) => path.includes('/rawblock/')),
+        'the second one handed out the block',
+      );
+      servers[0]!.behave('well');
+      const before = servers[0]!.requests.length;
+      const next = await payAndMine(story);
+      await reach(app, next, completed);
+      await eventually(
+        async () => servers[0]!.requests.slice(before).some((path) => path.includes('/rawblock/')),
+        (read) => read,
+        1_000,
+      ).catch(async () => {
+        // That block was still read from the second: the one after it is not.
+        await reach(app, await payAndMine(story), completed);
+        assert.ok(servers[0]!.requests.slice(before).some((path) => path.includes('/rawblock/')));
+      });
+    }));
 
-test('two sources that agree hold nothing', () =>
-  tell({}, async (story) => {
-    const id = await payAndMine(story);
-    assert.equal((await reach(story.app, id, completed)).hold_reason, null);
-    const text = await story.metrics();
-    assert.match(text, /florin_chain_held\{coin="BTC"\} 0/);
-    assert.equal([...text.matchAll(/florin_chain_source_up\{coin="BTC",source="127\.0\.0\.1:\d+"\} 1/g)].length, 2);
-    assert.deepEqual((await story.ready()).holds, []);
-  }));
+  test('a source that takes over and lacks the newest blocks takes nothing back', () =>
+    tell({}, async (story) => {
+      const { app, chain, servers } = story;
+      const behind = chain.copy();
+      const id = await payAndMine(story);
+      const done = await reach(app, id, completed);
+      servers[1]!.show(behind);
+      servers[0]!.behave('down');
+      await new Promise((resolve) => setTimeout(resolve, 3 * COIN.BTC.pollSeconds * 1000));
+      const after = (await app.live.get(`/api/payment/${id}`)).json;
+      assert.deepEqual([after.confirmations, after.transfers[0].block_hash], [1, done.transfers[0].block_hash]);
+      servers[1]!.show(chain);
+      chain.mine();
+      await reach(app, id, (d) => d.confirmations === 2);
+    }));
 
-test('a source on another branch holds completion until both agree; the reason is on the payment, in readyz and in metrics', () =>
-  tell({}, async (story) => {
-    const { app, chain, servers, ready, metrics } = story;
-    // The same past, but for the last three blocks.
-    const lying = chain.copy();
-    lying.rewind(3, { forget: true });
-    lying.mine(3, { empty: true });
-    servers[1]!.show(lying);
-    await eventually(ready, (state) => state.holds.length > 0, 30_000);
-    const id = await payAndMine(story);
-    const reason = /the sources of this chain differ by more than 2 blocks/;
-    const detail = await reach(app, id, held(reason));
-    assert.ok(detail.confirmations >= detail.confirmations_required);
-    await staysHeld(story, id);
-    const state = await ready();
-    assert.match(state.holds.join(), /^BTC: the sources of this chain differ/);
-    assert.equal(state.ready, true, 'payments are still created and seen');
-    assert.match(await metrics(), /florin_chain_held\{coin="BTC"\} 1/);
-    assert.match(await metrics(), /florin_chain_unhealthy\{coin="BTC",reason="disagreement"\} 1/);
-    servers[1]!.show(chain);
-    const done = await reach(app, id, completed, 30_000);
-    assert.equal(done.hold_reason, null);
-    await eventually(ready, ({ holds }) => holds.length === 0);
-  }));
-
-test('two blocks behind still agrees, three do not', () =>
-  tell({}, async (story) => {
-    const { app, chain, servers, ready } = story;
-    const behind = chain.copy();
-    servers[1]!.show(behind);
-    chain.mine(2);
-    const id = await (async () => {
-      const { id: opened, address, amount } = await openPayment(app, 'BTC', 50);
+  test('a deep reorganisation holds completion until the chain is calm again', () =>
+    tell({ servers: 1 }, async (story) => {
+      const { app, chain, ready } = story;
+      chain.mine(3);
+      const before = chain.tip().height;
+      await eventually(ready, (state) => state.followers.BTC!.height === before);
+      const { id, address, amount } = await openPayment(app, 'BTC', 50);
+      chain.rewind(3);
       chain.pay([[address, units(amount)]]);
-      return opened;
-    })();
-    await reach(app, id, (d) => d.status === 'processing');
-    assert.deepEqual((await ready()).holds, []);
-    chain.mine(1);
-    await reach(app, id, held(/differ by more than 2 blocks/));
-    // The other source reads one of the blocks it lacks.
-    const closer = chain.copy();
-    closer.blocks.splice(closer.blocks.length - 2);
-    servers[1]!.show(closer);
-    await reach(app, id, completed);
-  }));
+      chain.mine(4);
+      const detail = await reach(app, id, held(/a reorganisation of 3 blocks was seen/));
+      assert.match(detail.hold_reason, new RegExp(`waits for block ${before + 6}`));
+      await staysHeld(story, id);
+      chain.mine(before + 5 - chain.tip().height);
+      await reach(app, id, (d) => d.confirmations === 8 && d.status === 'processing');
+      chain.mine();
+      await reach(app, id, completed);
+    }));
 
-test('while another source has more blocks than the one that is read, nothing counts as scanned, so that nothing expires', () =>
-  tell({}, async ({ chain, servers, ready, app }) => {
-    const stuck = chain.copy();
-    servers[0]!.show(stuck);
-    chain.mine(3);
-    await eventually(ready, (state) => state.holds.length > 0, 30_000);
-    const state = await eventually(ready, (now) => now.followers.BTC!.lag_seconds >= 8, 30_000);
-    assert.equal(state.followers.BTC!.height, stuck.tip().height);
-    const { id, address, amount } = await openPayment(app, 'BTC', 50);
-    chain.pay([[address, units(amount)]]);
-    chain.mine();
-    servers[0]!.show(chain);
-    await reach(app, id, completed, 30_000);
-    await eventually(ready, (now) => now.followers.BTC!.lag_seconds < 5);
-  }));
+  test('a reorganisation of two blocks holds nothing', () =>
+    tell({ servers: 1 }, async (story) => {
+      const { app, chain, ready } = story;
+      chain.mine(2);
+      await eventually(ready, (state) => state.followers.BTC!.height === chain.tip().height);
+      chain.rewind(2);
+      const { id, address, amount } = await openPayment(app, 'BTC', 50);
+      chain.pay([[address, units(amount)]]);
+      chain.mine(3);
+      assert.equal((await reach(app, id, completed)).hold_reason, null);
+    }));
 
-test('a source that lies at the tip it is read from completes nothing that the other has not seen', () =>
-  tell({}, async (story) => {
-    const { app, chain, servers } = story;
-    const { id, address, amount } = await openPayment(app, 'BTC', 50);
-    // Ten blocks at once, the payment in the first of them.
-    const lying = chain.copy();
-    lying.pay([[address, units(amount)]]);
-    lying.mine(10);
-    servers[0]!.show(lying);
-    await reach(app, id, held(/differ by more than 2 blocks|not agreed on block/));
-    await staysHeld(story, id);
-  }));
+  test('a stalled tip holds until the next block', () =>
+    tell({ servers: 1, age: 7_200 }, async (story) => {
+      const { app, chain, ready, metrics } = story;
+      const id = await payAndMine(story, { times: [Math.floor(Date.now() / 1000) - 3_700] });
+      await reach(app, id, held(/the last block is 62 min old/));
+      assert.match((await ready()).holds.join(), /BTC: the last block is 62 min old/);
+      assert.match(await metrics(), /florin_chain_unhealthy\{coin="BTC",reason="stalled"\} 1/);
+      chain.mine();
+      await reach(app, id, completed);
+    }));
 
-test('a source that names the tip of the other, but hands out other blocks below it, completes nothing', () =>
-  tell({}, async (story) => {
-    const { app, chain, servers } = story;
-    const { id, address, amount } = await openPayment(app, 'BTC', 50);
-    const [honest, lying] = [chain.copy(), chain.copy()];
-    honest.mine(2);
-    lying.pay([[address, units(amount)]]);
-    lying.mine();
-    servers[0]!.nameTipOf(honest);
-    servers[0]!.show(lying);
-    servers[1]!.show(honest);
-    await reach(app, id, held(/not agreed on block 30/));
-    const asked = servers[0]!.requests.length;
-    await staysHeld(story, id);
-    assert.ok(servers[0]!.requests.length - asked < 100, 'it is not asked without a pause');
-  }));
+  test('blocks that take more than four times as long as usual hold until they come as usual', () =>
+    tell({ servers: 1, age: 13 * 2_402 }, async (story) => {
+      const { app, chain, ready } = story;
+      const now = Math.floor(Date.now() / 1000);
+      chain.mine(12, { times: Array.from({ length: 12 }, (_, i) => now - (12 - i) * 2_402) });
+      await eventually(ready, (state) => state.followers.BTC!.height === chain.tip().height);
+      const id = await payAndMine(story, { times: [now] });
+      await reach(app, id, held(/the last 12 blocks took 40 min each, 10 min are usual/));
+      chain.mine(12);
+      await reach(app, id, completed);
+    }));
 
-test('a source that is down or syncing has no vote', () =>
-  tell({ options: [{}, { nodeAhead: 50 }] }, async (story) => {
-    const { app, servers, ready, metrics } = story;
-    await reach(app, await payAndMine(story), completed);
-    assert.match((await ready()).warnings.join(), /BTC: 1 of 2 sources have no vote/);
-    servers[1]!.behave('down');
-    await reach(app, await payAndMine(story), completed);
-    assert.match(await metrics(), /florin_chain_source_up\{coin="BTC",source="127\.0\.0\.1:\d+"\} 0/);
-    assert.deepEqual((await ready()).holds, []);
-  }));
+  test('a node older than the known-safe version holds', () =>
+    tell({ servers: 1, options: [{ nodeVersion: '240001' }] }, async (story) => {
+      const id = await payAndMine(story);
+      await reach(story.app, id, held(/older than version 250000/));
+      assert.match(await story.metrics(), /florin_chain_unhealthy\{coin="BTC",reason="old_version"\} 1/);
+      await staysHeld(story, id);
+    }));
 
-test('the next source takes over while a payment waits, and the first one again when it is well', () =>
-  tell({}, async (story) => {
-    const { app, chain, servers } = story;
-    const { id, address, amount } = await openPayment(app, 'BTC', 50);
-    const txid = chain.pay([[address, units(amount)]]);
-    await reach(app, id, (d) => d.status === 'processing');
-    servers[0]!.behave('down');
-    const asked = servers[1]!.requests.length;
-    // Longer than what makes an absent payment known as such.
-    await new Promise((resolve) => setTimeout(resolve, 4 * COIN.BTC.pollSeconds * 1000));
-    const waiting = (await app.live.get(`/api/payment/${id}`)).json;
-    assert.deepEqual([waiting.status, waiting.transaction_hash, waiting.exceptions], ['processing', txid, []]);
-    chain.mine();
-    const done = await reach(app, id, completed);
-    assert.equal(done.transaction_hash, txid);
-    assert.ok(
-      servers[1]!.requests.slice(asked).some((path) => path.includes('/rawblock/')),
-      'the second one handed out the block',
-    );
-    servers[0]!.behave('well');
-    const before = servers[0]!.requests.length;
-    const next = await payAndMine(story);
-    await reach(app, next, completed);
-    await eventually(
-      async () => servers[0]!.requests.slice(before).some((path) => path.includes('/rawblock/')),
-      (read) => read,
-      1_000,
-    ).catch(async () => {
-      // That block was still read from the second: the one after it is not.
-      await reach(app, await payAndMine(story), completed);
-      assert.ok(servers[0]!.requests.slice(before).some((path) => path.includes('/rawblock/')));
-    });
-  }));
-
-test('a source that takes over and lacks the newest blocks takes nothing back', () =>
-  tell({}, async (story) => {
-    const { app, chain, servers } = story;
-    const behind = chain.copy();
-    const id = await payAndMine(story);
-    const done = await reach(app, id, completed);
-    servers[1]!.show(behind);
-    servers[0]!.behave('down');
-    await new Promise((resolve) => setTimeout(resolve, 3 * COIN.BTC.pollSeconds * 1000));
-    const after = (await app.live.get(`/api/payment/${id}`)).json;
-    assert.deepEqual([after.confirmations, after.transfers[0].block_hash], [1, done.transfers[0].block_hash]);
-    servers[1]!.show(chain);
-    chain.mine();
-    await reach(app, id, (d) => d.confirmations === 2);
-  }));
-
-test('a deep reorganisation holds completion until the chain is calm again', () =>
-  tell({ servers: 1 }, async (story) => {
-    const { app, chain, ready } = story;
-    chain.mine(3);
-    const before = chain.tip().height;
-    await eventually(ready, (state) => state.followers.BTC!.height === before);
-    const { id, address, amount } = await openPayment(app, 'BTC', 50);
-    chain.rewind(3);
-    chain.pay([[address, units(amount)]]);
-    chain.mine(4);
-    const detail = await reach(app, id, held(/a reorganisation of 3 blocks was seen/));
-    assert.match(detail.hold_reason, new RegExp(`waits for block ${before + 6}`));
-    await staysHeld(story, id);
-    chain.mine(before + 5 - chain.tip().height);
-    await reach(app, id, (d) => d.confirmations === 8 && d.status === 'processing');
-    chain.mine();
-    await reach(app, id, completed);
-  }));
-
-test('a reorganisation of two blocks holds nothing', () =>
-  tell({ servers: 1 }, async (story) => {
-    const { app, chain, ready } = story;
-    chain.mine(2);
-    await eventually(ready, (state) => state.followers.BTC!.height === chain.tip().height);
-    chain.rewind(2);
-    const { id, address, amount } = await openPayment(app, 'BTC', 50);
-    chain.pay([[address, units(amount)]]);
-    chain.mine(3);
-    assert.equal((await reach(app, id, completed)).hold_reason, null);
-  }));
-
-test('a stalled tip holds until the next block', () =>
-  tell({ servers: 1, age: 7_200 }, async (story) => {
-    const { app, chain, ready, metrics } = story;
-    const id = await payAndMine(story, { times: [Math.floor(Date.now() / 1000) - 3_700] });
-    await reach(app, id, held(/the last block is 62 min old/));
-    assert.match((await ready()).holds.join(), /BTC: the last block is 62 min old/);
-    assert.match(await metrics(), /florin_chain_unhealthy\{coin="BTC",reason="stalled"\} 1/);
-    chain.mine();
-    await reach(app, id, completed);
-  }));
-
-test('blocks that take more than four times as long as usual hold until they come as usual', () =>
-  tell({ servers: 1, age: 13 * 2_402 }, async (story) => {
-    const { app, chain, ready } = story;
-    const now = Math.floor(Date.now() / 1000);
-    chain.mine(12, { times: Array.from({ length: 12 }, (_, i) => now - (12 - i) * 2_402) });
-    await eventually(ready, (state) => state.followers.BTC!.height === chain.tip().height);
-    const id = await payAndMine(story, { times: [now] });
-    await reach(app, id, held(/the last 12 blocks took 40 min each, 10 min are usual/));
-    chain.mine(12);
-    await reach(app, id, completed);
-  }));
-
-test('a node older than the known-safe version holds', () =>
-  tell({ servers: 1, options: [{ nodeVersion: '240001' }] }, async (story) => {
-    const id = await payAndMine(story);
-    await reach(story.app, id, held(/older than version 250000/));
-    assert.match(await story.metrics(), /florin_chain_unhealthy\{coin="BTC",reason="old_version"\} 1/);
-    await staysHeld(story, id);
-  }));
-
-test('off mainnet all of it is reported and nothing is held', () =>
-  tell({ network: 'regtest', age: 9_000, options: [{ nodeVersion: '240001' }] }, async (story) => {
-    const { app, chain, servers, ready, metrics } = story;
-    const lying = chain.copy();
-    lying.rewind(5, { forget: true });
-    lying.mine(5, { empty: true, times: Array(5).fill(Math.floor(Date.now() / 1000) - 8_000) });
-    servers[1]!.show(lying);
-    const id = await payAndMine(story, { times: [Math.floor(Date.now() / 1000) - 8_000] });
-    assert.equal((await reach(app, id, completed)).hold_reason, null);
-    const state = await eventually(ready, ({ warnings }) => warnings.length >= 3);
-    assert.deepEqual([state.holds, state.ready], [[], true]);
-    for (const reason of [/differ by more than 2/, /the last block is/, /older than version/]) assert.match(state.warnings.join(), reason);
-    assert.match(await metrics(), /florin_chain_held\{coin="BTC"\} 0/);
-  }));
+  test('off mainnet all of it is reported and nothing is held', () =>
+    tell({ network: 'regtest', age: 9_000, options: [{ nodeVersion: '240001' }] }, async (story) => {
+      const { app, chain, servers, ready, metrics } = story;
+      const lying = chain.copy();
+      lying.rewind(5, { forget: true });
+      lying.mine(5, { empty: true, times: Array(5).fill(Math.floor(Date.now() / 1000) - 8_000) });
+      servers[1]!.show(lying);
+      const id = await payAndMine(story, { times: [Math.floor(Date.now() / 1000) - 8_000] });
+      assert.equal((await reach(app, id, completed)).hold_reason, null);
+      const state = await eventually(ready, ({ warnings }) => warnings.length >= 3);
+      assert.deepEqual([state.holds, state.ready], [[], true]);
+      for (const reason of [/differ by more than 2/, /the last block is/, /older than version/])
+        assert.match(state.warnings.join(), reason);
+      assert.match(await metrics(), /florin_chain_held\{coin="BTC"\} 0/);
+    }));
+});
