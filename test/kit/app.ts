@@ -63,6 +63,8 @@ export const testEnvironment = (databaseUrl: string, dataFolder: string, more: R
   PRICES: 'static:BTC=97000.00,ETH=3500.00,LTC=100.00,DASH=30.00,DOGE=0.20',
   WEBHOOK_ALLOW: '127.0.0.0/8',
   PUBLIC_URL: 'http://localhost:3000',
+  // For services in processes of their own: started again and again, they read their compiled code.
+  ...(process.env.NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE }),
   ...more,
 });
 
