@@ -137,8 +137,11 @@ export interface ChainSource {
   blockAt(height: number): Promise<BlockRef | null>;
   /** Header by hash; null when unknown. */
   block(hash: string): Promise<BlockRef | null>;
-  /** Downloads a block by hash, so that it can be matched later without waiting. */
-  fetchBlock(hash: string): Promise<{ ref: BlockRef; scan(matcher: Matcher): BlockScan | Promise<BlockScan> }>;
+  /**
+   * Downloads a block by hash, so that it can be matched later without waiting. `done`: it is not looked at again, and where its
+   * bytes stand is free for the next one.
+   */
+  fetchBlock(hash: string): Promise<{ ref: BlockRef; scan(matcher: Matcher): BlockScan | Promise<BlockScan>; done?(): void }>;
   /**
    * Downloads what is new in the mempool since what was last `done`; until then it is handed out again. `beside`: the tip at that
    * time, where the same machine tells both at once.

@@ -31,6 +31,9 @@ import { createHexReader, type Fields, fields, type HexReader, requestFrom } fro
 
 const TIMEOUT_MS = 30_000;
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;
+/** Memory of blocks kept for the next ones: one is written while another is read. */
+const MAX_ROOMS = 2;
+const MAX_ROOM_BYTES = 8 << 20;
 /** Transactions asked for in one batch. */
 const BATCH = 50;
 /** Inputs whose origin is looked up for a fee. */
@@ -154,14 +157,22 @@ export function createCoreSource({
           ? new ChainError('unsupported', `this ${coin} node has no ${method}`)
           : new ChainError('outage', `${method}: ${error.message}`);
 
+  /** Where blocks stood that are done with: the next ones are written there. Memory of megabytes, new for each block, costs more than to read it. */
+  const rooms: Buffer<ArrayBuffer>[] = [];
+  const freeRoom = (room: Buffer<ArrayBuffer> | null): void => {
+    if (room && room.length <= MAX_ROOM_BYTES && rooms.length < MAX_ROOMS) rooms.push(room);
+  };
   /** A block as bytes, read from its hex as it comes: what came is proven by the block's own hashes. */
-  const rawBlock = async (hash: string): Promise<Buffer> => {
-    const hex = createHexReader();
+  const rawBlock = async (hash: string): Promise<{ bytes: Buffer; room: Buffer<ArrayBuffer> | null }> => {
+    const hex = createHexReader(rooms.pop());
     const replies = await ask([['getblock', hash, 0]], hex);
-    if (!replies) return hex.bytes()!;
+    if (!replies) {
+      const bytes = hex.bytes()!;
+      return { bytes, room: Buffer.from(bytes.buffer) };
+    }
     const [reply] = replies;
     if (reply!.error) throw failure(reply!.error, 'getblock');
-    return Buffer.from(text(reply!.result), 'hex');
+    return { bytes: Buffer.from(text(reply!.result), 'hex'), room: null };
   };
 
   const header = (value: unknown): BlockRef => {
@@ -257,11 +268,14 @@ export function createCoreSource({
       return found === null ? null : header(found);
     },
     fetchBlock: async (hash) => {
-      const [head, raw] = await Promise.all([lastHeader.hash === hash ? lastHeader : call('getblockheader', hash), rawBlock(hash)]);
+      const [head, { bytes, room }] = await Promise.all([
+        lastHeader.hash === hash ? lastHeader : call('getblockheader', hash),
+        rawBlock(hash),
+      ]);
       const ref = header(head);
       let block: RawBlock;
       try {
-        block = await parseBlockInTurns(raw, family);
+        block = await parseBlockInTurns(bytes, family);
       } catch (cause) {
         throw new ChainError('outage', `block ${hash} cannot be read: ${(cause as Error).message}`, { cause });
       }
@@ -279,6 +293,7 @@ export function createCoreSource({
             matchTransaction(tx, matcher, tx.coinbase ? 'coinbase' : tx.hogEx ? 'pegout' : 'output', sightings, conflicts);
           return { block: ref, sightings, conflicts };
         },
+        done: () => freeRoom(room),
       };
     },
     fetchMempool: async () => {

@@ -4,15 +4,15 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { createHexReader } from './reply.ts';
 
-const read = (reply: string, cuts: readonly number[], announced: number) => {
-  const hex = createHexReader();
+const read = (reply: string, cuts: readonly number[], announced: number, room?: Buffer<ArrayBuffer>) => {
+  const hex = createHexReader(room);
   const all = Buffer.from(reply);
   const ends = [...cuts.map((cut) => cut % (all.length + 1)).sort((a, b) => a - b), all.length];
   for (const [i, end] of ends.entries()) hex.take(all.subarray(ends[i - 1] ?? 0, end), announced);
   return { bytes: hex.bytes(), text: hex.text() };
 };
 
-test('a result of hex digits becomes its bytes, wherever the reply is cut into parts, whatever length is announced', () => {
+test('a result of hex digits becomes its bytes, wherever the reply is cut into parts, whatever length is announced, in what room there is', () => {
   const frames = fc.constantFrom<readonly [string, string]>(
     ['{"result":"', '","error":null,"id":7}\n'],
     ['{"id":7,"error":null,"result":"', '"}'],
@@ -24,9 +24,11 @@ test('a result of hex digits becomes its bytes, wherever the reply is cut into p
       frames,
       fc.array(fc.nat(), { maxLength: 12 }),
       fc.constantFrom(0, 1, 100, 1_000),
-      (bytes, [before, after], cuts, announced) => {
-        const found = read(`${before}${Buffer.from(bytes).toString('hex')}${after}`, cuts, announced);
+      fc.option(fc.nat(600).map((size) => Buffer.alloc(size, 7))),
+      (bytes, [before, after], cuts, announced, room) => {
+        const found = read(`${before}${Buffer.from(bytes).toString('hex')}${after}`, cuts, announced, room ?? undefined);
         assert.deepEqual(found.bytes, Buffer.from(bytes));
+        if (room && announced > 0 && room.length > Math.max(bytes.length, announced / 2)) assert.equal(found.bytes!.buffer, room.buffer);
       },
     ),
   );

@@ -1,6 +1,7 @@
 /** What every source of a chain needs of HTTP: one request whose failure is an outage of the source, and replies of unknown shape. */
 import { type Outgoing, OutgoingError } from '../outgoing.ts';
 import { ChainError } from './chain.ts';
+import { writeHex } from './hex.ts';
 
 /** One request, its whole reply; `name` says in the error who does not answer. Errors: ChainError outage. */
 export async function requestFrom(
@@ -24,21 +25,22 @@ export const fields = (value: unknown): Fields => (typeof value === 'object' && 
 const RESULT = '"result":"';
 const RESULT_WITHIN = 200;
 const QUOTE = 0x22;
-/** Bytes to begin with where no length is announced. */
-const FIRST_BYTES = 1 << 20;
+/** Room is made in these steps, so that blocks of unlike sizes take one another's. */
+const ROOM_BYTES = 256 << 10;
 
 /**
  * Takes a reply whose result is a long text of hex digits, part by part. To hold all of it as text, or to read it as JSON, takes longer
- * than to fetch it, and is litter of several times the size of the block.
+ * than to fetch it, and is litter of several times the size of the block. The bytes are written to `room` where they fit, and otherwise
+ * to memory that is theirs alone.
  */
 export type HexReader = {
   take(part: Buffer, announced: number): void;
   /** The bytes, once the closing quote came. Null: it is no such reply, or not all of it. */
-  bytes(): Buffer | null;
+  bytes(): Buffer<ArrayBuffer> | null;
   /** What came of another reply. */
   text(): string;
 };
-export function createHexReader(): HexReader {
+export function createHexReader(room: Buffer<ArrayBuffer> | undefined): HexReader {
   let state: 'before' | 'within' | 'after' | 'other' = 'before';
   const held: Buffer[] = [];
   let into = Buffer.alloc(0);
@@ -60,7 +62,8 @@ export function createHexReader(): HexReader {
       from = 1;
     }
     const even = hex.length - ((hex.length - from) & 1);
-    size += into.write(hex.toString('latin1', from, even), size, 'hex');
+    writeHex(hex, from, even, into, size);
+    size += (even - from) >> 1;
     if (even < hex.length) digit = hex.toString('latin1', even);
   };
   const take = (part: Buffer, announced: number): void => {
@@ -70,7 +73,8 @@ export function createHexReader(): HexReader {
       const from = begun.subarray(0, RESULT_WITHIN).indexOf(RESULT) + RESULT.length;
       if (from >= RESULT.length) {
         state = 'within';
-        into = Buffer.allocUnsafeSlow(announced > 0 ? announced >> 1 : FIRST_BYTES);
+        into =
+          room && room.length >= announced >> 1 ? room : Buffer.allocUnsafeSlow(Math.ceil((announced >> 1 || 1) / ROOM_BYTES) * ROOM_BYTES);
         held.length = 0;
         take(begun.subarray(from), announced);
       } else if (begun.length >= RESULT_WITHIN) state = 'other';

@@ -1,9 +1,31 @@
 /**
  * SHA-256 twice (FIPS 180-4) of the many short messages of a block, four at a time in the lanes of WebAssembly's vectors. A call to
  * the platform's costs more than such a hash itself, and a block of 4,000 transactions needs 16,000 of them; the long ones are the
- * platform's. The module is put together here when the process starts: about 5 kB, and no build step.
+ * platform's.
  */
 import { hash } from 'node:crypto';
+import {
+  ADD_WORDS,
+  assemble,
+  at,
+  CHOOSE,
+  CONTINUE_IF,
+  END,
+  get,
+  I32_ADD,
+  I32_LESS,
+  I32_SUB,
+  i32,
+  LOAD,
+  LOAD_SPLAT,
+  LOOP,
+  SHIFT_WORDS_LEFT,
+  SHIFT_WORDS_RIGHT,
+  STORE,
+  set,
+  vector,
+  XOR,
+} from './wasm.ts';
 
 /** Square and cube roots of the first primes, as the standard defines its constants. */
 const primes = Array.from({ length: 310 }, (_, i) => i + 2).filter((n) => ![2, 3, 5, 7, 11, 13, 17].some((d) => d < n && n % d === 0));
@@ -21,27 +43,6 @@ const SECOND_AT = START_AT + 8 * 4;
 const HASHES_AT = SECOND_AT + LANES * 64;
 const MESSAGES_AT = HASHES_AT + LANES * 32;
 
-/** WebAssembly's numbers for what is used of it, with the bytes that follow them. */
-const leb = (value: number): number[] => (value < 128 ? [value] : [(value & 127) | 128, ...leb(value >>> 7)]);
-const get = (local: number): number[] => [0x20, local];
-const set = (local: number): number[] => [0x21, local];
-const i32 = (value: number): number[] => [0x41, ...(value < 64 ? [value] : [(value & 127) | 128, value >>> 7])];
-const I32_ADD = 0x6a;
-const I32_SUB = 0x6b;
-const I32_LESS = 0x49;
-const LOOP = [0x03, 0x40];
-const CONTINUE_IF = [0x0d, 0];
-const END = 0x0b;
-const vector = (code: number): number[] => [0xfd, ...leb(code)];
-const LOAD = vector(0x00);
-const LOAD_SPLAT = vector(0x09);
-const STORE = vector(0x0b);
-const CHOOSE = vector(0x52);
-const XOR = vector(0x51);
-const SHIFT_LEFT = vector(0xab);
-const SHIFT_RIGHT = vector(0xad);
-const ADD = vector(0xae);
-const at = (offset: number): number[] => [0, ...leb(offset)];
 /** Bytes of two vectors in a new order, four by four: `words` numbers them 0 to 7. */
 const shuffle = (...words: number[]): number[] => [...vector(0x0d), ...words.flatMap((word) => [0, 1, 2, 3].map((i) => 4 * word + i))];
 const SWAP_BYTES = [...vector(0x0d), ...[0, 4, 8, 12].flatMap((word) => [3, 2, 1, 0].map((i) => word + i))];
@@ -57,10 +58,10 @@ const SPARE = WORDS + 16;
 /** Shifted left or right and combined: a rotation by each of `turns`, and a plain shift by `shift`. */
 const sigma = (x: number, turns: number[], shift?: number): number[] => {
   const terms = turns.flatMap((n) => [
-    [...get(x), ...i32(n), ...SHIFT_RIGHT],
-    [...get(x), ...i32(32 - n), ...SHIFT_LEFT],
+    [...get(x), ...i32(n), ...SHIFT_WORDS_RIGHT],
+    [...get(x), ...i32(32 - n), ...SHIFT_WORDS_LEFT],
   ]);
-  if (shift !== undefined) terms.push([...get(x), ...i32(shift), ...SHIFT_RIGHT]);
+  if (shift !== undefined) terms.push([...get(x), ...i32(shift), ...SHIFT_WORDS_RIGHT]);
   return terms.flatMap((term, i) => (i === 0 ? term : [...term, ...XOR]));
 };
 /** Four vectors of four words each become their columns. */
@@ -95,14 +96,26 @@ const rounds = (schedules: boolean): number[] =>
     const [a, b, c, d, e, f, g, h] = [name(0), name(1), name(2), name(3), name(4), name(5), name(6), name(7)];
     const word = (n: number) => WORDS + ((i + n) % 16);
     return [
-      ...[...get(h), ...get(word(0)), ...ADD, ...get(ROUND), ...LOAD_SPLAT, ...at(K_AT + 4 * i), ...ADD],
-      ...[...sigma(e, [6, 11, 25]), ...ADD, ...get(f), ...get(g), ...get(e), ...CHOOSE, ...ADD, ...set(h)],
-      ...[...get(d), ...get(h), ...ADD, ...set(d)],
-      ...[...get(h), ...sigma(a, [2, 13, 22]), ...ADD, ...get(c), ...get(a), ...get(a), ...get(b), ...XOR, ...CHOOSE, ...ADD, ...set(h)],
+      ...[...get(h), ...get(word(0)), ...ADD_WORDS, ...get(ROUND), ...LOAD_SPLAT, ...at(K_AT + 4 * i), ...ADD_WORDS],
+      ...[...sigma(e, [6, 11, 25]), ...ADD_WORDS, ...get(f), ...get(g), ...get(e), ...CHOOSE, ...ADD_WORDS, ...set(h)],
+      ...[...get(d), ...get(h), ...ADD_WORDS, ...set(d)],
+      ...[
+        ...get(h),
+        ...sigma(a, [2, 13, 22]),
+        ...ADD_WORDS,
+        ...get(c),
+        ...get(a),
+        ...get(a),
+        ...get(b),
+        ...XOR,
+        ...CHOOSE,
+        ...ADD_WORDS,
+        ...set(h),
+      ],
       ...(schedules
         ? [
-            ...[...get(word(0)), ...sigma(word(1), [7, 18], 3), ...ADD, ...get(word(9)), ...ADD],
-            ...[...sigma(word(14), [17, 19], 10), ...ADD, ...set(word(0))],
+            ...[...get(word(0)), ...sigma(word(1), [7, 18], 3), ...ADD_WORDS, ...get(word(9)), ...ADD_WORDS],
+            ...[...sigma(word(14), [17, 19], 10), ...ADD_WORDS, ...set(word(0))],
           ]
         : []),
     ];
@@ -124,7 +137,7 @@ const code = [
   ...[...i32(0), ...set(ROUND)],
   ...[...LOOP, ...rounds(true), ...get(ROUND), ...i32(64), I32_ADD, 0x22, ROUND, ...i32(192), I32_LESS, ...CONTINUE_IF, END],
   ...rounds(false),
-  ...each(8, (i) => [...get(STATE + i), ...get(BEFORE + i), ...ADD, ...set(STATE + i)]),
+  ...each(8, (i) => [...get(STATE + i), ...get(BEFORE + i), ...ADD_WORDS, ...set(STATE + i)]),
   ...[...get(MESSAGE), ...i32(64), I32_ADD, ...set(MESSAGE)],
   ...[...get(BLOCKS), ...i32(1), I32_SUB, 0x22, BLOCKS, ...CONTINUE_IF, END],
   ...transpose(STATE),
@@ -136,27 +149,9 @@ const code = [
   ]),
   END,
 ];
-const section = (id: number, content: number[]): number[] => [id, ...leb(content.length), ...content];
-const I32 = 0x7f;
-const V128 = 0x7b;
-const body = [2, 2, I32, SPARE + 1 - STATE, V128, ...code];
-const module = new WebAssembly.Module(
-  Uint8Array.from([
-    ...[0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
-    ...section(1, [1, 0x60, 5, I32, I32, I32, I32, I32, 0]),
-    ...section(3, [1, 0]),
-    ...section(5, [1, 0, 1]),
-    ...section(7, [2, 1, 0x68, 0, 0, 1, 0x6d, 2, 0]),
-    ...section(10, [1, ...leb(body.length), ...body]),
-  ]),
-);
-const { h: hashFour, m: memory } = new WebAssembly.Instance(module).exports as unknown as {
-  h(message: number, stride: number, blocks: number, out: number, outStride: number): void;
-  m: WebAssembly.Memory;
-};
-new Int32Array(memory.buffer, K_AT, 64).set(K);
-new Int32Array(memory.buffer, START_AT, 8).set(START);
-const shared = Buffer.from(memory.buffer);
+const { run: hashFour, memory: shared } = assemble({ parameters: 5, integers: 2, vectors: SPARE + 1 - STATE, pages: 1, code });
+new Int32Array(shared.buffer, K_AT, 64).set(K);
+new Int32Array(shared.buffer, START_AT, 8).set(START);
 /** Ends a message of that length, in whole blocks: a one, zeros, and the length in bits. */
 const pad = (from: number, length: number, blocks: number): void => {
   const end = from + 64 * blocks;

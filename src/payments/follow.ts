@@ -288,6 +288,7 @@ export function createFollower(
     const [waiting] = await Promise.all([readWaiting(), refresh()]);
     const { matcher, byOutpoint } = matcherOf(waiting);
     const scanned = await fetched.scan(matcher);
+    fetched.done?.();
     const { conflicts } = scanned;
     const { sightings, strays } = await sort(scanned.sightings);
     const lost = conflictsOf(conflicts, byOutpoint);
