@@ -474,6 +474,7 @@ export function createFollower(
     if (ids.length > 0) {
       await ctx.db.begin((tx) =>
         lockAndSettle(ctx, tx, ids, async () => {
+          await holdCursor(tx, coin, cursor);
           await writeSightings(tx, sightings, null, seenAt, byOutpoint, present);
           await writeConflicts(tx, fresh, null);
           for (const [rows, absent] of [
@@ -578,6 +579,12 @@ async function moveCursor(tx: Tx, coin: Coin, from: Cursor, to: Cursor, holdReas
     update tips set height = ${to.height}, hash = ${to.hash}, hold_reason = ${holdReason}, updated_at = clock_timestamp()
     where coin = ${coin} and hash = ${from.hash}`;
   if (moved.count === 0) throw new CursorMoved();
+}
+
+/** Keeps the cursor where it is until the transaction ends: what was seen beside a block is not written beside a later one, which may hold it. */
+async function holdCursor(tx: Tx, coin: Coin, cursor: Cursor): Promise<void> {
+  const stands = await tx`select 1 from tips where coin = ${coin} and hash = ${cursor.hash} for share`;
+  if (stands.length === 0) throw new CursorMoved();
 }
 
 async function insertBlock(tx: Tx, coin: Coin, block: BlockRef, usdCents: bigint): Promise<void> {

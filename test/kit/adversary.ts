@@ -209,7 +209,8 @@ export function createAdversarySource({
       const fresh = [...mempool.values()].filter((tx) => !known.has(tx.txid));
       return {
         beside: tip().hash,
-        scan: (matcher) => {
+        scan: async (matcher) => {
+          await interrupt('scan');
           const sightings: Sighting[] = [];
           const conflicts: Conflict[] = [];
           for (const tx of fresh) match(tx, null, matcher, sightings, conflicts);
