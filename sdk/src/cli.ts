@@ -4,10 +4,13 @@ import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { COMMANDS, TRIGGER_NAMES } from './cli/commands.ts';
 import { describe, type Flags, line, note, OPTIONS, UsageError } from './cli/terminal.ts';
-import { ApiError, FlorinError } from './errors.ts';
+import { ApiError, FlorinError, WebhookError } from './errors.ts';
 
 /** First words of the commands that belong to who runs the service. */
-const OPERATOR = ['serve', 'migrate', 'merchant', 'wallet', 'key', 'plan', 'endpoint', 'doctor', 'verify', 'deposit', 'backup', 'restore'];
+const OPERATOR = [
+  ...['serve', 'migrate', 'merchant', 'wallet', 'key', 'user', 'plan', 'checkout', 'endpoint', 'delivery', 'doctor', 'verify'],
+  ...['deposit', 'backup', 'restore'],
+];
 const SHELLS = ['bash', 'zsh', 'fish'];
 
 const width = 18;
@@ -22,6 +25,11 @@ ${Object.entries(COMMANDS)
   --key KEY   a secret key; default FLORIN_API_KEY, which other users of this machine cannot see
   --json      print the result as JSON alone
   --help      with a command: how to use it`;
+
+const helpOf = (only?: string): { name: string; usage: string; about: string }[] =>
+  Object.entries(COMMANDS)
+    .filter(([name]) => only === undefined || name === only)
+    .map(([name, { usage, about }]) => ({ name, usage: `florin ${usage}`, about }));
 
 /** Words after the first: `payments` -> create, get, ... */
 const secondWords = (first: string): string[] =>
@@ -52,7 +60,10 @@ complete -F _florin florin`;
       return [
         'complete -c florin -f',
         ...firsts.map((first) => `complete -c florin -n __fish_use_subcommand -a ${first}`),
-        ...seconds.map(([first, words]) => `complete -c florin -n '__fish_seen_subcommand_from ${first}' -a '${words.join(' ')}'`),
+        ...seconds.map(
+          ([first, words]) =>
+            `complete -c florin -n '__fish_seen_subcommand_from ${first}; and test (count (commandline -opc)) -eq 2' -a '${words.join(' ')}'`,
+        ),
         ...Object.keys(OPTIONS).map((name) => `complete -c florin -l ${name}`),
       ].join('\n');
     default:
@@ -60,13 +71,20 @@ complete -F _florin florin`;
   }
 }
 
+/** Words as a shell reads them again; without an API key, which has no place in a message. */
+const asTyped = (argv: readonly string[]): string =>
+  argv
+    .filter((arg) => !/^(--key=)?((sk|pk)_|(live|test)_(sk|pk)_)/.test(arg))
+    .map((arg) => (/^[\w@%+=:,./-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`))
+    .join(' ');
+
 async function main(argv: readonly string[]): Promise<void> {
   const { values, positionals } = parseArgs({ args: [...argv], options: OPTIONS, allowPositionals: true, strict: false });
   const flags = values as Flags;
   const [first, second] = positionals;
   if (first !== undefined && OPERATOR.includes(first)) {
     throw new UsageError(
-      `"${first}" is a command of the operator: run \`npm run florin -- ${argv.filter((arg) => !/^(--key=)?(sk|pk)_/.test(arg)).join(' ')}\` where the service is installed.`,
+      `"${first}" is a command of the operator: run \`npm run florin -- ${asTyped(argv)}\` where the service is installed.`,
     );
   }
   if (flags.version) {
@@ -79,7 +97,7 @@ async function main(argv: readonly string[]): Promise<void> {
     if (OPTIONS[name as keyof Flags].type === 'string' && (value === true || (Array.isArray(value) && value.includes(true as never))))
       throw new UsageError(`--${name} takes a value`);
   }
-  if (first === undefined || first === 'help') return line(USAGE);
+  if (first === undefined || first === 'help') return line(flags.json ? JSON.stringify({ commands: helpOf() }) : USAGE);
   if (first === 'completion') {
     const script = completion(second);
     return line(flags.json ? JSON.stringify({ script }) : script);
@@ -90,29 +108,39 @@ async function main(argv: readonly string[]): Promise<void> {
     const seconds = secondWords(first);
     throw new UsageError(seconds.length > 0 ? `${first} takes one of ${seconds.join(', ')}` : `there is no command "${first}"`);
   }
-  if (flags.help) return line(`florin ${command.usage}\n\n${command.about}`);
+  if (flags.help) return line(flags.json ? JSON.stringify({ commands: helpOf(name) }) : `florin ${command.usage}\n\n${command.about}`);
   const { json, text, failed } = await command.run(positionals.slice(name.split(' ').length), flags);
   if (json !== undefined) line(flags.json ? JSON.stringify(json) : (text ?? describe(json)));
   if (failed) process.exitCode = 1;
 }
 
+/** What went wrong, with the same names for every kind: of a refusal of the service those of its reply. */
+function faultOf(error: unknown): { type: string; message: string; code: string; param: string | null; request_id: string | null } {
+  const own = (name: string, code?: string) => {
+    const type = name.replace(/(?<=[a-z])(?=[A-Z])/g, '_').toLowerCase();
+    return { type, message: error instanceof Error ? error.message : String(error), code: code ?? type, param: null, request_id: null };
+  };
+  if (error instanceof ApiError) {
+    const { type, message, code, param, requestId, docUrl, status } = error;
+    return { type, message, code, param, request_id: requestId, ...{ doc_url: docUrl, status } };
+  }
+  if (error instanceof UsageError) return own('UsageError', 'usage');
+  if (error instanceof FlorinError) return own(error.name, error instanceof WebhookError ? error.reason : undefined);
+  return own('Error', (error as NodeJS.ErrnoException | null)?.code);
+}
+
+// A reader such as `head` that has seen enough ends the command, and nothing is wrong with that.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit();
+});
+
 main(process.argv.slice(2)).catch((error: unknown) => {
   const json = process.argv.includes('--json');
-  if (error instanceof ApiError) {
-    const { message, code, param, requestId, docUrl } = error;
-    note(
-      json
-        ? JSON.stringify({ error: { message, code, param, request_id: requestId } })
-        : `${message}\n  ${code}, request ${requestId}\n  ${docUrl}`,
-    );
-  } else if (error instanceof FlorinError || error instanceof UsageError) {
-    note(
-      json
-        ? JSON.stringify({ error: { message: error.message, code: error instanceof UsageError ? 'usage' : error.name } })
-        : error.message,
-    );
-    if (error instanceof UsageError && !json) note('See: florin --help');
-  } else
-    note(error instanceof Error ? ((error as NodeJS.ErrnoException).code ? error.message : (error.stack ?? error.message)) : String(error));
   process.exitCode = error instanceof UsageError ? 2 : 1;
+  if (json) note(JSON.stringify({ error: faultOf(error) }));
+  else if (error instanceof ApiError) note(`${error.message}\n  ${error.code}, request ${error.requestId}\n  ${error.docUrl}`);
+  else if (error instanceof UsageError) note(`${error.message}\nSee: florin --help`);
+  else if (error instanceof FlorinError || (error as NodeJS.ErrnoException | null)?.code) note((error as Error).message);
+  else note(error instanceof Error ? (error.stack ?? error.message) : String(error));
 });

@@ -12,11 +12,13 @@ const PROGRAMS: readonly { path: string; package: string }[] = [
   { path: REDIS, package: 'redis-tools' },
   { path: '/usr/sbin/ip', package: 'iproute2' },
 ];
-/** Languages of the webhook recipes: where they cannot be installed their tests are skipped, and say so. */
+/** Languages of the webhook recipes, and shells that complete commands: where they cannot be installed their tests are skipped, and say so. */
 const LANGUAGES: typeof PROGRAMS = [
   { path: '/usr/bin/php', package: 'php-cli' },
   { path: '/usr/bin/ruby', package: 'ruby' },
   { path: '/usr/bin/go', package: 'golang-go' },
+  { path: '/usr/bin/zsh', package: 'zsh' },
+  { path: '/usr/bin/fish', package: 'fish' },
 ];
 /** Bitcoin Knots comes with a later Debian: it is unpacked aside, with its libraries and its own loader. */
 const KNOTS = { package: 'bitcoin-knots', suites: ['trixie-backports', 'trixie'], program: 'usr/bin/bitcoind' };

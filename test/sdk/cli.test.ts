@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -42,6 +43,18 @@ const florin = (args: string[], { input = '', env = {} }: { input?: string; env?
     );
     child.stdin!.end(input);
   });
+const run = (program: string, args: string[]): Promise<Ended> =>
+  new Promise((done) => {
+    execFile(program, args, { timeout: 30_000 }, (error, out, err) => done({ code: error ? Number(error.code) || 1 : 0, out, err }));
+  });
+/** Two at a time, as many as the machine may have processors. */
+async function inTurns<T>(all: readonly T[], work: (one: T) => Promise<void>): Promise<void> {
+  const left = [...all];
+  const worker = async () => {
+    for (let next = left.shift(); next !== undefined; next = left.shift()) await work(next);
+  };
+  await Promise.all([worker(), worker()]);
+}
 const json = async (...args: string[]): Promise<any> => {
   const { code, out, err } = await florin([...args, '--json']);
   assert.equal(code, 0, err);
@@ -94,7 +107,7 @@ payment.updated    | pending    | underpaid | payment.updated
 overpaid           | completed  | overpaid  | payment.completed
 `;
 test('trigger makes a payment to which the named thing happens', async () => {
-  for (const row of TRIGGERS.trim().split('\n').slice(1)) {
+  await inTurns(TRIGGERS.trim().split('\n').slice(1), async (row) => {
     const [name, status, exception, event] = row.split('|').map((cell) => cell.trim());
     const made = await json('trigger', name!, '--currency', 'LTC', '--amount-usd', '10.00');
     assert.deepEqual([made.status, made.exception ?? ''], [status, exception], name);
@@ -102,7 +115,7 @@ test('trigger makes a payment to which the named thing happens', async () => {
       made.events.some((found: any) => found.type === event),
       `${name}: ${JSON.stringify(made.events)}`,
     );
-  }
+  });
 });
 
 test('listen carries every new event once, in order, signed with the printed secret; exact bytes', async () => {
@@ -342,53 +355,170 @@ test('what is used wrongly says how it is used, with exit code 2', async () => {
     [['listen', '--forward-to', 'http://127.0.0.1:1/'], /--live/, { FLORIN_API_KEY: app.merchant.keys.liveSecret }],
     [['trigger', 'success'], /test key/, { FLORIN_API_KEY: app.merchant.keys.liveSecret }],
   ];
-  for (const [args, words, env = {}] of rows) {
+  await inTurns(rows, async ([args, words, env = {}]) => {
     const { code, out, err } = await florin(args, { env });
     assert.equal(code, 2, `${args.join(' ')}: ${out}${err}`);
     assert.match(err, words);
     assert.equal(out, '');
-  }
+  });
 });
 
-test('a command of the operator is named, without repeating a key', async () => {
-  for (const args of [
-    ['merchant', 'create', '--name', 'X'],
-    ['doctor'],
-    ['endpoint', 'create'],
-    ['verify'],
+test('every command of the operator is named as it is run, without repeating a key', async () => {
+  const { out } = await new Promise<Ended>((done) =>
+    execFile(process.execPath, ['src/main.ts', 'help'], { env: environment() }, (_, out, err) => done({ code: 0, out, err })),
+  );
+  const own = new Set(['deliveries', 'events', 'listen', 'logs', 'open', 'payments', 'trigger', 'webhooks']);
+  const names = [...out.matchAll(/^ {2}([a-z]+)/gm)].map(([, name]) => name!).filter((name) => !own.has(name));
+  assert.ok(names.includes('serve') && names.includes('backup') && names.length >= 15, names.join());
+  const typed = [
+    ...names.map((name) => [name]),
+    ['merchant', 'create', '--name', "Zoë's shop", '--json'],
     ['wallet', 'set', '--key', 'sk_test_secret'],
-  ]) {
-    const { code, err } = await florin(args);
-    assert.equal(code, 2);
-    assert.ok(err.includes(`npm run florin -- ${args[0]}`), err);
-    assert.ok(!err.includes('sk_test_secret'));
-  }
+    ['endpoint', 'create', '--key=live_sk_secret'],
+  ];
+  await inTurns(typed, async (args) => {
+    const { code, out, err } = await florin(args);
+    assert.deepEqual([code, out], [2, ''], args.join(' '));
+    const message = args.includes('--json') ? JSON.parse(err).error.message : err;
+    assert.ok(message.includes(`npm run florin -- ${args[0]}`), err);
+    assert.ok(!err.includes('secret'));
+    if (args.length > 4) assert.ok(message.includes(String.raw`--name 'Zoë'\''s shop' --json`), message);
+  });
 });
 
 test('a refusal of the service shows its code and request, as text and as JSON', async () => {
   const plain = await florin(['payments', 'get', 'pay_000000000000000000000000']);
   assert.equal(plain.code, 1);
   assert.match(plain.err, /No such payment.*\n {2}payment_not_found, request req_/);
-  const { out, err } = await florin(['payments', 'get', 'pay_000000000000000000000000', '--json']);
-  assert.equal(out, '');
-  assert.equal(JSON.parse(err).error.code, 'payment_not_found');
   const away = await florin(['payments', 'list'], { env: { FLORIN_URL: `http://127.0.0.1:${await freePort()}` } });
   assert.equal(away.code, 1);
   assert.match(away.err, /cannot be reached: .*ECONNREFUSED/);
 });
 
-test('completion of a shell knows the commands', async () => {
-  const { out } = await florin(['completion', 'bash']);
-  writeFileSync(join(folder, 'florin.bash'), out);
-  const complete = (words: string, index: number) =>
-    new Promise<string[]>((resolve, reject) => {
-      const script = `. ${join(folder, 'florin.bash')}; COMP_WORDS=(${words}); COMP_CWORD=${index}; _florin; echo "\${COMPREPLY[*]}"`;
-      execFile('bash', ['-c', script], (error, stdout) => (error ? reject(error) : resolve(stdout.trim().split(' '))));
+const FAULTS = `
+command                                                            | code | type                  | code of the error       | param
+payments get pay_000000000000000000000000                          | 1    | not_found             | payment_not_found       |
+payments create --amount-usd 0 --return-url https://shop.example/  | 1    | invalid_request       | amount_invalid          | amount_usd
+payments cancel pay_000000000000000000000000                       | 1    | not_found             | payment_not_found       |
+payments list --status paid                                        | 1    | invalid_request       | parameter_invalid       | status
+events list --type payment.paid                                    | 1    | invalid_request       | parameter_invalid       | type
+events resend evt_000000000000000000000000                         | 1    | florin_error          | florin_error            |
+deliveries get del_none                                            | 1    | not_found             | delivery_not_found      |
+logs list --starting-after none                                    | 1    | invalid_request       | cursor_invalid          | starting_after
+logs tail --key sk_test_none_of_ours                               | 1    | authentication_failed | invalid_api_key         |
+listen --forward-to http://127.0.0.1:1/ --key sk_test_none_of_ours | 1    | authentication_failed | invalid_api_key         |
+trigger success --amount-usd 0                                     | 1    | invalid_request       | amount_invalid          | amount_usd
+open pay_000000000000000000000000                                  | 1    | not_found             | payment_not_found       |
+webhooks verify --secret whsec_AAAA --body /dev/null               | 1    | webhook_error         | secret_invalid          |
+webhooks verify --secret whsec_AAAA --body /no/such/file           | 1    | error                 | ENOENT                  |
+payments get x --url http://127.0.0.1:9                            | 1    | connection_error      | connection_error        |
+listen                                                             | 2    | usage_error           | usage                   |
+logs tail much                                                     | 2    | usage_error           | usage                   |
+open nothing                                                       | 2    | usage_error           | usage                   |
+completion tcsh                                                    | 2    | usage_error           | usage                   |
+`;
+test('with --json every failure is one JSON object on standard error, and nothing on standard output', async () => {
+  const rows = FAULTS.trim().split('\n').slice(1);
+  await inTurns(rows, async (row) => {
+    const [command, status, type, code, param] = row.split('|').map((cell) => cell.trim());
+    const ended = await florin([...command!.split(' '), '--json']);
+    assert.equal(ended.out, '', command);
+    const { error } = JSON.parse(ended.err);
+    assert.deepEqual([ended.code, error.type, error.code, error.param ?? ''], [Number(status), type, code, param], command);
+    assert.ok(error.message.length > 5, command);
+    if (ended.code === 1 && error.status) assert.match(error.request_id, /^req_/, command);
+    else assert.equal(error.request_id, null, command);
+  });
+});
+
+test('with --json what a stream tells beside its results is JSON too', async () => {
+  const port = await freePort();
+  // The first look is answered, then the service is away: it is being started again.
+  const way = createServer((_request, reply) => {
+    reply.writeHead(200, { 'content-type': 'application/json', connection: 'close' }).end('{"success":true,"data":[],"has_more":false}');
+    way.close();
+  });
+  for (const args of [
+    ['listen', '--forward-to', 'http://127.0.0.1:1/'],
+    ['logs', 'tail'],
+  ]) {
+    await new Promise<void>((done) => way.listen(port, '127.0.0.1', done));
+    const child = spawn(process.execPath, [CLI, ...args, '--json'], { env: environment({ FLORIN_URL: `http://127.0.0.1:${port}` }) });
+    let err = '';
+    child.stderr.on('data', (chunk) => {
+      err += chunk;
     });
-  assert.deepEqual(await complete('florin pay', 1), ['payments']);
-  assert.deepEqual(await complete('florin payments ""', 2), ['create', 'get', 'list', 'cancel']);
-  assert.deepEqual(await complete('florin listen --forw', 2), ['--forward-to']);
-  for (const shell of ['zsh', 'fish']) assert.match((await florin(['completion', shell])).out, /payments/);
+    try {
+      await eventually(
+        async () => err,
+        (text) => text.includes('\n'),
+        20_000,
+      );
+    } finally {
+      child.kill('SIGTERM');
+    }
+    assert.deepEqual(await once(child, 'exit'), [0, null], args[0]);
+    for (const text of err.trim().split('\n')) assert.match(JSON.parse(text).warning, /cannot be reached/, args[0]);
+  }
+});
+
+test('a reader that has seen enough ends the command without a fault', async () => {
+  const script = `${process.execPath} ${CLI} logs tail --json | head -n 1`;
+  const child = spawn('bash', ['--norc', '-o', 'pipefail', '-c', script], { env: environment(), stdio: ['ignore', 'ignore', 'pipe'] });
+  let err = '';
+  child.stderr.on('data', (chunk) => {
+    err += chunk;
+  });
+  const asking = setInterval(() => void app.test.get('/api/payments').catch(() => {}), 300);
+  try {
+    assert.deepEqual([await once(child, 'exit'), err], [[0, null], '']);
+  } finally {
+    clearInterval(asking);
+  }
+});
+
+/** What each shell offers after a text, once it has loaded the completion as the shell itself does. */
+const SHELLS: Readonly<Record<string, (file: string, text: string) => string[]>> = {
+  bash: (file, text) => {
+    const words = text.split(' ');
+    return [
+      '-c',
+      `. ${file}; complete -p florin >&2; COMP_WORDS=(${words.map((word) => `"${word}"`).join(' ')}); COMP_CWORD=${words.length - 1}
+      $(complete -p florin | sed 's/.*-F \\([^ ]*\\).*/\\1/'); printf '%s\\n' "\${COMPREPLY[@]}"`,
+    ];
+  },
+  // A terminal of its own, in which the Tab key is pressed: what stands on the line then is what was completed.
+  zsh: (file, text) => [
+    '-fc',
+    `zmodload zsh/zpty; zpty shell zsh -f -i
+    zpty -w shell "autoload -U compinit; compinit -u -D; source ${file}"
+    zpty -w shell $'keep() { print -rn -- "<$BUFFER>" > ${file}.line; exit; }; zle -N keep; bindkey "^X" keep; print REA''DY'
+    zpty -rm shell seen '*READY*'
+    zpty -n -w shell $'${text}\\t\\030'
+    for try in {1..100}; do [[ -s ${file}.line ]] && break; sleep 0.05; done
+    zpty -d shell; cat ${file}.line; rm ${file}.line`,
+  ],
+  fish: (file, text) => ['-N', '-c', `source ${file}; complete -C '${text}'`],
+};
+test('completion is loaded by the shells there are and knows commands, their words and the flags', async (t) => {
+  const offered = async (shell: string, text: string): Promise<string[]> => {
+    const { out } = await run(shell, SHELLS[shell]!(join(folder, `florin.${shell}`), text));
+    const found = out.split('\n').map((line) => line.trim());
+    return (shell === 'zsh' ? [/<florin(?: .*)? (\S+) ?>/.exec(out)?.[1] ?? out] : found).filter(Boolean);
+  };
+  await inTurns(Object.keys(SHELLS), async (shell) => {
+    writeFileSync(join(folder, `florin.${shell}`), (await florin(['completion', shell])).out);
+    if ((await run(shell, ['-c', 'true'])).code !== 0) {
+      t.diagnostic(`${shell} is not installed; npm test installs it on Debian when run as root`);
+      return;
+    }
+    assert.deepEqual(await offered(shell, 'florin pay'), ['payments'], shell);
+    assert.deepEqual(await offered(shell, 'florin trigger payment.comp'), ['payment.completed'], shell);
+    assert.deepEqual(await offered(shell, 'florin listen --forw'), ['--forward-to'], shell);
+    if (shell !== 'zsh') assert.deepEqual((await offered(shell, 'florin payments ')).sort(), ['cancel', 'create', 'get', 'list'], shell);
+    if (shell === 'fish') assert.deepEqual(await offered(shell, 'florin payments get '), [], shell);
+  });
+  assert.match((await json('completion', 'bash')).script, /complete -F _florin florin/);
 });
 
 test('help names every command, and each says how it is used', async () => {
@@ -398,4 +528,10 @@ test('help names every command, and each says how it is used', async () => {
     assert.ok(out.includes(name), name);
   const help = await florin(['listen', '--help']);
   assert.match(help.out, /--forward-to URL/);
+  const { commands } = await json('--help');
+  assert.ok(commands.length >= 14 && commands.every(({ name, usage, about }: any) => usage.startsWith(`florin ${name}`) && about));
+  assert.deepEqual(
+    (await json('payments', 'get', '--help')).commands.map(({ name }: any) => name),
+    ['payments get'],
+  );
 });

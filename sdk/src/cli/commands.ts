@@ -67,6 +67,12 @@ const paramsOf = (flags: Flags): CreateSimpleParams => ({
   expires_in: numberOf(flags, 'expires-in'),
 });
 
+/** What a stream tells beside its results, on standard error. */
+const troubleOf =
+  (flags: Flags) =>
+  (message: string): void =>
+    note(flags.json ? JSON.stringify({ warning: message }) : message);
+
 type Trigger = { scenario: string | null; event: PaymentEventType; cancel?: true };
 /** What has to happen so that an event is sent; scenarios by their own names, with the last event of each. */
 const TRIGGERS: Readonly<Record<string, Trigger>> = {
@@ -150,7 +156,7 @@ async function listenCommand(words: readonly string[], flags: Flags): Promise<Re
       if (flags.json) line(JSON.stringify(result));
       else line(`${result.type}  ${result.payment_id}  ${result.id}  ${result.failure ?? result.status}  ${result.duration_ms} ms`);
     },
-    onTrouble: note,
+    onTrouble: troubleOf(flags),
     signal: stopped.signal,
   });
   return {};
@@ -173,7 +179,7 @@ async function tailCommand(words: readonly string[], flags: Flags): Promise<Resu
       else note(`Requests to ${serviceUrl(flags)}, as they happen:`);
     },
     onRequest: (request) => line(flags.json ? JSON.stringify(request) : describeRequest(request)),
-    onTrouble: note,
+    onTrouble: troubleOf(flags),
     signal: stopped.signal,
   });
   return {};
