@@ -1,4 +1,5 @@
 /** The HTTP server: routes behind the gate, every failure in the documented form, health and metrics. Building is not listening. */
+import type { ServerResponse } from 'node:http';
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
 import type { Context } from '../context.ts';
 import { base62 } from '../core/id.ts';
@@ -36,7 +37,9 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
     routerOptions: { maxParamLength: 500, ignoreTrailingSlash: false },
     requestTimeout: 30_000,
     keepAliveTimeout: 72_000,
-    forceCloseConnections: true,
+    // What is asked before the end is answered; `finishOnClose` sees to it that there is an end.
+    forceCloseConnections: false,
+    return503OnClosing: false,
     genReqId: requestId,
     // A path that cannot be decoded: the routes and hooks never see it.
     frameworkErrors: (_error, request, reply) => {
@@ -58,6 +61,7 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
     },
   }) as unknown as FastifyInstance;
 
+  finishOnClose(ctx, app);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, bytes, done) => {
     // Bodies are read as they come; a compressed one would otherwise be called bad JSON.
@@ -104,6 +108,36 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
     throw new Problem('unknown_route', { method: request.method, path: path.slice(0, 200) });
   });
   return app;
+}
+
+/** An answer under way when the service stops may take this long; a connection on which nothing was asked yet is given this long. */
+const FINISH_MS = 10_000;
+const QUIET_MS = 200;
+
+/** Closing waits for answers under way, not for connections on which nothing is asked: browsers and proxies keep such. */
+function finishOnClose(ctx: Context, app: FastifyInstance): void {
+  const { server } = app;
+  const underWay = new Set<ServerResponse>();
+  let movedAt = 0;
+  server.on('request', (_request, reply) => {
+    underWay.add(reply);
+    movedAt = ctx.clock.monotonicMs();
+    reply.once('close', () => {
+      underWay.delete(reply);
+      movedAt = ctx.clock.monotonicMs();
+    });
+  });
+  app.addHook('preClose', async () => {
+    if (!server.listening) return;
+    const began = ctx.clock.monotonicMs();
+    for (const reply of underWay) if (!reply.headersSent) reply.setHeader('connection', 'close');
+    const timer = setInterval(() => {
+      const now = ctx.clock.monotonicMs();
+      const quiet = underWay.size === 0 && now - Math.max(movedAt, began) >= QUIET_MS;
+      if (!server.listening && (quiet || now - began >= FINISH_MS)) server.closeAllConnections();
+    }, 20);
+    server.once('close', () => clearInterval(timer));
+  });
 }
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

@@ -20,8 +20,15 @@ const LANGUAGES: typeof PROGRAMS = [
   { path: '/usr/bin/zsh', package: 'zsh' },
   { path: '/usr/bin/fish', package: 'fish' },
 ];
-/** Bitcoin Knots comes with a later Debian: it is unpacked aside, with its libraries and its own loader. */
-const KNOTS = { package: 'bitcoin-knots', suites: ['trixie-backports', 'trixie'], program: 'usr/bin/bitcoind' };
+/**
+ * Unpacked aside, with their libraries and their own loader: what comes with a later Debian, and servers that their packages would start.
+ * The first suite is preferred.
+ */
+type Aside = { home: string; packages: readonly string[]; suite: string; program: string };
+const KNOTS: Aside = { home: 'bitcoin-knots', packages: ['bitcoin-knots'], suite: 'trixie-backports', program: 'usr/bin/bitcoind' };
+/** What the guide of self-hosting is about: where they cannot be had its tests are skipped, and say so. */
+const FRONT: Aside = { home: 'front', packages: ['nginx', 'caddy', 'docker-compose'], suite: 'trixie', program: 'usr/bin/caddy' };
+const SUITES = ['trixie-backports', 'trixie'];
 const TOOLS = resolve('.cache/tools');
 /** Foundry's Ethereum node comes as an npm package of one platform: fetched aside, so that installs elsewhere do not miss it. */
 const ANVIL = {
@@ -38,6 +45,7 @@ export async function ensureTools(more: readonly string[] = []): Promise<void> {
   const wanted = [...PROGRAMS, ...more.map((name) => ({ path: `/usr/bin/${name}`, package: name }))];
   const missing = wanted.filter((program) => !existsSync(program.path)).map((program) => program.package);
   const knots = findBitcoind() === null;
+  const front = findAside(FRONT, FRONT.program) === null;
   const debian = existsSync('/etc/debian_version') && process.getuid?.() === 0 && spawnSync('apt-get', ['--version']).status === 0;
   if (!debian && (missing.length > 0 || knots)) {
     const system = existsSync('/etc/os-release')
@@ -51,7 +59,7 @@ export async function ensureTools(more: readonly string[] = []): Promise<void> {
     findAnvil() === null && timed('Fetching anvil', fetchAnvil),
     packages.length > 0 && timed(`Installing ${packages.join(', ')}`, () => install(packages)),
     // With an apt state of its own: it waits for no lock of the system's.
-    knots && timed(`Unpacking ${KNOTS.package}`, unpackAside),
+    debian && (knots || front) && timed('Unpacking servers', () => unpackAside([...(knots ? [KNOTS] : []), ...(front ? [FRONT] : [])])),
   ]);
 }
 const isOnPath = (program: string): boolean => (process.env.PATH ?? '').split(':').some((folder) => existsSync(join(folder, program)));
@@ -73,9 +81,15 @@ export function bitcoindCommand(): string[] {
   return command;
 }
 function findBitcoind(): string[] | null {
-  if (existsSync('/usr/bin/bitcoind')) return ['/usr/bin/bitcoind'];
-  const home = join(TOOLS, KNOTS.package);
-  const program = join(home, KNOTS.program);
+  return existsSync('/usr/bin/bitcoind') ? ['/usr/bin/bitcoind'] : findAside(KNOTS, KNOTS.program);
+}
+/** How to run a program of those in front of the service: nginx, caddy or docker-compose; null where there is none. */
+export const frontCommand = (program: 'usr/sbin/nginx' | 'usr/bin/caddy' | 'usr/bin/docker-compose'): string[] | null =>
+  findAside(FRONT, program);
+
+function findAside(aside: Aside, path: string): string[] | null {
+  const home = join(TOOLS, aside.home);
+  const program = join(home, path);
   if (!existsSync(program)) return null;
   const [loader] = globSync(['lib64/ld-linux*', 'usr/lib64/ld-linux*', 'usr/lib/*/ld-linux*', 'lib/*/ld-linux*'], { cwd: home });
   const libraries = globSync(['usr/lib/*-linux-gnu', 'lib/*-linux-gnu'], { cwd: home }).map((folder) => join(home, folder));
@@ -122,17 +136,16 @@ function debianSource(): string {
     const uri = /^URIs:\s*(\S+)/im.exec(stanza)?.[1] ?? /^deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+\S+\s+.*\bmain\b/m.exec(stanza)?.[1];
     if (!uri || !/\/debian\/?$/.test(uri)) continue;
     const signed = /^Signed-By:\s*(\S+)/im.exec(stanza)?.[1] ?? '/usr/share/keyrings/debian-archive-keyring.gpg';
-    return `Types: deb\nURIs: ${uri}\nSuites: ${KNOTS.suites.join(' ')}\nComponents: main\nSigned-By: ${signed}\n`;
+    return `Types: deb\nURIs: ${uri}\nSuites: ${SUITES.join(' ')}\nComponents: main\nSigned-By: ${signed}\n`;
   }
   throw new Error('no Debian archive is configured on this machine');
 }
 
-/** Downloads the package and its libraries with an apt state of its own and unpacks them into the tools' folder; the system stays as it is. */
-async function unpackAside(): Promise<void> {
+/** Downloads packages and their libraries with an apt state of its own and unpacks them into the tools' folder; the system stays as it is. */
+async function unpackAside(all: readonly Aside[]): Promise<void> {
   const work = join(TOOLS, 'apt');
   rmSync(work, { recursive: true, force: true });
-  for (const folder of ['lists/partial', 'cache/archives/partial', 'sources', 'debs', 'root'])
-    mkdirSync(join(work, folder), { recursive: true });
+  for (const folder of ['lists/partial', 'cache/archives/partial', 'sources']) mkdirSync(join(work, folder), { recursive: true });
   writeFileSync(join(work, 'sources/later.sources'), debianSource());
   writeFileSync(join(work, 'status'), '');
   const options = [
@@ -146,14 +159,17 @@ async function unpackAside(): Promise<void> {
     'APT::Install-Recommends=false',
   ].flatMap((option) => ['-o', option]);
   await run('apt-get', ['update', '-qq', ...options]);
-  const [suite] = KNOTS.suites;
-  const listed = await run('apt-get', ['install', '-y', '--print-uris', '-qq', ...options, '-t', suite!, KNOTS.package]);
-  const packages = [...listed.matchAll(/^'[^']*' ([^_\s]+)_/gm)].map((match) => match[1]!);
-  await run('apt-get', ['download', '-qq', ...options, '-t', suite!, ...packages], join(work, 'debs'));
-  for (const file of readdirSync(join(work, 'debs'))) await run('dpkg', ['-x', join(work, 'debs', file), join(work, 'root')]);
-  const home = join(TOOLS, KNOTS.package);
-  mkdirSync(dirname(home), { recursive: true });
-  rmSync(home, { recursive: true, force: true });
-  renameSync(join(work, 'root'), home);
+  for (const { home: name, packages: wanted, suite } of all) {
+    for (const folder of ['debs', 'root']) mkdirSync(join(work, name, folder), { recursive: true });
+    const listed = await run('apt-get', ['install', '-y', '--print-uris', '-qq', ...options, '-t', suite, ...wanted]);
+    const packages = [...listed.matchAll(/^'[^']*' ([^_\s]+)_/gm)].map((match) => match[1]!);
+    const debs = join(work, name, 'debs');
+    await run('apt-get', ['download', '-qq', ...options, '-t', suite, ...packages], debs);
+    for (const file of readdirSync(debs)) await run('dpkg', ['-x', join(debs, file), join(work, name, 'root')]);
+    const home = join(TOOLS, name);
+    mkdirSync(dirname(home), { recursive: true });
+    rmSync(home, { recursive: true, force: true });
+    renameSync(join(work, name, 'root'), home);
+  }
   rmSync(work, { recursive: true, force: true });
 }
