@@ -150,7 +150,7 @@ const made = (reply: Reply): string => {
 
 test('the service runs as a user of its own, as the guide sets it up, with its dashboard', { skip: missing }, async () => {
   await type(printed('useradd --system'));
-  for (const { text } of blocks.filter(({ language }) => language === 'ini')) {
+  for (const { text } of blocks.filter(({ text }) => text.startsWith('# /etc/'))) {
     for (const unit of text.split(/^(?=# \/etc\/)/m)) {
       const [, path] = /^# (\/etc\/systemd\/system\/\S+)$/m.exec(unit)!;
       writeFileSync(join(folder, path!), unit);

@@ -1,26 +1,39 @@
 /** The code of the guides, as printed, against the running service. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { type Client, createClient, type Payment, webhooks } from '../../sdk/src/index.ts';
+import { CONFIG, namesOf, readConfig } from '../../src/config.ts';
+import type { Coin } from '../../src/core/coin.ts';
 import { ROUTES } from '../../src/http/routes.ts';
 import { CLIENT } from '../../src/web/reference.ts';
 import { signDelivery } from '../../src/webhooks/sign.ts';
-import { startTestApp, type TestApp } from '../kit/app.ts';
-import { codeBlocks } from '../kit/documents.ts';
+import { eventually, startTestApp, type TestApp, testEnvironment } from '../kit/app.ts';
+import { base58check } from '../kit/base58.ts';
+import { type Block, codeBlocks } from '../kit/documents.ts';
+import { freePort } from '../kit/nodes.ts';
+import { type Receiver, startReceiver } from '../kit/receiver.ts';
+import { account } from '../kit/shop.ts';
 
+const ROOT = resolve(import.meta.dirname, '../..');
 let app: TestApp;
 let client: Client;
 let folder: string;
+let receiver: Receiver;
 before(async () => {
-  app = await startTestApp();
+  const port = await freePort();
+  app = await startTestApp({ PORT: String(port), PUBLIC_URL: `http://localhost:${port}` });
+  receiver = await startReceiver();
   client = createClient({ url: app.url, key: app.merchant.keys.testSecret });
   folder = mkdtempSync(join(tmpdir(), 'florin-guides-'));
 });
 after(async () => {
+  await receiver.stop();
   await app.stop();
   rmSync(folder, { recursive: true, force: true });
 });
@@ -114,4 +127,247 @@ test('every event type that a guide names exists', async () => {
       assert.ok(known.has(type), `${guide} names ${type}`);
     }
   }
+});
+
+const DOCUMENTS = [
+  ...['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'sdk/README.md', 'examples/shop/README.md'],
+  ...globSync('docs/**/*.md', { cwd: ROOT }).sort(),
+];
+/** Commands that are run as printed by another test, or that nothing here can run; each by what it holds. */
+const ELSEWHERE: readonly [document: RegExp, holds: string, where: string][] = [
+  [/quickstart/, '', 'test/sdk/quickstart.test.ts'],
+  [/examples\/shop/, '', 'test/browser/shop.test.ts'],
+  [/self-hosting/, 'useradd', 'test/flows/self-hosting-system.test.ts'],
+  [/self-hosting/, 'systemctl', 'test/flows/self-hosting-system.test.ts'],
+  [/self-hosting/, '-- doctor', 'test/flows/self-hosting-system.test.ts'],
+  [/self-hosting/, 'docker compose', 'test/flows/self-hosting.test.ts: there is no Docker here; its file and commands are run without'],
+  [/self-hosting/, 'docker build', 'test/tidy.test.ts: there is no Docker here; what the image is made of is looked at'],
+  [/README|CONTRIBUTING|self-hosting/, 'npm ci', 'test/sdk/quickstart.test.ts begins in the same way; .ci/run does the rest'],
+  [/sdk\/README/, 'listen', 'test/sdk/cli.test.ts: these do not end by themselves'],
+];
+
+/** `npm run florin` and `npx florin` as they are once installed; the doctor ends with 1 here, where wallets have no nodes. */
+const ENDS = `npm() { if [ "$1" = start ]; then env; else shift 3; '${process.execPath}' --disable-warning=ExperimentalWarning '${ROOT}/src/main.ts' "$@" || [ "$1 $?" = 'doctor 1' ]; fi; }
+npx() { shift; '${process.execPath}' --disable-warning=ExperimentalWarning '${ROOT}/sdk/src/cli.ts' "$@"; }
+curl() { command curl --fail-with-body --silent --show-error "$@"; echo; }
+`;
+const keyFor = (coin: Coin, spelled: string): string => {
+  const { publicExtendedKey } = account(coin);
+  return base58check.respell(publicExtendedKey, { zpub: 0x04b24746, dgub: 0x02facafd, xpub: 0x0488b21e }[spelled]!);
+};
+/** What a reader puts in place of the dots, and where things are on this machine. */
+async function filled({ text }: Block, payment: string): Promise<string> {
+  const { id: endpoint } = await endpointOfReader();
+  return text
+    .replaceAll(/https?:\/\/(localhost:3000|api\.example)/g, app.url)
+    .replaceAll('https://shop.example/hook', receiver.url)
+    .replaceAll('sk_test_...', app.merchant.keys.testSecret)
+    .replaceAll('mer_...', app.merchant.merchantId)
+    .replaceAll('pay_...', payment)
+    .replaceAll('we_...', endpoint)
+    .replace(
+      /--coin ([A-Z]+)(.*?) ([a-z]pub|dgub)\.\.\./g,
+      (_, coin: Coin, between: string, spelled: string) => `--coin ${coin}${between} ${keyFor(coin, spelled)}`,
+    );
+}
+let endpoint: ReturnType<Client['webhookEndpoints']['create']> | null = null;
+const endpointOfReader = () => (endpoint ??= client.webhookEndpoints.create({ url: receiver.url }));
+
+test('every command of every document runs as it is printed, or is run by the test that is named here', async () => {
+  writeFileSync(
+    join(folder, 'logo.svg'),
+    '<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><rect width="8" height="8"/></svg>',
+  );
+  // The example of all settings, with one switched on that a shell must not take apart.
+  writeFileSync(
+    join(folder, '.env'),
+    readFileSync(join(ROOT, '.env.example'), 'utf8').replace(/^#PLANS=.*$/m, `PLANS='{"starter":{"per_minute":60,"per_month":$1}}'`),
+  );
+  mkdirSync(join(folder, 'backups'));
+  const { DATABASE_URL, FLORIN_DATA, SECRET_KEY, PRICES, WEBHOOK_ALLOW, LOG_LEVEL } = {
+    ...testEnvironment(app.config.databaseUrl!, app.config.dataFolder),
+  };
+  const used = new Set<string>();
+  const blocks: { document: string; block: Block }[] = [];
+  for (const document of DOCUMENTS)
+    for (const block of codeBlocks(document)) {
+      assert.ok(block.language, `${document}, ${block.heading}: a block without a language`);
+      if (block.language !== 'sh') continue;
+      const elsewhere = ELSEWHERE.find(([where, holds]) => where.test(document) && block.text.includes(holds));
+      if (elsewhere) used.add(elsewhere[2]);
+      else blocks.push({ document, block });
+    }
+  assert.deepEqual(
+    ELSEWHERE.filter(([, , where]) => !used.has(where)),
+    [],
+  );
+  let count = 0;
+  const texts = new Map<string, string>();
+  const perDocument = Map.groupBy(blocks, ({ document }) => document);
+  const runAll = async (all: { document: string; block: Block }[]) => {
+    const { id } = await client.payments.createSimple({ amount_usd: 25, return_url: 'https://shop.example/' });
+    for (const { document, block } of all) {
+      const text = (await filled(block, id)).replaceAll('/var/backups/florin/', `${folder}/backups/`);
+      const child = spawn(
+        'bash',
+        ['--norc', '-e', '-c', `${ENDS}${document.includes('test-mode') ? `BASE=${app.url} KEY=$FLORIN_API_KEY\n` : ''}${text}`],
+        {
+          cwd: folder,
+          env: {
+            PATH: process.env.PATH,
+            ...{ DATABASE_URL, FLORIN_DATA, SECRET_KEY, PRICES, WEBHOOK_ALLOW, LOG_LEVEL },
+            ...{ FLORIN_URL: app.url, FLORIN_API_KEY: app.merchant.keys.testSecret, KEY: app.merchant.keys.testSecret },
+          },
+          stdio: ['ignore', 'pipe', 'pipe'],
+        },
+      );
+      let said = '';
+      for (const stream of [child.stdout!, child.stderr!]) stream.on('data', (part: Buffer) => (said += part));
+      const [code] = await once(child, 'close');
+      assert.equal(code, 0, `${document}, ${block.heading}: ${text}\n${said}`);
+      texts.set(`${document} ${block.heading}`, said);
+      count++;
+    }
+  };
+  const left = [...perDocument.values()];
+  const worker = async () => {
+    for (let next = left.shift(); next; next = left.shift()) await runAll(next);
+  };
+  await Promise.all([worker(), worker()]);
+  assert.ok(count >= 20, String(count));
+  assert.match(texts.get('docs/guides/self-hosting.md One command')!, /PLANS=\{"starter":\{"per_minute":60,"per_month":\$1\}\}/);
+  assert.match(texts.get('README.md A first payment')!, /"payment_url":"http/);
+});
+
+test('every setting that a document shows is one that the service takes', () => {
+  const known = new Set(CONFIG.flatMap(namesOf));
+  let count = 0;
+  for (const document of DOCUMENTS)
+    for (const { language, text, heading } of codeBlocks(document)) {
+      if (language !== 'ini' || text.startsWith('# /etc/')) continue;
+      const set = Object.fromEntries([...text.matchAll(/^([A-Z_]+)=(.*)$/gm)].map(([, name, value]) => [name!, value!]));
+      for (const name of Object.keys(set)) assert.ok(known.has(name), `${document}, ${heading}: ${name}`);
+      assert.doesNotThrow(() => readConfig(set), `${document}, ${heading}`);
+      count++;
+    }
+  assert.ok(count >= 8, String(count));
+});
+
+for (const [language, program] of [
+  ['js', process.execPath],
+  ['python', 'python3'],
+] as const) {
+  test(`the ${language} receiver of the guide of webhooks takes a real delivery once and refuses a forgery`, async () => {
+    const port = await freePort();
+    const { text } = codeBlocks('docs/guides/webhooks.md').find((block) => block.language === language)!;
+    const file = join(folder, `receiver.${language === 'js' ? 'mjs' : 'py'}`);
+    writeFileSync(file, text.replace(/\b4000\b/, String(port)));
+    const secret = webhooks.newSecret();
+    const child: ChildProcess = spawn(program, [file], {
+      env: { PATH: process.env.PATH, SIGNING_SECRET: secret },
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    let said = '';
+    child.stdout!.on('data', (part: Buffer) => (said += part));
+    try {
+      const body = JSON.stringify({ id: 'evt_1', type: 'payment.completed', data: { id: 'pay_1', sequence: 3, status: 'completed' } });
+      const { 'x-service-signature': signature } = signDelivery({
+        secret,
+        previousSecret: null,
+        id: 'evt_1',
+        timestampSeconds: 1,
+        body: Buffer.from(body),
+      });
+      const post = (sent: string) =>
+        fetch(`http://127.0.0.1:${port}/hook`, { method: 'POST', body: sent, headers: { 'x-service-signature': signature! } }).then(
+          ({ status }) => status,
+          () => 0,
+        );
+      await eventually(
+        () => post(body),
+        (status) => status !== 0,
+      );
+      assert.deepEqual([await post(body), await post(`${body} `)], [200, 401]);
+      await eventually(
+        async () => said,
+        (all) => all.trim() === 'payment.completed pay_1 3 completed',
+      );
+    } finally {
+      child.kill();
+    }
+  });
+}
+
+test('the code of the README of the client does what stands beside it', async () => {
+  mkdirSync(join(folder, 'node_modules/florin'), { recursive: true });
+  writeFileSync(join(folder, 'node_modules/florin/package.json'), '{"name":"florin","type":"module","exports":"./index.js"}');
+  writeFileSync(
+    join(folder, 'node_modules/florin/index.js'),
+    `export * from ${JSON.stringify(pathToFileURL(join(ROOT, 'sdk/src/index.ts')).href)};\n`,
+  );
+  const [create, lists, errors, verify] = codeBlocks('sdk/README.md').filter(({ language }) => language === 'js') as [
+    Block,
+    Block,
+    Block,
+    Block,
+  ];
+  const imports = [create, errors, verify].flatMap(({ text }) => text.match(/^import .*$/gm)!);
+  const without = ({ text }: Block) => text.replaceAll(/^import .*$/gm, '');
+  const { body, headers } = await webhooks.signTestEvent(
+    { type: 'payment.completed', data: { metadata: { order: 'A-1' } } },
+    webhooks.newSecret(new Uint8Array(32)),
+  );
+  writeFileSync(
+    join(folder, 'readme.mjs'),
+    `${imports.join('\n')}
+const ship = (order) => console.log('ship', order);
+const [rawBody, request] = ${JSON.stringify([body, { headers }])};
+${without(create).replace('http://localhost:3000', app.url)}
+${without(lists).replace('const payment of', 'const row of').replace('payment.id, payment.status', "'row', row.id === payment.id")}
+console.log(page.data.length, some.length > 0);
+const { id } = await florin.payments.cancel(payment.id);
+${without(errors)}
+${without(verify)}`,
+  );
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(folder, 'readme.mjs')], {
+    env: { FLORIN_API_KEY: app.merchant.keys.testSecret, SIGNING_SECRET: webhooks.newSecret(new Uint8Array(32)) },
+  });
+  let said = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (part: Buffer) => (said += part));
+  assert.deepEqual([(await once(child, 'close'))[0], said.includes('row true')], [0, true], said);
+  assert.match(said, /^http:\S+\/pay\?id=pay_\w+$/m);
+  assert.match(said, /^409 payment_status_conflict null req_\w+$/m);
+  assert.match(said, /^ship A-1$/m);
+});
+
+test('what the guides of moving say of Florin is there: fields, states, events, requests and commands', async () => {
+  const document = (await app.anonymous.get('/openapi.json')).json;
+  const known = JSON.stringify(document);
+  const names = new Set(known.match(/[A-Za-z_][\w.]*/g));
+  const settings = new Set(CONFIG.flatMap(namesOf));
+  const { out } = await new Promise<{ out: string }>((done) => {
+    const child = spawn(process.execPath, ['src/main.ts', 'help'], { cwd: ROOT });
+    let out = '';
+    child.stdout.on('data', (part: Buffer) => (out += part));
+    child.once('close', () => done({ out }));
+  });
+  let count = 0;
+  for (const guide of ['migrate-btcpay', 'migrate-coinbase-commerce']) {
+    const text = readFileSync(join(ROOT, `docs/guides/${guide}.md`), 'utf8');
+    for (const [, right] of text.matchAll(/^\|.*\| ([^|]+) \|$/gm)) {
+      for (const [, span] of right!.matchAll(/`([^`]+)`/g)) {
+        count++;
+        const said = `${guide}: ${span}`;
+        const [, method, path] =
+          /^(GET|POST) (\/\S+)$/.exec(span!) ?? (/^(\/resolve)$/.test(span!) ? ['', 'POST', '/v1/payments/{id}/resolve'] : []);
+        if (path) assert.ok(document.paths[path!]?.[method!.toLowerCase()], said);
+        else if (/^npm run florin/.test(span!)) assert.ok(out.includes(span!.replace('npm run florin -- ', '  ')), said);
+        else if (/^[A-Z]+_[A-Z]+$/.test(span!)) assert.ok(settings.has(span!), said);
+        else if (/^(Authorization|X-Service-Signature)/.test(span!))
+          assert.ok(known.includes(span!.split(':')[0]!) || span!.startsWith('Authorization'), said);
+        else for (const name of span!.match(/[a-z_][\w.]*/g)!) assert.ok(names.has(name), `${said}: ${name}`);
+      }
+    }
+  }
+  assert.ok(count > 40, String(count));
 });
