@@ -474,13 +474,29 @@ test('while one process after the other restarts, what is asked through a proxy,
   t.diagnostic(`${ids.size} payments were made meanwhile; further attempts: ${JSON.stringify(again)}`);
 });
 
+test('the commands in containers name services of compose.yaml and commands of the service', { skip: missing }, async () => {
+  const { stdout: help } = await run(process.execPath, ['src/main.ts', 'help'], { cwd: ROOT });
+  const text = readFileSync(join(ROOT, 'compose.yaml'), 'utf8') + blocksOf('sh').join('\n');
+  const named = [...text.matchAll(/docker compose (logs|exec|run --rm|cp|stop) ([\w-]+)(.*)/g)];
+  assert.ok(named.length >= 6);
+  for (const [all, verb, name, rest] of named) {
+    assert.ok(name! in file.services, all);
+    const command = verb === 'exec' ? /^ node src\/main\.ts (\w+)/.exec(rest!) : verb === 'run --rm' ? /^ (\w+)/.exec(rest!) : null;
+    if (command) assert.match(help, new RegExp(`^ {2}${command[1]}\\b`, 'm'), all);
+  }
+});
+
 test('every figure that the guide names is among those that are served', { skip: missing }, async () => {
   const reply = await fetch(`http://127.0.0.1:${ports['api-1']}/metrics`, { headers: { authorization: 'Bearer figures' } });
   const text = await reply.text();
   const guide = readFileSync(join(ROOT, GUIDE), 'utf8');
   const named = [...new Set(guide.match(/\b(?:florin|process)_[a-z_]+\b/g))];
   assert.ok(named.length >= 9, named.join());
-  for (const name of named) assert.match(text, new RegExp(`^# TYPE ${name} (gauge|counter)$`, 'm'));
+  assert.deepEqual(
+    named.sort(),
+    [...text.matchAll(/^# TYPE (\w+) (?:gauge|counter)$/gm)].map(([, name]) => name).sort(),
+    'each is told what it is for',
+  );
   for (const [, name, labels] of guide.matchAll(/\b(florin_[a-z_]+)\{([a-z,]+)\}/g)) {
     const [series] = new RegExp(`^${name}\\{.*\\}`, 'm').exec(text) ?? [];
     // Of chains there are figures once a node is set.

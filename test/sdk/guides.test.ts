@@ -140,7 +140,11 @@ const ELSEWHERE: readonly [document: RegExp, holds: string, where: string][] = [
   [/self-hosting/, 'useradd', 'test/flows/self-hosting-system.test.ts'],
   [/self-hosting/, 'systemctl', 'test/flows/self-hosting-system.test.ts'],
   [/self-hosting/, '-- doctor', 'test/flows/self-hosting-system.test.ts'],
-  [/self-hosting/, 'docker compose', 'test/flows/self-hosting.test.ts: there is no Docker here; its file and commands are run without'],
+  [
+    /self-hosting/,
+    'docker compose',
+    'test/flows/self-hosting.test.ts: there is no Docker here; the file is read, what it starts is started',
+  ],
   [/self-hosting/, 'docker build', 'test/tidy.test.ts: there is no Docker here; what the image is made of is looked at'],
   [/README|CONTRIBUTING|self-hosting/, 'npm ci', 'test/sdk/quickstart.test.ts begins in the same way; .ci/run does the rest'],
   [/sdk\/README/, 'listen', 'test/sdk/cli.test.ts: these do not end by themselves'],
@@ -370,4 +374,25 @@ test('what the guides of moving say of Florin is there: fields, states, events, 
     }
   }
   assert.ok(count > 40, String(count));
+});
+
+test('every screen of the dashboard that a document names is called so', () => {
+  const screens = new Set(
+    [...readFileSync(join(ROOT, 'dashboard/screens.ts'), 'utf8').matchAll(/label: '([^']+)'/g)].map(([, name]) => name),
+  );
+  const shown = globSync('dashboard/screens/**/*.tsx', { cwd: ROOT })
+    .map((file) => readFileSync(join(ROOT, file), 'utf8'))
+    .join();
+  let count = 0;
+  for (const document of DOCUMENTS) {
+    const text = readFileSync(join(ROOT, document), 'utf8');
+    for (const [all, first, second] of text.matchAll(
+      /dashboard[^.\n|]{0,40}? under ([A-Z]\w*(?: & [a-z]+| (?:keys|log|attention|links)\b)?)(?: and ([A-Z]\w+))?/g,
+    )) {
+      count++;
+      for (const name of [first, second]) if (name) assert.ok(screens.has(name), `${document}: ${all}`);
+    }
+    for (const [, words] of text.matchAll(/“([^”]+)”/g)) assert.ok(shown.includes(words!), `${document}: ${words}`);
+  }
+  assert.ok(count >= 12, String(count));
 });
