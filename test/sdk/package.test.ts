@@ -9,6 +9,7 @@ import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { createContext, runInContext } from 'node:vm';
+import { build } from 'vite';
 import { createKey } from '../../src/merchants/keys.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { openTab, startBrowser } from '../kit/browser.ts';
@@ -190,8 +191,28 @@ test('a strict compiler takes the types in both kinds of module, and in a bundle
   await compile(['--module', 'esnext', '--moduleResolution', 'bundler', 'consumer.mts']);
 });
 
-test('a page of another origin creates a payment with a public key, and is kept from using a secret one', async () => {
+/** The package as a shop's bundler makes it one file for a page. */
+async function bundle(): Promise<string> {
+  writeFileSync(join(home, 'page.js'), "export { createClient } from 'florin';\n");
+  const made = await build({
+    root: home,
+    configFile: false,
+    logLevel: 'silent',
+    build: { write: false, lib: { entry: 'page.js', formats: ['es'], fileName: 'bundle' } },
+  });
+  const [first] = Array.isArray(made) ? made : [made];
+  assert.ok(first && 'output' in first);
+  const [file, ...more] = first.output;
+  assert.equal(more.length, 0);
+  return file.code;
+}
+
+test('a page of another origin creates a payment with a public key, and is kept from using a secret one; from modules and from a bundle', async (t) => {
+  const code = await bundle();
+  assert.ok(!/from\s*["']|import\(|node:/.test(code), 'nothing else is loaded');
+  t.diagnostic(`the bundle has ${code.length} bytes`);
   const server = createServer((request, reply) => {
+    if (request.url === '/bundle.js') return void reply.writeHead(200, { 'content-type': 'text/javascript' }).end(code);
     const path = join(home, 'node_modules/florin', request.url!);
     if (request.url!.startsWith('/dist/') && existsSync(path)) {
       reply.writeHead(200, { 'content-type': 'text/javascript' });
@@ -208,30 +229,34 @@ test('a page of another origin creates a payment with a public key, and is kept 
   const browser = await startBrowser();
   try {
     const { page, faults, close } = await openTab(browser, origin);
-    const seen = await page.evaluate(
-      async ({ url, key, secret, origin }) => {
-        const { createClient } = await import('florin' as string);
-        const ids: (string | null)[] = [];
-        const florin = createClient({ url, key, onResponse: ({ requestId }: { requestId: string | null }) => ids.push(requestId) });
-        const made = await florin.payments.createSimple({ amount_usd: '25.00', return_url: `${origin}/thanks` });
-        const elsewhere = await florin.payments
-          .createSimple({ amount_usd: 1, return_url: 'https://elsewhere.example/' }, { maxRetries: 0 })
-          .catch((error: any) => [error.name, error.code, error.requestId]);
-        let refused = '';
-        try {
-          createClient({ url, key: secret });
-        } catch (error) {
-          refused = String(error);
-        }
-        return { made, elsewhere, refused, ids };
-      },
-      { url: app.url, key, secret: app.merchant.keys.testSecret, origin },
-    );
-    assert.equal((await app.test.get(`/api/payment/${seen.made.id}`)).json.created_with, 'public');
-    assert.deepEqual(seen.elsewhere.slice(0, 2), ['InvalidRequestError', 'url_invalid']);
-    assert.match(seen.elsewhere[2], /^req_/);
-    for (const id of seen.ids) assert.match(String(id), /^req_/, 'the header is exposed to the page');
-    assert.match(seen.refused, /everybody who opens it can read the secret key/);
+    const use = async (from: string) =>
+      page.evaluate(
+        async ({ url, key, secret, origin, from }) => {
+          const { createClient } = await import(from);
+          const ids: (string | null)[] = [];
+          const florin = createClient({ url, key, onResponse: ({ requestId }: { requestId: string | null }) => ids.push(requestId) });
+          const made = await florin.payments.createSimple({ amount_usd: '25.00', return_url: `${origin}/thanks` });
+          const elsewhere = await florin.payments
+            .createSimple({ amount_usd: 1, return_url: 'https://elsewhere.example/' }, { maxRetries: 0 })
+            .catch((error: any) => [error.name, error.code, error.requestId]);
+          let refused = '';
+          try {
+            createClient({ url, key: secret });
+          } catch (error) {
+            refused = String(error);
+          }
+          return { made, elsewhere, refused, ids };
+        },
+        { url: app.url, key, secret: app.merchant.keys.testSecret, origin, from },
+      );
+    for (const from of ['florin', '/bundle.js']) {
+      const seen = await use(from);
+      assert.equal((await app.test.get(`/api/payment/${seen.made.id}`)).json.created_with, 'public');
+      assert.deepEqual(seen.elsewhere.slice(0, 2), ['InvalidRequestError', 'url_invalid']);
+      assert.match(seen.elsewhere[2], /^req_/);
+      for (const id of seen.ids) assert.match(String(id), /^req_/, 'the header is exposed to the page');
+      assert.match(seen.refused, /everybody who opens it can read the secret key/);
+    }
     assert.deepEqual(
       faults.filter((fault) => !/400/.test(fault)),
       [],
