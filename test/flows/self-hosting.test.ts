@@ -84,6 +84,7 @@ async function serve(name: 'api-1' | 'api-2' | 'back'): Promise<void> {
   const port = name === 'back' ? 0 : ports[name];
   const child = started([process.execPath, '--disable-warning=ExperimentalWarning', 'src/main.ts', ...command], {
     env: {
+      ...(process.env.NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE }),
       ...{ PATH: process.env.PATH, ...given, HOST: '127.0.0.1', PORT: String(port), TRUSTED_PROXIES: '127.0.0.1/32' },
       ...{ DATABASE_URL, FLORIN_DATA, PRICES, WEBHOOK_ALLOW, REDIS_URL: `redis://127.0.0.1:${redisPort}`, LOG_LEVEL: 'fatal' },
     },

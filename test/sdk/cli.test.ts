@@ -32,6 +32,7 @@ const environment = (more: object = {}) => ({
   PATH: process.env.PATH ?? '',
   NO_COLOR: '1',
   NODE_OPTIONS: '--disable-warning=ExperimentalWarning',
+  ...(process.env.NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE }),
   FLORIN_URL: app.url,
   FLORIN_API_KEY: app.merchant.keys.testSecret,
   ...more,

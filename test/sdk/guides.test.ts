@@ -219,6 +219,7 @@ test('every command of every document runs as it is printed, or is run by the te
           cwd: folder,
           env: {
             PATH: process.env.PATH,
+            ...(process.env.NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE }),
             ...{ DATABASE_URL, FLORIN_DATA, SECRET_KEY, PRICES, WEBHOOK_ALLOW, LOG_LEVEL },
             ...{ FLORIN_URL: app.url, FLORIN_API_KEY: app.merchant.keys.testSecret, KEY: app.merchant.keys.testSecret },
           },
