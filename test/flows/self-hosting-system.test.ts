@@ -61,7 +61,7 @@ async function type(text: string): Promise<string> {
   await eventually(
     async () => output.slice(from),
     (all) => ended.test(all),
-    90_000,
+    180_000,
   );
   const [, code] = ended.exec(output.slice(from))!;
   const said = output.slice(from).replace(ended, '');

@@ -266,7 +266,7 @@ async function holdsTo({
   await eventually(
     async () => page.news.join(''),
     (text) => text.includes('event: v'),
-    3_000,
+    10_000,
   );
   const count = page.news.length;
   const played = await ask(`/v1/test/payments/${made.json.id}/simulate`, { body: '{"scenario":"success"}', headers: signed() });
@@ -274,7 +274,7 @@ async function holdsTo({
   await eventually(
     async () => page.news.length,
     (length) => length > count,
-    5_000,
+    10_000,
   );
   page.close();
   await eventually(
@@ -329,7 +329,7 @@ test('a process that is stopped gives the answer that is under way, and waits fo
   asking.write(ORDER.slice(10));
   await over;
   assert.match(text, /^HTTP\/1\.1 201 .*connection: close.*"success":true/is);
-  assert.ok(performance.now() - began < 5_000);
+  assert.ok(performance.now() - began < 9_000);
   silent.destroy();
   await serve('api-1');
 });
