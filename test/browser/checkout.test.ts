@@ -153,6 +153,30 @@ test('two payers do not wait for a reload: a part that arrives changes amount an
   await tab.close();
 });
 
+test('times are those of the payer`s clock, written as the page`s language writes them', async () => {
+  const { id } = await create('live');
+  await service.choose(id, 'BTC');
+  for (const [lang, timeZone] of [
+    ['en', 'America/New_York'],
+    ['de', 'Asia/Kolkata'],
+    ['zh-TW', 'Pacific/Auckland'],
+    ['ar', 'Africa/Cairo'],
+  ] as const) {
+    const tab = await openTab(browser, `${service.url}/pay?id=${id}&lang=${lang}`, { timeZone });
+    await tab.page.locator('time .tz').first().waitFor({ state: 'detached' });
+    const shown = await tab.page
+      .locator('main time')
+      .evaluateAll((all) => all.map((one) => [one.getAttribute('datetime')!, one.textContent!]));
+    assert.ok(shown.length > 0);
+    // Spaces differ between versions of the browser`s and the server`s language data.
+    const plain = (text: string) => text.replace(/\s/g, ' ');
+    const format = new Intl.DateTimeFormat(`${lang}-u-nu-latn`, { timeStyle: 'short', timeZone });
+    for (const [at, text] of shown) assert.equal(plain(text!), plain(format.format(new Date(at!))), `${lang}, ${timeZone}`);
+    assert.deepEqual(tab.faults, []);
+    await tab.close();
+  }
+});
+
 test('the rate ends: a new one with one tap, the address stays, the end of the window stands beside it', async () => {
   const { id, url } = await create('live');
   await service.choose(id, 'BTC');

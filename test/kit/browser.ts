@@ -37,7 +37,16 @@ export async function openTab(
     locale = 'en-US',
     forcedColors = false,
     reducedMotion = false,
-  }: { scripts?: boolean; width?: number; dark?: boolean; locale?: string; forcedColors?: boolean; reducedMotion?: boolean } = {},
+    timeZone,
+  }: {
+    scripts?: boolean;
+    width?: number;
+    dark?: boolean;
+    locale?: string;
+    forcedColors?: boolean;
+    reducedMotion?: boolean;
+    timeZone?: string;
+  } = {},
 ): Promise<Tab> {
   const context = await browser.newContext({
     javaScriptEnabled: scripts,
@@ -47,6 +56,7 @@ export async function openTab(
     locale,
     forcedColors: forcedColors ? 'active' : 'none',
     reducedMotion: reducedMotion ? 'reduce' : 'no-preference',
+    ...(timeZone && { timezoneId: timeZone }),
   });
   context.setDefaultTimeout(20_000);
   const page = await context.newPage();

@@ -17,6 +17,8 @@ const post = (type: string, more: object = {}): void => {
   if (parentOrigin) window.parent.postMessage({ type: `florin.${type}`, id, ...more }, parentOrigin);
 };
 const report = (): void => {
+  // To ask for a height is to lay the page out.
+  if (!parentOrigin) return;
   post('status', { status: main().dataset.status, state: main().dataset.state });
   post('resize', { height: document.documentElement.scrollHeight });
 };
@@ -51,15 +53,17 @@ const tick = (): void => {
   }
 };
 
-/** Making one is the slowest thing here: each is made once, and only when it is needed. */
-const formats: Record<string, Intl.DateTimeFormat> = {};
-const formatOf = (dateStyle: 'long' | undefined): Intl.DateTimeFormat =>
-  (formats[`${dateStyle}`] ??= new Intl.DateTimeFormat(`${document.documentElement.lang}-u-nu-latn`, { dateStyle, timeStyle: 'short' }));
+/** How a minute of each hour is written in the page's language: to make a formatter is the slowest thing a phone would do here. */
+const hours = (body.dataset.hours ?? '').split('|');
+let format: Intl.DateTimeFormat | undefined;
+/** Days are asked for when there is something to look back at, and by then nobody waits. */
+const dayFormat = (): Intl.DateTimeFormat =>
+  (format ??= new Intl.DateTimeFormat(`${document.documentElement.lang}-u-nu-latn`, { dateStyle: 'long', timeStyle: 'short' }));
 const localTimes = (): void => {
   for (const time of document.querySelectorAll('time')) {
     const at = new Date(time.dateTime);
     const soon = Math.abs(at.getTime() - performance.timeOrigin) < 72e6 && !('day' in time.dataset);
-    time.textContent = formatOf(soon ? undefined : 'long').format(at);
+    time.textContent = soon ? hours[at.getHours()]!.replace('#', String(at.getMinutes()).padStart(2, '0')) : dayFormat().format(at);
   }
 };
 

@@ -8,6 +8,10 @@ const LIGHT =
 const DARK =
   '--ink:#e9eef4;--dim:#a6b1be;--line:#2d3742;--card:#161c24;--back:#0d1218;--soft:#1d2530;--brand:#8ab4ff;--on:#0b1220;--good:#5fd594;--warn:#ffca7a;--warnback:#2c2310;--bad:#ff9a92';
 
+/**
+ * The closed list of languages is sized by its one shown name: browsers lay it out for their form filling, and to measure names in
+ * twenty scripts took a slow phone longer than the rest of the page.
+ */
 const STYLE = `
 :root{color-scheme:light;${LIGHT}}@media(prefers-color-scheme:dark){:root{color-scheme:dark;${DARK}}}:root[data-theme=light]{color-scheme:light;${LIGHT}}:root[data-theme=dark]{color-scheme:dark;${DARK}}
 *{box-sizing:border-box}[hidden]{display:none!important}
@@ -50,7 +54,7 @@ table{width:100%;border-collapse:collapse;font-size:.9375rem}td,th{padding:.4rem
 .sums{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(11rem,100%),1fr));gap:.5rem;margin-block:1rem}.sums>div{display:flex;flex-wrap:wrap;align-items:baseline;justify-content:space-between;gap:0 .75rem;padding:.6rem .8rem;background:var(--soft);border-radius:.7rem;min-width:0;overflow-wrap:anywhere}.sums dd{font-weight:650}.sums .due{background:var(--warnback);color:var(--warn)}.sums .due dt{color:inherit}
 .tx{padding:.6rem .8rem;background:var(--soft);border-radius:.7rem;font-size:.875rem}.tx .mono{font-size:.8125rem}.tx span{color:var(--dim);display:block}.mono{font-size:.875rem}progress{display:block;width:100%;height:.5rem;margin-block-end:.4rem;accent-color:var(--brand)}.wait{color:var(--dim);font-size:.9375rem;text-align:center}.wait::before{content:"";display:inline-block;margin-inline-end:.6rem;width:.6rem;height:.6rem;border-radius:50%;background:var(--good)}
 .foot{margin-block-start:1.25rem;padding-block-start:.75rem;border-block-start:1px solid var(--line);font-size:.875rem;color:var(--dim)}.foot p{margin:.35rem 0}.foot .number{display:flex;flex-wrap:wrap;align-items:center;justify-content:space-between}.number .mono{flex-basis:100%}.foot .copy{padding-inline:0;border-color:transparent;background:none}.foot .stop{border:0;margin:0}
-.page{width:100%;max-width:27rem;margin:.5rem auto 0;font-size:.875rem;color:var(--dim)}.page details{border:0;margin:0}.page summary{font-weight:400;justify-content:center}.page summary::after{margin-inline-start:0}.page form{display:flex;gap:.5rem}
+.page{width:100%;max-width:27rem;margin:.5rem auto 0;font-size:.875rem;color:var(--dim)}.page details{border:0;margin:0}.page summary{font-weight:400;justify-content:center}.page summary::after{margin-inline-start:0}.page form{display:flex;gap:.5rem}.page select{field-sizing:content}
 .prep{display:none}.wait4 .prep{display:block}.wait4 .coins,.wait4 .main{display:none}.prep i{display:block;height:1.1rem;margin:.75rem auto;border-radius:.5rem;background:var(--soft)}.prep i:nth-of-type(1){width:14rem;height:14rem;max-width:100%}.prep i:nth-of-type(2){width:60%}
 [aria-busy=true]{opacity:.6;pointer-events:none}.sr{position:absolute;width:1px;height:1px;margin:-1px;padding:0;overflow:hidden;clip-path:inset(50%);white-space:nowrap;border:0}
 .banner{display:none;width:100%;max-width:27rem;margin:0 auto .75rem;padding:.65rem .8rem;border-radius:.7rem;background:var(--warnback);color:var(--warn)}.offline .off1,.broken .off2{display:block}

@@ -61,6 +61,8 @@ export type Language = {
   /** In UTC, which the page says beside it; scripts put the payer's own time in its place. */
   time(at: Date): string;
   day(at: Date): string;
+  /** How `time` writes each hour of a day, its minutes as `#`, one behind the other with `|` between. */
+  hours: string;
 };
 
 const TAGS = Object.keys(LOCALES) as Locale[];
@@ -78,9 +80,9 @@ export function languageOf(tag: Locale): Language {
     const count = new Intl.NumberFormat(locale);
     const minutes = new Intl.NumberFormat(locale, { style: 'unit', unit: 'minute', unitDisplay: 'long' });
     const hours = new Intl.NumberFormat(locale, { style: 'unit', unit: 'hour', unitDisplay: 'long' });
-    const utc = { timeZone: 'UTC', hour: 'numeric', minute: '2-digit' } as const;
+    const utc = { timeZone: 'UTC', timeStyle: 'short' } as const;
     const time = new Intl.DateTimeFormat(locale, utc);
-    const day = new Intl.DateTimeFormat(locale, { ...utc, year: 'numeric', month: 'long', day: 'numeric' });
+    const day = new Intl.DateTimeFormat(locale, { ...utc, dateStyle: 'long' });
     language = {
       tag,
       dir: tag === 'ar' || tag === 'he' ? 'rtl' : 'ltr',
@@ -93,6 +95,7 @@ export function languageOf(tag: Locale): Language {
       minutes: (value) => (value < 90 ? minutes.format(value) : hours.format(Math.round(value / 60))),
       time: (at) => time.format(at),
       day: (at) => day.format(at),
+      hours: Array.from({ length: 24 }, (_, hour) => time.format(Date.UTC(2026, 0, 1, hour, 59)).replace('59', '#')).join('|'),
     };
     made.set(tag, language);
   }
