@@ -32,6 +32,7 @@ export type Api = {
     body: {
       kind: 'totp' | 'backup_code';
       code: string;
+      trust_device?: boolean | undefined;
     };
     reply: {
       success: boolean;
@@ -444,7 +445,7 @@ export type Api = {
       data: {
         id: string;
         mode: Mode | null;
-        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in';
+        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in' | 'device_trusted';
         text: string;
         payment: string | null;
         at: string;
@@ -470,7 +471,7 @@ export type Api = {
       success: boolean;
       mail_set_up: boolean;
       settings: {
-        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in';
+        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in' | 'device_trusted';
         in_app: boolean;
         email: boolean;
       }[];
@@ -479,7 +480,7 @@ export type Api = {
   'POST /:mode/notice-settings': {
     query: undefined;
     body: {
-      kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in';
+      kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in' | 'device_trusted';
       in_app: boolean;
       email: boolean;
     };
@@ -1061,6 +1062,15 @@ export type Api = {
         used_at: string;
         current: boolean;
       }[];
+      trusted_devices: {
+        id: string;
+        ip: string;
+        user_agent: string;
+        created_at: string;
+        used_at: string;
+        expires_at: string;
+        current: boolean;
+      }[];
       pending_email: string | null;
       mail_set_up: boolean;
     };
@@ -1126,6 +1136,14 @@ export type Api = {
     reply: {
       success: boolean;
       ended: number;
+    };
+  };
+  'DELETE /:mode/trusted-devices/:id': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
     };
   };
   'POST /:mode/password': {

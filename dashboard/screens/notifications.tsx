@@ -14,6 +14,7 @@ const KINDS: Readonly<Record<Setting['kind'], [string, string]>> = {
   usage: ['Plan nearly used up', 'At 80 and at 100 % of the month.'],
   wallet_changed: ['Wallet changed', 'Payments of a coin go to another account key.'],
   sign_in: ['New sign-in', 'Your account was signed in to from a new browser or address.'],
+  device_trusted: ['Device trusted', 'Sign-ins from a browser are not asked for a code for 30 days.'],
 };
 
 export function Screen() {

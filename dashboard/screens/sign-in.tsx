@@ -6,6 +6,7 @@ import { call } from '../lib/api.ts';
 import { Button } from '../ui/button.tsx';
 import { Entry } from '../ui/entry.tsx';
 import { Field } from '../ui/field.tsx';
+import { Tick } from '../ui/form.tsx';
 import { PasswordField } from '../ui/password.tsx';
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
@@ -16,6 +17,7 @@ export function Screen() {
   const [email, setEmail] = useState('');
   const [password, setPassword] = useState('');
   const [code, setCode] = useState('');
+  const [trust, setTrust] = useState(false);
   const [fault, setFault] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
   useEffect(() => {
@@ -41,7 +43,10 @@ export function Screen() {
   const withCode = (event: FormEvent) => {
     event.preventDefault();
     return trying(async () => {
-      await call('POST /sign-in/code', { body: { kind: step === 'totp' ? 'totp' : 'backup_code', code: code.replaceAll(' ', '') } });
+      const typed = code.replaceAll(' ', '');
+      await call('POST /sign-in/code', {
+        body: step === 'totp' ? { kind: 'totp', code: typed, trust_device: trust } : { kind: 'backup_code', code: typed },
+      });
       enter();
     });
   };
@@ -71,6 +76,14 @@ export function Screen() {
             onChange={(e) => setCode(e.target.value)}
             fault={fault}
           />
+          {step === 'totp' && (
+            <Tick
+              label="Do not ask for a code on this device for 30 days"
+              hint="Your password is still asked for. Only on a device that is yours alone."
+              checked={trust}
+              onChange={(e) => setTrust(e.target.checked)}
+            />
+          )}
           <Button type="submit" look="main" busy={busy}>
             Sign in
           </Button>

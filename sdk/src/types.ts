@@ -43,6 +43,7 @@ export type ErrorCode =
   | 'last_owner'
   | 'member_not_found'
   | 'session_not_found'
+  | 'device_not_found'
   | 'passkey_not_found'
   | 'passkey_refused'
   | 'email_in_use'

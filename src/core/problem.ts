@@ -69,6 +69,7 @@ export const PROBLEMS = {
   last_owner: entry(409, 'conflict', 'This is the last owner. Make somebody else an owner first.'),
   member_not_found: entry(404, 'not_found', 'No such member: {id}.'),
   session_not_found: entry(404, 'not_found', 'No such sign-in: {id}.'),
+  device_not_found: entry(404, 'not_found', 'No such trusted device: {id}.'),
   passkey_not_found: entry(404, 'not_found', 'No such passkey: {id}.'),
   passkey_refused: bad('That passkey cannot be used. Try again, or use another device.'),
   email_in_use: entry(409, 'conflict', 'Another account uses this e-mail address.'),

@@ -5,7 +5,7 @@ import type { Tx } from '../db/db.ts';
 import { queueMails } from './mails.ts';
 import type { MemberRole } from './roles.ts';
 
-export const NOTICE_KINDS = ['endpoint_off', 'payment_attention', 'usage', 'wallet_changed', 'sign_in'] as const;
+export const NOTICE_KINDS = ['endpoint_off', 'payment_attention', 'usage', 'wallet_changed', 'sign_in', 'device_trusted'] as const;
 export type NoticeKind = (typeof NOTICE_KINDS)[number];
 type Detail = Readonly<Record<string, string | number | null>>;
 
@@ -37,13 +37,20 @@ const KINDS: Readonly<Record<NoticeKind, { mailed: readonly MemberRole[]; words:
     words: ({ ip }) => `Your account was signed in to from a new browser or address (${ip}).`,
     to: 'security',
   },
+  device_trusted: {
+    mailed: ['owner', 'admin', 'developer', 'finance', 'support', 'viewer'],
+    words: ({ ip }) => `Sign-ins from a browser at ${ip} are not asked for a code for 30 days.`,
+    to: 'security',
+  },
 };
+/** About one's own account, not about a merchant. */
+type OwnKind = 'sign_in' | 'device_trusted';
 /** Mails of one kind to one person follow each other no faster than this: a thousand exceptions are one mail. */
 const MAIL_PAUSE_MINUTES = 10;
 
 export const noticeText = (kind: NoticeKind, detail: Detail): string => KINDS[kind].words(detail);
 
-export type NewNotice = { merchantId: string; mode: Mode | null; kind: Exclude<NoticeKind, 'sign_in'>; detail: Detail };
+export type NewNotice = { merchantId: string; mode: Mode | null; kind: Exclude<NoticeKind, OwnKind>; detail: Detail };
 
 /** Tells members of merchants, in the transaction of what is told. */
 export async function notifyMembers(ctx: Context, tx: Tx, notices: readonly NewNotice[]): Promise<void> {
@@ -70,7 +77,7 @@ export async function notifyMembers(ctx: Context, tx: Tx, notices: readonly NewN
 export async function notifyUser(
   ctx: Context,
   tx: Tx,
-  { userId, kind, detail }: { userId: string; kind: 'sign_in'; detail: Detail },
+  { userId, kind, detail }: { userId: string; kind: OwnKind; detail: Detail },
 ): Promise<void> {
   await tx`insert into notices (user_id, kind, detail) values (${userId}, ${kind}, ${tx.json(detail)})`;
   if (!ctx.mail) return;

@@ -41,11 +41,12 @@ export const ACCOUNT: readonly Route[] = [
     method: 'POST',
     path: '/sign-in/code',
     attempts: 10,
-    body: Type.Object({ kind: literals(['totp', 'backup_code'] as const), code: Code }),
+    body: Type.Object({ kind: literals(['totp', 'backup_code'] as const), code: Code, trust_device: Type.Optional(Type.Boolean()) }),
     reply: Done,
     handle: async ({ ctx, visitor, body, setCookies }) => {
       const kind = body.kind === 'totp' ? 'totp' : 'backup_code';
-      setCookies((await signInWithCode(ctx, { visitor, code: body.code, kind })).cookies);
+      const trust = body.trust_device === true;
+      setCookies((await signInWithCode(ctx, { visitor, code: body.code, kind, trust })).cookies);
       return done;
     },
   }),
