@@ -475,6 +475,14 @@ export type Api = {
         in_app: boolean;
         email: boolean;
       }[];
+      timing: {
+        time_zone: string;
+        daily_hour: number | null;
+        quiet: {
+          from: string;
+          to: string;
+        } | null;
+      } | null;
     };
   };
   'POST /:mode/notice-settings': {
@@ -483,6 +491,20 @@ export type Api = {
       kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in' | 'device_trusted';
       in_app: boolean;
       email: boolean;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/mail-timing': {
+    query: undefined;
+    body: {
+      time_zone: string;
+      daily_hour: number | null;
+      quiet: {
+        from: string;
+        to: string;
+      } | null;
     };
     reply: {
       success: boolean;

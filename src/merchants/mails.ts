@@ -2,6 +2,7 @@
 import type { Context } from '../context.ts';
 import type { Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
+import { sendHeldMails } from './digests.ts';
 import { alertUsage } from './usage.ts';
 
 const POLL_MS = 1_000;
@@ -62,6 +63,8 @@ export async function readMailQueue(ctx: Context): Promise<{ waiting: number; fa
 async function keepHouse(ctx: Context): Promise<void> {
   await alertUsage(ctx);
   await ctx.db.sql`delete from mails where created_at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
+  // Where no mail server is set any more.
+  await ctx.db.sql`delete from held_mails where due_at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
   await ctx.db.sql`delete from notices where at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
   await ctx.db.sql`delete from known_browsers where seen_at < clock_timestamp() - make_interval(days => 180)`;
   await ctx.db.sql`delete from trusted_devices where expires_at < clock_timestamp()`;
@@ -74,12 +77,13 @@ export function startMails(ctx: Context): { stop(): Promise<void> } {
     pollMs: POLL_MS,
     failed: (error, failures) => ctx.log.error({ err: error, failures }, 'e-mails and alerts wait'),
     round: async () => {
+      const held = await sendHeldMails(ctx);
       const tried = await sendDueMails(ctx);
       if (ctx.clock.monotonicMs() >= housekeepingAt) {
         housekeepingAt = ctx.clock.monotonicMs() + HOUSEKEEPING_MS;
         await keepHouse(ctx);
       }
-      return tried === BATCH;
+      return held > 0 || tried === BATCH;
     },
   });
 }
