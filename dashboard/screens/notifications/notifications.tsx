@@ -1,11 +1,12 @@
 /** What one is told, and where; all notices below. */
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
-import { call, type Reply } from '../lib/api.ts';
-import { useAct, useApi, useList, useMode, useTitle } from '../lib/hooks.ts';
-import { Button } from '../ui/button.tsx';
-import { NoticeLine } from '../ui/notice.tsx';
-import { Card, Empty, Pending } from '../ui/states.tsx';
+import { call, type Reply } from '../../lib/api.ts';
+import { useAct, useApi, useList, useMode, useTitle } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { NoticeLine } from '../../ui/notice.tsx';
+import { Card, Empty, Pending } from '../../ui/states.tsx';
+import { Timing } from './timing.tsx';
 
 type Setting = Reply<'GET /:mode/notice-settings'>['settings'][number];
 const KINDS: Readonly<Record<Setting['kind'], [string, string]>> = {
@@ -81,54 +82,57 @@ function Settings() {
     );
   const { mail_set_up: mailSetUp } = settings.data;
   return (
-    <Card title="What you are told">
-      <table className="w-full text-sm">
-        <thead>
-          <tr className="text-left text-soft">
-            <th scope="col" className="px-4 py-2 font-medium">
-              When
-            </th>
-            <th scope="col" className="px-2 py-2 text-center font-medium whitespace-nowrap">
-              Here
-            </th>
-            <th scope="col" className="px-4 py-2 text-center font-medium whitespace-nowrap">
-              E-mail
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {settings.data.settings.map((setting) => {
-            const [name, more] = KINDS[setting.kind];
-            // What was just asked for shows at once.
-            const asked = save.isPending && save.variables.body.kind === setting.kind ? save.variables.body : setting;
-            const box = (field: 'in_app' | 'email', label: string) => (
-              <input
-                type="checkbox"
-                className="size-4 accent-accent"
-                aria-label={`${name}: ${label}`}
-                checked={asked[field]}
-                disabled={field === 'email' && !mailSetUp}
-                onChange={(event) => save.mutate({ body: { ...asked, [field]: event.target.checked } })}
-              />
-            );
-            return (
-              <tr key={setting.kind} className="border-t border-line">
-                <th scope="row" className="px-4 py-2.5 text-left font-normal">
-                  <span className="font-medium">{name}</span>
-                  <span className="block text-soft">{more}</span>
-                </th>
-                <td className="px-2 py-2.5 text-center">{box('in_app', 'here')}</td>
-                <td className="px-4 py-2.5 text-center">{box('email', 'by e-mail')}</td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-      {!mailSetUp && (
-        <p className="border-t border-line px-4 py-3 text-sm text-soft">
-          No e-mails are sent: the operator has set no mail server (<code>SMTP_URL</code>).
-        </p>
-      )}
-    </Card>
+    <>
+      <Card title="What you are told">
+        <table className="w-full text-sm">
+          <thead>
+            <tr className="text-left text-soft">
+              <th scope="col" className="px-4 py-2 font-medium">
+                When
+              </th>
+              <th scope="col" className="px-2 py-2 text-center font-medium whitespace-nowrap">
+                Here
+              </th>
+              <th scope="col" className="px-4 py-2 text-center font-medium whitespace-nowrap">
+                E-mail
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {settings.data.settings.map((setting) => {
+              const [name, more] = KINDS[setting.kind];
+              // What was just asked for shows at once.
+              const asked = save.isPending && save.variables.body.kind === setting.kind ? save.variables.body : setting;
+              const box = (field: 'in_app' | 'email', label: string) => (
+                <input
+                  type="checkbox"
+                  className="size-4 accent-accent"
+                  aria-label={`${name}: ${label}`}
+                  checked={asked[field]}
+                  disabled={field === 'email' && !mailSetUp}
+                  onChange={(event) => save.mutate({ body: { ...asked, [field]: event.target.checked } })}
+                />
+              );
+              return (
+                <tr key={setting.kind} className="border-t border-line">
+                  <th scope="row" className="px-4 py-2.5 text-left font-normal">
+                    <span className="font-medium">{name}</span>
+                    <span className="block text-soft">{more}</span>
+                  </th>
+                  <td className="px-2 py-2.5 text-center">{box('in_app', 'here')}</td>
+                  <td className="px-4 py-2.5 text-center">{box('email', 'by e-mail')}</td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+        {!mailSetUp && (
+          <p className="border-t border-line px-4 py-3 text-sm text-soft">
+            No e-mails are sent: the operator has set no mail server (<code>SMTP_URL</code>).
+          </p>
+        )}
+      </Card>
+      {mailSetUp && <Timing saved={settings.data.timing} />}
+    </>
   );
 }
