@@ -1,13 +1,24 @@
 /** Signing in: a passkey, or e-mail and password, then the second factor where one is set. */
-import { startAuthentication } from '@simplewebauthn/browser';
+import {
+  browserSupportsWebAuthn,
+  browserSupportsWebAuthnAutofill,
+  startAuthentication,
+  WebAuthnAbortService,
+} from '@simplewebauthn/browser';
 import { useLocation } from '@tanstack/react-router';
 import { type FormEvent, useEffect, useState } from 'react';
-import { call } from '../lib/api.ts';
+import { ApiError, call } from '../lib/api.ts';
 import { Button } from '../ui/button.tsx';
 import { Entry } from '../ui/entry.tsx';
 import { Field } from '../ui/field.tsx';
 import { Tick } from '../ui/form.tsx';
 import { PasswordField } from '../ui/password.tsx';
+
+async function showPasskey({ useBrowserAutofill }: { useBrowserAutofill: boolean }): Promise<void> {
+  const { options } = await call('POST /sign-in/passkey/options', { body: {} });
+  const response = await startAuthentication({ optionsJSON: options as never, useBrowserAutofill });
+  await call('POST /sign-in/passkey', { body: { response: response as never } });
+}
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
@@ -52,11 +63,26 @@ export function Screen() {
   };
   const withPasskey = () =>
     trying(async () => {
-      const { options } = await call('POST /sign-in/passkey/options', { body: {} });
-      const response = await startAuthentication({ optionsJSON: options as never });
-      await call('POST /sign-in/passkey', { body: { response: response as never } });
+      await showPasskey({ useBrowserAutofill: false });
       enter();
     });
+  // Beside the field of the e-mail address the browser offers the passkeys it knows; whoever types instead hears nothing of it.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once, when the page opens
+  useEffect(() => {
+    let isLeft = false;
+    const offer = async () => {
+      if (!(await browserSupportsWebAuthnAutofill()) || isLeft) return;
+      await showPasskey({ useBrowserAutofill: true });
+      if (!isLeft) enter();
+    };
+    offer().catch((error) => {
+      if (error instanceof ApiError && !isLeft) setFault(error.message);
+    });
+    return () => {
+      isLeft = true;
+      WebAuthnAbortService.cancelCeremony();
+    };
+  }, []);
   if (step !== 'password') {
     const other = step === 'totp' ? 'backup_code' : 'totp';
     return (
@@ -103,6 +129,16 @@ export function Screen() {
   }
   return (
     <Entry title="Sign in">
+      {browserSupportsWebAuthn() && (
+        <>
+          <Button onClick={withPasskey} busy={busy}>
+            Sign in with a passkey
+          </Button>
+          <p className="flex items-center gap-3 text-sm text-soft before:h-px before:flex-1 before:bg-line after:h-px after:flex-1 after:bg-line">
+            or
+          </p>
+        </>
+      )}
       <form onSubmit={withPassword} className="grid gap-4">
         <Field
           label="E-mail"
@@ -117,11 +153,6 @@ export function Screen() {
           Sign in
         </Button>
       </form>
-      <div className="grid gap-3 border-t border-line pt-5">
-        <Button onClick={withPasskey} busy={busy}>
-          Sign in with a passkey
-        </Button>
-      </div>
     </Entry>
   );
 }

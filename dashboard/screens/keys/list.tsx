@@ -170,6 +170,7 @@ const columnsOf = (kind: Key['kind'], mode: string, ended: boolean): Column<Key>
         <span className="grid max-sm:justify-items-end">
           <Time at={key.last_used_at} />
           <span className="text-xs text-soft">from {key.last_used_ip}</span>
+          <span className="text-xs break-all text-soft">{key.last_used_path}</span>
         </span>
       ),
   },
