@@ -2054,6 +2054,8 @@ export type Api = {
         name: string;
         hint: string;
         origins: string[];
+        read_only: boolean;
+        allowed_ips: string[];
         created_by: string | null;
         created_at: string;
         expires_at: string | null;
@@ -2078,6 +2080,8 @@ export type Api = {
         name: string;
         hint: string;
         origins: string[];
+        read_only: boolean;
+        allowed_ips: string[];
         created_by: string | null;
         created_at: string;
         expires_at: string | null;
@@ -2099,6 +2103,8 @@ export type Api = {
       name: string;
       expires_in_days: number | null;
       origins: string[];
+      read_only?: boolean | undefined;
+      allowed_ips?: string[] | undefined;
     };
     reply: {
       success: boolean;
@@ -2108,6 +2114,8 @@ export type Api = {
         name: string;
         hint: string;
         origins: string[];
+        read_only: boolean;
+        allowed_ips: string[];
         created_by: string | null;
         created_at: string;
         expires_at: string | null;
@@ -2134,6 +2142,8 @@ export type Api = {
         name: string;
         hint: string;
         origins: string[];
+        read_only: boolean;
+        allowed_ips: string[];
         created_by: string | null;
         created_at: string;
         expires_at: string | null;
@@ -2160,6 +2170,8 @@ export type Api = {
         name: string;
         hint: string;
         origins: string[];
+        read_only: boolean;
+        allowed_ips: string[];
         created_by: string | null;
         created_at: string;
         expires_at: string | null;

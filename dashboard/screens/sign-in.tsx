@@ -14,9 +14,10 @@ import { Field } from '../ui/field.tsx';
 import { Tick } from '../ui/form.tsx';
 import { PasswordField } from '../ui/password.tsx';
 
-async function showPasskey({ useBrowserAutofill }: { useBrowserAutofill: boolean }): Promise<void> {
+/** `offered`: beside the field of the e-mail address, for as long as the page is open. */
+async function showPasskey({ offered }: { offered: boolean }): Promise<void> {
   const { options } = await call('POST /sign-in/passkey/options', { body: {} });
-  const response = await startAuthentication({ optionsJSON: options as never, useBrowserAutofill });
+  const response = await startAuthentication({ optionsJSON: options as never, useBrowserAutofill: offered });
   await call('POST /sign-in/passkey', { body: { response: response as never } });
 }
 
@@ -63,7 +64,7 @@ export function Screen() {
   };
   const withPasskey = () =>
     trying(async () => {
-      await showPasskey({ useBrowserAutofill: false });
+      await showPasskey({ offered: false });
       enter();
     });
   // Beside the field of the e-mail address the browser offers the passkeys it knows; whoever types instead hears nothing of it.
@@ -72,11 +73,12 @@ export function Screen() {
     let isLeft = false;
     const offer = async () => {
       if (!(await browserSupportsWebAuthnAutofill()) || isLeft) return;
-      await showPasskey({ useBrowserAutofill: true });
+      await showPasskey({ offered: true });
       if (!isLeft) enter();
     };
     offer().catch((error) => {
-      if (error instanceof ApiError && !isLeft) setFault(error.message);
+      // Nobody asked for the offer; that a passkey was refused is an answer to somebody.
+      if (error instanceof ApiError && error.code === 'sign_in_failed' && !isLeft) setFault(error.message);
     });
     return () => {
       isLeft = true;

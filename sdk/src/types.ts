@@ -18,6 +18,8 @@ export type ErrorCode =
   | 'method_not_allowed'
   | 'invalid_api_key'
   | 'secret_key_required'
+  | 'key_read_only'
+  | 'ip_not_allowed'
   | 'origin_not_allowed'
   | 'test_key_required'
   | 'rate_limit_exceeded'

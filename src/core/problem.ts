@@ -35,6 +35,8 @@ export const PROBLEMS = {
   // Who asks
   invalid_api_key: entry(401, 'authentication_failed', 'The API key is missing or invalid. Send Authorization: Bearer <API_KEY>.'),
   secret_key_required: entry(403, 'permission_denied', 'This request needs a secret key. Public keys only create payments.'),
+  key_read_only: entry(403, 'permission_denied', 'This key only reads. Use one that may do everything.'),
+  ip_not_allowed: entry(403, 'permission_denied', 'This key does not allow requests from your address: {ip}.'),
   origin_not_allowed: entry(403, 'permission_denied', 'This public key does not allow requests from that origin.'),
   test_key_required: entry(403, 'permission_denied', 'This request exists in test mode only; use a test key.'),
   rate_limit_exceeded: entry(429, 'rate_limit_exceeded', 'Too many requests. Retry after {seconds} s, with exponential backoff.'),

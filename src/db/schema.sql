@@ -46,6 +46,8 @@ create table keys (
   replaced_by text collate "C",
   last_used_ip text,
   last_used_path text,
+  read_only boolean not null default false,
+  allowed_ips text[] not null default '{}'::text[],
   PRIMARY KEY (id),
   UNIQUE (hash),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),

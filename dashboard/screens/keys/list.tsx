@@ -135,6 +135,10 @@ const columnsOf = (kind: Key['kind'], mode: string, ended: boolean): Column<Key>
         </ModeLink>
         {(ended || key.replaced_by !== null) && <KeyState of={key} />}
         {mode === 'test' && <Badge tone="warn">TEST</Badge>}
+        {key.read_only && <Badge tone="calm">Only reads</Badge>}
+        {key.allowed_ips.length > 0 && (
+          <Badge tone="calm">{key.allowed_ips.length === 1 ? '1 address' : `${key.allowed_ips.length} addresses`}</Badge>
+        )}
       </span>
     ),
   },

@@ -32,3 +32,6 @@ create table held_mails (
   primary key (user_id, notice_id)
 );
 create index held_mails_due on held_mails (due_at);
+-- What a secret key may do, and from where: addresses and networks; none: from anywhere.
+alter table keys add column read_only boolean not null default false;
+alter table keys add column allowed_ips text[] not null default '{}';
