@@ -14,17 +14,20 @@ const RETRY_MINUTES = [1, 5, 15, 60, 240, 720] as const;
 const LEASE_SECONDS = 120;
 const KEPT_DAYS = 90;
 
-/** Queues one mail for each recipient, in the transaction of what it tells. With a pause, whoever got one of that kind lately gets none. */
+/**
+ * Queues one mail for each recipient, in the transaction of what it tells. With a pause, whoever got one of that kind lately gets
+ * none; with `pauseOf: 'subject'`, whoever got the same one.
+ */
 export async function queueMails(
   tx: Tx,
-  mail: { recipients: readonly string[]; subject: string; body: string; kind: string; pauseMinutes?: number },
+  mail: { recipients: readonly string[]; subject: string; body: string; kind: string; pauseMinutes?: number; pauseOf?: 'kind' | 'subject' },
 ): Promise<void> {
   if (mail.recipients.length === 0) return;
   await tx`
     insert into mails (recipient, subject, body, kind)
     select r, ${mail.subject}, ${mail.body}, ${mail.kind} from unnest(${mail.recipients as string[]}::text[]) as r
     where not exists (select 1 from mails m where m.recipient = r and m.kind = ${mail.kind}
-      and m.created_at > clock_timestamp() - make_interval(mins => ${mail.pauseMinutes ?? 0}))`;
+      and (${mail.pauseOf !== 'subject'} or m.subject = ${mail.subject}) and m.created_at > clock_timestamp() - make_interval(mins => ${mail.pauseMinutes ?? 0}))`;
 }
 
 /** Sends what is due, at most a batch; returns how many were tried. A crash after the server took a mail sends it again. */

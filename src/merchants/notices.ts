@@ -40,7 +40,14 @@ const KINDS: Readonly<
     // At 100 % new payments are refused.
     waits: ({ percent }) => Number(percent) < 100,
   },
-  wallet_changed: { mailed: ['owner'], words: ({ coin }) => `The ${coin} wallet that payments go to was changed.`, to: 'wallets' },
+  wallet_changed: {
+    mailed: ['owner'],
+    words: ({ coin, asked_by, due_at }) =>
+      due_at === undefined
+        ? `The ${coin} wallet that payments go to was changed.`
+        : `${asked_by} asked for another ${coin} wallet. Payments go to it from ${String(due_at).slice(0, 16).replace('T', ' ')} UTC on, unless an owner drops the change, or a second one lets it act at once.`,
+    to: 'wallets',
+  },
   sign_in: {
     mailed: ['owner', 'admin', 'developer', 'finance', 'support', 'viewer'],
     words: ({ ip }) => `Your account was signed in to from a new browser or address (${ip}).`,
@@ -143,6 +150,8 @@ async function queueNotice(
     body: `${words}\n\nThis is about ${about}.${mode === 'test' ? ' It happened in test mode: no money is involved.' : ''}\n\n${ctx.settings.publicUrl}/dashboard/${mode ?? 'live'}/${KINDS[kind].to}\n\nWhat you are told by e-mail is set at ${ctx.settings.publicUrl}/dashboard/${mode ?? 'live'}/notifications\n`,
     kind,
     pauseMinutes: MAIL_PAUSE_MINUTES,
+    // A harmless change must not hide the one after it.
+    pauseOf: KINDS[kind].waits ? 'kind' : 'subject',
   });
 }
 

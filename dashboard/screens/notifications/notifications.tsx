@@ -13,7 +13,7 @@ const KINDS: Readonly<Record<Setting['kind'], [string, string]>> = {
   endpoint_off: ['Webhook endpoint switched off', 'It is gone, or only failed for five days.'],
   payment_attention: ['Payment needs attention', 'Underpaid, overpaid, late, or paid after it was cancelled.'],
   usage: ['Plan nearly used up', 'At 80 and at 100 % of the month.'],
-  wallet_changed: ['Wallet changed', 'Payments of a coin go to another account key.'],
+  wallet_changed: ['Wallet changed', 'Payments of a coin go to another account key, or will once its wait is over.'],
   sign_in: ['New sign-in', 'Your account was signed in to from a new browser or address.'],
   device_trusted: ['Device trusted', 'Sign-ins from a browser are not asked for a code for 30 days.'],
 };
