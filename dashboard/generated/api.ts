@@ -103,6 +103,16 @@ export type Api = {
       mode: Mode;
     };
   };
+  'GET /:mode/access': {
+    query: {
+      action: 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      needed: string;
+    };
+  };
   'POST /:mode/confirm': {
     query: undefined;
     body: {

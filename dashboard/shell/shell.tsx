@@ -162,7 +162,7 @@ export function Shell() {
               </Suspense>
             ) : refused ? (
               <Suspense>
-                <Refused role={me.role} merchant={me.merchant.name} />
+                <Refused role={me.role} merchant={me.merchant.name} action={entry.action} operator={entry.operator === true} />
               </Suspense>
             ) : (
               <Outlet />

@@ -54,7 +54,7 @@ export const PROBLEMS = {
   action_not_permitted: entry(
     403,
     'permission_denied',
-    'Your role, {role}, does not include this. An owner of {merchant} can change that.',
+    'Your role, {role}, does not include this. Needed: {needed}. An owner of {merchant} can change that.',
   ),
   recent_authentication_required: entry(403, 'permission_denied', 'Confirm that it is you, then the act goes on.'),
   cross_site_request: entry(403, 'permission_denied', 'This request did not come from the dashboard.'),

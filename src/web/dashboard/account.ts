@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
 import { listMemberships, setUpMerchant, setUpOwner, writeAccountAudit } from '../../merchants/members.ts';
-import { ACTIONS, type Action, actionsOf, ROLES } from '../../merchants/roles.ts';
+import { ACTIONS, type Action, actionsOf, ROLES, rolesWith } from '../../merchants/roles.ts';
 import {
   confirmSignIn,
   finishSecondFactor,
@@ -148,6 +148,14 @@ export const ACCOUNT: readonly Route[] = [
       actions: actionsOf(member.role),
       mode,
     }),
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/access',
+    action: 'account.use',
+    query: Type.Object({ action: literals(Object.keys(ACTIONS) as Action[]) }),
+    reply: Type.Object({ success: Type.Boolean(), needed: Type.String() }),
+    handle: async ({ query }) => ({ ...done, needed: rolesWith(query.action as Action) }),
   }),
   memberRoute({
     method: 'POST',
