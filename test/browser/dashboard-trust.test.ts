@@ -1,7 +1,7 @@
 /** Trusting a device beside the code, forgetting it, and when e-mails come, in a real browser and by keyboard. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { OWNER, startDashboard } from '../kit/dashboard.ts';
+import { addAuthenticator, OWNER, startDashboard } from '../kit/dashboard.ts';
 import { type MailServer, startMailServer } from '../kit/mail.ts';
 import { freshTotp } from '../kit/person.ts';
 
@@ -101,5 +101,31 @@ test('when e-mails come is set, says what it means in one line, and stays so', a
   await page.reload();
   await page.getByText('come as one e-mail a day, at 09:00').waitFor();
   assert.equal(await page.getByLabel('Time zone').inputValue(), 'Europe/Berlin');
+  noFaults();
+});
+
+test('the sign-in page begins with passkeys, and one that the browser offers beside the e-mail field signs in by itself', async () => {
+  await signOut();
+  assert.equal(await page.getByRole('button').first().innerText(), 'Sign in with a passkey');
+  await audit('sign in');
+  await showPassword();
+  await heading('Second factor');
+  await page.getByLabel('Code', { exact: true }).fill(await freshTotp(app, secret));
+  await page.keyboard.press('Enter');
+  await heading('Home');
+  const devtools = await addAuthenticator(page);
+  await open('test/security');
+  await page.getByRole('button', { name: 'Add a passkey' }).click();
+  await page.getByRole('dialog').getByLabel('Name').fill('Laptop');
+  await page.keyboard.press('Enter');
+  await page.getByText('The passkey is added.').waitFor();
+  await page.getByRole('button', { name: 'Account' }).click();
+  const signedIn = page.waitForResponse('**/sign-in/passkey');
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  assert.equal((await signedIn).status(), 200);
+  await heading('Home');
+  const [entry] = await app.app.ctx.db.sql`select after from audit_log where action = 'session.started' order by id desc limit 1`;
+  assert.deepEqual(entry!.after, { how: 'passkey' });
+  await devtools.send('WebAuthn.disable');
   noFaults();
 });
