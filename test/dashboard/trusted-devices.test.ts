@@ -144,9 +144,14 @@ test('signing in from a trusted device is not recent authentication: risky acts 
   const risky = () => back.post('/test/second-factor/remove');
   assert.equal((await risky()).json.error.code, 'recent_authentication_required');
   assert.equal((await back.post('/test/passkeys/options')).json.error.code, 'recent_authentication_required');
+  const silence = (kind: string) => back.post('/test/notice-settings', { kind, in_app: true, email: false });
+  for (const kind of ['sign_in', 'device_trusted', 'wallet_changed'])
+    assert.equal((await silence(kind)).json.error.code, 'recent_authentication_required', kind);
+  assert.equal((await silence('payment_attention')).status, 200);
   assert.equal((await back.post('/test/confirm', { password: back.password })).json.error.code, 'second_factor_invalid');
   assert.equal((await risky()).json.error.code, 'recent_authentication_required');
   assert.equal((await back.post('/test/confirm', { code: await freshTotp(app, fay.secret) })).status, 200);
+  assert.equal((await silence('sign_in')).status, 200);
   assert.equal((await risky()).status, 200);
 });
 

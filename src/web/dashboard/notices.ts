@@ -2,8 +2,17 @@
 import Type, { type Static } from 'typebox';
 import { MODES } from '../../core/coin.ts';
 import type { MailTiming } from '../../core/mail-timing.ts';
+import { Problem } from '../../core/problem.ts';
 import { readMailTiming, setMailTiming } from '../../merchants/digests.ts';
-import { listNoticeSettings, listNotices, NOTICE_KINDS, noticeText, readNotices, setNoticeSetting } from '../../merchants/notices.ts';
+import {
+  listNoticeSettings,
+  listNotices,
+  NOTICE_KINDS,
+  type NoticeKind,
+  noticeText,
+  readNotices,
+  setNoticeSetting,
+} from '../../merchants/notices.ts';
 import { numberOf } from './audit.ts';
 import { type Call, Done, literals, memberRoute, Nullable, paging, type Route, Text, Timestamp } from './route.ts';
 
@@ -18,6 +27,8 @@ const Timing = Type.Object({
   daily_hour: Nullable(Type.Integer({ minimum: 0, maximum: 23 })),
   quiet: Nullable(Type.Object({ from: WallClock, to: WallClock })),
 });
+/** E-mails that tell somebody of what another may have done in their name. */
+const WARNINGS: readonly NoticeKind[] = ['sign_in', 'device_trusted', 'wallet_changed'];
 const readerOf = ({ member, signedIn }: Call) => ({ merchantId: member.merchantId, userId: signedIn.userId });
 
 const timingOf = (timing: MailTiming | null): Static<typeof Timing> | null =>
@@ -111,6 +122,8 @@ export const NOTICES: readonly Route[] = [
     reply: Done,
     handle: async (call) => {
       const kind = NOTICE_KINDS.find((known) => known === call.body.kind)!;
+      // Whoever found an open session must not silence what would tell on them.
+      if (!call.body.email && WARNINGS.includes(kind) && !call.signedIn.isRecent) throw new Problem('recent_authentication_required');
       await setNoticeSetting(call.ctx, { ...readerOf(call), kind, inApp: call.body.in_app, email: call.body.email });
       return { success: true };
     },
