@@ -283,6 +283,30 @@ test('a sign-in waits for what is ending the trust at that moment, and is asked 
   assert.equal(await asked, true);
 });
 
+test('a device that is being trusted waits for what ends its session at that moment, and is not', async () => {
+  const pia = await member('pia');
+  const { ctx } = app.app;
+  const [row] = await sql()`select u.id, s.token from sessions s join users u on u.id = s.user_id where u.email = ${pia.email} limit 1`;
+  let trusting: Promise<string | null> | null = null;
+  await ctx.db.begin(async (tx) => {
+    await endTrust(tx, { userId: row!.id });
+    const actor = { userId: row!.id, name: 'pia', ip: '' };
+    trusting = trustDevice(ctx, { actor, from: { cookie: '', ip: '', userAgent: '' }, token: row!.token });
+    let isOver = false;
+    void trusting.finally(() => {
+      isOver = true;
+    });
+    await eventually(
+      async () =>
+        isOver || (await sql()`select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`).length > 0,
+      (seen) => seen,
+    );
+    await tx`delete from sessions where user_id = ${row!.id}`;
+  });
+  assert.equal(await trusting, null);
+  assert.equal((await devicesOf(pia)).length, 0);
+});
+
 test('over HTTPS its cookie is Secure, as that of the session; twenty are kept', async () => {
   const mia = await member('mia');
   const ctx = { ...app.app.ctx, settings: { ...app.app.ctx.settings, publicUrl: 'https://pay.shop.example' } };
