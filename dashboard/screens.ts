@@ -123,7 +123,7 @@ export const SCREENS: readonly ScreenEntry[] = [
     path: 'notifications',
     nav: { label: 'Notifications', icon: 'bell', group: 'Settings' },
     action: 'account.use',
-    load: () => import('./screens/notifications.tsx'),
+    load: () => import('./screens/notifications/notifications.tsx'),
   },
   {
     path: 'audit',

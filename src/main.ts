@@ -10,7 +10,7 @@ import { PLANS } from './core/plan.ts';
 import { Problem } from './core/problem.ts';
 import { deliveryBody, endpointBody, itemBody, recoveryBody } from './http/webhooks.ts';
 import { createLog, type Log } from './log.ts';
-import { setEmail, setOperator } from './merchants/account.ts';
+import { resetPassword, setEmail, setOperator } from './merchants/account.ts';
 import { setBranding } from './merchants/branding.ts';
 import { createKey, revokeKey } from './merchants/keys.ts';
 import { createFirstMerchant, createMerchant, getMerchant, setPlan, THEMES } from './merchants/merchants.ts';
@@ -72,6 +72,7 @@ const USAGE = `florin: a self-hosted cryptocurrency payment service
   key create --merchant M --mode live|test --type secret|public [--name N] [--origins a,b]
   key revoke --key KEY_ID
   user email --email OLD --to NEW       another address to sign in with, once you made sure of both
+  user password --email E               a new password for somebody who forgot it; the second factor stays
   user operator --email E [--off]       lets a user reach the operator area
   plan set --merchant M --plan ${PLANS.join('|')}
   checkout set --merchant M [--accent #0f5bd7] [--logo FILE] [--theme ${THEMES.join('|')}] [--locale de]
@@ -203,6 +204,10 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   'user email': async (ctx, flags) => {
     await setEmail(ctx, { email: need(flags, 'email'), to: need(flags, 'to') });
     return { email: flags.to };
+  },
+  'user password': async (ctx, flags) => {
+    const { password } = await resetPassword(ctx, { email: need(flags, 'email') });
+    return { email: flags.email, password };
   },
   'user operator': async (ctx, flags) => {
     await setOperator(ctx, { email: need(flags, 'email'), operator: flags.off !== true });

@@ -32,6 +32,7 @@ export type Api = {
     body: {
       kind: 'totp' | 'backup_code';
       code: string;
+      trust_device?: boolean | undefined;
     };
     reply: {
       success: boolean;
@@ -100,6 +101,16 @@ export type Api = {
       must_set_second_factor: boolean;
       actions: ('account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read')[];
       mode: Mode;
+    };
+  };
+  'GET /:mode/access': {
+    query: {
+      action: 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      needed: string;
     };
   };
   'POST /:mode/confirm': {
@@ -444,7 +455,7 @@ export type Api = {
       data: {
         id: string;
         mode: Mode | null;
-        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in';
+        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in' | 'device_trusted';
         text: string;
         payment: string | null;
         at: string;
@@ -470,18 +481,40 @@ export type Api = {
       success: boolean;
       mail_set_up: boolean;
       settings: {
-        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in';
+        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in' | 'device_trusted';
         in_app: boolean;
         email: boolean;
       }[];
+      timing: {
+        time_zone: string;
+        daily_hour: number | null;
+        quiet: {
+          from: string;
+          to: string;
+        } | null;
+      } | null;
     };
   };
   'POST /:mode/notice-settings': {
     query: undefined;
     body: {
-      kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in';
+      kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in' | 'device_trusted';
       in_app: boolean;
       email: boolean;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/mail-timing': {
+    query: undefined;
+    body: {
+      time_zone: string;
+      daily_hour: number | null;
+      quiet: {
+        from: string;
+        to: string;
+      } | null;
     };
     reply: {
       success: boolean;
@@ -1061,6 +1094,15 @@ export type Api = {
         used_at: string;
         current: boolean;
       }[];
+      trusted_devices: {
+        id: string;
+        ip: string;
+        user_agent: string;
+        created_at: string;
+        used_at: string;
+        expires_at: string;
+        current: boolean;
+      }[];
       pending_email: string | null;
       mail_set_up: boolean;
     };
@@ -1126,6 +1168,14 @@ export type Api = {
     reply: {
       success: boolean;
       ended: number;
+    };
+  };
+  'DELETE /:mode/trusted-devices/:id': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
     };
   };
   'POST /:mode/password': {
@@ -2014,6 +2064,8 @@ export type Api = {
         name: string;
         hint: string;
         origins: string[];
+        read_only: boolean;
+        allowed_ips: string[];
         created_by: string | null;
         created_at: string;
         expires_at: string | null;
@@ -2038,6 +2090,8 @@ export type Api = {
         name: string;
         hint: string;
         origins: string[];
+        read_only: boolean;
+        allowed_ips: string[];
         created_by: string | null;
         created_at: string;
         expires_at: string | null;
@@ -2059,6 +2113,8 @@ export type Api = {
       name: string;
       expires_in_days: number | null;
       origins: string[];
+      read_only?: boolean | undefined;
+      allowed_ips?: string[] | undefined;
     };
     reply: {
       success: boolean;
@@ -2068,6 +2124,8 @@ export type Api = {
         name: string;
         hint: string;
         origins: string[];
+        read_only: boolean;
+        allowed_ips: string[];
         created_by: string | null;
         created_at: string;
         expires_at: string | null;
@@ -2094,6 +2152,8 @@ export type Api = {
         name: string;
         hint: string;
         origins: string[];
+        read_only: boolean;
+        allowed_ips: string[];
         created_by: string | null;
         created_at: string;
         expires_at: string | null;
@@ -2120,6 +2180,8 @@ export type Api = {
         name: string;
         hint: string;
         origins: string[];
+        read_only: boolean;
+        allowed_ips: string[];
         created_by: string | null;
         created_at: string;
         expires_at: string | null;

@@ -1,12 +1,25 @@
 /** Signing in: a passkey, or e-mail and password, then the second factor where one is set. */
-import { startAuthentication } from '@simplewebauthn/browser';
+import {
+  browserSupportsWebAuthn,
+  browserSupportsWebAuthnAutofill,
+  startAuthentication,
+  WebAuthnAbortService,
+} from '@simplewebauthn/browser';
 import { useLocation } from '@tanstack/react-router';
 import { type FormEvent, useEffect, useState } from 'react';
-import { call } from '../lib/api.ts';
+import { ApiError, call } from '../lib/api.ts';
 import { Button } from '../ui/button.tsx';
 import { Entry } from '../ui/entry.tsx';
 import { Field } from '../ui/field.tsx';
+import { Tick } from '../ui/form.tsx';
 import { PasswordField } from '../ui/password.tsx';
+
+/** `offered`: beside the field of the e-mail address, for as long as the page is open. */
+async function showPasskey({ offered }: { offered: boolean }): Promise<void> {
+  const { options } = await call('POST /sign-in/passkey/options', { body: {} });
+  const response = await startAuthentication({ optionsJSON: options as never, useBrowserAutofill: offered });
+  await call('POST /sign-in/passkey', { body: { response: response as never } });
+}
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
@@ -16,6 +29,7 @@ export function Screen() {
   const [email, setEmail] = useState('');
   const [password, setPassword] = useState('');
   const [code, setCode] = useState('');
+  const [trust, setTrust] = useState(false);
   const [fault, setFault] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
   useEffect(() => {
@@ -41,17 +55,36 @@ export function Screen() {
   const withCode = (event: FormEvent) => {
     event.preventDefault();
     return trying(async () => {
-      await call('POST /sign-in/code', { body: { kind: step === 'totp' ? 'totp' : 'backup_code', code: code.replaceAll(' ', '') } });
+      const typed = code.replaceAll(' ', '');
+      await call('POST /sign-in/code', {
+        body: step === 'totp' ? { kind: 'totp', code: typed, trust_device: trust } : { kind: 'backup_code', code: typed },
+      });
       enter();
     });
   };
   const withPasskey = () =>
     trying(async () => {
-      const { options } = await call('POST /sign-in/passkey/options', { body: {} });
-      const response = await startAuthentication({ optionsJSON: options as never });
-      await call('POST /sign-in/passkey', { body: { response: response as never } });
+      await showPasskey({ offered: false });
       enter();
     });
+  // Beside the field of the e-mail address the browser offers the passkeys it knows; whoever types instead hears nothing of it.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once, when the page opens
+  useEffect(() => {
+    let isLeft = false;
+    const offer = async () => {
+      if (!(await browserSupportsWebAuthnAutofill()) || isLeft) return;
+      await showPasskey({ offered: true });
+      if (!isLeft) enter();
+    };
+    offer().catch((error) => {
+      // Nobody asked for the offer; that a passkey was refused is an answer to somebody.
+      if (error instanceof ApiError && error.code === 'sign_in_failed' && !isLeft) setFault(error.message);
+    });
+    return () => {
+      isLeft = true;
+      WebAuthnAbortService.cancelCeremony();
+    };
+  }, []);
   if (step !== 'password') {
     const other = step === 'totp' ? 'backup_code' : 'totp';
     return (
@@ -71,6 +104,14 @@ export function Screen() {
             onChange={(e) => setCode(e.target.value)}
             fault={fault}
           />
+          {step === 'totp' && (
+            <Tick
+              label="Do not ask for a code on this device for 30 days"
+              hint="Your password is still asked for. Only on a device that is yours alone."
+              checked={trust}
+              onChange={(e) => setTrust(e.target.checked)}
+            />
+          )}
           <Button type="submit" look="main" busy={busy}>
             Sign in
           </Button>
@@ -90,6 +131,16 @@ export function Screen() {
   }
   return (
     <Entry title="Sign in">
+      {browserSupportsWebAuthn() && (
+        <>
+          <Button onClick={withPasskey} busy={busy}>
+            Sign in with a passkey
+          </Button>
+          <p className="flex items-center gap-3 text-sm text-soft before:h-px before:flex-1 before:bg-line after:h-px after:flex-1 after:bg-line">
+            or
+          </p>
+        </>
+      )}
       <form onSubmit={withPassword} className="grid gap-4">
         <Field
           label="E-mail"
@@ -104,11 +155,6 @@ export function Screen() {
           Sign in
         </Button>
       </form>
-      <div className="grid gap-3 border-t border-line pt-5">
-        <Button onClick={withPasskey} busy={busy}>
-          Sign in with a passkey
-        </Button>
-      </div>
     </Entry>
   );
 }

@@ -97,8 +97,8 @@ function Requests({ perMinute }: { perMinute: number | null }) {
   const most = Math.max(1, ...hours.map(({ requests }) => requests));
   const busiest = hours.reduce((a, b) => (b.busiest_key > a.busiest_key ? b : a));
   const rate = Math.ceil(busiest.busiest_key / 60);
-  const limit = perMinute === null ? 'without a limit' : `of ${count(perMinute)} that a key may make`;
-  const words = `${count(sum)} requests in 24 hours, ${count(failed)} refused or failed. The busiest key made ${count(rate)} a minute on average in its busiest hour, ${limit}.`;
+  const limit = perMinute === null ? 'nothing limits it' : `all secret keys together may make ${count(perMinute)}`;
+  const words = `${count(sum)} requests in 24 hours, ${count(failed)} refused or failed. The busiest key made ${count(rate)} a minute on average in its busiest hour; ${limit}.`;
   return (
     <ChartCard
       title="Requests with keys, by the hour"
@@ -139,7 +139,7 @@ function Plan({ usage }: { usage: Usage }) {
       <Facts
         rows={[
           ['Live payments a month', usage.per_month === null ? 'No limit' : count(usage.per_month)],
-          ['Requests a minute, for each key', usage.per_minute === null ? 'No limit' : count(usage.per_minute)],
+          ['Requests a minute, all secret keys together', usage.per_minute === null ? 'No limit' : count(usage.per_minute)],
           ['Webhooks', usage.webhooks ? 'Included' : 'Not included'],
         ]}
       />

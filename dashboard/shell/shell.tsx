@@ -79,11 +79,11 @@ export function Shell() {
           TEST DATA
         </aside>
       )}
-      <div className="lg:grid lg:grid-cols-[240px_1fr]">
+      <div className={`lg:grid lg:grid-cols-[240px_1fr] ${mode === 'test' ? '[--stripe:1.5rem]' : '[--stripe:0px]'}`}>
         <nav
           aria-label="Main"
           id="nav"
-          className={`${open ? 'block' : 'hidden'} border-line bg-card px-3 py-4 max-lg:border-b lg:sticky lg:top-0 lg:block lg:h-screen lg:overflow-y-auto lg:border-r`}
+          className={`${open ? 'block' : 'hidden'} border-line bg-card px-3 py-4 max-lg:border-b lg:sticky lg:top-(--stripe) lg:block lg:h-[calc(100vh-var(--stripe))] lg:overflow-y-auto lg:border-r`}
         >
           <p className="truncate px-3 pb-4 text-base font-semibold">{me?.merchant.name ?? ' '}</p>
           {sections.map((section) => {
@@ -162,7 +162,7 @@ export function Shell() {
               </Suspense>
             ) : refused ? (
               <Suspense>
-                <Refused role={me.role} merchant={me.merchant.name} />
+                <Refused role={me.role} merchant={me.merchant.name} action={entry.action} operator={entry.operator === true} />
               </Suspense>
             ) : (
               <Outlet />

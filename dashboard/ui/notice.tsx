@@ -11,6 +11,7 @@ const PLACES: Readonly<Record<Notice['kind'], string>> = {
   usage: 'usage',
   wallet_changed: 'wallets',
   sign_in: 'security',
+  device_trusted: 'security',
 };
 
 export function NoticeLine({ notice, onFollow }: { notice: Notice; onFollow?: () => void }) {

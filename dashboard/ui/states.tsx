@@ -58,9 +58,9 @@ export function ErrorCard({ error, onRetry }: { error: Error; onRetry?: () => vo
 export const Pending = ({ of, lines = 8 }: { of: { error: Error | null; refetch: () => unknown }; lines?: number }) =>
   of.error ? <ErrorCard error={of.error} onRetry={() => void of.refetch()} /> : <Skeleton lines={lines} />;
 
-/** The card that holds a part of a screen. */
+/** The card that holds a part of a screen. What sticks out is cut off without a frame of its own, so that heads of tables stay in view. */
 export const Card = ({ title, action, children }: { title?: string; action?: ReactNode; children: ReactNode }) => (
-  <section className="overflow-hidden rounded-xl border border-line bg-card">
+  <section className="overflow-clip rounded-xl border border-line bg-card">
     {title !== undefined && (
       <div className="flex min-h-12 items-center justify-between gap-4 border-b border-line px-4 py-2">
         <h2>{title}</h2>

@@ -24,14 +24,14 @@ export function Table<R extends { id: string }>({
 }) {
   return (
     <>
-      <table aria-label={label} aria-busy={busy} className="block w-full text-sm sm:table">
+      <table aria-label={label} aria-busy={busy} className="block w-full border-separate border-spacing-0 text-sm sm:table">
         <thead className="hidden sm:table-header-group">
           <tr>
             {columns.map((column) => (
               <th
                 key={column.name}
                 scope="col"
-                className={`sticky top-0 z-10 border-b border-line bg-card px-4 py-2.5 font-medium text-soft ${column.right ? 'text-right' : 'text-left'}`}
+                className={`sticky top-(--stripe) z-10 border-b border-line bg-card px-4 py-2.5 font-medium text-soft ${column.right ? 'text-right' : 'text-left'}`}
               >
                 {column.name}
               </th>
@@ -44,7 +44,7 @@ export function Table<R extends { id: string }>({
               {columns.map((column) => (
                 <td
                   key={column.name}
-                  className={`flex justify-between gap-4 px-4 py-1 sm:table-cell sm:border-b sm:border-line sm:py-2.5 ${column.right ? 'sm:text-right' : ''}`}
+                  className={`flex justify-between gap-4 px-4 py-1 sm:table-cell sm:border-b sm:border-line sm:py-2.5 sm:in-[tr:last-child]:border-b-0 ${column.right ? 'sm:text-right' : ''}`}
                 >
                   <span className="text-soft sm:hidden">{column.name}</span>
                   <span className="min-w-0">{column.cell(row)}</span>

@@ -35,6 +35,8 @@ export const PROBLEMS = {
   // Who asks
   invalid_api_key: entry(401, 'authentication_failed', 'The API key is missing or invalid. Send Authorization: Bearer <API_KEY>.'),
   secret_key_required: entry(403, 'permission_denied', 'This request needs a secret key. Public keys only create payments.'),
+  key_read_only: entry(403, 'permission_denied', 'This key only reads. Use one that may do everything.'),
+  ip_not_allowed: entry(403, 'permission_denied', 'This key does not allow requests from your address: {ip}.'),
   origin_not_allowed: entry(403, 'permission_denied', 'This public key does not allow requests from that origin.'),
   test_key_required: entry(403, 'permission_denied', 'This request exists in test mode only; use a test key.'),
   rate_limit_exceeded: entry(429, 'rate_limit_exceeded', 'Too many requests. Retry after {seconds} s, with exponential backoff.'),
@@ -52,7 +54,7 @@ export const PROBLEMS = {
   action_not_permitted: entry(
     403,
     'permission_denied',
-    'Your role, {role}, does not include this. An owner of {merchant} can change that.',
+    'Your role, {role}, does not include this. Needed: {needed}. An owner of {merchant} can change that.',
   ),
   recent_authentication_required: entry(403, 'permission_denied', 'Confirm that it is you, then the act goes on.'),
   cross_site_request: entry(403, 'permission_denied', 'This request did not come from the dashboard.'),
@@ -69,6 +71,7 @@ export const PROBLEMS = {
   last_owner: entry(409, 'conflict', 'This is the last owner. Make somebody else an owner first.'),
   member_not_found: entry(404, 'not_found', 'No such member: {id}.'),
   session_not_found: entry(404, 'not_found', 'No such sign-in: {id}.'),
+  device_not_found: entry(404, 'not_found', 'No such trusted device: {id}.'),
   passkey_not_found: entry(404, 'not_found', 'No such passkey: {id}.'),
   passkey_refused: bad('That passkey cannot be used. Try again, or use another device.'),
   email_in_use: entry(409, 'conflict', 'Another account uses this e-mail address.'),

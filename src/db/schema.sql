@@ -46,6 +46,8 @@ create table keys (
   replaced_by text collate "C",
   last_used_ip text,
   last_used_path text,
+  read_only boolean not null default false,
+  allowed_ips text[] not null default '{}'::text[],
   PRIMARY KEY (id),
   UNIQUE (hash),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
@@ -547,6 +549,7 @@ create table sessions (
   updated_at timestamp with time zone not null default clock_timestamp(),
   merchant_id text collate "C",
   confirmed_at timestamp with time zone,
+  by_trusted_device boolean not null default false,
   PRIMARY KEY (id),
   UNIQUE (token),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
@@ -878,3 +881,41 @@ CREATE INDEX requests_by_key ON requests USING btree (key_id, id DESC);
 CREATE INDEX requests_by_name ON requests USING btree (request_id);
 CREATE INDEX requests_failed ON requests USING btree (merchant_id, mode, id DESC) WHERE (status >= 400);
 CREATE INDEX requests_of ON requests USING btree (merchant_id, mode, id DESC);
+
+create table trusted_devices (
+  id text collate "C" not null,
+  user_id text collate "C" not null,
+  token_hash bytea not null,
+  ip text not null,
+  user_agent text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  used_at timestamp with time zone not null default clock_timestamp(),
+  expires_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  UNIQUE (token_hash),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX trusted_devices_of ON trusted_devices USING btree (user_id);
+
+create table mail_timings (
+  user_id text collate "C" not null,
+  time_zone text not null,
+  daily_hour integer,
+  quiet_from integer,
+  quiet_to integer,
+  PRIMARY KEY (user_id),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE,
+  CHECK ((((quiet_from IS NULL) = (quiet_to IS NULL)) AND (quiet_from <> quiet_to))),
+  CHECK (((daily_hour >= 0) AND (daily_hour <= 23))),
+  CHECK (((quiet_from >= 0) AND (quiet_from <= 1439))),
+  CHECK (((quiet_to >= 0) AND (quiet_to <= 1439)))
+);
+
+create table held_mails (
+  user_id text collate "C" not null,
+  notice_id bigint not null,
+  due_at timestamp with time zone not null,
+  PRIMARY KEY (user_id, notice_id),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX held_mails_due ON held_mails USING btree (due_at);

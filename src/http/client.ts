@@ -1,7 +1,8 @@
 /** Who is at the other end: the peer itself, or the caller a listed proxy names. */
-import { BlockList, isIP } from 'node:net';
+import { isIP } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 import type { Context } from '../context.ts';
+import { matchNetworks, plainIp } from '../core/networks.ts';
 
 /** The caller's address and whether the request came over TLS. */
 export type ReadClient = (request: FastifyRequest) => { ip: string; secure: boolean };
@@ -12,13 +13,7 @@ const WRITE_MS = 600_000;
 
 /** Reads the caller through `trustedProxies` (addresses or CIDRs). What other peers claim is ignored, and remembered for the doctor. */
 export function createClientReader(ctx: Context, trustedProxies: readonly string[]): ReadClient {
-  const proxies = new BlockList();
-  for (const entry of trustedProxies) {
-    const [network, bits] = entry.split('/');
-    const family = isIP(network!) === 6 ? 'ipv6' : 'ipv4';
-    proxies.addSubnet(network!, bits === undefined ? (family === 'ipv4' ? 32 : 128) : Number(bits), family);
-  }
-  const isProxy = (ip: string) => trustedProxies.length > 0 && isIP(ip) !== 0 && proxies.check(ip, isIP(ip) === 6 ? 'ipv6' : 'ipv4');
+  const isProxy = matchNetworks(trustedProxies);
   const written = new Map<string, number>();
   const remember = (peer: string) => {
     const now = ctx.clock.monotonicMs();
@@ -28,7 +23,7 @@ export function createClientReader(ctx: Context, trustedProxies: readonly string
     rememberUnlisted(ctx, peer).catch((error: unknown) => ctx.log.warn({ err: error, peer }, 'an unlisted proxy could not be noted'));
   };
   return (request) => {
-    const peer = (request.socket.remoteAddress ?? '').replace(/^::ffff:/, '');
+    const peer = plainIp(request.socket.remoteAddress ?? '');
     const tls = 'encrypted' in request.socket;
     const { headers } = request;
     if (!isProxy(peer)) {

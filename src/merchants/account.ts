@@ -3,9 +3,21 @@ import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
 import { base62 } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
+import type { Tx } from '../db/db.ts';
 import { queueMails } from './mails.ts';
 import { type Actor, writeAccountAudit } from './members.ts';
-import { authOf, type Cookies, checkPassword, cookiesOf, headersOf, refusing, type SignedIn, type Visitor } from './sign-in.ts';
+import {
+  authOf,
+  type Cookies,
+  checkPassword,
+  cookiesOf,
+  hashPassword,
+  headersOf,
+  refusing,
+  type SignedIn,
+  type Visitor,
+} from './sign-in.ts';
+import { endTrust } from './trusted-devices.ts';
 
 const LINK_HOURS = 24;
 const MOST_PASSKEYS = 20;
@@ -73,12 +85,15 @@ export async function removePasskey(ctx: Context, { visitor, signedIn, passkeyId
   });
 }
 
-/** New backup codes; the old ones end. Errors: password_wrong, second_factor_required. */
+/** New backup codes; the old ones end, and every device that was trusted. Errors: password_wrong, second_factor_required. */
 export async function renewBackupCodes(ctx: Context, { visitor, signedIn, password }: Own & { password: string }): Promise<string[]> {
   if (!signedIn.hasSecondFactor) throw new Problem('second_factor_required');
   const auth = await authOf(ctx);
   const reply = await refusing('password_wrong', () => auth.api.generateBackupCodes({ body: { password }, headers: headersOf(visitor) }));
-  await ctx.db.begin((tx) => writeAccountAudit(tx, { actor: actorOf({ visitor, signedIn }), action: 'backup_codes.renewed' }));
+  await ctx.db.begin(async (tx) => {
+    await endTrust(tx, signedIn);
+    await writeAccountAudit(tx, { actor: actorOf({ visitor, signedIn }), action: 'backup_codes.renewed' });
+  });
   return reply.backupCodes;
 }
 
@@ -91,9 +106,10 @@ export async function listSessions(ctx: Context, { signedIn }: { signedIn: Signe
     order by id = ${signedIn.sessionId} desc, updated_at desc limit ${MOST_SESSIONS}`;
 }
 
-/** Signs out elsewhere: one place, or with null all others. Errors: session_not_found. */
+/** Signs out elsewhere: one place, or with null all others, and then no device is trusted any more. Errors: session_not_found. */
 export async function endSessions(ctx: Context, { visitor, signedIn, sessionId }: Own & { sessionId: string | null }): Promise<number> {
   return ctx.db.begin(async (tx) => {
+    if (sessionId === null) await endTrust(tx, signedIn);
     const ended = await tx`
       delete from sessions where user_id = ${signedIn.userId}
         and ${sessionId === null ? tx`id <> ${signedIn.sessionId}` : tx`id = ${sessionId}`}`;
@@ -104,7 +120,15 @@ export async function endSessions(ctx: Context, { visitor, signedIn, sessionId }
   });
 }
 
-/** A new password; all other sign-ins end. Errors: password_wrong, parameter_invalid (new_password). */
+/** Ends what began with the old password: sign-ins, those that wait for their second factor, and devices that were trusted. */
+async function putPassword(tx: Tx, { userId, hash, keptSessionId }: { userId: string; hash: string; keptSessionId: string | null }) {
+  await endTrust(tx, { userId });
+  await tx`update accounts set password = ${hash}, updated_at = clock_timestamp() where user_id = ${userId} and provider_id = 'credential'`;
+  await tx`delete from sessions where user_id = ${userId} and id is distinct from ${keptSessionId}`;
+  await tx`delete from verifications where value = ${userId}`;
+}
+
+/** A new password; all other sign-ins end, and every device that was trusted. Errors: password_wrong, parameter_invalid (new_password). */
 export async function changePassword(
   ctx: Context,
   { visitor, signedIn, password, newPassword }: Own & { password: string; newPassword: string },
@@ -114,11 +138,7 @@ export async function changePassword(
   await refusing('password_wrong', () => auth.api.verifyPassword({ body: { password }, headers: headersOf(visitor) }));
   const hash = await (await auth.$context).password.hash(newPassword);
   await ctx.db.begin(async (tx) => {
-    await tx`
-      update accounts set password = ${hash}, updated_at = clock_timestamp() where user_id = ${signedIn.userId} and provider_id = 'credential'`;
-    await tx`delete from sessions where user_id = ${signedIn.userId} and id <> ${signedIn.sessionId}`;
-    // A sign-in that waits for its second factor began with the old password.
-    await tx`delete from verifications where value = ${signedIn.userId}`;
+    await putPassword(tx, { userId: signedIn.userId, hash, keptSessionId: signedIn.sessionId });
     await writeAccountAudit(tx, { actor: actorOf({ visitor, signedIn }), action: 'password.changed' });
   });
 }
@@ -196,6 +216,23 @@ export async function setEmail(ctx: Context, { email: given, to: wanted }: { ema
     const actor = { userId: user.id, name: OPERATOR_COMMAND, ip: '' };
     await writeAccountAudit(tx, { actor, action: 'email.changed', after: { from: email, email: to } });
   });
+}
+
+/**
+ * By the operator, for somebody who forgot it: a password to sign in with once and change. The second factor stays as it is.
+ * Errors: user_not_found.
+ */
+export async function resetPassword(ctx: Context, { email: given }: { email: string }): Promise<{ password: string }> {
+  const email = given.toLowerCase();
+  const password = base62(24, ctx.random);
+  const hash = await hashPassword(ctx, { password });
+  await ctx.db.begin(async (tx) => {
+    const [user] = await tx<{ id: string }[]>`select id from users where email = ${email}`;
+    if (!user) throw new Problem('user_not_found', { id: email });
+    await putPassword(tx, { userId: user.id, hash, keptSessionId: null });
+    await writeAccountAudit(tx, { actor: { userId: user.id, name: OPERATOR_COMMAND, ip: '' }, action: 'password.reset' });
+  });
+  return { password };
 }
 
 /** Lets a user reach the operator area, or no longer. Errors: user_not_found. */

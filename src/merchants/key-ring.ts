@@ -13,6 +13,8 @@ export type Key = {
   /** The first and the last characters. */
   hint: string;
   origins: readonly string[];
+  readOnly: boolean;
+  allowedIps: readonly string[];
   createdBy: string | null;
   createdAt: Date;
   expiresAt: Date | null;
@@ -32,7 +34,7 @@ export type RollEnds = keyof typeof ROLL_ENDS;
 
 const IS_ACTIVE = (sql: Sql | Tx) => sql`(revoked_at is null and (expires_at is null or expires_at > clock_timestamp()))`;
 const columns = (sql: Sql | Tx) => sql`
-  id, kind, name, hint, origins, created_by as "createdBy", created_at as "createdAt", expires_at as "expiresAt", revoked_at as "revokedAt",
+  id, kind, name, hint, origins, read_only as "readOnly", allowed_ips as "allowedIps", created_by as "createdBy", created_at as "createdAt", expires_at as "expiresAt", revoked_at as "revokedAt",
   replaced_by as "replacedBy", last_used_at as "lastUsedAt", last_used_ip as "lastUsedIp", last_used_path as "lastUsedPath",
   ${IS_ACTIVE(sql)} as "isActive"`;
 
@@ -70,13 +72,18 @@ export async function getKey(ctx: Context, { merchantId, mode, keyId, tx }: Owne
   return row;
 }
 
-type NewKey = { kind: KeyKind; name: string; origins: readonly string[]; createdBy: string; expiresInDays: number | null };
+type NewKey = {
+  kind: KeyKind;
+  name: string;
+  origins: readonly string[];
+  readOnly: boolean;
+  allowedIps: readonly string[];
+  createdBy: string;
+  expiresInDays: number | null;
+};
 /** Makes a key; its text is in the answer and nowhere else. Errors: key_limit_reached, parameter_invalid. */
-export async function addKey(
-  ctx: Context,
-  tx: Tx,
-  { merchantId, mode, kind, name, origins, createdBy, expiresInDays }: Owner & NewKey,
-): Promise<{ key: Key; text: string }> {
+export async function addKey(ctx: Context, tx: Tx, { merchantId, mode, ...made }: Owner & NewKey): Promise<{ key: Key; text: string }> {
+  const { kind, origins } = made;
   if (kind === 'secret' && origins.length > 0) {
     throw new Problem('parameter_invalid', { reason: 'only public keys are used by pages' }, { param: 'origins' });
   }
@@ -85,7 +92,7 @@ export async function addKey(
   const [counted] = await tx<{ keys: number }[]>`
     select count(*)::int as keys from keys where merchant_id = ${merchantId} and mode = ${mode} and ${IS_ACTIVE(tx)}`;
   if (counted!.keys >= MOST_KEYS) throw new Problem('key_limit_reached', { limit: MOST_KEYS, mode });
-  const { keyId, key: text } = await createKey(ctx, { merchantId, mode, kind, name, origins, createdBy, expiresInDays, tx });
+  const { keyId, key: text } = await createKey(ctx, { merchantId, mode, ...made, tx });
   return { key: await getKey(ctx, { merchantId, mode, keyId, tx }), text };
 }
 
@@ -100,9 +107,9 @@ export async function rollKey(
 ): Promise<{ key: Key; text: string; old: Key }> {
   const before = await getKey(ctx, { merchantId, mode, keyId, tx });
   if (!before.isActive || before.replacedBy !== null) throw new Problem('key_ended', { id: keyId });
-  const { kind, name, origins, createdAt, expiresAt } = before;
+  const { kind, name, origins, readOnly, allowedIps, createdAt, expiresAt } = before;
   const expiresInDays = expiresAt && Math.max(1, Math.round((expiresAt.getTime() - createdAt.getTime()) / 86_400_000));
-  const { key, text } = await addKey(ctx, tx, { merchantId, mode, kind, name, origins, createdBy, expiresInDays });
+  const { key, text } = await addKey(ctx, tx, { merchantId, mode, kind, name, origins, readOnly, allowedIps, createdBy, expiresInDays });
   await tx`
     update keys set replaced_by = ${key.id}, ${
       ends === 'now'

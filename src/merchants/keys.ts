@@ -3,6 +3,7 @@ import { hash as digestOf } from 'node:crypto';
 import { type Context, perContext } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { base62, newId } from '../core/id.ts';
+import { isNetwork } from '../core/networks.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
@@ -15,6 +16,10 @@ export type KeyOwner = {
   kind: KeyKind;
   origins: readonly string[];
   plan: Plan;
+  /** A secret key that changes nothing. */
+  readOnly: boolean;
+  /** Addresses and networks that a secret key is used from; none: from anywhere. */
+  allowedIps: readonly string[];
 };
 
 const SHAPE = /^(sk|pk)_(live|test)_([0-9A-Za-z]{32})([0-9A-Za-z]{6})$/;
@@ -67,8 +72,10 @@ const IS_ACTIVE = (sql: Sql | Tx) => sql`k.revoked_at is null and (k.expires_at 
 const ORIGINS_OF_MERCHANT = (sql: Sql) => sql`array(select jsonb_array_elements_text(coalesce(m.settings->'origins', '[]')))`;
 
 async function readKey(sql: Sql, hash: Buffer): Promise<KeyOwner | null> {
-  const [row] = await sql<{ id: string; merchantId: string; mode: Mode; kind: KeyKind; origins: string[]; plan: Plan }[]>`
-    select k.id, k.merchant_id as "merchantId", k.mode, k.kind, m.plan,
+  const [row] = await sql<
+    { id: string; merchantId: string; mode: Mode; kind: KeyKind; origins: string[]; plan: Plan; readOnly: boolean; allowedIps: string[] }[]
+  >`
+    select k.id, k.read_only as "readOnly", k.allowed_ips as "allowedIps", k.merchant_id as "merchantId", k.mode, k.kind, m.plan,
       case when k.kind = 'public' and k.origins = '{}' then ${ORIGINS_OF_MERCHANT(sql)} else k.origins end as origins
     from keys k join merchants m on m.id = k.merchant_id
     where k.hash = ${hash} and ${IS_ACTIVE(sql)}`;
@@ -90,6 +97,16 @@ export const isOrigin = (text: string): boolean =>
   URL.canParse(text) && /^https?:\/\/[\w.:[\]-]+$/.test(text) && new URL(text).origin === text;
 
 const MOST_ORIGINS = 20;
+const MOST_IPS = 20;
+/** Only secret keys are narrowed in this way: public ones create payments from wherever payers are. */
+function checkLimits({ kind, readOnly, allowedIps }: { kind: KeyKind; readOnly: boolean; allowedIps: readonly string[] }): void {
+  const refuse = (param: string, reason: string) => new Problem('parameter_invalid', { reason }, { param });
+  if (kind === 'public' && readOnly) throw refuse('read_only', 'only secret keys read');
+  if (kind === 'public' && allowedIps.length > 0) throw refuse('allowed_ips', 'only secret keys are used from known addresses');
+  if (allowedIps.length > MOST_IPS) throw refuse('allowed_ips', `there are more than ${MOST_IPS}`);
+  for (const text of allowedIps)
+    if (!isNetwork(text)) throw refuse('allowed_ips', `${text} is no address such as 192.0.2.10 and no network such as 192.0.2.0/24`);
+}
 /** Makes a key and returns its text, which is stored nowhere. `createdBy`: the name of a member; null: the operator. */
 export async function createKey(
   ctx: Context,
@@ -98,6 +115,8 @@ export async function createKey(
     mode,
     kind,
     origins = [],
+    readOnly = false,
+    allowedIps = [],
     name = kind === 'secret' ? 'Secret key' : 'Public key',
     createdBy = null,
     expiresInDays = null,
@@ -107,6 +126,8 @@ export async function createKey(
     mode: Mode;
     kind: KeyKind;
     origins?: readonly string[];
+    readOnly?: boolean;
+    allowedIps?: readonly string[];
     name?: string;
     createdBy?: string | null;
     expiresInDays?: number | null;
@@ -114,6 +135,7 @@ export async function createKey(
   },
 ): Promise<{ keyId: string; key: string }> {
   const sql = tx ?? ctx.db.sql;
+  checkLimits({ kind, readOnly, allowedIps });
   if (origins.length > MOST_ORIGINS) {
     throw new Problem('parameter_invalid', { reason: `there are more than ${MOST_ORIGINS}` }, { param: 'origins' });
   }
@@ -126,8 +148,8 @@ export async function createKey(
   const key = body + checksum(body);
   const keyId = newId('key', ctx.random);
   const inserted = await sql`
-    insert into keys (id, merchant_id, mode, kind, hash, hint, origins, name, created_by, expires_at)
-    select ${keyId}, id, ${mode}, ${kind}, ${Buffer.from(hashKey(key), 'hex')}, ${key.slice(0, 8) + '…' + key.slice(-4)}, ${origins as string[]}, ${name}, ${createdBy},
+    insert into keys (id, merchant_id, mode, kind, hash, hint, origins, name, created_by, read_only, allowed_ips, expires_at)
+    select ${keyId}, id, ${mode}, ${kind}, ${Buffer.from(hashKey(key), 'hex')}, ${key.slice(0, 8) + '…' + key.slice(-4)}, ${origins as string[]}, ${name}, ${createdBy}, ${readOnly}, ${allowedIps as string[]},
       clock_timestamp() + make_interval(days => ${expiresInDays}::int)
     from merchants where id = ${merchantId}`;
   if (inserted.count === 0) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });

@@ -2,6 +2,7 @@
 import type { Context } from '../context.ts';
 import type { Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
+import { sendHeldMails } from './digests.ts';
 import { alertUsage } from './usage.ts';
 
 const POLL_MS = 1_000;
@@ -13,17 +14,20 @@ const RETRY_MINUTES = [1, 5, 15, 60, 240, 720] as const;
 const LEASE_SECONDS = 120;
 const KEPT_DAYS = 90;
 
-/** Queues one mail for each recipient, in the transaction of what it tells. With a pause, whoever got one of that kind lately gets none. */
+/**
+ * Queues one mail for each recipient, in the transaction of what it tells. With a pause, whoever got one of that kind lately gets
+ * none; with `pauseOf: 'subject'`, whoever got the same one.
+ */
 export async function queueMails(
   tx: Tx,
-  mail: { recipients: readonly string[]; subject: string; body: string; kind: string; pauseMinutes?: number },
+  mail: { recipients: readonly string[]; subject: string; body: string; kind: string; pauseMinutes?: number; pauseOf?: 'kind' | 'subject' },
 ): Promise<void> {
   if (mail.recipients.length === 0) return;
   await tx`
     insert into mails (recipient, subject, body, kind)
     select r, ${mail.subject}, ${mail.body}, ${mail.kind} from unnest(${mail.recipients as string[]}::text[]) as r
     where not exists (select 1 from mails m where m.recipient = r and m.kind = ${mail.kind}
-      and m.created_at > clock_timestamp() - make_interval(mins => ${mail.pauseMinutes ?? 0}))`;
+      and (${mail.pauseOf !== 'subject'} or m.subject = ${mail.subject}) and m.created_at > clock_timestamp() - make_interval(mins => ${mail.pauseMinutes ?? 0}))`;
 }
 
 /** Sends what is due, at most a batch; returns how many were tried. A crash after the server took a mail sends it again. */
@@ -62,8 +66,11 @@ export async function readMailQueue(ctx: Context): Promise<{ waiting: number; fa
 async function keepHouse(ctx: Context): Promise<void> {
   await alertUsage(ctx);
   await ctx.db.sql`delete from mails where created_at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
+  // Where no mail server is set any more.
+  await ctx.db.sql`delete from held_mails where due_at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
   await ctx.db.sql`delete from notices where at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
   await ctx.db.sql`delete from known_browsers where seen_at < clock_timestamp() - make_interval(days => 180)`;
+  await ctx.db.sql`delete from trusted_devices where expires_at < clock_timestamp()`;
 }
 
 /** Starts the loop; `stop` waits for the round under way. */
@@ -73,12 +80,13 @@ export function startMails(ctx: Context): { stop(): Promise<void> } {
     pollMs: POLL_MS,
     failed: (error, failures) => ctx.log.error({ err: error, failures }, 'e-mails and alerts wait'),
     round: async () => {
+      const held = await sendHeldMails(ctx);
       const tried = await sendDueMails(ctx);
       if (ctx.clock.monotonicMs() >= housekeepingAt) {
         housekeepingAt = ctx.clock.monotonicMs() + HOUSEKEEPING_MS;
         await keepHouse(ctx);
       }
-      return tried === BATCH;
+      return held > 0 || tried === BATCH;
     },
   });
 }

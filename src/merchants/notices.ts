@@ -2,17 +2,23 @@
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
+import { holdNotices, sortByTiming } from './digests.ts';
 import { queueMails } from './mails.ts';
 import type { MemberRole } from './roles.ts';
 
-export const NOTICE_KINDS = ['endpoint_off', 'payment_attention', 'usage', 'wallet_changed', 'sign_in'] as const;
+export const NOTICE_KINDS = ['endpoint_off', 'payment_attention', 'usage', 'wallet_changed', 'sign_in', 'device_trusted'] as const;
 export type NoticeKind = (typeof NOTICE_KINDS)[number];
 type Detail = Readonly<Record<string, string | number | null>>;
 
 const grouped = (value: Detail[string] | undefined): string => String(value).replace(/\B(?=(\d{3})+$)/g, ',');
 
-/** Who gets an e-mail unless they said otherwise, and the words of it. At the bell everything shows unless it is turned off. */
-const KINDS: Readonly<Record<NoticeKind, { mailed: readonly MemberRole[]; words: (detail: Detail) => string; to: string }>> = {
+/**
+ * Who gets an e-mail unless they said otherwise, and the words of it. At the bell everything shows unless it is turned off.
+ * `waits`: its e-mail may wait for a digest or the end of quiet hours. What is about security, or asks for an act soon, never does.
+ */
+const KINDS: Readonly<
+  Record<NoticeKind, { mailed: readonly MemberRole[]; words: (detail: Detail) => string; to: string; waits?: (detail: Detail) => boolean }>
+> = {
   endpoint_off: {
     mailed: ['owner', 'admin', 'developer'],
     words: ({ reason }) =>
@@ -25,52 +31,98 @@ const KINDS: Readonly<Record<NoticeKind, { mailed: readonly MemberRole[]; words:
     mailed: [],
     words: ({ exception }) => `A payment needs your attention: ${String(exception).replaceAll('_', ' ')}.`,
     to: 'payments',
+    waits: () => true,
   },
   usage: {
     mailed: ['owner', 'admin'],
     words: ({ percent, used, limit }) => `${percent} % of the month’s live payments are used: ${grouped(used)} of ${grouped(limit)}.`,
     to: 'usage',
+    // At 100 % new payments are refused.
+    waits: ({ percent }) => Number(percent) < 100,
   },
-  wallet_changed: { mailed: ['owner'], words: ({ coin }) => `The ${coin} wallet that payments go to was changed.`, to: 'wallets' },
+  wallet_changed: {
+    mailed: ['owner'],
+    words: ({ coin, asked_by, due_at }) =>
+      due_at === undefined
+        ? `The ${coin} wallet that payments go to was changed.`
+        : `${asked_by} asked for another ${coin} wallet. Payments go to it from ${String(due_at).slice(0, 16).replace('T', ' ')} UTC on, unless an owner drops the change, or a second one lets it act at once.`,
+    to: 'wallets',
+  },
   sign_in: {
     mailed: ['owner', 'admin', 'developer', 'finance', 'support', 'viewer'],
     words: ({ ip }) => `Your account was signed in to from a new browser or address (${ip}).`,
     to: 'security',
   },
+  device_trusted: {
+    mailed: ['owner', 'admin', 'developer', 'finance', 'support', 'viewer'],
+    words: ({ ip }) => `Sign-ins from a browser at ${ip} are not asked for a code for 30 days.`,
+    to: 'security',
+  },
 };
+/** About one's own account, not about a merchant. */
+type OwnKind = 'sign_in' | 'device_trusted';
 /** Mails of one kind to one person follow each other no faster than this: a thousand exceptions are one mail. */
 const MAIL_PAUSE_MINUTES = 10;
 
 export const noticeText = (kind: NoticeKind, detail: Detail): string => KINDS[kind].words(detail);
 
-export type NewNotice = { merchantId: string; mode: Mode | null; kind: Exclude<NoticeKind, 'sign_in'>; detail: Detail };
+/** Where it is seen, below the dashboard's mode. */
+export const noticePath = (kind: NoticeKind, detail: Detail): string =>
+  typeof detail.payment === 'string' ? `payments/${detail.payment}` : KINDS[kind].to;
+export type NoticeRow = { mode: Mode | null; kind: NoticeKind; detail: Detail };
+
+export type NewNotice = { merchantId: string; mode: Mode | null; kind: Exclude<NoticeKind, OwnKind>; detail: Detail };
 
 /** Tells members of merchants, in the transaction of what is told. */
 export async function notifyMembers(ctx: Context, tx: Tx, notices: readonly NewNotice[]): Promise<void> {
   if (notices.length === 0) return;
-  await tx`
+  const made = await tx<{ id: bigint }[]>`
     insert into notices (merchant_id, mode, kind, detail)
     select * from jsonb_to_recordset(${tx.json(notices.map((n) => ({ merchant_id: n.merchantId, mode: n.mode, kind: n.kind, detail: n.detail })) as never)})
-      as r (merchant_id text, mode text, kind text, detail jsonb)`;
+      as r (merchant_id text, mode text, kind text, detail jsonb) returning id`;
   if (!ctx.mail) return;
-  // One mail for all of a kind, as the pause between mails would have it anyway.
-  const firsts = new Map(notices.map((notice) => [`${notice.merchantId} ${notice.kind} ${notice.mode}`, notice]));
-  for (const { merchantId, mode, kind, detail } of firsts.values()) {
-    const wanting = await tx<{ email: string; merchant: string }[]>`
-      select u.email, merchants.name as merchant from members m join users u on u.id = m.user_id join merchants on merchants.id = m.merchant_id
-      left join notice_settings s on s.user_id = m.user_id and s.merchant_id = m.merchant_id and s.kind = ${kind}
-      where m.merchant_id = ${merchantId} and coalesce(s.email, m.role = any(${KINDS[kind].mailed as string[]}::text[]))`;
-    if (wanting.length === 0) continue;
-    const recipients = wanting.map((row) => row.email);
-    await queueNotice(ctx, tx, recipients, { kind, detail, mode, about: wanting[0]!.merchant });
+  const groups = new Map<string, (NewNotice & { id: bigint })[]>();
+  for (const [i, notice] of notices.entries()) {
+    const key = `${notice.merchantId} ${notice.kind} ${notice.mode}`;
+    groups.set(key, [...(groups.get(key) ?? []), { ...notice, id: made[i]!.id }]);
   }
+  for (const group of groups.values()) await mailMembers(ctx, tx, group);
+}
+
+/** Notices of one merchant, mode and kind: one mail for all of them, as the pause between mails would have it anyway; who wants them later gets each. */
+async function mailMembers(ctx: Context, tx: Tx, group: readonly (NewNotice & { id: bigint })[]): Promise<void> {
+  const { merchantId, mode, kind } = group[0]!;
+  const { mailed, waits } = KINDS[kind];
+  const wanting = await tx<{ userId: string; email: string; merchant: string }[]>`
+    select u.id as "userId", u.email, merchants.name as merchant
+    from members m join users u on u.id = m.user_id join merchants on merchants.id = m.merchant_id
+    left join notice_settings s on s.user_id = m.user_id and s.merchant_id = m.merchant_id and s.kind = ${kind}
+    where m.merchant_id = ${merchantId} and coalesce(s.email, m.role = any(${mailed as string[]}::text[]))`;
+  if (wanting.length === 0) return;
+  const waiting = group.filter(({ detail }) => waits?.(detail));
+  const { atOnce, later } = waiting.length === 0 ? { atOnce: wanting, later: [] } : await sortByTiming(ctx, tx, wanting);
+  const mail = async (people: readonly { email: string }[], notice: NewNotice | undefined) => {
+    if (notice === undefined || people.length === 0) return;
+    const recipients = people.map(({ email }) => email);
+    await queueNotice(ctx, tx, recipients, { kind, detail: notice.detail, mode, about: wanting[0]!.merchant });
+  };
+  await mail(atOnce, group[0]);
+  await mail(
+    later.map(({ person }) => person),
+    group.find((notice) => !waiting.includes(notice)),
+  );
+  await holdNotices(
+    tx,
+    later.map(({ person, dueAt }) => ({ userId: person.userId, dueAt })),
+    waiting.map(({ id }) => id),
+  );
 }
 
 /** Tells one user about the own account. */
 export async function notifyUser(
   ctx: Context,
   tx: Tx,
-  { userId, kind, detail }: { userId: string; kind: 'sign_in'; detail: Detail },
+  { userId, kind, detail }: { userId: string; kind: OwnKind; detail: Detail },
 ): Promise<void> {
   await tx`insert into notices (user_id, kind, detail) values (${userId}, ${kind}, ${tx.json(detail)})`;
   if (!ctx.mail) return;
@@ -98,6 +150,8 @@ async function queueNotice(
     body: `${words}\n\nThis is about ${about}.${mode === 'test' ? ' It happened in test mode: no money is involved.' : ''}\n\n${ctx.settings.publicUrl}/dashboard/${mode ?? 'live'}/${KINDS[kind].to}\n\nWhat you are told by e-mail is set at ${ctx.settings.publicUrl}/dashboard/${mode ?? 'live'}/notifications\n`,
     kind,
     pauseMinutes: MAIL_PAUSE_MINUTES,
+    // A harmless change must not hide the one after it.
+    pauseOf: KINDS[kind].waits ? 'kind' : 'subject',
   });
 }
 

@@ -37,4 +37,6 @@ export const ACTIONS = {
 export type Action = keyof typeof ACTIONS;
 
 export const mayDo = (role: MemberRole, action: Action): boolean => (ACTIONS[action] as readonly MemberRole[]).includes(role);
+/** Who may do it, in words: owner, admin or finance. */
+export const rolesWith = (action: Action): string => ACTIONS[action].join(', ').replace(/, (?=\w+$)/, ' or ');
 export const actionsOf = (role: MemberRole): Action[] => (Object.keys(ACTIONS) as Action[]).filter((action) => mayDo(role, action));

@@ -10,6 +10,7 @@ import { Problem, type ProblemCode } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
 import { type Actor, writeAccountAudit } from './members.ts';
 import { notifyUser } from './notices.ts';
+import { endTrust, isTrusted, lockTrust, trustDevice } from './trusted-devices.ts';
 
 export const PASSWORD_MIN = 12;
 const PASSWORD_MAX = 128;
@@ -31,14 +32,24 @@ export type SignedIn = {
   merchantId: string | null;
   /** Runs the install. */
   operator: boolean;
-  /** Signed in, or confirmed, within ten minutes. */
+  /** Signed in with all factors, or confirmed, within ten minutes. */
   isRecent: boolean;
 };
 
 /** Loaded at the first use: who only runs payments pays nothing for it. */
 async function open(ctx: Context) {
-  const [{ betterAuth }, { twoFactor }, { passkey }, { CamelCasePlugin, Kysely }, { PostgresJSDialect }] = await Promise.all([
+  const [
+    { betterAuth },
+    { createAuthEndpoint },
+    { setSessionCookie },
+    { twoFactor },
+    { passkey },
+    { CamelCasePlugin, Kysely },
+    { PostgresJSDialect },
+  ] = await Promise.all([
     import('better-auth'),
+    import('better-auth/api'),
+    import('better-auth/cookies'),
     import('better-auth/plugins/two-factor'),
     import('@better-auth/passkey'),
     import('kysely'),
@@ -81,6 +92,22 @@ async function open(ctx: Context) {
         authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
         schema: { passkey: { modelName: 'passkeys', fields: { credentialID: 'credentialId' } } },
       }),
+      {
+        id: 'written-sessions',
+        endpoints: {
+          /** The cookie of a session that we wrote; only whoever wrote it knows its token. */
+          showSession: createAuthEndpoint(
+            '/written-sessions',
+            { method: 'POST', metadata: { $Infer: { body: {} as { token: string } } } },
+            async (call) => {
+              const found = await call.context.internalAdapter.findSession(call.body.token);
+              if (!found) throw call.error('UNAUTHORIZED');
+              await setSessionCookie(call, found, false);
+              return call.json({});
+            },
+          ),
+        },
+      },
     ],
   });
 }
@@ -112,18 +139,54 @@ export async function hashPassword(ctx: Context, { password }: { password: strin
   return (await (await authOf(ctx)).$context).password.hash(password);
 }
 
-/** E-mail and password. With a second factor there is no session yet: the cookies only name the sign-in under way. Errors: sign_in_failed. */
+/**
+ * E-mail and password. With a second factor there is no session yet: the cookies only name the sign-in under way. Where the browser
+ * is trusted the session begins at once. Errors: sign_in_failed.
+ */
 export async function signInWithPassword(
   ctx: Context,
   { visitor, email, password }: { visitor: Visitor; email: string; password: string },
 ): Promise<{ cookies: Cookies; needsSecondFactor: boolean }> {
   const auth = await authOf(ctx);
-  // Nothing that the visitor holds may shorten the way: a device is never trusted.
+  // Nothing that the visitor holds may shorten the library's way: which devices are trusted is decided below.
   const headers = headersOf({ ...visitor, cookie: '' });
   const reply = await refusing('sign_in_failed', () => auth.api.signInEmail({ body: { email, password }, headers, returnHeaders: true }));
   const { response } = reply;
-  if ('user' in response) await recordSignIn(ctx, { visitor, userId: response.user.id, how: 'password' });
-  return { cookies: cookiesOf(reply.headers), needsSecondFactor: 'twoFactorRedirect' in response };
+  const cookies = cookiesOf(reply.headers);
+  if ('user' in response) {
+    await recordSignIn(ctx, { visitor, userId: response.user.id, how: 'password' });
+    return { cookies, needsSecondFactor: false };
+  }
+  const trusted = await openOnTrustedDevice(ctx, { visitor, cookies });
+  return trusted === null ? { cookies, needsSecondFactor: true } : { cookies: trusted, needsSecondFactor: false };
+}
+
+/**
+ * A session without its second factor, where the password was right and the browser is one that its user trusted; else null.
+ * It spends the sign-in under way, which a change of the password ends.
+ */
+async function openOnTrustedDevice(ctx: Context, { visitor, cookies }: { visitor: Visitor; cookies: Cookies }): Promise<Cookies | null> {
+  const half = await findHalfSignedIn(ctx, { ...visitor, cookie: cookies.map((line) => line.split(';')[0]!).join('; ') });
+  if (half === null) return null;
+  const { userId, identifier } = half;
+  const token = base62(32, ctx.random);
+  const opened = await ctx.db.begin(async (tx) => {
+    await lockTrust(tx, { userId });
+    if (!(await isTrusted(ctx, tx, { userId, from: visitor }))) return false;
+    const spent = await tx`
+      delete from verifications where identifier in (${identifier}, ${`2fa-attempts-${identifier}`}) returning identifier`;
+    if (!spent.some((row) => row.identifier === identifier)) return false;
+    await tx`
+      insert into sessions (id, user_id, token, ip_address, user_agent, expires_at, by_trusted_device)
+      values (${base62(24, ctx.random)}, ${userId}, ${token}, ${visitor.ip}, ${visitor.userAgent.slice(0, 300)},
+        clock_timestamp() + make_interval(secs => ${SESSION_SECONDS}), true)`;
+    return true;
+  });
+  if (!opened) return null;
+  const auth = await authOf(ctx);
+  const { headers } = await auth.api.showSession({ body: { token }, headers: headersOf({ ...visitor, cookie: '' }), returnHeaders: true });
+  await recordSignIn(ctx, { visitor, userId, how: 'password on a trusted device' });
+  return cookiesOf(headers);
 }
 
 /** A sign-in stands in the log; one from a browser or an address not seen before is told to its user. */
@@ -142,13 +205,13 @@ async function recordSignIn(ctx: Context, { visitor, userId, how }: { visitor: V
 }
 
 /** Whose sign-in waits for its second factor; null when none is under way. */
-async function findHalfSignedIn(ctx: Context, visitor: Visitor): Promise<{ userId: string; name: string } | null> {
+async function findHalfSignedIn(ctx: Context, visitor: Visitor): Promise<{ userId: string; name: string; identifier: string } | null> {
   const cookie = /(?:^|; )(?:__Secure-)?florin\.two_factor=([^;]+)/.exec(visitor.cookie)?.[1];
   if (cookie === undefined) return null;
   // The name of the attempt before its signature, which the library checks; the name alone cannot be guessed.
   const identifier = /^(.+)\.[^.]*$/.exec(safeDecode(cookie))?.[1] ?? '';
-  const [user] = await ctx.db.sql<{ userId: string; name: string }[]>`
-    select u.id as "userId", u.name from verifications v join users u on u.id = v.value
+  const [user] = await ctx.db.sql<{ userId: string; name: string; identifier: string }[]>`
+    select u.id as "userId", u.name, v.identifier from verifications v join users u on u.id = v.value
     where v.identifier = ${identifier} and v.expires_at > clock_timestamp()`;
   return user ?? null;
 }
@@ -197,10 +260,13 @@ async function spendCode(ctx: Context, { userId, code }: { userId: string; code:
   if (!outcome.spent) throw new Problem('second_factor_invalid');
 }
 
-/** The second step of a sign-in under way. Errors: second_factor_invalid. */
+/**
+ * The second step of a sign-in under way. With `trust` a right code of the authenticator makes the browser a trusted one; a backup
+ * code never does: it is used by who lacks the authenticator, or stole the paper. Errors: second_factor_invalid.
+ */
 export async function signInWithCode(
   ctx: Context,
-  { visitor, code, kind }: { visitor: Visitor; code: string; kind: 'totp' | 'backup_code' },
+  { visitor, code, kind, trust }: { visitor: Visitor; code: string; kind: 'totp' | 'backup_code'; trust: boolean },
 ): Promise<{ cookies: Cookies }> {
   const auth = await authOf(ctx);
   const user = await findHalfSignedIn(ctx, visitor);
@@ -215,7 +281,10 @@ export async function signInWithCode(
         : auth.api.verifyBackupCode({ body: { code }, headers, returnHeaders: true }),
     );
     await recordSignIn(ctx, { visitor, userId: user.userId, how: kind === 'totp' ? 'password and code' : 'password and backup code' });
-    return { cookies: cookiesOf(reply.headers) };
+    const actor = { userId: user.userId, name: user.name, ip: visitor.ip };
+    const { token } = reply.response;
+    const device = trust && kind === 'totp' && token ? await trustDevice(ctx, { actor, from: visitor, token }) : null;
+    return { cookies: [...cookiesOf(reply.headers), ...(device === null ? [] : [device])] };
   } catch (error) {
     await recordFailedCode(ctx, { actor: { ...user, ip: visitor.ip }, during: 'sign-in', error });
     throw error;
@@ -282,7 +351,8 @@ export async function findSignedIn(ctx: Context, { visitor }: { visitor: Visitor
   >`
     select s.merchant_id as "merchantId", u.two_factor_enabled as "hasSecondFactor", u.operator,
       exists (select 1 from passkeys p where p.user_id = u.id) as "hasPasskey",
-      clock_timestamp() - greatest(s.created_at, s.confirmed_at) <= ${RECENT_MS} * interval '1 millisecond' as "isRecent"
+      coalesce(clock_timestamp() - greatest(case when not s.by_trusted_device then s.created_at end, s.confirmed_at)
+        <= ${RECENT_MS} * interval '1 millisecond', false) as "isRecent"
     from sessions s join users u on u.id = s.user_id where s.id = ${found.session.id}`;
   if (!row) return null;
   const { user, session } = found;
@@ -327,6 +397,7 @@ export async function finishSecondFactor(
     auth.api.verifyTOTP({ body: { code }, headers: headersOf(visitor), returnHeaders: true }),
   );
   await ctx.db.begin(async (tx) => {
+    await endTrust(tx, signedIn);
     // The merchant that was shown stays shown under the new cookie.
     await tx`
       update sessions set merchant_id = ${signedIn.merchantId}
@@ -373,8 +444,9 @@ export async function confirmSignIn(
   });
 }
 
-/** Takes the second factor away, with its backup codes; who is signed in stays so. */
+/** Takes the second factor away, with its backup codes and the devices it trusted; who is signed in stays so. */
 export async function removeSecondFactor(tx: Tx, { userId }: { userId: string }): Promise<void> {
+  await endTrust(tx, { userId });
   await tx`delete from second_factors where user_id = ${userId}`;
   await tx`update users set two_factor_enabled = false, updated_at = clock_timestamp() where id = ${userId}`;
 }

@@ -5,6 +5,7 @@ import { COINS, type Coin, type Network } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
 import { type Actor, writeAudit } from './members.ts';
+import { notifyMembers } from './notices.ts';
 import { firstAddresses, readAccountKey, SCRIPTS, writeWallet } from './wallets.ts';
 
 /** How long a new key waits before it takes the place of another one, so that a thief's key is seen first. */
@@ -110,6 +111,8 @@ export async function importKey(
         ...(before && { before }),
         after: shown,
       });
+      const detail = { coin, asked_by: actor.name, due_at: waits!.dueAt.toISOString() };
+      await notifyMembers(ctx, tx, [{ merchantId, mode: 'live', kind: 'wallet_changed', detail }]);
       return { dueAt: waits!.dueAt };
     }
     await writeWallet(ctx, tx, { merchantId, coin, accountKey: accountKey.trim(), script });

@@ -58,6 +58,30 @@ test('a key is created with the keyboard alone, shown once, and closes only when
   noFaults();
 });
 
+test('a secret key is narrowed to reading and to known addresses, and says so in the list', async () => {
+  await page.getByRole('button', { name: 'Create key' }).click();
+  await page.getByLabel('Name').fill('Books');
+  await page.getByRole('button', { name: 'Only read' }).click();
+  await page.getByLabel('Allowed addresses').fill('192.0.2.300');
+  await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
+  await page.locator('p', { hasText: '192.0.2.300 is no address' }).first().waitFor();
+  forgiveFaults();
+  await page.getByLabel('Allowed addresses').fill('192.0.2.10, 198.51.100.0/24');
+  await audit('a narrowed key');
+  await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
+  await page.getByLabel('I have stored it').check();
+  await page.getByRole('button', { name: 'Done' }).click();
+  const row = page.getByRole('row').filter({ hasText: 'Books' });
+  await row.getByText('Only reads').waitFor();
+  await row.getByText('2 addresses').waitFor();
+  await row.getByRole('link', { name: 'Books' }).click();
+  await page.getByText('192.0.2.10, 198.51.100.0/24').waitFor();
+  await audit('a narrowed key, alone');
+  await page.goBack();
+  await heading('API keys');
+  noFaults();
+});
+
 test('a public key names its origins; a fault is told at its field', async () => {
   await page.getByRole('button', { name: 'Create key' }).click();
   await page.getByRole('radio', { name: /^Public/ }).check();

@@ -33,6 +33,22 @@ test('an amount that only an old payment has is found by searching further back,
   noFaults();
 });
 
+test('the head of a table stays in view below the stripe of test mode, and what has the focus is not under it', async () => {
+  await open('test/payments');
+  const head = page.getByRole('columnheader', { name: 'Amount' });
+  await head.waitFor();
+  await page.getByRole('link', { name: '$1.00' }).nth(10).focus();
+  await page.evaluate('window.scrollTo(0, document.documentElement.scrollHeight)');
+  const stripe = (await page.getByText('TEST DATA').boundingBox())!;
+  const box = (await head.boundingBox())!;
+  assert.ok(await page.evaluate('window.scrollY > 200'), 'it was scrolled');
+  assert.ok(Math.abs(box.y - (stripe.y + stripe.height)) <= 1, `${box.y} below ${stripe.y + stripe.height}`);
+  await page.keyboard.press('Shift+Tab');
+  const focused = await page.evaluate<number>('document.activeElement.getBoundingClientRect().top');
+  assert.ok(focused >= box.y + box.height - 1, `${focused} under the head`);
+  noFaults();
+});
+
 test('requests by the hour: as a picture with its words, and as a table', async () => {
   await open('test/usage');
   const words = /1,200 requests in 24 hours, 30 refused or failed\. The busiest key made 20 a minute on average/;

@@ -123,8 +123,15 @@ for (const role of ['admin', 'developer', 'finance', 'support', 'viewer'] as con
 test('a screen that a role may not open names the access that it needs', async () => {
   await setRole('viewer');
   await open('keys');
-  await page.getByText('Your role, viewer, does not include this. An owner of Test shop can change that.').waitFor();
+  await page
+    .getByText('Your role, viewer, does not include this. Needed: owner, admin or developer. An owner of Test shop can change that.')
+    .waitFor();
   assert.equal(await button('Create key').count(), 0);
+  const { sql } = app.app.ctx.db;
+  await sql`update users set operator = false`;
+  await open('operator');
+  await page.getByText('Only operators of this install reach this.').waitFor();
+  await sql`update users set operator = true`;
   await setRole('owner');
   forgiveFaults();
 });

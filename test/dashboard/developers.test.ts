@@ -50,6 +50,32 @@ test('a key is shown once, works at once, and is stored as a hash alone', async 
   for (const { row } of everything) assert.ok(!row.includes(text.slice(8, 40)), 'the text of a key is stored nowhere');
 });
 
+test('a key that only reads changes nothing, and one for known addresses works from those alone; rolled they stay so', async () => {
+  const reader = await make({ name: 'Books', read_only: true });
+  assert.deepEqual([reader.key.read_only, reader.key.allowed_ips], [true, []]);
+  assert.equal((await app.as(reader.text).get('/api/payments')).status, 200);
+  refused(await app.as(reader.text).post(CREATE, simple), 403, 'key_read_only');
+  refused(await app.as(reader.text).post('/v1/webhook_endpoints', { url: 'https://a.example/', events: ['*'] }), 403, 'key_read_only');
+  const near = await make({ name: 'Server', allowed_ips: ['192.0.2.10', '127.0.0.0/8'] });
+  assert.equal((await app.as(near.text).post(CREATE, simple)).status, 201);
+  const far = await make({ name: 'Elsewhere', allowed_ips: ['192.0.2.10', '2001:db8::/32'] });
+  for (const reply of [await app.as(far.text).get('/api/payments'), await app.as(far.text).post(CREATE, simple)])
+    refused(reply, 403, 'ip_not_allowed');
+  const claimed = await app.as(far.text).get('/api/payments', { 'x-forwarded-for': '192.0.2.10' });
+  refused(claimed, 403, 'ip_not_allowed');
+  const rolled = ok(await owner.post(`/test/keys/${far.key.id}/roll`, { ends: 'now' }));
+  assert.deepEqual(rolled.key.allowed_ips, ['192.0.2.10', '2001:db8::/32']);
+  refused(await app.as(rolled.text).get('/api/payments'), 403, 'ip_not_allowed');
+  const attempt = (more: object) => owner.post('/test/keys', { kind: 'secret', name: 'X', expires_in_days: null, origins: [], ...more });
+  for (const [more, param] of [
+    [{ allowed_ips: ['shop.example'] }, 'allowed_ips'],
+    [{ allowed_ips: ['192.0.2.0/33'] }, 'allowed_ips'],
+    [{ kind: 'public', allowed_ips: ['192.0.2.10'] }, 'allowed_ips'],
+    [{ kind: 'public', read_only: true }, 'read_only'],
+  ] as const)
+    assert.equal((await attempt(more)).json.error.param, param, JSON.stringify(more));
+});
+
 test('a rolled key: the new one works at once, the old one until its end and not a second longer', async () => {
   const first = await make({ name: 'Till', expires_in_days: 30 });
   const rolled = ok(await owner.post(`/test/keys/${first.key.id}/roll`, { ends: 'hour' }));

@@ -132,6 +132,7 @@ test('members who lack the second factor that is asked for reach their own accou
     'DELETE /passkeys/:id',
     'DELETE /sessions',
     'DELETE /sessions/:id',
+    'DELETE /trusted-devices/:id',
     'GET /me',
     'GET /security',
     'POST /merchant',

@@ -109,6 +109,8 @@ test('a key in the place of another waits a day; whoever asked cannot confirm it
   const asked = await take(key(2));
   const hours = (new Date(asked.json.due_at).getTime() - Date.now()) / 3_600_000;
   assert.ok(hours > 23.9 && hours < 24.1, String(hours));
+  const [notice] = (await owner.get('/live/notices')).json.data;
+  assert.match(notice.text, /^Olga Owner asked for another BTC wallet\. Payments go to it from 20\d\d-\d\d-\d\d \d\d:\d\d UTC on/);
   const waiting = await card('BTC');
   assert.ok(key(1).endsWith(waiting.key.slice(-6)), 'the key in use stays');
   assert.deepEqual([waiting.waiting.asked_by, waiting.waiting.asked_by_me], ['Olga Owner', true]);

@@ -5,10 +5,11 @@ import { useAct, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
+import { Area, Segments } from '../../ui/form.tsx';
 import type { Shown } from './shared.tsx';
 
 const KINDS = [
-  { value: 'secret', label: 'Secret', about: 'For your server. It may do everything; keep it where nobody else can read it.' },
+  { value: 'secret', label: 'Secret', about: 'For your server. Keep it where nobody else can read it.' },
   { value: 'public', label: 'Public', about: 'For pages and apps. It creates payments and does nothing else.' },
 ] as const;
 const ENDS = [
@@ -25,14 +26,17 @@ export function CreateKey({ onClose, onMade }: { onClose: () => void; onMade: (s
   const [name, setName] = useState('');
   const [days, setDays] = useState('');
   const [origins, setOrigins] = useState('');
+  const [readOnly, setReadOnly] = useState(false);
+  const [ips, setIps] = useState('');
   const create = useAct('POST /:mode/keys', { refreshes: [['keys']] });
   const fault = (param: string): string | null =>
     create.error instanceof ApiError && create.error.param?.startsWith(param) ? create.error.message : null;
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    const list = kind === 'public' ? origins.split(/[\s,]+/).filter(Boolean) : [];
+    const list = (text: string) => text.split(/[\s,]+/).filter(Boolean);
+    const narrowed = kind === 'public' ? { origins: list(origins) } : { origins: [], read_only: readOnly, allowed_ips: list(ips) };
     create.mutate(
-      { body: { kind, name: name.trim(), expires_in_days: days === '' ? null : Number(days), origins: list } },
+      { body: { kind, name: name.trim(), expires_in_days: days === '' ? null : Number(days), ...narrowed } },
       { onSuccess: onMade },
     );
   };
@@ -70,25 +74,40 @@ export function CreateKey({ onClose, onMade }: { onClose: () => void; onMade: (s
           onChange={(event) => setName(event.target.value)}
           fault={fault('name')}
         />
-        {kind === 'public' && (
-          <div className="grid gap-1.5">
-            <label htmlFor={`${id}-origins`} className="text-sm font-medium">
-              Allowed origins
-            </label>
-            <textarea
-              id={`${id}-origins`}
+        {kind === 'secret' ? (
+          <>
+            <fieldset className="grid gap-1.5">
+              <legend className="pb-1.5 text-sm font-medium">It may</legend>
+              <Segments
+                label="It may"
+                value={readOnly ? 'read' : 'all'}
+                options={[
+                  { value: 'all', label: 'Do everything' },
+                  { value: 'read', label: 'Only read' },
+                ]}
+                onChange={(value) => setReadOnly(value === 'read')}
+              />
+            </fieldset>
+            <Area
+              label="Allowed addresses"
               rows={2}
-              placeholder="https://shop.example"
-              value={origins}
-              onChange={(event) => setOrigins(event.target.value)}
-              aria-invalid={fault('origins') !== null}
-              aria-describedby={`${id}-origins-more`}
-              className="w-full rounded-lg border border-line bg-card px-3 py-2 font-mono text-sm text-ink placeholder:text-soft"
+              placeholder="192.0.2.10, 198.51.100.0/24"
+              value={ips}
+              onChange={(event) => setIps(event.target.value)}
+              hint="One a line. Left empty, it works from anywhere."
+              fault={fault('allowed_ips')}
             />
-            <p id={`${id}-origins-more`} className={`text-sm ${fault('origins') ? 'text-bad' : 'text-soft'}`}>
-              {fault('origins') ?? 'One a line. Left empty, the origins of your payment page count.'}
-            </p>
-          </div>
+          </>
+        ) : (
+          <Area
+            label="Allowed origins"
+            rows={2}
+            placeholder="https://shop.example"
+            value={origins}
+            onChange={(event) => setOrigins(event.target.value)}
+            hint="One a line. Left empty, the origins of your payment page count."
+            fault={fault('origins')}
+          />
         )}
         <div className="grid gap-1.5">
           <label htmlFor={`${id}-ends`} className="text-sm font-medium">

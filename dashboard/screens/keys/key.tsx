@@ -33,7 +33,14 @@ export function Screen() {
     ['Created by', key.created_by ?? 'The operator'],
     ['Expires', key.expires_at === null ? 'Never' : <Time key="expires" at={key.expires_at} />],
   ];
-  if (key.kind === 'public') rows.splice(2, 0, ['Allowed origins', key.origins.join(', ') || 'Those of the payment page']);
+  if (key.kind === 'secret')
+    rows.splice(
+      2,
+      0,
+      ['It may', key.read_only ? 'Only read' : 'Do everything'],
+      ['Allowed addresses', key.allowed_ips.join(', ') || 'From anywhere'],
+    );
+  else rows.splice(2, 0, ['Allowed origins', key.origins.join(', ') || 'Those of the payment page']);
   if (key.revoked_at) rows.push(['Revoked', <Time key="revoked" at={key.revoked_at} />]);
   if (key.replaced_by) {
     rows.push([

@@ -135,6 +135,10 @@ const columnsOf = (kind: Key['kind'], mode: string, ended: boolean): Column<Key>
         </ModeLink>
         {(ended || key.replaced_by !== null) && <KeyState of={key} />}
         {mode === 'test' && <Badge tone="warn">TEST</Badge>}
+        {key.read_only && <Badge tone="calm">Only reads</Badge>}
+        {key.allowed_ips.length > 0 && (
+          <Badge tone="calm">{key.allowed_ips.length === 1 ? '1 address' : `${key.allowed_ips.length} addresses`}</Badge>
+        )}
       </span>
     ),
   },
@@ -170,6 +174,7 @@ const columnsOf = (kind: Key['kind'], mode: string, ended: boolean): Column<Key>
         <span className="grid max-sm:justify-items-end">
           <Time at={key.last_used_at} />
           <span className="text-xs text-soft">from {key.last_used_ip}</span>
+          <span className="text-xs break-all text-soft">{key.last_used_path}</span>
         </span>
       ),
   },

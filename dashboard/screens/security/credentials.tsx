@@ -26,7 +26,7 @@ export function Credentials({ pendingEmail, mailSetUp }: { pendingEmail: string 
       <div className="flex flex-wrap items-center justify-between gap-3 border-b border-line px-4 py-3">
         <div className="min-w-0">
           <p className="font-medium">Password</p>
-          <p className="text-sm text-soft">Changing it signs you out everywhere else.</p>
+          <p className="text-sm text-soft">Changing it signs you out everywhere else, and every device is asked for a code again.</p>
         </div>
         <Button onClick={() => setOpen('password')}>Change password</Button>
       </div>

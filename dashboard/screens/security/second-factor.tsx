@@ -100,7 +100,10 @@ const Codes = ({ codes }: { codes: readonly string[] }) => (
 function TurnedOn() {
   const [asked, setAsked] = useState(false);
   const [renewing, setRenewing] = useState(false);
-  const remove = useAct('POST /:mode/second-factor/remove', { refreshes: [['me'], ['team']], done: 'The second factor is off.' });
+  const remove = useAct('POST /:mode/second-factor/remove', {
+    refreshes: [['me'], ['team'], ['security']],
+    done: 'The second factor is off.',
+  });
   return (
     <div className="grid gap-4">
       <p className="text-soft">Signing in asks for the code of your authenticator. Each code works once.</p>
@@ -128,7 +131,7 @@ function TurnedOn() {
 }
 
 function Renew({ onClose }: { onClose: () => void }) {
-  const renew = useAct('POST /:mode/backup-codes');
+  const renew = useAct('POST /:mode/backup-codes', { refreshes: [['security']] });
   const [password, setPassword] = useState('');
   const codes = renew.data?.backup_codes;
   return (
@@ -152,7 +155,7 @@ function Renew({ onClose }: { onClose: () => void }) {
             renew.mutate({ body: { password } });
           }}
         >
-          <p className="text-soft">Ten new codes replace the ones you stored.</p>
+          <p className="text-soft">Ten new codes replace the ones you stored. Trusted devices are asked for a code again.</p>
           <PasswordField label="Your password" value={password} onChange={setPassword} fault={renew.error?.message} />
           <Button type="submit" look="main" busy={renew.isPending}>
             Make new codes

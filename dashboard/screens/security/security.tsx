@@ -1,10 +1,11 @@
-/** One's own account: second factor, passkeys, password and e-mail address, where one is signed in. */
+/** One's own account: second factor, passkeys, password and e-mail address, where one is signed in, and which devices are trusted. */
 import { useApi, useTitle } from '../../lib/hooks.ts';
 import { Card, Pending } from '../../ui/states.tsx';
 import { Credentials } from './credentials.tsx';
 import { Passkeys } from './passkeys.tsx';
 import { SecondFactor } from './second-factor.tsx';
 import { Sessions } from './sessions.tsx';
+import { TrustedDevices } from './trusted-devices.tsx';
 
 export function Screen() {
   useTitle('Security');
@@ -18,6 +19,7 @@ export function Screen() {
           <Passkeys passkeys={security.data.passkeys} />
           <Credentials pendingEmail={security.data.pending_email} mailSetUp={security.data.mail_set_up} />
           <Sessions sessions={security.data.sessions} />
+          <TrustedDevices devices={security.data.trusted_devices} />
         </>
       ) : (
         <Card>

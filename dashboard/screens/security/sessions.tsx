@@ -79,7 +79,7 @@ export function Sessions({ sessions }: { sessions: readonly Session[] }) {
         open={asked}
         onClose={() => setAsked(false)}
         title="Sign out everywhere else?"
-        text="This browser stays signed in. All others have to sign in again."
+        text="This browser stays signed in. All others have to sign in again, and every device is asked for a code."
         act="Sign out"
         danger
         onAct={() => {

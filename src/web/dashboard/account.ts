@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
 import { listMemberships, setUpMerchant, setUpOwner, writeAccountAudit } from '../../merchants/members.ts';
-import { ACTIONS, type Action, actionsOf, ROLES } from '../../merchants/roles.ts';
+import { ACTIONS, type Action, actionsOf, ROLES, rolesWith } from '../../merchants/roles.ts';
 import {
   confirmSignIn,
   finishSecondFactor,
@@ -41,11 +41,12 @@ export const ACCOUNT: readonly Route[] = [
     method: 'POST',
     path: '/sign-in/code',
     attempts: 10,
-    body: Type.Object({ kind: literals(['totp', 'backup_code'] as const), code: Code }),
+    body: Type.Object({ kind: literals(['totp', 'backup_code'] as const), code: Code, trust_device: Type.Optional(Type.Boolean()) }),
     reply: Done,
     handle: async ({ ctx, visitor, body, setCookies }) => {
       const kind = body.kind === 'totp' ? 'totp' : 'backup_code';
-      setCookies((await signInWithCode(ctx, { visitor, code: body.code, kind })).cookies);
+      const trust = body.trust_device === true;
+      setCookies((await signInWithCode(ctx, { visitor, code: body.code, kind, trust })).cookies);
       return done;
     },
   }),
@@ -147,6 +148,14 @@ export const ACCOUNT: readonly Route[] = [
       actions: actionsOf(member.role),
       mode,
     }),
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/access',
+    action: 'account.use',
+    query: Type.Object({ action: literals(Object.keys(ACTIONS) as Action[]) }),
+    reply: Type.Object({ success: Type.Boolean(), needed: Type.String() }),
+    handle: async ({ query }) => ({ ...done, needed: rolesWith(query.action as Action) }),
   }),
   memberRoute({
     method: 'POST',

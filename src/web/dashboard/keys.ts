@@ -14,6 +14,8 @@ const Item = Type.Object({
   name: Text,
   hint: Text,
   origins: Type.Array(Text),
+  read_only: Type.Boolean(),
+  allowed_ips: Type.Array(Text),
   created_by: Nullable(Text),
   created_at: Timestamp,
   expires_at: Nullable(Timestamp),
@@ -35,6 +37,8 @@ const item = (key: Key) => ({
   name: key.name,
   hint: key.hint,
   origins: [...key.origins],
+  read_only: key.readOnly,
+  allowed_ips: [...key.allowedIps],
   created_by: key.createdBy,
   created_at: key.createdAt.toISOString(),
   expires_at: at(key.expiresAt),
@@ -46,11 +50,13 @@ const item = (key: Key) => ({
   is_active: key.isActive,
 });
 /** A key as it stands in the log of acts. */
-const told = ({ name, kind, hint, origins, expiresAt, revokedAt }: Key) => ({
+const told = ({ name, kind, hint, origins, readOnly, allowedIps, expiresAt, revokedAt }: Key) => ({
   name,
   kind,
   hint,
   ...(origins.length > 0 && { origins }),
+  ...(readOnly && { read_only: true }),
+  ...(allowedIps.length > 0 && { allowed_ips: allowedIps }),
   expires_at: at(expiresAt),
   ...(revokedAt && { revoked_at: at(revokedAt) }),
 });
@@ -94,6 +100,8 @@ export const KEYS: readonly Route[] = [
       name: Name,
       expires_in_days: Nullable(Type.Integer({ minimum: 1, maximum: 3650 })),
       origins: Type.Array(Type.String({ maxLength: 200 }), { maxItems: 20 }),
+      read_only: Type.Optional(Type.Boolean()),
+      allowed_ips: Type.Optional(Type.Array(Type.String({ maxLength: 50 }), { maxItems: 20 })),
     }),
     reply: Shown,
     handle: (call) =>
@@ -103,6 +111,8 @@ export const KEYS: readonly Route[] = [
           kind: call.body.kind as KeyKind,
           name: call.body.name,
           origins: call.body.origins,
+          readOnly: call.body.read_only ?? false,
+          allowedIps: call.body.allowed_ips ?? [],
           expiresInDays: call.body.expires_in_days as number | null,
           createdBy: call.actor.name,
         });

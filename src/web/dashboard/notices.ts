@@ -1,12 +1,42 @@
 /** The bell: notices, which of them are read, and what somebody wants to be told where. */
-import Type from 'typebox';
+import Type, { type Static } from 'typebox';
 import { MODES } from '../../core/coin.ts';
-import { listNoticeSettings, listNotices, NOTICE_KINDS, noticeText, readNotices, setNoticeSetting } from '../../merchants/notices.ts';
+import type { MailTiming } from '../../core/mail-timing.ts';
+import { Problem } from '../../core/problem.ts';
+import { readMailTiming, setMailTiming } from '../../merchants/digests.ts';
+import {
+  listNoticeSettings,
+  listNotices,
+  NOTICE_KINDS,
+  type NoticeKind,
+  noticeText,
+  readNotices,
+  setNoticeSetting,
+} from '../../merchants/notices.ts';
 import { numberOf } from './audit.ts';
 import { type Call, Done, literals, memberRoute, Nullable, paging, type Route, Text, Timestamp } from './route.ts';
 
 const Kind = literals(NOTICE_KINDS);
+/** A clock on the wall: 07:30. */
+const WallClock = Type.String({ pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$' });
+const minuteOf = (text: string): number => Number(text.slice(0, 2)) * 60 + Number(text.slice(3));
+const clockOf = (minute: number): string => `${String(Math.floor(minute / 60)).padStart(2, '0')}:${String(minute % 60).padStart(2, '0')}`;
+const Timing = Type.Object({
+  time_zone: Type.String({ minLength: 1, maxLength: 60 }),
+  /** Null: at once. */
+  daily_hour: Nullable(Type.Integer({ minimum: 0, maximum: 23 })),
+  quiet: Nullable(Type.Object({ from: WallClock, to: WallClock })),
+});
+/** E-mails that tell somebody of what another may have done in their name. */
+const WARNINGS: readonly NoticeKind[] = ['sign_in', 'device_trusted', 'wallet_changed'];
 const readerOf = ({ member, signedIn }: Call) => ({ merchantId: member.merchantId, userId: signedIn.userId });
+
+const timingOf = (timing: MailTiming | null): Static<typeof Timing> | null =>
+  timing && {
+    time_zone: timing.timeZone,
+    daily_hour: timing.dailyHour,
+    quiet: timing.quiet && { from: clockOf(timing.quiet.from), to: clockOf(timing.quiet.to) },
+  };
 
 export const NOTICES: readonly Route[] = [
   memberRoute({
@@ -71,10 +101,12 @@ export const NOTICES: readonly Route[] = [
       success: Type.Boolean(),
       mail_set_up: Type.Boolean(),
       settings: Type.Array(Type.Object({ kind: Kind, in_app: Type.Boolean(), email: Type.Boolean() })),
+      timing: Nullable(Timing),
     }),
     handle: async (call) => ({
       success: true,
       mail_set_up: call.ctx.mail !== null,
+      timing: timingOf(await readMailTiming(call.ctx, call.signedIn)),
       settings: (await listNoticeSettings(call.ctx, { ...readerOf(call), role: call.member.role })).map(({ kind, inApp, email }) => ({
         kind,
         in_app: inApp,
@@ -90,7 +122,21 @@ export const NOTICES: readonly Route[] = [
     reply: Done,
     handle: async (call) => {
       const kind = NOTICE_KINDS.find((known) => known === call.body.kind)!;
+      // Whoever found an open session must not silence what would tell on them.
+      if (!call.body.email && WARNINGS.includes(kind) && !call.signedIn.isRecent) throw new Problem('recent_authentication_required');
       await setNoticeSetting(call.ctx, { ...readerOf(call), kind, inApp: call.body.in_app, email: call.body.email });
+      return { success: true };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/mail-timing',
+    action: 'account.use',
+    body: Timing,
+    reply: Done,
+    handle: async ({ ctx, signedIn, body }) => {
+      const quiet = body.quiet && { from: minuteOf(body.quiet.from), to: minuteOf(body.quiet.to) };
+      await setMailTiming(ctx, { userId: signedIn.userId, timing: { timeZone: body.time_zone, dailyHour: body.daily_hour, quiet } });
       return { success: true };
     },
   }),

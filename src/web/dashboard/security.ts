@@ -14,6 +14,7 @@ import {
   startEmailChange,
   startPasskey,
 } from '../../merchants/account.ts';
+import { forgetDevice, listTrustedDevices } from '../../merchants/trusted-devices.ts';
 import { Email, Password } from './account.ts';
 import { Done, Empty, memberRoute, Nullable, openRoute, type Route, Text, Timestamp } from './route.ts';
 
@@ -33,13 +34,25 @@ export const SECURITY: readonly Route[] = [
       sessions: Type.Array(
         Type.Object({ id: Text, ip: Text, user_agent: Text, started_at: Timestamp, used_at: Timestamp, current: Type.Boolean() }),
       ),
+      trusted_devices: Type.Array(
+        Type.Object({
+          id: Text,
+          ip: Text,
+          user_agent: Text,
+          created_at: Timestamp,
+          used_at: Timestamp,
+          expires_at: Timestamp,
+          current: Type.Boolean(),
+        }),
+      ),
       pending_email: Nullable(Text),
       mail_set_up: Type.Boolean(),
     }),
-    handle: async ({ ctx, signedIn }) => {
-      const [passkeys, sessions, pending] = await Promise.all([
+    handle: async ({ ctx, visitor, signedIn }) => {
+      const [passkeys, sessions, devices, pending] = await Promise.all([
         listPasskeys(ctx, signedIn),
         listSessions(ctx, { signedIn }),
+        listTrustedDevices(ctx, { userId: signedIn.userId, from: visitor }),
         pendingEmail(ctx, signedIn),
       ]);
       return {
@@ -56,6 +69,15 @@ export const SECURITY: readonly Route[] = [
           user_agent: userAgent,
           started_at: startedAt.toISOString(),
           used_at: usedAt.toISOString(),
+          current,
+        })),
+        trusted_devices: devices.map(({ id, ip, userAgent, createdAt, usedAt, expiresAt, current }) => ({
+          id,
+          ip,
+          user_agent: userAgent,
+          created_at: createdAt.toISOString(),
+          used_at: usedAt.toISOString(),
+          expires_at: expiresAt.toISOString(),
           current,
         })),
         pending_email: pending,
@@ -142,6 +164,17 @@ export const SECURITY: readonly Route[] = [
     body: Empty,
     reply: Type.Object({ success: Type.Boolean(), ended: Type.Integer() }),
     handle: async ({ ctx, visitor, signedIn }) => ({ ...done, ended: await endSessions(ctx, { visitor, signedIn, sessionId: null }) }),
+  }),
+  memberRoute({
+    method: 'DELETE',
+    path: '/trusted-devices/:id',
+    ...own,
+    body: Empty,
+    reply: Done,
+    handle: async ({ ctx, actor, params }) => {
+      await forgetDevice(ctx, { actor, deviceId: params.id! });
+      return done;
+    },
   }),
   memberRoute({
     method: 'POST',

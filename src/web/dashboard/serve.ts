@@ -9,7 +9,7 @@ import type { Limits } from '../../http/limits.ts';
 import { readQuery } from '../../http/read.ts';
 import { checkBody } from '../../http/schema.ts';
 import { listMemberships, type Membership } from '../../merchants/members.ts';
-import { mayDo } from '../../merchants/roles.ts';
+import { mayDo, rolesWith } from '../../merchants/roles.ts';
 import { findSignedIn, type SignedIn, type Visitor } from '../../merchants/sign-in.ts';
 import type { Rendered } from '../../payments/view.ts';
 import { registerFiles } from './files.ts';
@@ -70,7 +70,10 @@ export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doo
     if (!member) throw new Problem('not_signed_in');
     if (member.secondFactorRequired && !signedIn.hasSecondFactor && !route.withoutFactor) throw new Problem('second_factor_required');
     if (route.operator && !signedIn.operator) throw new Problem('operator_only');
-    if (!mayDo(member.role, route.action)) throw new Problem('action_not_permitted', { role: member.role, merchant: member.merchantName });
+    if (!mayDo(member.role, route.action)) {
+      const { role, merchantName: merchant } = member;
+      throw new Problem('action_not_permitted', { role, needed: rolesWith(route.action), merchant });
+    }
     if (route.recent && !signedIn.isRecent) throw new Problem('recent_authentication_required');
     return member;
   };

@@ -1,0 +1,138 @@
+/** What one is told, and where; all notices below. */
+import { useQueryClient } from '@tanstack/react-query';
+import { useEffect } from 'react';
+import { call, type Reply } from '../../lib/api.ts';
+import { useAct, useApi, useList, useMode, useTitle } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { NoticeLine } from '../../ui/notice.tsx';
+import { Card, Empty, Pending } from '../../ui/states.tsx';
+import { Timing } from './timing.tsx';
+
+type Setting = Reply<'GET /:mode/notice-settings'>['settings'][number];
+const KINDS: Readonly<Record<Setting['kind'], [string, string]>> = {
+  endpoint_off: ['Webhook endpoint switched off', 'It is gone, or only failed for five days.'],
+  payment_attention: ['Payment needs attention', 'Underpaid, overpaid, late, or paid after it was cancelled.'],
+  usage: ['Plan nearly used up', 'At 80 and at 100 % of the month.'],
+  wallet_changed: ['Wallet changed', 'Payments of a coin go to another account key, or will once its wait is over.'],
+  sign_in: ['New sign-in', 'Your account was signed in to from a new browser or address.'],
+  device_trusted: ['Device trusted', 'Sign-ins from a browser are not asked for a code for 30 days.'],
+};
+
+export function Screen() {
+  useTitle('Notifications');
+  return (
+    <div className="grid max-w-3xl gap-6">
+      <h1>Notifications</h1>
+      <Notices />
+      <Settings />
+    </div>
+  );
+}
+
+function Notices() {
+  const mode = useMode();
+  const client = useQueryClient();
+  const list = useList('GET /:mode/notices', ['notices', 'list'], {});
+  const newest = list.rows[0]?.id;
+  const anyUnread = list.rows.some((row) => row.unread);
+  // Who looks at the list has read it.
+  useEffect(() => {
+    if (newest === undefined || !anyUnread) return;
+    void call('POST /:mode/notices/read', { params: { mode }, body: { through: newest } }).then(
+      () => client.invalidateQueries({ queryKey: [mode, 'notices', 'bell'] }),
+      () => {},
+    );
+  }, [mode, client, newest, anyUnread]);
+  return (
+    <Card title="What happened">
+      {list.rows.length === 0 && (list.error || list.isPending) ? (
+        <Pending of={list} lines={4} />
+      ) : list.rows.length === 0 ? (
+        <Empty title="Nothing to tell">Kept for 90 days, from the first on.</Empty>
+      ) : (
+        <>
+          <ul>
+            {list.rows.map((notice) => (
+              <li key={notice.id} className="border-b border-line last:border-b-0">
+                <NoticeLine notice={notice} />
+              </li>
+            ))}
+          </ul>
+          {list.hasNextPage && (
+            <div className="border-t border-line p-3 text-center">
+              <Button onClick={() => void list.fetchNextPage()} busy={list.isFetchingNextPage}>
+                Show more
+              </Button>
+            </div>
+          )}
+        </>
+      )}
+    </Card>
+  );
+}
+
+function Settings() {
+  const settings = useApi('GET /:mode/notice-settings', ['notice-settings'], {});
+  const save = useAct('POST /:mode/notice-settings', { refreshes: [['notice-settings'], ['notices']] });
+  if (!settings.data)
+    return (
+      <Card title="What you are told">
+        <Pending of={settings} lines={6} />
+      </Card>
+    );
+  const { mail_set_up: mailSetUp } = settings.data;
+  return (
+    <>
+      <Card title="What you are told">
+        <table className="w-full text-sm">
+          <thead>
+            <tr className="text-left text-soft">
+              <th scope="col" className="px-4 py-2 font-medium">
+                When
+              </th>
+              <th scope="col" className="px-2 py-2 text-center font-medium whitespace-nowrap">
+                Here
+              </th>
+              <th scope="col" className="px-4 py-2 text-center font-medium whitespace-nowrap">
+                E-mail
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {settings.data.settings.map((setting) => {
+              const [name, more] = KINDS[setting.kind];
+              // What was just asked for shows at once.
+              const asked = save.isPending && save.variables.body.kind === setting.kind ? save.variables.body : setting;
+              const box = (field: 'in_app' | 'email', label: string) => (
+                <input
+                  type="checkbox"
+                  className="size-4 accent-accent"
+                  aria-label={`${name}: ${label}`}
+                  checked={asked[field]}
+                  disabled={field === 'email' && !mailSetUp}
+                  onChange={(event) => save.mutate({ body: { ...asked, [field]: event.target.checked } })}
+                />
+              );
+              return (
+                <tr key={setting.kind} className="border-t border-line">
+                  <th scope="row" className="px-4 py-2.5 text-left font-normal">
+                    <span className="font-medium">{name}</span>
+                    <span className="block text-soft">{more}</span>
+                  </th>
+                  <td className="px-2 py-2.5 text-center">{box('in_app', 'here')}</td>
+                  <td className="px-4 py-2.5 text-center">{box('email', 'by e-mail')}</td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+        {!mailSetUp && (
+          <p className="border-t border-line px-4 py-3 text-sm text-soft">
+            No e-mails are sent: the operator has set no mail server (<code>SMTP_URL</code>).
+          </p>
+        )}
+      </Card>
+      {mailSetUp && <Timing saved={settings.data.timing} />}
+    </>
+  );
+}

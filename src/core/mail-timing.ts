@@ -1,0 +1,95 @@
+/** When a person wants e-mails about events: at once or once a day, and not in the quiet hours. Pure; days are those of a time zone. */
+import { DAY_MS, HOUR_MS, MINUTE_MS } from './clock.ts';
+
+export type MailTiming = {
+  /** A name of the tz database. */
+  timeZone: string;
+  /** Null: at once. */
+  dailyHour: number | null;
+  /** Minutes of the day; it may reach past midnight. */
+  quiet: { from: number; to: number } | null;
+};
+
+export function isTimeZone(name: string): boolean {
+  try {
+    // Offsets such as +01:00 know no summer time.
+    return !/^[+-]/.test(name) && new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+/** A zone that is no longer known counts as UTC: mails wait for it, and so would payments that are told in the same transaction. */
+const formats = new Map<string, Intl.DateTimeFormat>();
+function formatOf(timeZone: string): Intl.DateTimeFormat {
+  let format = formats.get(timeZone);
+  if (!format) {
+    format = new Intl.DateTimeFormat('en-US', {
+      timeZone: isTimeZone(timeZone) ? timeZone : 'UTC',
+      hourCycle: 'h23',
+      year: 'numeric',
+      month: 'numeric',
+      day: 'numeric',
+      hour: 'numeric',
+      minute: 'numeric',
+      second: 'numeric',
+    });
+    formats.set(timeZone, format);
+  }
+  return format;
+}
+
+/** What a clock on the wall there shows, as the milliseconds of a clock in UTC that shows the same. */
+function wallOf(timeZone: string, ms: number): number {
+  const part: Record<string, number> = {};
+  for (const { type, value } of formatOf(timeZone).formatToParts(ms)) part[type] = Number(value);
+  return Date.UTC(part.year!, part.month! - 1, part.day!, part.hour!, part.minute!, part.second!) + (ms % 1_000);
+}
+
+/** When a clock on the wall shows this: in autumn there may be two such moments; what is skipped in spring is when it is skipped. */
+function instantsOf(timeZone: string, wall: number): number[] {
+  const offsetAt = (ms: number): number => wallOf(timeZone, ms) - ms;
+  let [early, late] = [wall - DAY_MS, wall + DAY_MS];
+  const shown = [...new Set([offsetAt(early), offsetAt(late)])]
+    .map((offset) => wall - offset)
+    .filter((ms) => wallOf(timeZone, ms) === wall);
+  if (shown.length > 0) return shown.sort((a, b) => a - b);
+  const before = offsetAt(early);
+  while (late - early > 1) {
+    const middle = Math.floor((early + late) / 2);
+    if (offsetAt(middle) === before) early = middle;
+    else late = middle;
+  }
+  return [late];
+}
+
+const midnightOf = (wall: number): number => Math.floor(wall / DAY_MS) * DAY_MS;
+const isQuiet = ({ from, to }: { from: number; to: number }, minute: number): boolean =>
+  from < to ? from <= minute && minute < to : from <= minute || minute < to;
+
+/** The end of the quiet hours that `ms` falls into; `ms` itself where it falls into none. */
+function afterQuiet({ timeZone, quiet }: MailTiming, ms: number): number {
+  const wall = wallOf(timeZone, ms);
+  const midnight = midnightOf(wall);
+  if (quiet === null || !isQuiet(quiet, (wall - midnight) / MINUTE_MS)) return ms;
+  const ends = [0, 1].flatMap((day) => instantsOf(timeZone, midnight + day * DAY_MS + quiet.to * MINUTE_MS));
+  return Math.min(...ends.filter((end) => end > ms));
+}
+
+/** When what happens `now` is sent; null: at once. */
+export function nextMail(timing: MailTiming, now: Date): Date | null {
+  const ms = now.getTime();
+  const { timeZone, dailyHour } = timing;
+  if (dailyHour === null) {
+    const at = afterQuiet(timing, ms);
+    return at === ms ? null : new Date(at);
+  }
+  const midnight = midnightOf(wallOf(timeZone, ms));
+  // The hour of yesterday may be quiet until today.
+  const hours = [-1, 0, 1, 2].map((day) => instantsOf(timeZone, midnight + day * DAY_MS + dailyHour * HOUR_MS)[0]!);
+  return new Date(Math.min(...hours.map((hour) => afterQuiet(timing, hour)).filter((hour) => hour > ms)));
+}
+
+/** A moment as a clock on the wall shows it there: 2026-11-21 14:05. */
+export const wallText = (timeZone: string, at: Date): string =>
+  new Date(wallOf(timeZone, at.getTime())).toISOString().slice(0, 16).replace('T', ' ');

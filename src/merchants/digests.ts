@@ -1,0 +1,121 @@
+/** E-mails about events for those who want them once a day or not in their quiet hours: kept, and sent as one. */
+import type { Context } from '../context.ts';
+import { isTimeZone, type MailTiming, nextMail, wallText } from '../core/mail-timing.ts';
+import { Problem } from '../core/problem.ts';
+import type { Tx } from '../db/db.ts';
+import { queueMails } from './mails.ts';
+import { type NoticeRow, noticePath, noticeText } from './notices.ts';
+
+const MOST_LINES = 50;
+/** People whose mails are due that one round serves. */
+const BATCH = 10;
+type TimingRow = { timeZone: string | null; dailyHour: number | null; quietFrom: number | null; quietTo: number | null };
+
+const timingOf = ({ timeZone, dailyHour, quietFrom, quietTo }: TimingRow): MailTiming => ({
+  timeZone: timeZone ?? 'UTC',
+  dailyHour,
+  quiet: quietFrom === null || quietTo === null ? null : { from: quietFrom, to: quietTo },
+});
+
+/** Null: at once, as it is for everybody at first. */
+export async function readMailTiming(ctx: Context, { userId }: { userId: string }): Promise<MailTiming | null> {
+  const [row] = await ctx.db.sql<TimingRow[]>`
+    select time_zone as "timeZone", daily_hour as "dailyHour", quiet_from as "quietFrom", quiet_to as "quietTo"
+    from mail_timings where user_id = ${userId}`;
+  return row ? timingOf(row) : null;
+}
+
+/** What is held already follows the new timing. Errors: parameter_invalid (time_zone, quiet_to). */
+export async function setMailTiming(ctx: Context, { userId, timing }: { userId: string; timing: MailTiming }): Promise<void> {
+  const { timeZone, dailyHour, quiet } = timing;
+  if (!isTimeZone(timeZone)) throw new Problem('parameter_invalid', { reason: 'it is no time zone' }, { param: 'time_zone' });
+  if (quiet !== null && quiet.from === quiet.to)
+    throw new Problem('parameter_invalid', { reason: 'quiet hours need an end that is not their beginning' }, { param: 'quiet_to' });
+  const now = ctx.clock.now();
+  await ctx.db.begin(async (tx) => {
+    await tx`
+      insert into mail_timings (user_id, time_zone, daily_hour, quiet_from, quiet_to)
+      values (${userId}, ${timeZone}, ${dailyHour}, ${quiet?.from ?? null}, ${quiet?.to ?? null})
+      on conflict (user_id) do update set time_zone = excluded.time_zone, daily_hour = excluded.daily_hour,
+        quiet_from = excluded.quiet_from, quiet_to = excluded.quiet_to`;
+    await tx`update held_mails set due_at = ${nextMail(timing, now) ?? now} where user_id = ${userId}`;
+  });
+}
+
+/** Who is told at once, and until when each of the others waits. */
+export async function sortByTiming<P extends { userId: string }>(
+  ctx: Context,
+  tx: Tx,
+  people: readonly P[],
+): Promise<{ atOnce: P[]; later: { person: P; dueAt: Date }[] }> {
+  const timings = await tx<(TimingRow & { userId: string })[]>`
+    select user_id as "userId", time_zone as "timeZone", daily_hour as "dailyHour", quiet_from as "quietFrom", quiet_to as "quietTo"
+    from mail_timings where user_id = any(${people.map((person) => person.userId)})`;
+  const now = ctx.clock.now();
+  const dueOf = new Map(timings.map((row) => [row.userId, nextMail(timingOf(row), now)]));
+  const sorted: { atOnce: P[]; later: { person: P; dueAt: Date }[] } = { atOnce: [], later: [] };
+  for (const person of people) {
+    const dueAt = dueOf.get(person.userId) ?? null;
+    if (dueAt === null) sorted.atOnce.push(person);
+    else sorted.later.push({ person, dueAt });
+  }
+  return sorted;
+}
+
+/** Keeps notices for people, in the transaction of what is told. */
+export async function holdNotices(tx: Tx, people: readonly { userId: string; dueAt: Date }[], noticeIds: readonly bigint[]): Promise<void> {
+  if (people.length === 0 || noticeIds.length === 0) return;
+  await tx`
+    insert into held_mails (user_id, notice_id, due_at)
+    select p.user_id, n.id, p.due_at from jsonb_to_recordset(${tx.json(people.map(({ userId, dueAt }) => ({ user_id: userId, due_at: dueAt.toISOString() })))})
+      as p (user_id text, due_at timestamptz), unnest(${noticeIds.map(String)}::bigint[]) as n (id)`;
+}
+
+/**
+ * Sends what is due, one e-mail a person; returns for how many. What is taken and the mail that tells it are written in one
+ * transaction: who is killed in between has done nothing.
+ */
+export async function sendHeldMails(ctx: Context): Promise<number> {
+  if (!ctx.mail) return 0;
+  for (let sent = 0; sent < BATCH; sent++) {
+    const [next] = await ctx.db.sql<{ userId: string }[]>`
+      select user_id as "userId" from held_mails where due_at <= ${ctx.clock.now()} order by due_at limit 1`;
+    if (!next) return sent;
+    await ctx.db.begin((tx) => sendHeldOf(ctx, tx, next));
+  }
+  return BATCH;
+}
+
+async function sendHeldOf(ctx: Context, tx: Tx, { userId }: { userId: string }): Promise<void> {
+  // Of two workers the second finds nothing left.
+  const [user] = await tx<{ email: string }[]>`select email from users where id = ${userId} for no key update`;
+  // Of merchants that the person still works for; the others are none of their business any more.
+  const told = await tx<(NoticeRow & { merchant: string; at: Date; total: bigint })[]>`
+    with taken as (delete from held_mails where user_id = ${userId} and due_at <= ${ctx.clock.now()} returning notice_id)
+    select n.mode, n.kind, n.detail, n.at, m.name as merchant, count(*) over () as total
+    from taken join notices n on n.id = taken.notice_id join merchants m on m.id = n.merchant_id
+    where exists (select 1 from members where members.merchant_id = n.merchant_id and members.user_id = ${userId})
+    order by n.id limit ${MOST_LINES}`;
+  const [first] = told;
+  if (!user || !first) return;
+  const [timing] = await tx<{ timeZone: string }[]>`select time_zone as "timeZone" from mail_timings where user_id = ${userId}`;
+  const timeZone = timing?.timeZone ?? 'UTC';
+  const { total } = first;
+  const isOneMerchant = told.every((row) => row.merchant === first.merchant);
+  const about = isOneMerchant ? first.merchant : 'your merchants';
+  const dashboard = `${ctx.settings.publicUrl}/dashboard`;
+  const lines = told.map(
+    (row) =>
+      `${wallText(timeZone, row.at)} ${row.mode === 'test' ? 'TEST: ' : ''}${isOneMerchant ? '' : `${row.merchant}: `}${noticeText(row.kind, row.detail)}\n${dashboard}/${row.mode ?? 'live'}/${noticePath(row.kind, row.detail)}`,
+  );
+  const rest =
+    total > BigInt(told.length) ? `\n\nThese are the first ${told.length} of ${total}. All of them: ${dashboard}/live/notifications` : '';
+  const onlyTest = told.every((row) => row.mode === 'test') && rest === '' ? 'TEST: ' : '';
+  const subject = total === 1n ? noticeText(first.kind, first.detail) : `${total} things happened at ${about}`;
+  await queueMails(tx, {
+    recipients: [user.email],
+    subject: `${onlyTest}${subject}`.slice(0, 120),
+    body: `${total === 1n ? 'This happened' : `${total} things happened`} at ${about}. Times are those of ${timeZone}.\n\n${lines.join('\n\n')}${rest}\n\nWhen e-mails come, and about what, is set at ${dashboard}/live/notifications\n`,
+    kind: 'digest',
+  });
+}

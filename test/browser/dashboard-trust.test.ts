@@ -1,0 +1,131 @@
+/** Trusting a device beside the code, forgetting it, and when e-mails come, in a real browser and by keyboard. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { addAuthenticator, OWNER, startDashboard } from '../kit/dashboard.ts';
+import { type MailServer, startMailServer } from '../kit/mail.ts';
+import { freshTotp } from '../kit/person.ts';
+
+const mail: MailServer = await startMailServer();
+after(() => mail.stop());
+const { app, page, open, audit, noFaults, forgiveFaults } = await startDashboard({
+  environment: { SMTP_URL: mail.url, MAIL_FROM: 'pay@shop.example' },
+});
+let secret = '';
+const heading = (name: string) => page.getByRole('heading', { name, exact: true }).waitFor();
+const signOut = async () => {
+  await page.getByRole('button', { name: 'Account' }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  await heading('Sign in');
+};
+const showPassword = async () => {
+  await page.getByLabel('E-mail').fill(OWNER.email);
+  await page.getByLabel('Password').fill(OWNER.password);
+  await page.getByLabel('Password').press('Enter');
+};
+
+before(async () => {
+  await open('test/security');
+  await page.getByLabel('Your password').fill(OWNER.password);
+  await page.getByRole('button', { name: 'Set up an authenticator' }).click();
+  await page.getByAltText('QR code for the authenticator').waitFor();
+  secret = (await page.locator('ol code').first().innerText()).trim();
+  await page.getByLabel('The code that the authenticator shows now').fill(await freshTotp(app, secret));
+  await page.getByRole('button', { name: 'Turn on' }).click();
+  await page.getByText('The second factor is on.').waitFor();
+});
+
+test('beside the code a device is trusted by keyboard; the next sign-in asks for the password alone, a risky act for a code', async () => {
+  await page.getByText('None: every sign-in with the password asks for a code.').waitFor();
+  await audit('security, no trusted device');
+  await signOut();
+  await showPassword();
+  await heading('Second factor');
+  await page.getByRole('button', { name: 'Use a backup code' }).click();
+  assert.equal(await page.getByRole('checkbox').count(), 0, 'not beside a backup code');
+  await page.getByRole('button', { name: 'Use the authenticator' }).click();
+  await audit('second factor');
+  await page.getByLabel('Code', { exact: true }).fill(await freshTotp(app, secret));
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Space');
+  await page.keyboard.press('Enter');
+  await heading('Home');
+  assert.equal(await page.evaluate("document.cookie.includes('trusted_device')"), false, 'no script reads it');
+  await signOut();
+  await showPassword();
+  await heading('Home');
+  noFaults();
+  await open('test/security');
+  await page.getByRole('button', { name: 'Turn off' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Turn off' }).click();
+  await page.getByLabel(/Code/).waitFor();
+  forgiveFaults();
+  await page.keyboard.press('Escape');
+});
+
+test('a trusted device is listed with its end and forgotten; then the code is asked for again', async () => {
+  await open('test/security');
+  const card = page.locator('section').filter({ has: page.getByRole('heading', { name: 'Trusted devices' }) });
+  await card.getByText('This browser').waitFor();
+  await card.getByText('Ends', { exact: false }).waitFor();
+  await audit('security, a trusted device');
+  await card.getByRole('button', { name: /^Forget / }).focus();
+  await page.keyboard.press('Enter');
+  await page.getByText('Forgotten. The next sign-in there asks for a code.').waitFor();
+  await card.getByText('None:', { exact: false }).waitFor();
+  noFaults();
+  await signOut();
+  await showPassword();
+  await heading('Second factor');
+  await page.getByLabel('Code', { exact: true }).fill(await freshTotp(app, secret));
+  await page.keyboard.press('Enter');
+  await heading('Home');
+  noFaults();
+});
+
+test('when e-mails come is set, says what it means in one line, and stays so', async () => {
+  await open('test/notifications');
+  await page.getByText('Every e-mail comes when it happens').waitFor();
+  await audit('notifications, at once');
+  await page.getByRole('button', { name: 'Once a day' }).click();
+  await page.getByLabel('Every day at').selectOption('9');
+  await page.getByLabel('Quiet hours').check();
+  await page.getByLabel('To', { exact: true }).fill('22:00');
+  await page.getByText('Quiet hours need an end that is not their beginning.').waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Save' }).isDisabled(), true);
+  await page.getByLabel('To', { exact: true }).fill('06:30');
+  await page.getByLabel('Time zone').selectOption('Europe/Berlin');
+  await page.getByText('come as one e-mail a day, at 09:00, or at 06:30 if that hour is quiet.').waitFor();
+  await audit('notifications, once a day and quiet hours');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Saved.').waitFor();
+  await page.reload();
+  await page.getByText('come as one e-mail a day, at 09:00').waitFor();
+  assert.equal(await page.getByLabel('Time zone').inputValue(), 'Europe/Berlin');
+  noFaults();
+});
+
+test('the sign-in page begins with passkeys, and one that the browser offers beside the e-mail field signs in by itself', async () => {
+  await signOut();
+  assert.equal(await page.getByRole('button').first().innerText(), 'Sign in with a passkey');
+  await audit('sign in');
+  await showPassword();
+  await heading('Second factor');
+  await page.getByLabel('Code', { exact: true }).fill(await freshTotp(app, secret));
+  await page.keyboard.press('Enter');
+  await heading('Home');
+  const devtools = await addAuthenticator(page);
+  await open('test/security');
+  await page.getByRole('button', { name: 'Add a passkey' }).click();
+  await page.getByRole('dialog').getByLabel('Name').fill('Laptop');
+  await page.keyboard.press('Enter');
+  await page.getByText('The passkey is added.').waitFor();
+  await page.getByRole('button', { name: 'Account' }).click();
+  const signedIn = page.waitForResponse('**/sign-in/passkey');
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  assert.equal((await signedIn).status(), 200);
+  await heading('Home');
+  const [entry] = await app.app.ctx.db.sql`select after from audit_log where action = 'session.started' order by id desc limit 1`;
+  assert.deepEqual(entry!.after, { how: 'passkey' });
+  await devtools.send('WebAuthn.disable');
+  noFaults();
+});
