@@ -135,7 +135,8 @@ test('the camera: a key is read and the wizard goes on with it; its light goes o
   const nothingSent = () => assert.deepEqual(sent.splice(0).filter(Boolean), []);
 
   showToCamera(film, null);
-  await go('live/wallets/BTC', 'Bitcoin wallet');
+  await go('live/wallets', 'Wallets');
+  await page.getByRole('link', { name: 'Change key' }).click();
   await page.context().clearPermissions();
   await scan();
   await page.getByText('The browser does not let this page use the camera').waitFor();
