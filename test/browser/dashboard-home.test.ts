@@ -184,6 +184,40 @@ test('filters, views and columns of the list stay; the file holds what the list 
   noFaults();
 });
 
+test('rows stand closer in every table once a person wants that, after a reload too; another person here keeps theirs', async () => {
+  const heights = async () => {
+    await page.locator('tbody tr').first().waitFor();
+    return page.locator('tbody tr').evaluateAll((rows) => rows.map((row: any) => row.getBoundingClientRect().height as number));
+  };
+  const comfortable = await heights();
+  await page.getByRole('button', { name: 'Columns' }).click();
+  await page.getByRole('group', { name: 'Rows' }).getByRole('button', { name: 'Compact' }).press('Enter');
+  await page.keyboard.press('Escape');
+  const compact = await heights();
+  assert.ok(
+    compact.every((height, i) => height <= comfortable[i]! - 10 && height >= 24),
+    `${comfortable} -> ${compact}`,
+  );
+  await audit('payments, compact');
+  await page.reload();
+  assert.deepEqual(await heights(), compact);
+  // In the same browser somebody else has not chosen.
+  const kept = (await page.evaluate('Object.entries(localStorage).find(([key]) => key.startsWith("florin-density-"))')) as [string, string];
+  await page.evaluate(`localStorage.removeItem('${kept[0]}'), localStorage.setItem('florin-density-usr_other', 'compact')`);
+  await page.reload();
+  assert.deepEqual(await heights(), comfortable);
+  await page.evaluate(`localStorage.setItem('${kept[0]}', '${kept[1]}')`);
+  await go('Notifications');
+  const notices = await heights();
+  await page.reload();
+  assert.ok((await heights()).every((height, i) => height < notices[i]!));
+  await audit('notifications, compact');
+  await page.getByRole('button', { name: 'Account' }).press('Enter');
+  await page.getByRole('menuitem', { name: 'Comfortable tables' }).press('Enter');
+  assert.deepEqual(await heights(), notices);
+  noFaults();
+});
+
 test('reports are files of a range', async () => {
   await go('Reports');
   await page.getByRole('heading', { name: 'Tax report' }).waitFor();
