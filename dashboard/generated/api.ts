@@ -841,14 +841,20 @@ export type Api = {
       };
       timeline: {
         at: string;
-        kind: 'created' | 'coin_chosen' | 'transfer_seen' | 'transfer_confirmed' | 'decision' | 'event';
+        kind: 'created' | 'opened' | 'coin_chosen' | 'transfer_seen' | 'transfer_confirmed' | 'decision' | 'event';
         what: string | null;
         currency: Coin | null;
         amount: string | null;
         ref: string | null;
         actor: string | null;
+        rate: string | null;
+        rate_sources: string[];
       }[];
       attention: boolean;
+      tolerance: {
+        percent: string;
+        cap_usd: string;
+      };
       refund_request: {
         currency: Coin;
         address: string;
