@@ -1196,6 +1196,10 @@ export type Api = {
           confirmations: number;
           minimum: number;
           rule: string;
+          lowered_from: {
+            confirmations: number;
+            rule: string;
+          } | null;
         }[];
       }[];
       locales: {
@@ -1425,6 +1429,10 @@ export type Api = {
           confirmations: number;
           minimum: number;
           rule: string;
+          lowered_from: {
+            confirmations: number;
+            rule: string;
+          } | null;
         }[];
         waiting: {
           key: string;

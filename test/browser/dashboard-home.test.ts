@@ -24,6 +24,9 @@ test('home without a payment says what to do first; one button leads to a test p
   await page.getByRole('button', { name: 'Simulate' }).click();
   await page.getByText('Became completed').waitFor();
   await page.getByText('Created by Olga Owner').waitFor();
+  await page.getByText(/^\$[\d,.]+ per LTC$/).waitFor();
+  await page.getByText(/^Block [\d,]+$/).waitFor();
+  await audit('payment, completed');
   noFaults();
 });
 

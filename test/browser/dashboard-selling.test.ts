@@ -15,7 +15,7 @@ const folder = mkdtempSync(join(tmpdir(), 'florin-camera-'));
 after(() => rmSync(folder, { recursive: true }));
 const film = join(folder, 'film.y4m');
 const dashboard = await startDashboard({
-  environment: { BTC_NODE_URL: 'http://user:pass@127.0.0.1:9' },
+  environment: { BTC_NODE_URL: 'http://user:pass@127.0.0.1:9', LTC_CONFIRMATIONS: '100:6,*:3' },
   flags: [...cameraFlags(film), '--host-resolver-rules=MAP shop.example 127.0.0.1'],
 });
 const { app, browser, page, open, audit, noFaults, failRequests, ageSessions } = dashboard;
@@ -315,6 +315,15 @@ test('checkout: what is typed shows in the preview before it is saved; a refusal
   const frame = page.frameLocator('iframe[title="Preview of the payment page"]');
   await frame.getByText('Pay with', { exact: false }).first().waitFor();
   await audit('checkout');
+  // The operator of this install lowered what the default table asks for.
+  await page.getByText('Confirmations of Litecoin').click();
+  const asksFor = page.getByText('Less than the default table, which asks for 40 confirmations.');
+  await asksFor.waitFor();
+  await audit('checkout, lowered confirmations');
+  await page.getByLabel('LTC: larger amounts').fill('40');
+  await asksFor.waitFor({ state: 'detached' });
+  await page.getByLabel('LTC: larger amounts').fill('3');
+  await asksFor.waitFor();
   await page.getByLabel('Dogecoin').uncheck();
   await frame.locator('#main:not(:has([value=DOGE]))').waitFor();
   await page.getByLabel('State of the payment').selectOption('cancelled');
