@@ -316,7 +316,7 @@ test('checkout: what is typed shows in the preview before it is saved; a refusal
   await frame.getByText('Pay with', { exact: false }).first().waitFor();
   await audit('checkout');
   // The operator of this install lowered what the default table asks for.
-  await page.getByText('Confirmations of Litecoin').click();
+  await page.locator('summary', { hasText: 'Confirmations of Litecoin' }).click();
   const asksFor = page.getByText('Less than the default table, which asks for 40 confirmations.');
   await asksFor.waitFor();
   await audit('checkout, lowered confirmations');

@@ -134,14 +134,14 @@ function MoneyCard({ data: { payment, timeline, tolerance, explorers } }: { data
       'Accepted as paid in full',
       isSome(tolerance.percent) ? (
         <span key="tolerance">
-          up to {tolerance.percent} % less, at most <Money amount={tolerance.cap_usd} />
+          Up to {tolerance.percent} % less, at most <Money amount={tolerance.cap_usd} />
         </span>
       ) : (
-        'the exact amount or more'
+        'The exact amount or more'
       ),
     ],
     ...(payment.transfers.length > 0 ? [['Confirmations', confirmationsOf(payment)] as const] : []),
-    ['Fees', 'none to Florin; the network’s are the payer’s'],
+    ['Fees', 'None to Florin; the network’s are the payer’s'],
   ];
   if (payment.payment_address) {
     rows.push([
