@@ -1,5 +1,6 @@
 /** What a pasted text, a file or a code before the camera holds: an account key, something that can spend, or something else. */
 import { looksPrivate } from './private-key.ts';
+import { readHdKey } from './uniform-resource.ts';
 
 export type Given = { kind: 'key'; text: string } | { kind: 'private' } | { kind: 'other'; why: string };
 
@@ -35,13 +36,16 @@ export function readGiven(given: string): Given {
 
 const STATIC = 'In your wallet, choose the plain xpub, ypub or zpub as one code that stands still, or copy the text.';
 /** Wallets also show what is no text of a key: Uniform Resources (BCR-2020-005), BBQr, addresses. */
-export function readCode(code: string): Given {
+export async function readCode(code: string): Promise<Given> {
   const given = readGiven(code);
   if (given.kind !== 'key') return given;
   const { text } = given;
   const resource = /^ur:([a-z0-9-]+)\//i.exec(text)?.[1]?.toLowerCase();
   if (resource !== undefined) {
     if (/seed|bip39|eckey|sskr/.test(resource)) return { kind: 'private' };
+    const key = await readHdKey(text);
+    if (key === 'private') return { kind: 'private' };
+    if (key !== null) return { kind: 'key', text: key };
     if (/psbt|sign/.test(resource)) return { kind: 'other', why: `This is a transaction to sign. ${STATIC}` };
     return { kind: 'other', why: `This code has the form “UR” (${resource}), which cannot be read here. ${STATIC}` };
   }

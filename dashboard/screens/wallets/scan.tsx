@@ -77,8 +77,8 @@ export function Scan({ onKey, onPrivate, onClose }: { onKey: (text: string) => v
     let gone = false;
     const look = async (read: Awaited<ReturnType<typeof createReader>>): Promise<void> => {
       const code = await read(picture);
+      const given = code === null ? null : await readCode(code);
       if (gone) return;
-      const given = code === null ? null : readCode(code);
       if (given?.kind === 'key') return found.current.onKey(given.text);
       if (given?.kind === 'private') return found.current.onPrivate();
       if (given?.kind === 'other') setWhy(given.why);
