@@ -222,6 +222,7 @@ test('rows stand closer in every table once a person wants that, after a reload 
   assert.deepEqual(await heights(), comfortable);
   await page.evaluate(`localStorage.setItem('${kept[0]}', '${kept[1]}')`);
   await go('Notifications');
+  await page.getByRole('heading', { name: 'Notifications', level: 1 }).waitFor();
   const notices = await heights();
   await page.reload();
   assert.ok((await heights()).every((height, i) => height < notices[i]!));
