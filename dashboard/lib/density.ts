@@ -7,25 +7,26 @@ const keyOf = (userId: string): string => `florin-density-${userId}`;
 let person: string | null = null;
 export const density = createStore<Density>('comfortable');
 
-const apply = (value: Density) => {
-  density.set(value);
-  // Its rule is in style.css: one for every table, so that no row is drawn anew.
-  document.documentElement.dataset.density = value;
+// Its rule is in style.css: one for every table, so that no row is drawn anew.
+const apply = () => {
+  document.documentElement.dataset.density = density.get();
 };
 
 /** What whoever is signed in chose here before. */
 export function readDensity(userId: string): void {
   person = userId;
   try {
-    apply(localStorage.getItem(keyOf(userId)) === 'compact' ? 'compact' : 'comfortable');
+    density.set(localStorage.getItem(keyOf(userId)) === 'compact' ? 'compact' : 'comfortable');
   } catch {
-    // A browser that keeps nothing.
-    apply('comfortable');
+    // A browser that keeps nothing: the usual one stays.
   }
+  apply();
 }
 
 export function setDensity(value: Density): void {
-  apply(value);
+  density.set(value);
+  // The button answers at once; a thousand rows take their new places in the frame after.
+  requestAnimationFrame(() => setTimeout(apply));
   try {
     if (person !== null) localStorage.setItem(keyOf(person), value);
   } catch {

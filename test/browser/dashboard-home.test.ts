@@ -203,10 +203,13 @@ test('rows stand closer in every table once a person wants that, after a reload 
     await page.locator('tbody tr').first().waitFor();
     return page.locator('tbody tr').evaluateAll((rows) => rows.map((row: any) => row.getBoundingClientRect().height as number));
   };
+  const stand = (density: string) => page.locator(`html[data-density=${density}]`).waitFor({ state: 'attached' });
+  await stand('comfortable');
   const comfortable = await heights();
   await page.getByRole('button', { name: 'Columns' }).click();
   await page.getByRole('group', { name: 'Rows' }).getByRole('button', { name: 'Compact' }).press('Enter');
   await page.keyboard.press('Escape');
+  await stand('compact');
   const compact = await heights();
   assert.ok(
     compact.every((height, i) => height <= comfortable[i]! - 10 && height >= 24),
@@ -229,6 +232,7 @@ test('rows stand closer in every table once a person wants that, after a reload 
   await audit('notifications, compact');
   await page.getByRole('button', { name: 'Account' }).press('Enter');
   await page.getByRole('menuitem', { name: 'Comfortable tables' }).press('Enter');
+  await stand('comfortable');
   assert.deepEqual(await heights(), notices);
   noFaults();
 });
