@@ -7,6 +7,7 @@ import { createMerchant } from '../src/merchants/merchants.ts';
 import { testEnvironment } from '../test/kit/app.ts';
 import { testDatabase } from '../test/kit/database.ts';
 import { Person } from '../test/kit/person.ts';
+import { fillPayments } from './fill.ts';
 import { median } from './kit.ts';
 
 const ROUNDS = 25;
@@ -20,24 +21,7 @@ async function fill(count: number) {
   const token = new URL(setupUrl).searchParams.get('token');
   await person.post('/set-up', { token, name: 'Olga Owner', email: 'olga@shop.example', password: person.password });
   const db = await openDb({ url: database.url, log: createLog('error') });
-  await db.sql`insert into rule_sets (hash, rules) values ('bench', '{}') on conflict do nothing`;
-  // No limit of time: this fills, it is not measured.
-  await db.begin(async (tx) => {
-    await tx`set local statement_timeout = 0`;
-    await tx`
-    insert into payments (id, merchant_id, mode, sequence, status, exceptions, attention, amount_usd_cents, rule_set, created_with, coin, invoice_id,
-      created_at, expires_at)
-    select 'pay_' || lpad(n::text, 24, '0'), ${merchantId}, 'live', n, (array['completed', 'expired', 'failed', 'cancelled'])[1 + n % 4],
-      case when n % 50 = 2 then array['late'] else '{}'::text[] end, n % 50 = 2, 1000 + n % 5000, (select min(id) from rule_sets), 'secret',
-      (array['BTC', 'LTC', 'ETH'])[1 + n % 3], 'INV-' || n, now() - (${count}::int - n) * (interval '365 days' / ${count}::int), now()
-    from generate_series(1, ${count}::int) as n`;
-  });
-  await db.sql`insert into payment_counters values (${merchantId}, 'live', ${count})`;
-  await db.sql`
-    insert into payment_days select ${merchantId}, 'live', current_date - d, m, c, 1000, 100000, 1000
-    from generate_series(0, 364) d, (values ('created', ''), ('opened', ''), ('chosen', ''), ('seen', ''), ('paid', ''),
-      ('completed', 'BTC'), ('completed', 'LTC'), ('completed', 'ETH'), ('ended', 'expired'), ('ended', 'late')) as v (m, c)`;
-  await db.sql`analyze payments`;
+  await fillPayments(db, { merchantId, count });
   await db.close();
   return {
     get: async (path: string) => {

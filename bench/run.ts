@@ -5,7 +5,9 @@ import { ensureTools } from '../test/kit/tools.ts';
 // What makes the load comes from Debian's packages, like what the tests need.
 ensureTools(['wrk']);
 const names = process.argv.slice(2);
-for (const name of names.length > 0 ? names : ['create', 'get', 'list', 'dashboard', 'webhooks', 'page', 'pages', 'blocks', 'catchup']) {
+for (const name of names.length > 0
+  ? names
+  : ['create', 'get', 'list', 'dashboard', 'webhooks', 'page', 'screens', 'pages', 'blocks', 'catchup']) {
   const { status } = spawnSync(process.execPath, ['--disable-warning=ExperimentalWarning', `bench/${name}.ts`], { stdio: 'inherit' });
   if (status !== 0) process.exit(status ?? 1);
 }

@@ -874,14 +874,20 @@ export type Api = {
       };
       timeline: {
         at: string;
-        kind: 'created' | 'coin_chosen' | 'transfer_seen' | 'transfer_confirmed' | 'decision' | 'event';
+        kind: 'created' | 'opened' | 'coin_chosen' | 'transfer_seen' | 'transfer_confirmed' | 'decision' | 'event';
         what: string | null;
         currency: Coin | null;
         amount: string | null;
         ref: string | null;
         actor: string | null;
+        rate: string | null;
+        rate_sources: string[];
       }[];
       attention: boolean;
+      tolerance: {
+        percent: string;
+        cap_usd: string;
+      };
       refund_request: {
         currency: Coin;
         address: string;
@@ -1240,6 +1246,10 @@ export type Api = {
           confirmations: number;
           minimum: number;
           rule: string;
+          lowered_from: {
+            confirmations: number;
+            rule: string;
+          } | null;
         }[];
       }[];
       locales: {
@@ -1469,6 +1479,10 @@ export type Api = {
           confirmations: number;
           minimum: number;
           rule: string;
+          lowered_from: {
+            confirmations: number;
+            rule: string;
+          } | null;
         }[];
         waiting: {
           key: string;

@@ -70,6 +70,8 @@ function Overview({ install }: { install: Install }) {
               </span>
             ),
           ],
+          // Nobody signs themselves up: the set-up link of a merchant makes its first owner, owners invite the others.
+          ['Signing up', 'Closed: by set-up link and invitation'],
           ['E-mails', install.mail_set_up ? 'Sent' : 'Not sent: SMTP_URL is not set'],
         ]}
       />

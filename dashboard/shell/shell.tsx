@@ -1,9 +1,10 @@
 /** The frame around all screens: navigation, mode, account; the stream of news, toasts, the prompt for recent authentication. */
 import { CSPProvider } from '@base-ui/react/csp-provider';
 import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router';
-import { lazy, Suspense, useEffect, useState } from 'react';
+import { lazy, Suspense, useEffect, useLayoutEffect, useState } from 'react';
 import { call } from '../lib/api.ts';
 import { confirmation } from '../lib/confirmation.ts';
+import { density, readDensity, setDensity } from '../lib/density.ts';
 import { useApi, useMe, useMode, useNews } from '../lib/hooks.ts';
 import { GO, listenToKeys, overlay } from '../lib/keys.ts';
 import { useStore } from '../lib/store.ts';
@@ -52,6 +53,11 @@ export function Shell() {
   // Who must set a second factor first is told nothing else.
   useNews(mode, me !== null && !me.must_set_second_factor);
   useKeys();
+  const userId = me?.user.id;
+  // Before anything is painted, so that no row moves.
+  useLayoutEffect(() => {
+    if (userId !== undefined) readDensity(userId);
+  }, [userId]);
   const above = useStore(overlay);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the drawer closes when the place changes
   useEffect(() => setOpen(false), [path]);
@@ -202,6 +208,7 @@ function Account() {
   const navigate = useNavigate();
   const mode = useMode();
   const current = useStore(theme);
+  const rows = useStore(density);
   /** A whole load: nothing of one merchant may be shown as another's. */
   const switchTo = async (merchantId: string) => {
     await call('POST /:mode/merchant', { params: { mode }, body: { merchant_id: merchantId } });
@@ -223,6 +230,10 @@ function Account() {
         { label: 'Keys', onSelect: () => overlay.set('keys') },
         'line',
         ...THEMES.filter(({ value }) => value !== current).map(({ value, label }) => ({ label, onSelect: () => setTheme(value) })),
+        'line',
+        rows === 'compact'
+          ? { label: 'Comfortable tables', onSelect: () => setDensity('comfortable') }
+          : { label: 'Compact tables', onSelect: () => setDensity('compact') },
         'line',
         { label: 'Sign out', onSelect: () => void signOut() },
       ]}

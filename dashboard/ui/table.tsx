@@ -1,8 +1,23 @@
 /** Rows newest first: a table with a head that stays, cards on a narrow screen, more on demand. */
-import type { ReactNode } from 'react';
+import { memo, type ReactNode } from 'react';
 import { Button } from './button.tsx';
 
 export type Column<R> = { name: string; cell: (row: R) => ReactNode; right?: boolean };
+
+/** Drawn again only when its data or the columns change: a list may hold a thousand. */
+const Row = memo(({ row, columns }: { row: unknown; columns: readonly Column<never>[] }) => (
+  <tr className="block border-b border-line py-2 last:border-b-0 hover:bg-page sm:table-row sm:py-0">
+    {columns.map((column) => (
+      <td
+        key={column.name}
+        className={`flex justify-between gap-4 px-4 py-1 sm:table-cell sm:border-b sm:border-line sm:py-2.5 sm:in-[tr:last-child]:border-b-0 ${column.right ? 'sm:text-right' : ''}`}
+      >
+        <span className="text-soft sm:hidden">{column.name}</span>
+        <span className="min-w-0">{column.cell(row as never)}</span>
+      </td>
+    ))}
+  </tr>
+));
 
 /** The first cell must hold a link to the row's own page. */
 export function Table<R extends { id: string }>({
@@ -40,17 +55,7 @@ export function Table<R extends { id: string }>({
         </thead>
         <tbody className="block sm:table-row-group">
           {rows.map((row) => (
-            <tr key={row.id} className="block border-b border-line py-2 last:border-b-0 hover:bg-page sm:table-row sm:py-0">
-              {columns.map((column) => (
-                <td
-                  key={column.name}
-                  className={`flex justify-between gap-4 px-4 py-1 sm:table-cell sm:border-b sm:border-line sm:py-2.5 sm:in-[tr:last-child]:border-b-0 ${column.right ? 'sm:text-right' : ''}`}
-                >
-                  <span className="text-soft sm:hidden">{column.name}</span>
-                  <span className="min-w-0">{column.cell(row)}</span>
-                </td>
-              ))}
-            </tr>
+            <Row key={row.id} row={row} columns={columns as readonly Column<never>[]} />
           ))}
         </tbody>
       </table>

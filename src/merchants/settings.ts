@@ -1,6 +1,6 @@
 /** What a merchant sets by itself, for its business and its payment page: checked here, changed and written down in one transaction. */
 import type { Context } from '../context.ts';
-import { COIN, COINS, type Coin, type ConfirmationTier, isCoin } from '../core/coin.ts';
+import { COIN, COINS, type Coin, type CompletionRule, type ConfirmationTier, isCoin } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import { type Branding, checkBranding, logoWriter } from './branding.ts';
 import { type Actor, writeAudit } from './members.ts';
@@ -40,11 +40,31 @@ const BOUNDS = {
 export const baseTiers = (ctx: Context, coin: Coin): readonly ConfirmationTier[] =>
   ctx.settings.confirmations[coin] ?? COIN[coin].confirmations;
 
+/** How many confirmations stand in for what a network itself says of a transfer. */
+const STAND_IN: Readonly<Record<CompletionRule, number>> = {
+  confirmations: 0,
+  instantsend: 1,
+  instantsend_or_chainlock: 1,
+  chainlock: 6,
+  safe: 32,
+  finalized: 64,
+};
+/** What the default table asks for where the operator asks for less; null where it is no less. */
+export function loweredFrom(coin: Coin, { belowUsdCents, confirmations, rule }: ConfirmationTier): ConfirmationTier | null {
+  const usual = COIN[coin].confirmations.find(
+    (tier) => tier.belowUsdCents === null || (belowUsdCents !== null && tier.belowUsdCents >= belowUsdCents),
+  )!;
+  const worth = (tier: Pick<ConfirmationTier, 'rule' | 'confirmations'>) => Math.max(STAND_IN[tier.rule], tier.confirmations);
+  return worth({ rule, confirmations }) < worth(usual) ? usual : null;
+}
+
+export type OwnTier = ConfirmationTier & { minimum: number; loweredFrom: ConfirmationTier | null };
 /** What a merchant waits for in each tier of a coin, and the least it can be. */
-export const tiersOf = (ctx: Context, settings: MerchantSettings, coin: Coin): (ConfirmationTier & { minimum: number })[] =>
+export const tiersOf = (ctx: Context, settings: MerchantSettings, coin: Coin): OwnTier[] =>
   baseTiers(ctx, coin).map((tier) => {
     const own = settings.confirmations[coin]?.find(({ belowUsdCents }) => belowUsdCents === (tier.belowUsdCents?.toString() ?? null));
-    return { ...tier, confirmations: Math.max(tier.confirmations, own?.confirmations ?? 0), minimum: tier.confirmations };
+    const confirmations = Math.max(tier.confirmations, own?.confirmations ?? 0);
+    return { ...tier, confirmations, minimum: tier.confirmations, loweredFrom: loweredFrom(coin, tier) };
   });
 
 /** Changes what is named and leaves the rest. Errors: parameter_invalid with the setting, merchant_not_found. */

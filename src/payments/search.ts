@@ -113,7 +113,7 @@ export async function findPayments(
 
 export type Moment = {
   at: Date;
-  kind: 'created' | 'coin_chosen' | 'transfer_seen' | 'transfer_confirmed' | 'decision' | 'event';
+  kind: 'created' | 'opened' | 'coin_chosen' | 'transfer_seen' | 'transfer_confirmed' | 'decision' | 'event';
   /** The decision, or the type of the event. */
   what: string | null;
   coin: Coin | null;
@@ -122,6 +122,9 @@ export type Moment = {
   ref: string | null;
   /** Who decided, when it was a member. */
   actor: string | null;
+  /** US dollars per coin at which a coin was chosen, and whose prices agreed on it. */
+  rateE8: bigint | null;
+  sources: string[] | null;
 };
 
 /** All that happened to a payment, oldest first. */
@@ -132,22 +135,26 @@ export async function listMoments(
   const { sql } = ctx.db;
   return sql<Moment[]>`
     with p as (select * from payments where id = ${paymentId} and merchant_id = ${merchantId} and mode = ${mode}),
-    moments (at, place, kind, what, coin, units, ref, actor) as (
+    moments (at, place, kind, what, coin, units, ref, actor, rate_e8, sources) as (
       select created_at, 0, 'created', created_with, null, null::numeric, null,
-          (select actor_name from audit_log a where a.merchant_id = p.merchant_id and a.object = p.id and a.action = 'payment.create' limit 1) from p
-      union all select q.from_at, 1, 'coin_chosen', null, q.coin, q.units, q.address, null from quotes q join p on q.payment_id = p.id
-      union all select t.first_seen_at, 2, 'transfer_seen', null, t.coin, t.units, t.txid, null from transfers t join p on t.payment_id = p.id
-      union all select t.block_time, 3, 'transfer_confirmed', null, t.coin, t.units, t.txid, null
+          (select actor_name from audit_log a where a.merchant_id = p.merchant_id and a.object = p.id and a.action = 'payment.create' limit 1),
+          null::numeric, null::jsonb from p
+      union all select opened_at, 1, 'opened', null, null, null, null, null, null, null from p where opened_at is not null
+      union all select q.from_at, 1, 'coin_chosen', null, q.coin, q.units, q.address, null, q.rate_e8, q.sources
+        from quotes q join p on q.payment_id = p.id
+      union all select t.first_seen_at, 2, 'transfer_seen', null, t.coin, t.units, t.txid, null, null, null
+        from transfers t join p on t.payment_id = p.id
+      union all select t.block_time, 3, 'transfer_confirmed', null, t.coin, t.units, t.txid, null, null, null
         from transfers t join p on t.payment_id = p.id where t.block_time is not null
       union all select d.at, 4, 'decision', d.kind, null, null, d.txid,
           (select actor_name from audit_log a where a.merchant_id = p.merchant_id and a.object = p.id and a.after->>'decision' = d.kind
             -- The decision's own number: its time may be that of a test clock.
-            and (a.after->>'number')::int = d.number order by a.id limit 1)
+            and (a.after->>'number')::int = d.number order by a.id limit 1), null, null
         from decisions d join p on d.payment_id = p.id
-      union all select e.created_at, 5, 'event', e.type, null, null, null, null
+      union all select e.created_at, 5, 'event', e.type, null, null, null, null, null, null
         from events e join p on e.payment_id = p.id where e.type <> 'payment.created'
     )
-    select at, kind, what, coin, units, ref, actor from moments order by at, place`;
+    select at, kind, what, coin, units, ref, actor, rate_e8 as "rateE8", sources from moments order by at, place`;
 }
 
 /** For each owner a text that changes when any of the payments may have: the newest event. One look for all open dashboards. */

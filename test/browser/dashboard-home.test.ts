@@ -24,6 +24,9 @@ test('home without a payment says what to do first; one button leads to a test p
   await page.getByRole('button', { name: 'Simulate' }).click();
   await page.getByText('Became completed').waitFor();
   await page.getByText('Created by Olga Owner').waitFor();
+  await page.getByText(/^\$[\d,.]+ per LTC$/).waitFor();
+  await page.getByText(/^Block [\d,]+$/).waitFor();
+  await audit('payment, completed');
   noFaults();
 });
 
@@ -165,10 +168,21 @@ test('filters, views and columns of the list stay; the file holds what the list 
   await page.getByRole('button', { name: 'Large', exact: true }).waitFor();
   await audit('views');
   await page.keyboard.press('Escape');
-  const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Export CSV' }).click()]);
+  await page.getByRole('button', { name: 'Export CSV' }).press('Enter');
+  await page.getByRole('dialog').getByText('metadata').waitFor();
+  await audit('export');
+  const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download CSV' }).click()]);
   const lines = (await textOf(file)).trim().split('\r\n').slice(1);
   assert.equal(lines.length, 4);
   assert.ok(lines.every((line) => line.startsWith('test,pay_')));
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Export CSV' }).press('Enter');
+  await page.getByLabel('All columns').uncheck();
+  assert.equal(await page.getByRole('link', { name: 'Download CSV' }).count(), 0, 'a file of no column is none');
+  await page.getByLabel('amount_usd').check();
+  await page.getByLabel('id', { exact: true }).check();
+  const [narrow] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download CSV' }).click()]);
+  assert.match(await textOf(narrow), /^mode,id,amount_usd\r\n(test,pay_\w+,[\d.]+\r\n){4}$/);
   await page.getByRole('button', { name: /Take away At least/ }).click();
   await page.getByRole('link', { name: '$25.00' }).waitFor();
   await page.getByRole('button', { name: 'Views' }).click();
@@ -181,6 +195,45 @@ test('filters, views and columns of the list stay; the file holds what the list 
   await page.getByRole('columnheader', { name: 'Payment id' }).waitFor();
   await page.reload();
   await page.getByRole('columnheader', { name: 'Payment id' }).waitFor();
+  noFaults();
+});
+
+test('rows stand closer in every table once a person wants that, after a reload too; another person here keeps theirs', async () => {
+  const heights = async () => {
+    await page.locator('tbody tr').first().waitFor();
+    return page.locator('tbody tr').evaluateAll((rows) => rows.map((row: any) => row.getBoundingClientRect().height as number));
+  };
+  const stand = (density: string) => page.locator(`html[data-density=${density}]`).waitFor({ state: 'attached' });
+  await stand('comfortable');
+  const comfortable = await heights();
+  await page.getByRole('button', { name: 'Columns' }).click();
+  await page.getByRole('group', { name: 'Rows' }).getByRole('button', { name: 'Compact' }).press('Enter');
+  await page.keyboard.press('Escape');
+  await stand('compact');
+  const compact = await heights();
+  assert.ok(
+    compact.every((height, i) => height <= comfortable[i]! - 10 && height >= 24),
+    `${comfortable} -> ${compact}`,
+  );
+  await audit('payments, compact');
+  await page.reload();
+  assert.deepEqual(await heights(), compact);
+  // In the same browser somebody else has not chosen.
+  const kept = (await page.evaluate('Object.entries(localStorage).find(([key]) => key.startsWith("florin-density-"))')) as [string, string];
+  await page.evaluate(`localStorage.removeItem('${kept[0]}'), localStorage.setItem('florin-density-usr_other', 'compact')`);
+  await page.reload();
+  assert.deepEqual(await heights(), comfortable);
+  await page.evaluate(`localStorage.setItem('${kept[0]}', '${kept[1]}')`);
+  await go('Notifications');
+  await page.getByRole('heading', { name: 'Notifications', level: 1 }).waitFor();
+  const notices = await heights();
+  await page.reload();
+  assert.ok((await heights()).every((height, i) => height < notices[i]!));
+  await audit('notifications, compact');
+  await page.getByRole('button', { name: 'Account' }).press('Enter');
+  await page.getByRole('menuitem', { name: 'Comfortable tables' }).press('Enter');
+  await stand('comfortable');
+  assert.deepEqual(await heights(), notices);
   noFaults();
 });
 

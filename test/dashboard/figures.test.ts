@@ -273,13 +273,18 @@ test('a payment is made with an amount or items, in the name of who made it', as
   const shown = (await owner.get(`/test/payments/${made.json.id}`)).json;
   assert.deepEqual([shown.payment.amount_usd, shown.payment.invoice_id, shown.payment.metadata.a], ['12.30', 'D-1', 'b']);
   assert.deepEqual([shown.timeline[0].kind, shown.timeline[0].actor], ['created', 'Olga Owner']);
+  assert.deepEqual(shown.tolerance, { percent: '1', cap_usd: '5.00' });
   const items = await owner.post('/test/payments', {
     items: [{ product_id: 'm', name: 'Mug', quantity: 2, unit_price: '10.05' }],
     tax: '0.90',
     currency: 'LTC',
   });
   assert.equal(items.json.amount_usd, '21.00');
-  assert.equal((await owner.get(`/test/payments/${items.json.id}`)).json.payment.currency, 'LTC');
+  const chosen = (await owner.get(`/test/payments/${items.json.id}`)).json;
+  assert.equal(chosen.payment.currency, 'LTC');
+  const quote = chosen.timeline.find((entry: { kind: string }) => entry.kind === 'coin_chosen');
+  assert.equal(Math.round(Number(quote.amount) * Number(quote.rate) * 100), 2_100, 'the amount is the price at the rate that is shown');
+  assert.ok(quote.rate_sources.length > 0);
   for (const [body, param] of [
     [{}, 'amount_usd'],
     [{ amount_usd: '0' }, 'amount_usd'],

@@ -17,7 +17,8 @@ const FLAGS = [
 ];
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-export const startBrowser = (): Promise<Browser> => chromium.launch({ executablePath: '/usr/bin/chromium', headless: true, args: FLAGS });
+export const startBrowser = (flags: readonly string[] = []): Promise<Browser> =>
+  chromium.launch({ executablePath: '/usr/bin/chromium', headless: true, args: [...FLAGS, ...flags] });
 
 export type Tab = {
   page: Page;

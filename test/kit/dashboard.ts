@@ -38,15 +38,18 @@ export type Dashboard = {
 export async function startDashboard({
   environment = {},
   signedUp = true,
+  flags = [],
 }: {
   environment?: Record<string, string>;
   signedUp?: boolean;
+  /** Of the browser. */
+  flags?: readonly string[];
 } = {}): Promise<Dashboard> {
   const port = await freePort();
   const base = `http://localhost:${port}`;
   const starting = [
     startTestApp({ PORT: String(port), PUBLIC_URL: base, HOST: 'localhost', LOG_LEVEL: 'silent', ...environment }),
-    startBrowser(),
+    startBrowser(flags),
     buildApp({ info: () => {} }),
   ] as const;
   const stop = async () => {

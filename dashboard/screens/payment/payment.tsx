@@ -60,7 +60,7 @@ export function Screen() {
         </div>
         <div className="grid min-w-0 gap-6">
           <RefundRequest request={data.refund_request} />
-          <MoneyCard payment={payment} explorers={data.explorers} />
+          <MoneyCard data={data} />
           <Suspense fallback={<Skeleton lines={3} />}>
             <PaymentEvents paymentId={payment.id} />
           </Suspense>
@@ -96,13 +96,52 @@ const Txid = ({ id, explorers }: { id: string | null; explorers: Full['explorers
     </span>
   );
 
-function MoneyCard({ payment, explorers }: { payment: Payment; explorers: Full['explorers'] }) {
+const isSome = (amount: string | null | undefined): amount is string => !!amount && /[1-9]/.test(amount);
+/** A rate, who agreed on it and when. */
+const Rate = ({ entry }: { entry: Full['timeline'][number] }) => (
+  <span className="grid justify-items-end gap-0.5">
+    <span>
+      <Money amount={entry.rate} /> per {entry.currency}
+    </span>
+    <span className="text-xs text-soft">
+      <Time at={entry.at} />
+      {entry.rate_sources.length > 0 && `, ${entry.rate_sources.join(', ')}`}
+    </span>
+  </span>
+);
+const confirmationsOf = ({ confirmations, confirmations_required: wanted, completion_rule: rule }: Payment): string =>
+  wanted !== null ? `${confirmations} of ${wanted}` : `${confirmations}${rule ? `, until ${RULES[rule] ?? rule}` : ''}`;
+const RULES: Readonly<Record<string, string>> = {
+  instantsend: 'an InstantSend lock',
+  instantsend_or_chainlock: 'an InstantSend lock or ChainLock',
+  chainlock: 'the ChainLock of its block',
+  safe: 'the network calls it safe',
+  finalized: 'the network calls it final',
+};
+
+function MoneyCard({ data: { payment, timeline, tolerance, explorers } }: { data: Full }) {
+  const quote = timeline.findLast((entry) => entry.kind === 'coin_chosen' && entry.currency === payment.currency && entry.rate !== null);
   const rows: (readonly [string, ReactNode])[] = [
     ['Price', <Money key="price" amount={payment.amount_usd} />],
     ['Due', <Money key="due" amount={payment.amount} currency={payment.currency} />],
+    ...(quote ? [['Rate', <Rate key="rate" entry={quote} />] as const] : []),
     ['Received', <Money key="received" amount={payment.amount_received} currency={payment.currency} />],
     ['Received, in USD', <Money key="usd" amount={payment.amount_received_usd} />],
-    ['Remaining', <Money key="remaining" amount={payment.amount_remaining} currency={payment.currency} />],
+    isSome(payment.amount_overpaid)
+      ? ['More than due', <Money key="over" amount={payment.amount_overpaid} currency={payment.currency} />]
+      : ['Remaining', <Money key="remaining" amount={payment.amount_remaining} currency={payment.currency} />],
+    [
+      'Accepted as paid in full',
+      isSome(tolerance.percent) ? (
+        <span key="tolerance">
+          Up to {tolerance.percent} % less, at most <Money amount={tolerance.cap_usd} />
+        </span>
+      ) : (
+        'The exact amount or more'
+      ),
+    ],
+    ...(payment.transfers.length > 0 ? [['Confirmations', confirmationsOf(payment)] as const] : []),
+    ['Fees', 'None to Florin; the network’s are the payer’s'],
   ];
   if (payment.payment_address) {
     rows.push([
@@ -119,6 +158,13 @@ function MoneyCard({ payment, explorers }: { payment: Payment; explorers: Full['
       <span key={transfer.ref} className="grid justify-items-end gap-0.5">
         <Money amount={transfer.amount} currency={transfer.currency} />
         <Txid id={transfer.transaction_hash} explorers={explorers} />
+        <span className="text-xs text-soft">
+          {transfer.replaced_by !== null
+            ? 'Replaced by another transaction'
+            : transfer.block_height === null
+              ? 'In no block yet'
+              : `Block ${transfer.block_height.toLocaleString('en')}`}
+        </span>
       </span>,
     ]);
   });
@@ -139,6 +185,8 @@ function wordsOf({ kind, what, actor }: Full['timeline'][number]): { text: strin
   switch (kind) {
     case 'created':
       return { text: actor ? `Created by ${actor}` : `Created with a ${what} key`, icon: 'payments' };
+    case 'opened':
+      return { text: 'Page opened', icon: 'link' };
     case 'coin_chosen':
       return { text: 'Coin chosen', icon: 'wallet' };
     case 'transfer_seen':
@@ -166,7 +214,17 @@ const Timeline = ({ entries, explorers }: { entries: Full['timeline']; explorers
                 <Time at={entry.at} />
               </span>
             </p>
-            {entry.amount && <Money amount={entry.amount} currency={entry.currency} />}
+            {entry.amount && (
+              <span>
+                <Money amount={entry.amount} currency={entry.currency} />
+                {entry.rate !== null && (
+                  <span className="text-soft">
+                    {' '}
+                    at <Money amount={entry.rate} />
+                  </span>
+                )}
+              </span>
+            )}
             <Txid id={entry.ref} explorers={explorers} />
           </div>
         </li>

@@ -1,8 +1,11 @@
-/** Which columns the list shows; kept for the member. */
+/** Which columns the list shows, kept for the member; and how closely the rows of all tables stand. */
 import { useState } from 'react';
+import { density, setDensity } from '../../lib/density.ts';
 import { useAct } from '../../lib/hooks.ts';
+import { useStore } from '../../lib/store.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
+import { Segments } from '../../ui/form.tsx';
 
 /** In the order of the list; the first holds the link and always stays. */
 export const shownColumns = <C extends { key: string }>(all: readonly C[], keys: readonly string[]): C[] =>
@@ -10,6 +13,7 @@ export const shownColumns = <C extends { key: string }>(all: readonly C[], keys:
 
 export function Columns({ all, shown: kept }: { all: readonly { key: string; name: string }[]; shown: readonly string[] }) {
   const [open, setOpen] = useState(false);
+  const rows = useStore(density);
   const keep = useAct('POST /:mode/preferences', { refreshes: [['preferences']] });
   // What was just chosen shows at once, and until it is read again; what could not be kept does not.
   const [chosen, setChosen] = useState<readonly string[] | null>(null);
@@ -22,7 +26,7 @@ export function Columns({ all, shown: kept }: { all: readonly { key: string; nam
   return (
     <>
       <Button onClick={() => setOpen(true)}>Columns</Button>
-      <Dialog open={open} onClose={() => setOpen(false)} title="Columns">
+      <Dialog open={open} onClose={() => setOpen(false)} title="Columns and rows">
         <fieldset className="grid gap-1">
           <legend className="pb-2 text-sm text-soft">The list shows these. The choice is yours alone and stays.</legend>
           {all.map((column, i) => (
@@ -38,6 +42,18 @@ export function Columns({ all, shown: kept }: { all: readonly { key: string; nam
             </label>
           ))}
         </fieldset>
+        <div className="grid gap-2 border-t border-line pt-4">
+          <p className="text-sm text-soft">How closely rows stand, in all tables of this browser.</p>
+          <Segments
+            label="Rows"
+            value={rows}
+            onChange={setDensity}
+            options={[
+              { value: 'comfortable', label: 'Comfortable' },
+              { value: 'compact', label: 'Compact' },
+            ]}
+          />
+        </div>
       </Dialog>
     </>
   );

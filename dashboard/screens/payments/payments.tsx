@@ -1,8 +1,8 @@
 /** The list of payments: filters and views in the URL, chosen columns, news behind a pill, CSV, and making a new one. */
-import { lazy, Suspense, useState } from 'react';
-import { useApi, useFilters, useList, useMay, useMode, useTitle } from '../../lib/hooks.ts';
+import { lazy, Suspense, useMemo, useState } from 'react';
+import { useApi, useFilters, useList, useMay, useTitle } from '../../lib/hooks.ts';
 import { useNewest } from '../../lib/newest.ts';
-import { Button, buttonClass } from '../../ui/button.tsx';
+import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { ListCard, NewRows } from '../../ui/list.tsx';
@@ -13,6 +13,7 @@ import { type Filter, Filters, KEYS, queryOf, WORDS, wordOf } from './filters.ts
 import { Views } from './views.tsx';
 
 const Create = lazy(() => import('./create.tsx').then((module) => ({ default: module.Create })));
+const Export = lazy(() => import('./export.tsx').then((module) => ({ default: module.Export })));
 type Row = ReturnType<typeof useRows>['rows'][number];
 const useRows = (filters: Filter) => useList('GET /:mode/payments', ['payments', 'list'], queryOf(filters));
 
@@ -49,19 +50,20 @@ const USUAL = ['amount', 'status', 'received', 'invoice', 'created'];
 
 export function Screen() {
   useTitle('Payments');
-  const mode = useMode();
   const { filters, set, active, clear } = useFilters(KEYS);
   const own = useApi('GET /:mode/preferences', ['preferences'], {});
   const mayCreate = useMay('payments.create');
   const mayExport = useMay('payments.export');
   const [creating, setCreating] = useState(false);
+  const [exporting, setExporting] = useState(false);
   const list = useRows(filters);
   const { shown, waiting, show, reset } = useNewest(list.rows);
   const change = (values: Partial<Filter>) => {
     reset();
     set(values);
   };
-  const columns = shownColumns(COLUMNS, own.data?.columns ?? USUAL);
+  const kept = own.data?.columns;
+  const columns = useMemo(() => shownColumns(COLUMNS, kept ?? USUAL), [kept]);
   const asked = new URLSearchParams(Object.entries(queryOf(filters)).flatMap(([name, value]) => (value ? [[name, value]] : [])));
   return (
     <div className="grid gap-5">
@@ -70,11 +72,7 @@ export function Screen() {
         <div className="flex flex-wrap gap-2">
           <Views views={own.data?.views ?? []} filters={filters} open={(query) => change(query)} />
           <Columns all={COLUMNS} shown={columns.map((column) => column.key)} />
-          {mayExport && (
-            <a href={`/dashboard/api/${mode}/exports/payments?${asked}`} download className={buttonClass()}>
-              Export CSV
-            </a>
-          )}
+          {mayExport && <Button onClick={() => setExporting(true)}>Export CSV</Button>}
           {mayCreate && (
             <Button look="main" onClick={() => setCreating(true)}>
               Create payment
@@ -126,6 +124,11 @@ export function Screen() {
         }}
         unmatched={active.length > 0 ? { title: 'No payment matches these filters', clear } : null}
       />
+      {exporting && (
+        <Suspense>
+          <Export asked={asked} filtered={active.length > 0} onClose={() => setExporting(false)} />
+        </Suspense>
+      )}
       {creating && (
         <Suspense>
           <Create onClose={() => setCreating(false)} />

@@ -6,6 +6,7 @@ import { Button, buttonClass } from '../../ui/button.tsx';
 import { Field } from '../../ui/field.tsx';
 import { Area, Choice, Tick } from '../../ui/form.tsx';
 import { Card } from '../../ui/states.tsx';
+import { Badge } from '../../ui/values.tsx';
 import { TierFields, useTiers } from '../wallets/tiers.tsx';
 import type { Checkout, Draft } from './checkout.tsx';
 
@@ -224,7 +225,14 @@ export function Judging({
       <div className="border-t border-line">
         {checkout.confirmations.map((coin) => (
           <details key={coin.currency} className="border-b border-line last:border-b-0">
-            <summary className="cursor-pointer px-4 py-3 text-sm font-medium">Confirmations of {coin.name}</summary>
+            <summary className="cursor-pointer px-4 py-3 text-sm font-medium">
+              Confirmations of {coin.name}{' '}
+              {coin.tiers.some((tier) => tier.lowered_from !== null) && (
+                <Badge tone="warn" icon="alert">
+                  Lowered on this install
+                </Badge>
+              )}
+            </summary>
             <fieldset disabled={disabled} className="px-4 pb-4">
               <legend className="sr-only">Confirmations of {coin.name}</legend>
               <CoinTiers coin={coin} onTiers={onTiers} />

@@ -1,10 +1,10 @@
-/** Importing an account key, step by step: paste, compare addresses, decide how long to wait for confirmations. */
+/** Importing an account key, step by step: paste or scan, compare addresses, decide how long to wait for confirmations. */
 import { useParams } from '@tanstack/react-router';
-import { type FormEvent, useEffect, useRef, useState } from 'react';
+import { type FormEvent, lazy, Suspense, useEffect, useRef, useState } from 'react';
 import { COINS, type Coin } from '../../generated/api.ts';
+import { readGiven } from '../../lib/account-key.ts';
 import { ApiError, type Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMode, useTitle } from '../../lib/hooks.ts';
-import { looksPrivate } from '../../lib/private-key.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Field } from '../../ui/field.tsx';
 import { Area, Choice, Note } from '../../ui/form.tsx';
@@ -16,6 +16,7 @@ import { Time } from '../../ui/values.tsx';
 import { TierFields, useTiers } from './tiers.tsx';
 import { COIN_NAMES, SCRIPT_WORDS, type Script } from './words.ts';
 
+const Scan = lazy(() => import('./scan.tsx').then((module) => ({ default: module.Scan })));
 type Preview = Reply<'POST /:mode/wallets/preview'>;
 const STEPS = ['Account key', 'Compare addresses', 'Confirmations', 'Done'] as const;
 
@@ -106,25 +107,36 @@ const PRIVATE_SENT = `This is a private key. It was cleared, and the service kep
 function Paste({ coin, onRead }: { coin: Coin; onRead: (key: string, preview: Preview) => void }) {
   const [text, setText] = useState('');
   const [fault, setFault] = useState<string | null>(null);
+  const [scanning, setScanning] = useState(false);
   const read = useAct('POST /:mode/wallets/preview', { quiet: true });
   const clear = (why: string) => {
     setText('');
     setFault(why);
     read.reset();
   };
-  const take = (given: string) => {
-    if (looksPrivate(given)) return clear(PRIVATE);
-    setFault(null);
-    setText(given);
+  /** Puts what was given in the box and answers it, or says why not. */
+  const take = (given: string): string | null => {
+    const found = readGiven(given);
+    if (found.kind === 'private') {
+      clear(PRIVATE);
+      return null;
+    }
+    setFault(found.kind === 'other' ? found.why : null);
+    // While somebody types, their blanks stay.
+    setText(found.kind === 'key' && found.text !== given.trim() ? found.text : given);
+    return found.kind === 'key' ? found.text : null;
   };
-  const submit = async (event: FormEvent) => {
-    event.preventDefault();
+  const look = async (key: string) => {
     try {
-      onRead(text.trim(), await read.mutateAsync({ body: { currency: coin, key: text.trim() } }));
+      onRead(key, await read.mutateAsync({ body: { currency: coin, key } }));
     } catch (error) {
       if (error instanceof ApiError && error.code === 'private_key_refused') clear(PRIVATE_SENT);
       else setFault(error instanceof Error ? error.message : String(error));
     }
+  };
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    void look(text.trim());
   };
   return (
     <Card>
@@ -165,8 +177,25 @@ function Paste({ coin, onRead }: { coin: Coin; onRead: (key: string, preview: Pr
               }}
             />
           </label>
+          <Button onClick={() => setScanning(true)}>Scan with the camera</Button>
         </div>
       </form>
+      {scanning && (
+        <Suspense>
+          <Scan
+            onClose={() => setScanning(false)}
+            onPrivate={() => {
+              setScanning(false);
+              clear(PRIVATE);
+            }}
+            onKey={(scanned) => {
+              setScanning(false);
+              const key = take(scanned);
+              if (key !== null) void look(key);
+            }}
+          />
+        </Suspense>
+      )}
     </Card>
   );
 }

@@ -1,10 +1,18 @@
-/** Confirmations for each range of amounts; less than the default is warned of and not taken. */
+/** Confirmations for each range of amounts; less than the install's is not taken, and an install's that is less than the table's is warned of. */
 import { useState } from 'react';
 import type { Coin } from '../../generated/api.ts';
 import { Field } from '../../ui/field.tsx';
+import { Note } from '../../ui/form.tsx';
 import { Money } from '../../ui/values.tsx';
 
-type Tier = { below_usd: string | null; confirmations: number; minimum: number; rule: string };
+type Tier = {
+  below_usd: string | null;
+  confirmations: number;
+  minimum: number;
+  rule: string;
+  /** What the default table asks for where the operator asks for less. */
+  lowered_from: { confirmations: number; rule: string } | null;
+};
 const RULES: Readonly<Record<string, string>> = {
   instantsend: 'InstantSend lock, seconds',
   instantsend_or_chainlock: 'InstantSend lock or ChainLock',
@@ -12,6 +20,20 @@ const RULES: Readonly<Record<string, string>> = {
   safe: 'Safe by the network, about 7 minutes',
   finalized: 'Final by the network, about 15 minutes',
 };
+
+/** What is less than the default table is said as long as it is less. */
+function Lowered({ tier: { rule, lowered_from: usual }, text }: { tier: Tier; text: string }) {
+  if (!usual || (rule === 'confirmations' && usual.rule === 'confirmations' && Number(text) >= usual.confirmations)) return null;
+  const words = usual.rule === 'confirmations' ? `${usual.confirmations} confirmations` : `“${RULES[usual.rule] ?? usual.rule}”`;
+  return (
+    <div className="mt-2">
+      <Note tone="warn">
+        Less than the default table, which asks for {words}. The operator of this install lowered it; amounts like these are easier to steal
+        by a double payment.
+      </Note>
+    </div>
+  );
+}
 
 export function useTiers(tiers: readonly Tier[]) {
   const [texts, setTexts] = useState(() => tiers.map((tier) => String(tier.confirmations)));
@@ -39,7 +61,7 @@ export const TierFields = ({ coin, fields: { tiers, texts, low, set } }: { coin:
                 ? `Lower than the default is not safe: ${tier.minimum} stays. Only the operator can lower it, with ${coin}_CONFIRMATIONS.`
                 : null
             }
-            hint={`Default ${tier.minimum}`}
+            hint={tier.lowered_from ? `Default of this install ${tier.minimum}` : `Default ${tier.minimum}`}
           />
         ) : (
           <div className="grid gap-1 text-sm">
@@ -56,6 +78,7 @@ export const TierFields = ({ coin, fields: { tiers, texts, low, set } }: { coin:
             <p className="text-soft">{RULES[tier.rule] ?? tier.rule}</p>
           </div>
         )}
+        <Lowered tier={tier} text={texts[i]!} />
       </li>
     ))}
   </ul>

@@ -7,6 +7,7 @@ import { florinVersion } from '../../db/backup.ts';
 import { readReadiness } from '../../http/health.ts';
 import { readMailQueue } from '../../merchants/mails.ts';
 import { listMerchants, setPlan } from '../../merchants/merchants.ts';
+import { baseTiers, loweredFrom } from '../../merchants/settings.ts';
 import { readGuards } from '../../payments/guard.ts';
 import { readInstall } from '../../payments/sweep.ts';
 import { readDeliveryQueue } from '../../webhooks/queue.ts';
@@ -85,7 +86,12 @@ export const OPERATOR: readonly Route[] = [
             lag_seconds: followers[coin]?.lag_seconds ?? null,
             reasons: [...about(coin, readiness.reasons), ...about(coin, readiness.holds)],
             held: about(coin, readiness.holds).length > 0,
-            warnings: about(coin, readiness.warnings),
+            warnings: [
+              ...about(coin, readiness.warnings),
+              ...(baseTiers(ctx, coin).some((tier) => loweredFrom(coin, tier) !== null)
+                ? [`${coin}_CONFIRMATIONS asks for less than the default table`]
+                : []),
+            ],
             sources: (guard?.sources ?? []).map(({ name, state, reason, height, software }) => ({ name, state, reason, height, software })),
             price: price && formatDecimal(price.priceE8, 8, 2),
             price_sources: [...(price?.sources ?? [])],

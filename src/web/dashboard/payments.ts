@@ -2,7 +2,7 @@
 import Type, { type Static } from 'typebox';
 import { COINS } from '../../core/coin.ts';
 import { explorerUrl } from '../../core/explorer.ts';
-import { formatUnits, formatUsd, parseDecimal } from '../../core/money.ts';
+import { formatDecimal, formatUnits, formatUsd, parseDecimal } from '../../core/money.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES } from '../../core/payment.ts';
 import { Detail } from '../../http/schema.ts';
 import { writeAudit } from '../../merchants/members.ts';
@@ -63,18 +63,21 @@ const Item = Type.Object({
 });
 const TimelineEntry = Type.Object({
   at: Timestamp,
-  kind: literals(['created', 'coin_chosen', 'transfer_seen', 'transfer_confirmed', 'decision', 'event'] as const),
+  kind: literals(['created', 'opened', 'coin_chosen', 'transfer_seen', 'transfer_confirmed', 'decision', 'event'] as const),
   what: Nullable(Text),
   currency: Nullable(Coin),
   amount: Nullable(Text),
   ref: Nullable(Text),
   actor: Nullable(Text),
+  /** US dollars per coin, and whose prices agreed on it. */
+  rate: Nullable(Text),
+  rate_sources: Type.Array(Text),
 });
 const Day = Type.Optional(Type.String({ format: 'date-time', maxLength: 40 }));
 const Usd = Type.Optional(Type.String({ pattern: '^[0-9]{1,9}([.][0-9]{1,2})?$' }));
 const decided = { success: Type.Boolean(), payment: Detail };
 
-const entry = ({ at, kind, what, coin, units, ref, actor }: Moment): Static<typeof TimelineEntry> =>
+const entry = ({ at, kind, what, coin, units, ref, actor, rateE8, sources }: Moment): Static<typeof TimelineEntry> =>
   ({
     at: at.toISOString(),
     kind,
@@ -83,6 +86,8 @@ const entry = ({ at, kind, what, coin, units, ref, actor }: Moment): Static<type
     amount: coin && units !== null ? formatUnits(coin, units) : null,
     ref,
     actor,
+    rate: rateE8 === null ? null : formatDecimal(rateE8, 8, 2),
+    rate_sources: sources ?? [],
   }) as Static<typeof TimelineEntry>;
 
 export const FILTERS = {
@@ -185,6 +190,8 @@ export const PAYMENTS: readonly Route[] = [
       payment: Detail,
       timeline: Type.Array(TimelineEntry),
       attention: Type.Boolean(),
+      /** How much less than due still counts as paid. */
+      tolerance: Type.Object({ percent: Text, cap_usd: Text }),
       refund_request: Nullable(Type.Object({ currency: Coin, address: Text, email: Nullable(Text), requested_at: Timestamp })),
       explorers: Type.Record(Type.String(), Type.String(), { description: 'Of on-chain transactions, by their id.' }),
     }),
@@ -200,6 +207,10 @@ export const PAYMENTS: readonly Route[] = [
         payment: paymentDetail(view, call.ctx.settings.paymentPageUrl),
         timeline: moments.map(entry),
         attention: more.attention,
+        tolerance: {
+          percent: formatDecimal(BigInt(view.facts.rules.toleranceBasisPoints), 2, 0),
+          cap_usd: formatUsd(view.facts.rules.toleranceCapUsdCents),
+        },
         refund_request: more.refundRequest && {
           currency: more.refundRequest.coin,
           address: more.refundRequest.address,

@@ -1,10 +1,10 @@
 /** Settings of the business and of the payment page. They hold for both modes. */
 import Type, { type Static } from 'typebox';
-import { COIN, COINS, type Coin as CoinCode, type ConfirmationTier } from '../../core/coin.ts';
+import { COIN, COINS, type Coin as CoinCode } from '../../core/coin.ts';
 import { formatDecimal, formatUsd, parseDecimal } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { getMerchant, THEMES } from '../../merchants/merchants.ts';
-import { changeOwnSettings, type SettingsChange, tiersOf } from '../../merchants/settings.ts';
+import { changeOwnSettings, type OwnTier, type SettingsChange, tiersOf } from '../../merchants/settings.ts';
 import { FIXTURES } from '../checkout/states.ts';
 import { LOCALES } from '../checkout/words.ts';
 import { Coin, Done, literals, memberRoute, Nullable, type Route, Text } from './route.ts';
@@ -15,12 +15,15 @@ export const Tier = Type.Object({
   /** The least: the default of this install. */
   minimum: Type.Integer(),
   rule: Text,
+  /** What the default table asks for where this install asks for less. */
+  lowered_from: Nullable(Type.Object({ confirmations: Type.Integer(), rule: Text })),
 });
-export const tierBody = (tier: ConfirmationTier & { minimum: number }): Static<typeof Tier> => ({
+export const tierBody = (tier: OwnTier): Static<typeof Tier> => ({
   below_usd: tier.belowUsdCents === null ? null : formatUsd(tier.belowUsdCents),
   confirmations: tier.confirmations,
   minimum: tier.minimum,
   rule: tier.rule,
+  lowered_from: tier.loweredFrom && { confirmations: tier.loweredFrom.confirmations, rule: tier.loweredFrom.rule },
 });
 
 const Theme = literals(THEMES);

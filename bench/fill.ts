@@ -1,0 +1,23 @@
+/** Live payments of a year and their totals a day, written by the database itself. */
+import type { Db } from '../src/db/db.ts';
+
+export async function fillPayments(db: Db, { merchantId, count }: { merchantId: string; count: number }): Promise<void> {
+  await db.sql`insert into rule_sets (hash, rules) values ('bench', '{}') on conflict do nothing`;
+  // No limit of time: this fills, it is not measured.
+  await db.begin(async (tx) => {
+    await tx`set local statement_timeout = 0`;
+    await tx`
+    insert into payments (id, merchant_id, mode, sequence, status, exceptions, attention, amount_usd_cents, rule_set, created_with, coin, invoice_id,
+      created_at, expires_at)
+    select 'pay_' || lpad(n::text, 24, '0'), ${merchantId}, 'live', n, (array['completed', 'expired', 'failed', 'cancelled'])[1 + n % 4],
+      case when n % 50 = 2 then array['late'] else '{}'::text[] end, n % 50 = 2, 1000 + n % 5000, (select min(id) from rule_sets), 'secret',
+      (array['BTC', 'LTC', 'ETH'])[1 + n % 3], 'INV-' || n, now() - (${count}::int - n) * (interval '365 days' / ${count}::int), now()
+    from generate_series(1, ${count}::int) as n`;
+  });
+  await db.sql`insert into payment_counters values (${merchantId}, 'live', ${count})`;
+  await db.sql`
+    insert into payment_days select ${merchantId}, 'live', current_date - d, m, c, 1000, 100000, 1000
+    from generate_series(0, 364) d, (values ('created', ''), ('opened', ''), ('chosen', ''), ('seen', ''), ('paid', ''),
+      ('completed', 'BTC'), ('completed', 'LTC'), ('completed', 'ETH'), ('ended', 'expired'), ('ended', 'late')) as v (m, c)`;
+  await db.sql`analyze payments`;
+}

@@ -1,0 +1,48 @@
+/** Reads QR codes from the picture of a camera: by the browser where it can, else by a decoder that is loaded only now. */
+
+type Read = (video: HTMLVideoElement) => Promise<string | null>;
+type Detector = { detect(source: HTMLVideoElement): Promise<{ rawValue: string }[]> };
+type DetectorClass = { new (options: { formats: string[] }): Detector; getSupportedFormats(): Promise<string[]> };
+
+/** A code of a descriptor is read well at this size, and in a few dozen milliseconds on a telephone. */
+const LONGEST_SIDE = 900;
+
+export async function createReader(): Promise<Read> {
+  // The Shape Detection API: in browsers on Android, macOS and ChromeOS, and not in the types of TypeScript.
+  const { BarcodeDetector } = globalThis as { BarcodeDetector?: DetectorClass };
+  const formats = await BarcodeDetector?.getSupportedFormats().catch((): string[] => []);
+  if (!BarcodeDetector || !formats?.includes('qr_code')) return createDecoder();
+  const detector = new BarcodeDetector({ formats: ['qr_code'] });
+  let instead: Read | null = null;
+  return async (video) => {
+    try {
+      if (!instead) return video.readyState < video.HAVE_CURRENT_DATA ? null : ((await detector.detect(video))[0]?.rawValue ?? null);
+    } catch {
+      // It is there and its service is not, as on devices without the vendor's parts.
+    }
+    instead ??= await createDecoder();
+    return instead(video);
+  };
+}
+
+async function createDecoder(): Promise<Read> {
+  const { default: decode } = await import('jsqr');
+  const canvas = document.createElement('canvas');
+  const context = canvas.getContext('2d', { willReadFrequently: true })!;
+  let looks = 0;
+  return async (video) => {
+    if (video.readyState < video.HAVE_CURRENT_DATA || video.videoWidth === 0) return null;
+    const scale = Math.min(1, LONGEST_SIDE / Math.max(video.videoWidth, video.videoHeight));
+    canvas.width = Math.round(video.videoWidth * scale);
+    canvas.height = Math.round(video.videoHeight * scale);
+    context.drawImage(video, 0, 0, canvas.width, canvas.height);
+    const { data, width, height } = context.getImageData(0, 0, canvas.width, canvas.height);
+    try {
+      // Wallets in their dark theme show codes light on dark: every other look begins with those.
+      return decode(data, width, height, { inversionAttempts: looks++ % 2 === 0 ? 'dontInvert' : 'invertFirst' })?.data ?? null;
+    } catch {
+      // What only resembles a code throws in places. The next picture is another one.
+      return null;
+    }
+  };
+}

@@ -1,0 +1,22 @@
+/** When an install waits for less than the default table. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { COIN, COINS, type Coin } from '../core/coin.ts';
+import { parseConfirmations } from '../core/settle.ts';
+import { loweredFrom } from './settings.ts';
+
+const lowered = (coin: Coin, text: string) => parseConfirmations(text).map((tier) => loweredFrom(coin, tier)?.confirmations ?? null);
+
+test('the default table is never lowered; an operator’s tier is where the table asks for more of its largest amount', () => {
+  for (const coin of COINS) for (const tier of COIN[coin].confirmations) assert.equal(loweredFrom(coin, tier), null, coin);
+  assert.deepEqual(lowered('BTC', '1'), [6]);
+  assert.deepEqual(lowered('BTC', '6'), [null]);
+  assert.deepEqual(lowered('BTC', '100:1,1000:1,*:6'), [null, 2, null]);
+  // A tier that reaches past one of the table is held to the next.
+  assert.deepEqual(lowered('BTC', '5000:2,*:6'), [3, null]);
+  // What the network says of a block is worth as many confirmations as make it final by themselves.
+  assert.equal(loweredFrom('ETH', parseConfirmations('63')[0]!)?.rule, 'finalized');
+  assert.deepEqual(lowered('ETH', '64'), [null]);
+  assert.equal(loweredFrom('DASH', parseConfirmations('5')[0]!)?.rule, 'chainlock');
+  assert.deepEqual(lowered('DASH', '100:1,*:6'), [null, null]);
+});

@@ -1,0 +1,101 @@
+/** What pasted texts, files and codes before a camera are taken for, before anything is sent. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { crc32 } from 'node:zlib';
+import { HDKey } from '@scure/bip32';
+import { readCode, readGiven } from '../../dashboard/lib/account-key.ts';
+import { PAIRS } from '../../dashboard/lib/uniform-resource.ts';
+import { parseAccountKey } from '../../src/core/address.ts';
+
+const account = HDKey.fromMasterSeed(new Uint8Array(32).fill(7)).derive("m/84'/0'/0'");
+const xpub = account.publicExtendedKey;
+const other = account.deriveChild(1).publicExtendedKey;
+const phrase = 'legal winner thank year wave sausage worth useful legal winner thank yellow';
+
+test('keys and descriptors are taken as they stand; files and codes of wallets for the one key in them', async () => {
+  for (const text of [
+    xpub,
+    ` ${xpub}\n`,
+    `wpkh([73c5da0a/84h/0h/0h]${xpub}/0/*)`,
+    JSON.stringify({ ExtPubKey: xpub, MasterFingerprint: '73c5da0a' }),
+  ])
+    for (const read of [readGiven, readCode])
+      assert.deepEqual(await read(text), { kind: 'key', text: text.includes('ExtPubKey') ? xpub : text.trim() });
+  assert.equal(readGiven(JSON.stringify({ bip84: { xpub }, bip49: { xpub: other } })).kind, 'other');
+  assert.equal(readGiven('not finished ye').kind, 'key', 'what is typed stays until it is sent');
+});
+
+test('what can spend is refused wherever it stands', async () => {
+  for (const text of [
+    account.privateExtendedKey,
+    phrase,
+    '5HueCGU8rMjxEXxiPuD5BDku4MkFqeZyd4dZ1jvhTVqvbTLvyTJ',
+    // The example of BIP-38.
+    '6PRVWUbkzzsbcVac2qwfssoUJAN1Xhrg6bNk8J7Nzm5H7kxEbn2Nh2ZoGg',
+    // SeedQR, test vector 1 of its text.
+    '011513251154012711900771041507421289190620080870026613431420201617920614089619290300152408010643',
+    JSON.stringify({ keystore: { xpub, seed: phrase } }),
+    JSON.stringify({ keystore: { xpub, xprv: account.privateExtendedKey } }),
+  ])
+    for (const read of [readGiven, readCode]) assert.deepEqual(await read(text), { kind: 'private' }, text);
+  assert.deepEqual(await readCode('UR:CRYPTO-SEED/OEADGDSTASLTLAKSLUGHLYLSGW'), { kind: 'private' });
+});
+
+test('a Uniform Resource of one part gives its public key with what its path says, and a private one is refused', async () => {
+  // The examples of BCR-2020-007.
+  const body =
+    'onaxhdclaojlvoechgferkdpqdiabdrflawshlhdmdcemtfnlrctghchbdolvwsednvdztbgolaahdcxtottgostdkhfdahdlykkecbbweskrymwflvdylgerkloswtbrpfdbsticmwylklpahtaadehoyaoadamtaaddyoyadlecsdwykadykadykaewkadwkaycywlcscewfihbdaehn';
+  const text = 'tpubDHW3GtnVrTatx38EcygoSf9UhUd9Dx1rht7FAL8unrMo8r2NWhJuYNqDFS7cZFVbDaxJkV94MLZAr86XFPsAPYcoHWJ7sWYsrmHDw5sKQ2K';
+  assert.deepEqual(await readCode(`ur:crypto-hdkey/${body}`), { kind: 'key', text });
+  assert.deepEqual(await readCode(`UR:CRYPTO-HDKEY/${body.toUpperCase()}`), { kind: 'key', text });
+  const newer = `${body.slice(0, -8).replace('taadehoy', 'tantjsoy').replace('taaddyoy', 'tantjooy')}jnkpvllt`;
+  assert.deepEqual(await readCode(`ur:hdkey/${newer}`), { kind: 'key', text });
+  assert.equal((await readCode(`ur:crypto-hdkey/${body.replace('axhd', 'axhf')}`)).kind, 'other', 'a letter wrong is noticed');
+  const master =
+    'otadykaxhdclaevswfdmjpfswpwkahcywspsmndwmusoskprbbehetchsnpfcybbmwrhchspfxjeecaahdcxltfszmlyrtdlgmhfcnzcctvwcmkbpsftgonbgauefsehgrqzdmvodizmweemtlaybakiylat';
+  assert.deepEqual(await readCode(`ur:crypto-hdkey/${master}`), { kind: 'private' });
+});
+
+test('the accounts that wallets show as Uniform Resources are those that the service reads', async () => {
+  const seed = HDKey.fromMasterSeed(new Uint8Array(32).fill(5));
+  for (const [purpose, coinType, coin, prefix] of [
+    [84, 0, 'BTC', 'zpub'],
+    [49, 2, 'LTC', 'ypub'],
+    [86, 0, 'BTC', 'xpub'],
+    [44, 60, 'ETH', 'xpub'],
+    [44, 3, 'DOGE', 'xpub'],
+  ] as const) {
+    const node = seed.derive(`m/${purpose}'/${coinType}'/0'`);
+    const number = (value: number) => (value < 24 ? [value] : [0x18, value]);
+    const cbor = Buffer.from([
+      ...[0xa4, 0x03, 0x58, 33, ...node.publicKey!, 0x04, 0x58, 32, ...node.chainCode!],
+      ...[0x06, 0xd9, 0x01, 0x30, 0xa1, 0x01, 0x86, ...number(purpose), 0xf5, ...number(coinType), 0xf5, 0, 0xf5],
+      ...[0x08, 0x1a, ...new Uint8Array(new Uint32Array([node.parentFingerprint]).buffer).reverse()],
+    ]);
+    const sum = Buffer.alloc(4);
+    sum.writeUInt32BE(crc32(cbor));
+    const letters = [...cbor, ...sum].map((byte) => PAIRS.slice(byte * 2, byte * 2 + 2)).join('');
+    const given = await readCode(`UR:CRYPTO-HDKEY/${letters.toUpperCase()}`);
+    assert.ok(given.kind === 'key' && given.text.startsWith(prefix), JSON.stringify(given));
+    const read = (text: string) => parseAccountKey(text, { coin, network: 'mainnet' }).chainKey;
+    assert.equal(read(given.text), read(node.publicExtendedKey));
+    if (prefix === 'xpub') assert.equal(given.text, node.publicExtendedKey);
+  }
+});
+
+test('codes that are no key are named, and never taken for one', async () => {
+  for (const [code, says] of [
+    ['ur:crypto-hdkey/onaxhdclaojlvoechgferkdpqd', /“UR” \(crypto-hdkey\)/],
+    ['UR:CRYPTO-ACCOUNT/1-3/LPADAXCFAXIACYVWHDFHNDHKADCLHDCX', /“UR” \(crypto-account\)/],
+    ['ur:crypto-psbt/1-2/lpadaxcf', /transaction to sign/],
+    ['B$2J0300FMAABBCC', /BBQr/],
+    ['p1of3 cHNidP8B', /animated/],
+    ['bitcoin:bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu?amount=1', /one address/],
+    ['https://wallet.example/x', /no account key/],
+    // Sixteen bytes of a recovery phrase (CompactSeedQR), as a reader of text sees them.
+    ['[\u00bd\u009dq\u00a8\u00eciB\u0011\u00f3l\u008b\u00a6\u0001', /no account key/],
+  ] as const) {
+    const given = await readCode(code);
+    assert.ok(given.kind === 'other' && says.test(given.why), code);
+  }
+});

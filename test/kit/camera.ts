@@ -1,0 +1,27 @@
+/** A camera for Chromium that sees a QR code: an uncompressed film (YUV4MPEG2) that the browser plays from its first picture at each opening. */
+import { renameSync, writeFileSync } from 'node:fs';
+import { encode } from 'uqr';
+
+const [WIDTH, HEIGHT, MODULE] = [640, 480, 6];
+const [DARK, BRIGHT, GREY] = [16, 235, 128];
+
+/** What the browser is started with. Permission is granted, or not, by the test. */
+export const cameraFlags = (film: string): string[] => ['--use-fake-device-for-media-stream', `--use-file-for-fake-video-capture=${film}`];
+
+/** From now on whoever opens the camera sees this text as a code, or with null a wall. `dark`: light modules on dark, as wallets at night. */
+export function showToCamera(film: string, text: string | null, { dark = false }: { dark?: boolean } = {}): void {
+  const picture = Buffer.alloc(WIDTH * HEIGHT, dark ? DARK : BRIGHT);
+  if (text !== null) {
+    const { data, size } = encode(text, { border: 0, ecc: 'L' });
+    if (size * MODULE > HEIGHT) throw new Error('the code is larger than the picture');
+    const [left, top] = [(WIDTH - size * MODULE) >> 1, (HEIGHT - size * MODULE) >> 1];
+    for (let y = 0; y < size * MODULE; y++)
+      for (let x = 0; x < size * MODULE; x++)
+        picture[(top + y) * WIDTH + left + x] = data[Math.floor(y / MODULE)]![Math.floor(x / MODULE)] !== dark ? DARK : BRIGHT;
+  }
+  const frame = Buffer.concat([Buffer.from('FRAME\n'), picture, Buffer.alloc((WIDTH * HEIGHT) / 2, GREY)]);
+  const head = Buffer.from(`YUV4MPEG2 W${WIDTH} H${HEIGHT} F10:1 Ip A1:1 C420\n`);
+  // In one move, so that nobody plays half a film.
+  writeFileSync(`${film}.new`, Buffer.concat([head, ...Array.from({ length: 5 }, () => frame)]));
+  renameSync(`${film}.new`, film);
+}
