@@ -2,9 +2,9 @@
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import jsqr from 'jsqr';
 import { type Browser, chromium, type Locator, type Page } from 'playwright-core';
 import { PNG } from 'pngjs';
+import decodeQR from 'qr/decode.js';
 
 const FLAGS = [
   '--no-sandbox',
@@ -88,9 +88,7 @@ export async function openTab(
 /** The text of a QR code as a camera sees it: decoded from a screenshot of the element. */
 export async function readQr(element: Locator): Promise<string> {
   const { data, width, height } = PNG.sync.read(await element.screenshot());
-  const found = jsqr.default(new Uint8ClampedArray(data), width, height);
-  if (!found) throw new Error('no QR code can be read');
-  return found.data;
+  return decodeQR({ data, width, height });
 }
 
 /** How far things moved while the page was put together (cumulative layout shift). */

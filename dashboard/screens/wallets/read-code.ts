@@ -26,7 +26,7 @@ export async function createReader(): Promise<Read> {
 }
 
 async function createDecoder(): Promise<Read> {
-  const { default: decode } = await import('jsqr');
+  const { default: decode } = await import('qr/decode.js');
   const canvas = document.createElement('canvas');
   const context = canvas.getContext('2d', { willReadFrequently: true })!;
   let looks = 0;
@@ -36,12 +36,13 @@ async function createDecoder(): Promise<Read> {
     canvas.width = Math.round(video.videoWidth * scale);
     canvas.height = Math.round(video.videoHeight * scale);
     context.drawImage(video, 0, 0, canvas.width, canvas.height);
-    const { data, width, height } = context.getImageData(0, 0, canvas.width, canvas.height);
+    const picture = context.getImageData(0, 0, canvas.width, canvas.height);
+    // Wallets in their dark theme show codes light on dark: every other look is for those.
+    if (looks++ % 2 === 1) for (let at = 0; at < picture.data.length; at++) picture.data[at]! ^= 0xff;
     try {
-      // Wallets in their dark theme show codes light on dark: every other look begins with those.
-      return decode(data, width, height, { inversionAttempts: looks++ % 2 === 0 ? 'dontInvert' : 'invertFirst' })?.data ?? null;
+      return decode(picture);
     } catch {
-      // What only resembles a code throws in places. The next picture is another one.
+      // There is none, or what only resembles one. The next picture is another one.
       return null;
     }
   };
