@@ -64,11 +64,11 @@ test('a second factor is set up from its code on the screen, and asked for from 
   await page.getByRole('heading', { name: 'Second factor' }).waitFor();
   await audit('second step');
   noFaults();
-  await page.getByLabel('Code').fill('000000');
+  await page.getByLabel('Code', { exact: true }).fill('000000');
   await page.getByRole('button', { name: 'Sign in', exact: true }).click();
   await page.getByText('That code is not valid.').waitFor();
   forgiveFaults();
-  await page.getByLabel('Code').fill(await freshTotp(app, secret));
+  await page.getByLabel('Code', { exact: true }).fill(await freshTotp(app, secret));
   await page.getByRole('button', { name: 'Sign in', exact: true }).click();
   await page.getByRole('heading', { name: 'Home' }).waitFor();
   await page.getByRole('link', { name: 'Payments', exact: true }).click();

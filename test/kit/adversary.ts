@@ -206,7 +206,8 @@ export function createAdversarySource({
       const mempool = chain.mempoolBeside(shown());
       const present = new Set(mempool.keys());
       for (const txid of known) if (!present.has(txid)) known.delete(txid);
-      const fresh = [...mempool.values()].filter((tx) => !known.has(tx.txid));
+      // Peg-outs at each look, as the reader of nodes shows them: one that lost its block is recorded under another transaction.
+      const fresh = [...mempool.values()].filter((tx) => tx.kind === 'pegout' || !known.has(tx.txid));
       return {
         beside: tip().hash,
         scan: async (matcher) => {

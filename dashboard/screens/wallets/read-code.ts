@@ -40,7 +40,7 @@ async function createDecoder(): Promise<Read> {
     // Wallets in their dark theme show codes light on dark: every other look is for those.
     if (looks++ % 2 === 1) for (let at = 0; at < picture.data.length; at++) picture.data[at]! ^= 0xff;
     try {
-      return decode(picture);
+      return decode(picture, { effort: 8, timeLimit: 150 });
     } catch {
       // There is none, or what only resembles one. The next picture is another one.
       return null;
