@@ -31,8 +31,8 @@ import { createHexReader, type Fields, fields, type HexReader, requestFrom } fro
 
 const TIMEOUT_MS = 30_000;
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;
-/** Memory of blocks kept for the next ones: one is written while another is read. */
-const MAX_ROOMS = 2;
+/** Memory of blocks kept for the next ones: one is written while others are read. */
+const MAX_ROOMS = 3;
 const MAX_ROOM_BYTES = 8 << 20;
 /** Transactions asked for in one batch. */
 const BATCH = 50;

@@ -25,6 +25,8 @@ const HINT_PAUSE_MS = 250;
 const MAX_LOCK_LOOKS = 200;
 /** A regtest node mines when told to and is asked often. */
 const REGTEST_POLL_MS = 400;
+/** Blocks held while the one below them is written: the source, the network and the database work at the same time. */
+const BLOCKS_AHEAD = 2;
 /** Addresses read between two turns of the event loop. */
 const KEYS_AT_ONCE = 2_000;
 
@@ -556,17 +558,22 @@ export function createFollower(
         let fetched = await fetchAt(cursor.height + 1);
         // The source names a next block that does not follow the one it named before: it is between two chains, and is asked again later.
         if (fetched?.ref.parent !== cursor.hash) return;
-        // While catching up, the next block is fetched as this one is written. One that follows stands on what was written; all
-        // else, a failure too, is left to the questions above.
-        while (fetched?.ref.parent === cursor.hash && !signal?.aborted) {
-          const { height } = fetched.ref;
-          const ahead: Promise<Fetched | null> = height < tip.height ? fetchAt(height + 1).catch(() => null) : NOTHING;
-          try {
+        // While catching up, the next blocks are fetched, one after the other, as this one is written. One that follows stands on
+        // what was written; all else, a failure too, is left to the questions above.
+        const ahead: Promise<Fetched | null>[] = [];
+        let asked = fetched.ref.height;
+        try {
+          while (fetched?.ref.parent === cursor.hash && !signal?.aborted) {
+            for (; ahead.length < BLOCKS_AHEAD && asked < tip.height; asked++) {
+              const height = asked + 1;
+              ahead.push((ahead.at(-1) ?? NOTHING).then(() => fetchAt(height)).catch(() => null));
+            }
             cursor = await applyBlock(cursor, fetched);
-          } finally {
-            // Also when writing failed: nothing is left under way.
-            fetched = await ahead;
+            fetched = await (ahead.shift() ?? NOTHING);
           }
+        } finally {
+          // Also when writing failed: nothing is left under way.
+          await Promise.all(ahead);
         }
       }
     },
