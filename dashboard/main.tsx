@@ -6,7 +6,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet,
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { ApiError } from './lib/api.ts';
-import { meOptions } from './lib/hooks.ts';
+import { meOptions, readAhead } from './lib/hooks.ts';
 import { say } from './lib/toasts.ts';
 import { SCREENS } from './screens.ts';
 import { ErrorCard } from './ui/states.tsx';
@@ -92,8 +92,16 @@ const modes = (['test', 'live'] as const).map((mode) => {
   });
   return shell.addChildren([
     start,
-    ...SCREENS.map((screen) =>
-      createRoute({ getParentRoute: () => shell, path: screen.path, component: lazyRouteComponent(screen.load, 'Screen') }),
+    ...SCREENS.map((entry) =>
+      createRoute({
+        getParentRoute: () => shell,
+        path: entry.path,
+        component: lazyRouteComponent(async () => {
+          const screen = await entry.load();
+          screen.begin?.(readAhead(client, mode), Object.fromEntries(new URLSearchParams(location.search)));
+          return screen;
+        }, 'Screen'),
+      }),
     ),
   ]);
 });

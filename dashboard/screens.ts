@@ -1,9 +1,12 @@
 /** All screens below /dashboard/:mode. A new screen is a file that exports `Screen`, and a line here; `nav` puts it into the navigation. */
 import type { ComponentType } from 'react';
 import type { Action } from './generated/api.ts';
+import type { ReadAhead } from './lib/hooks.ts';
 import type { IconName } from './ui/icon.tsx';
 
 type Group = 'Business' | 'Developers' | 'Settings';
+/** `begin` is told as soon as its code is there, before anything is drawn: what the screen will ask for can be on its way by then. */
+export type ScreenModule = { Screen: ComponentType; begin?: (read: ReadAhead, search: Record<string, unknown>) => void };
 export type ScreenEntry = {
   /** Below the mode; `$id` is a parameter. */
   path: string;
@@ -14,7 +17,7 @@ export type ScreenEntry = {
   operator?: true;
   /** About one's own account: also for members who must set a second factor first. */
   withoutFactor?: true;
-  load: () => Promise<{ Screen: ComponentType }>;
+  load: () => Promise<ScreenModule>;
 };
 
 export const SCREENS: readonly ScreenEntry[] = [

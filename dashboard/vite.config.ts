@@ -30,9 +30,31 @@ function bundledScalar(): Plugin {
   };
 }
 
+/** The frame of every screen is fetched beside the entry, which asks for it as soon as it runs. */
+const preloadedFrame: Plugin = {
+  name: 'preloaded-frame',
+  apply: 'build',
+  transformIndexHtml: {
+    order: 'post',
+    handler: (html, { filename, bundle = {} }) => {
+      if (!filename.endsWith('/index.html')) return [];
+      const chunks = Object.values(bundle).filter((file) => file.type === 'chunk');
+      const frame = chunks.find(({ facadeModuleId }) => facadeModuleId?.endsWith('/shell/shell.tsx'));
+      if (!frame) throw new Error('the frame is no chunk of its own');
+      return [frame.fileName, ...frame.imports]
+        .filter((file) => !html.includes(file))
+        .map((file) => ({
+          tag: 'link',
+          attrs: { rel: 'modulepreload', crossorigin: true, href: `/dashboard/${file}` },
+          injectTo: 'head' as const,
+        }));
+    },
+  },
+};
+
 export default defineConfig({
   base: '/dashboard/',
-  plugins: [react(), tailwind(), bundledScalar()],
+  plugins: [react(), tailwind(), bundledScalar(), preloadedFrame],
   build: {
     assetsInlineLimit: 0,
     target: 'es2023',

@@ -25,14 +25,21 @@ type InMode<E extends Endpoint> = Omit<CallOptions<E>, 'params'> &
 const withMode = <E extends ModeEndpoint>(mode: Mode, options: object): CallOptions<E> =>
   ({ ...options, params: { ...(options as { params?: object }).params, mode } }) as unknown as CallOptions<E>;
 
+type Reading = Extract<ModeEndpoint, `GET ${string}`>;
+const reading = <E extends Reading>(mode: Mode, endpoint: E, key: readonly unknown[], options: InMode<E>) => ({
+  queryKey: [mode, ...key],
+  queryFn: ({ signal }: { signal: AbortSignal }) => call(endpoint, withMode<E>(mode, options), signal),
+});
 /** Reads. `key` is what the stream of news names, such as ['payments', id]; the mode is put before it. */
-export function useApi<E extends Extract<ModeEndpoint, `GET ${string}`>>(endpoint: E, key: readonly unknown[], options: InMode<E>) {
-  const mode = useMode();
-  return useQuery({
-    queryKey: [mode, ...key],
-    queryFn: ({ signal }) => call(endpoint, withMode<E>(mode, options), signal),
-  });
-}
+export const useApi = <E extends Reading>(endpoint: E, key: readonly unknown[], options: InMode<E>) =>
+  useQuery(reading(useMode(), endpoint, key, options));
+
+/** Reads in the mode that is opened what a screen is about to ask for. */
+export type ReadAhead = <E extends Reading>(endpoint: E, key: readonly unknown[], options: InMode<E>) => void;
+export const readAhead =
+  (client: QueryClient, mode: Mode): ReadAhead =>
+  (endpoint, key, options) =>
+    void client.prefetchQuery(reading(mode, endpoint, key, options));
 
 /** A list page by page, newest first. Old rows stay while others are fetched. `lookedBackTo`: a search ended there and can go on. */
 export function useList<E extends Extract<ModeEndpoint, `GET ${string}`>>(

@@ -54,11 +54,13 @@ const STEPS: Readonly<Record<Step, { title: string; text: string; minutes: strin
   },
 };
 
+export const ONBOARDING = ['GET /:mode/home/onboarding', ['home', 'onboarding'], {}] as const;
+
 export function Checklist() {
   const mode = useMode();
   const mayCreate = useMay('payments.create');
   const me = useMe();
-  const { data } = useApi('GET /:mode/home/onboarding', ['home', 'onboarding'], {});
+  const { data } = useApi(...ONBOARDING);
   const keep = useAct('POST /:mode/preferences', { refreshes: [['home', 'onboarding']] });
   const test = useTestPayment();
   if (!data || data.dismissed) return null;

@@ -15,9 +15,11 @@ const CHAIN: Readonly<Record<Coins[number]['chain'], { tone: Tone; word: string;
   simulated: { tone: 'calm', word: 'Simulated', text: 'Test payments run on a chain of their own.' },
 };
 
+export const HEALTH = ['GET /:mode/home/health', ['home', 'health'], {}] as const;
+
 export function Health() {
   const mode = useMode();
-  const query = useApi('GET /:mode/home/health', ['home', 'health'], {});
+  const query = useApi(...HEALTH);
   const { data } = query;
   if (!data)
     return (

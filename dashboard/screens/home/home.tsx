@@ -4,14 +4,16 @@ import { lazy, type ReactNode, Suspense } from 'react';
 import type { Reply } from '../../lib/api.ts';
 import { duration, lastDays, type Range, rangeBetween, wordsOfDays } from '../../lib/days.ts';
 import { useAct, useApi, useFilters, useMay, useMode, useTitle } from '../../lib/hooks.ts';
+import type { ScreenModule } from '../../screens.ts';
 import { Button } from '../../ui/button.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Card, Empty, Pending, Skeleton } from '../../ui/states.tsx';
 import { Money } from '../../ui/values.tsx';
-import { Checklist } from './checklist.tsx';
-import { Health } from './health.tsx';
+import { Checklist, ONBOARDING } from './checklist.tsx';
+import { HEALTH, Health } from './health.tsx';
 
-const Charts = lazy(() => import('../../ui/charts.tsx').then((module) => ({ default: module.Charts })));
+const loadCharts = () => import('../../ui/charts.tsx').then((module) => ({ default: module.Charts }));
+const Charts = lazy(loadCharts);
 type Home = Reply<'GET /:mode/home'>;
 
 const RANGES = [
@@ -36,15 +38,25 @@ export function useTestPayment() {
   };
 }
 
+type Filters = { range: string; from: string; until: string };
+function rangeOf({ range, from, until }: Filters): { chosen: (typeof RANGES)[number]['value']; range: Range } {
+  const picked = RANGES.find(({ value }) => value === range) ?? RANGES[2];
+  return { chosen: picked.value, range: (picked.value === 'custom' ? rangeBetween(from, until) : null) ?? lastDays(picked.days) };
+}
+const figures = ({ from, until }: Range) => ['GET /:mode/home', ['home', from, until], { query: { from, until } }] as const;
+
+export const begin: NonNullable<ScreenModule['begin']> = (read, { range = '', from = '', until = '' }) => {
+  read(...figures(rangeOf({ range: String(range), from: String(from), until: String(until) }).range));
+  read(...ONBOARDING);
+  read(...HEALTH);
+  void loadCharts();
+};
+
 export function Screen() {
   useTitle('Home');
   const { filters, set } = useFilters(['range', 'from', 'until'] as const);
-  const picked = RANGES.find(({ value }) => value === filters.range) ?? RANGES[2];
-  const chosen = picked.value;
-  const range = (chosen === 'custom' ? rangeBetween(filters.from, filters.until) : null) ?? lastDays(picked.days);
-  const query = useApi('GET /:mode/home', ['home', range.from, range.until], {
-    query: { from: range.from, until: range.until },
-  });
+  const { chosen, range } = rangeOf(filters);
+  const query = useApi(...figures(range));
   const { data } = query;
   return (
     <div className="grid gap-6">
@@ -178,10 +190,6 @@ function Figures({ data, range }: { data: Home; range: Range }) {
           )}
         </Tile>
       </dl>
-      <p className="text-xs text-soft">
-        Days are those of UTC. Volume, completed payments and time to pay go by the day of completion. Conversion is completed ÷ opened of
-        the payments created in the range; a payment is opened when its page is looked at or its coin is chosen.
-      </p>
       <Suspense
         fallback={
           <Card>
@@ -191,6 +199,10 @@ function Figures({ data, range }: { data: Home; range: Range }) {
       >
         <Charts data={data} range={range} />
       </Suspense>
+      <p className="text-xs text-soft">
+        Days are those of UTC. Volume, completed payments and time to pay go by the day of completion. Conversion is completed ÷ opened of
+        the payments created in the range; a payment is opened when its page is looked at or its coin is chosen.
+      </p>
     </>
   );
 }
