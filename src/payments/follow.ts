@@ -566,7 +566,7 @@ export function createFollower(
           while (fetched?.ref.parent === cursor.hash && !signal?.aborted) {
             for (; ahead.length < BLOCKS_AHEAD && asked < tip.height; asked++) {
               const height = asked + 1;
-              ahead.push((ahead.at(-1) ?? NOTHING).then(() => fetchAt(height)).catch(() => null));
+              ahead.push((ahead.at(-1) ?? NOTHING).then(() => (signal?.aborted ? null : fetchAt(height))).catch(() => null));
             }
             cursor = await applyBlock(cursor, fetched);
             fetched = await (ahead.shift() ?? NOTHING);
