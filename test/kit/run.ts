@@ -1,7 +1,7 @@
 /** Runs the tests: sees to the tools, starts one database server for the run, hands over to Node's own runner, whose summary comes last. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { globSync } from 'node:fs';
+import { globSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { startTestServer } from './database.ts';
 import { ensureTools } from './tools.ts';
@@ -21,10 +21,11 @@ if (files.length === 0) {
 
 /**
  * Files that mostly wait, for nodes and for killed services, stand between those that mostly compute: run beside one another, the
- * former cost the latter little.
+ * former cost the latter little. The largest begin first: what takes long must not begin last.
  */
-const waiting = files.filter((file) => /^test\/(nodes|faults)\//.test(file)).sort();
-const computing = files.filter((file) => !waiting.includes(file)).sort();
+const bySize = files.toSorted((a, b) => statSync(b).size - statSync(a).size);
+const waiting = bySize.filter((file) => /^test\/(nodes|faults)\//.test(file));
+const computing = bySize.filter((file) => !waiting.includes(file));
 const mixed = Array.from({ length: Math.max(waiting.length, computing.length) }, (_, i) =>
   [waiting[i], computing[i]].filter((file) => file !== undefined),
 ).flat();
