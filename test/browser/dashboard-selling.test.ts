@@ -335,8 +335,11 @@ test('checkout: what is typed shows in the preview before it is saved; a refusal
     .getByLabel('State of the payment')
     .locator('option')
     .evaluateAll((all) => all.map((one) => (one as HTMLOptionElement).value))) {
+    const shown = page.waitForResponse(
+      (reply) => reply.url().includes(`state=${encodeURIComponent(state).replaceAll('%20', '+')}`) && reply.ok(),
+    );
     await page.getByLabel('State of the payment').selectOption(state);
-    await page.waitForResponse((reply) => reply.url().includes(`state=${encodeURIComponent(state).replaceAll('%20', '+')}`) && reply.ok());
+    await shown;
   }
   await page.getByRole('button', { name: 'Desktop' }).click();
   await page.getByRole('button', { name: 'Dark', exact: true }).click();
