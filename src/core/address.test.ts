@@ -3,6 +3,7 @@ import { pbkdf2Sync } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { base58 } from '@scure/base';
 import { HDKey } from '@scure/bip32';
 import {
   addressOfScript,
@@ -143,6 +144,25 @@ test('addresses and private keys of the nodes own test suites', () => {
     checked.DOGE++;
   }
   assert.deepEqual(checked, { BTC: 122, LTC: 124, DASH: 104, DOGE: 50 });
+});
+
+test('LTC: an address of the old form that begins like Bech32 is read as what it is', () => {
+  // Met by a random account key: taken for a mistyped one, its look-up was refused, and what came to it not seen in blocks read page by page.
+  assert.equal(
+    decodeAddress('LTc12fpPkK6eCnmuwSTZ7uxFVjtaQxVHPW', { coin: 'LTC', network: 'mainnet' }).key,
+    '76a9145bec777f71ef08c0c03e092a9125e38747bcf81b88ac',
+  );
+  for (const prefix of ['LTC1', 'LTc1']) {
+    for (const letter of '23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz') {
+      const hash = base58.decode(prefix + letter.repeat(30)).slice(1, 21);
+      const script = `76a914${Buffer.from(hash).toString('hex')}88ac`;
+      const address = addressOfScript(script, { coin: 'LTC', network: 'mainnet' })!;
+      assert.ok(address.startsWith(prefix), address);
+      assert.equal(decodeAddress(address, { coin: 'LTC', network: 'mainnet' }).key, script);
+      const typed = `${address.slice(0, -1)}${address.endsWith('z') ? 'y' : 'z'}`;
+      assert.throws(() => decodeAddress(typed, { coin: 'LTC', network: 'mainnet' }), /its checksum is wrong/);
+    }
+  }
 });
 
 test('EIP-55', () => {

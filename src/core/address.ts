@@ -313,24 +313,28 @@ export function decodeAddress(text: string, { coin, network }: { coin: Coin; net
   throw bad(elsewhere(text, coin, network) ?? checksumReason(text));
 }
 
-function tryDecode(text: string, forms: Forms): string | null {
-  const separator = text.lastIndexOf('1');
-  if (forms.hrp && text.slice(0, separator).toLowerCase() === forms.hrp) {
-    if (text.length > 90) return null;
-    for (const coder of [bech32, bech32m] as const) {
-      try {
-        const { words } = coder.decode(text as `${string}1${string}`);
-        const version = words[0]!;
-        const program = coder.fromWords(words.slice(1));
-        if ((version === 0) !== (coder === bech32) || version > 16 || program.length < 2 || program.length > 40) continue;
-        if (version === 0 && program.length !== 20 && program.length !== 32) continue;
-        return bytesToHex(concatBytes(Uint8Array.of(version === 0 ? 0 : 0x50 + version, program.length), program));
-      } catch {
-        // The other checksum may fit.
-      }
+/** `LTc1...` with no other 1 looks like Bech32 and may be Base58Check: only its checksum tells. */
+const tryDecode = (text: string, forms: Forms): string | null => tryBech32(text, forms) ?? tryBase58(text, forms);
+
+/** BIP-141 witness programs: BIP-173 for version 0, BIP-350 above. */
+function tryBech32(text: string, { hrp }: Forms): string | null {
+  if (!hrp || text.length > 90 || text.slice(0, text.lastIndexOf('1')).toLowerCase() !== hrp) return null;
+  for (const coder of [bech32, bech32m] as const) {
+    try {
+      const { words } = coder.decode(text as `${string}1${string}`);
+      const version = words[0]!;
+      const program = coder.fromWords(words.slice(1));
+      if ((version === 0) !== (coder === bech32) || version > 16 || program.length < 2 || program.length > 40) continue;
+      if (version === 0 && program.length !== 20 && program.length !== 32) continue;
+      return bytesToHex(concatBytes(Uint8Array.of(version === 0 ? 0 : 0x50 + version, program.length), program));
+    } catch {
+      // The other checksum may fit.
     }
-    return null;
   }
+  return null;
+}
+
+function tryBase58(text: string, forms: Forms): string | null {
   let payload: Uint8Array;
   try {
     payload = base58check.decode(text);
