@@ -1,7 +1,5 @@
 /** The composition root: builds each part once, starts and stops the roles in order. */
 import { randomBytes, randomFillSync } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
-import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
 import { createBlockbookSource } from './chains/blockbook.ts';
 import type { Chain, NamedSource } from './chains/chain.ts';
@@ -17,21 +15,15 @@ import { type Db, openDb } from './db/db.ts';
 import { claimServe, startEmbedded } from './db/embedded.ts';
 import { migrate } from './db/migrate.ts';
 import { openSealer, readInstallKey } from './db/seal.ts';
-import { openLimits } from './http/limits.ts';
-import { createServer } from './http/server.ts';
 import { createLog, type Log } from './log.ts';
 import { createMailer } from './mail.ts';
 import { startMails } from './merchants/mails.ts';
-import { startRequestLog } from './merchants/requests.ts';
 import { type Jump, jumpRestored } from './merchants/wallets.ts';
 import { createOutgoing } from './outgoing.ts';
 import { startFollower } from './payments/follow.ts';
 import { startSweep } from './payments/sweep.ts';
 import { createFiatRates } from './prices/fiat.ts';
 import { createPrices } from './prices/prices.ts';
-import { registerCheckout } from './web/checkout/actions.ts';
-import { registerDashboard } from './web/dashboard/serve.ts';
-import { registerDocs } from './web/docs.ts';
 import { startDeliveries } from './webhooks/deliver.ts';
 
 /** Random bytes from a pool that is filled a few kilobytes at a time: one call into the system for many ids. Bytes are handed out once. */
@@ -197,26 +189,9 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
     closers.push(() => ctx.fiat.stop());
     let url: string | null = null;
     if (roles.includes('api')) {
-      // Before the server in order, so that it ends after the last answer.
-      const requestLog = startRequestLog(ctx);
-      closers.push(() => requestLog.stop());
-      const limits = await openLimits({ redisUrl: config.redisUrl, log: ctx.log });
-      closers.push(() => limits.close());
-      const server = await createServer(ctx, {
-        limits,
-        tls: config.tls && { cert: await readFile(config.tls.certFile), key: await readFile(config.tls.keyFile) },
-        trustedProxies: [...config.trustedProxies],
-        metricsToken: config.metricsToken,
-        registerPages: (app, { client }) => {
-          registerCheckout(app, ctx, { client });
-          registerDashboard(app, ctx, { limits, client });
-          registerDocs(app, ctx);
-        },
-      });
-      closers.push(() => server.close());
-      await server.listen({ port: config.port, host: config.host });
-      const address = server.server.address() as AddressInfo;
-      url = `${config.tls ? 'https' : 'http'}://${config.host.includes(':') ? `[${config.host}]` : config.host}:${address.port}`;
+      // Read by those who answer alone: it is most of the code.
+      const { startApi } = await import('./api.ts');
+      url = await startApi(ctx, config, { closers });
     }
     if (roles.includes('worker')) {
       const sweep = startSweep(ctx);

@@ -8,7 +8,7 @@ import { COINS, type Coin, MODES } from './core/coin.ts';
 import { idOfNumber } from './core/id.ts';
 import { PLANS } from './core/plan.ts';
 import { Problem } from './core/problem.ts';
-import { deliveryBody, endpointBody, itemBody, recoveryBody } from './http/webhooks.ts';
+import { deliveryBody, endpointBody, itemBody, recoveryBody } from './http/webhook-bodies.ts';
 import { createLog, type Log } from './log.ts';
 import { resetPassword, setEmail, setOperator } from './merchants/account.ts';
 import { setBranding } from './merchants/branding.ts';

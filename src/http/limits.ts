@@ -1,5 +1,4 @@
 /** How many requests of a minute: fixed windows from the first use, in memory or, for several api processes, in Redis or Valkey. */
-import { createClient } from '@redis/client';
 import { RateLimiterMemory, RateLimiterRedis, type RateLimiterRes } from 'rate-limiter-flexible';
 import type { Log } from '../log.ts';
 
@@ -55,6 +54,8 @@ export async function openLimits({ redisUrl, log }: { redisUrl: string | null; l
 }
 
 async function connect(url: string, log: Log) {
+  // Most installs are one process: they need not read it.
+  const { createClient } = await import('@redis/client');
   const store = createClient({
     url,
     // An answer in time beats an exact count: what waits for a lost connection is refused at once.

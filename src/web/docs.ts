@@ -99,21 +99,32 @@ function sendText(reply: FastifyReply, text: string, type: 'markdown' | 'plain')
     .send(text);
 }
 
+/** Written out when it is asked for first: no start waits for it. */
+function once<T extends NonNullable<unknown>>(write: () => T): () => T {
+  let written: T | null = null;
+  return () => {
+    written ??= write();
+    return written;
+  };
+}
+
 export function registerDocs(app: FastifyInstance, ctx: Context): void {
   const url = ctx.settings.publicUrl;
   const documents = readDocuments();
   const known = new Set(documents.map(({ file }) => file));
-  const page = (path: string, title: string, main: Html) =>
-    app.get(path, (_request, reply) => sendPlain(reply, { title, main, cacheable: true }));
+  const page = (path: string, title: string, write: () => Html): void => {
+    const main = once(write);
+    app.get(path, (_request, reply) => sendPlain(reply, { title, main: main(), cacheable: true }));
+  };
 
-  page('/docs', 'Florin', overview(documents.filter(({ file }) => file.startsWith('guides/'))));
-  page('/docs/errors', 'Errors of the Florin API', ERRORS);
-  const reference = referenceMarkdown(url);
-  page('/docs/api', 'Florin API reference', html`${NAV}${renderMarkdown(reference, (target) => target)}`);
-  app.get('/docs/api.md', (_request, reply) => sendText(reply, reference.replace(/ \{#[\w.-]+\}$/gm, ''), 'markdown'));
+  page('/docs', 'Florin', () => overview(documents.filter(({ file }) => file.startsWith('guides/'))));
+  page('/docs/errors', 'Errors of the Florin API', () => ERRORS);
+  const reference = once(() => referenceMarkdown(url));
+  page('/docs/api', 'Florin API reference', () => html`${NAV}${renderMarkdown(reference(), (target) => target)}`);
+  app.get('/docs/api.md', (_request, reply) => sendText(reply, reference().replace(/ \{#[\w.-]+\}$/gm, ''), 'markdown'));
   app.get('/llms.txt', (_request, reply) => sendText(reply, llms(url, documents), 'plain'));
   for (const { file, path, title, text } of documents) {
-    if (path !== '/docs/errors') page(path, `${title} · Florin`, html`${NAV}${renderMarkdown(text, linkFrom(file, known))}`);
+    if (path !== '/docs/errors') page(path, `${title} · Florin`, () => html`${NAV}${renderMarkdown(text, linkFrom(file, known))}`);
     app.get(`${path}.md`, (_request, reply) => sendText(reply, text, 'markdown'));
   }
 }

@@ -1,0 +1,37 @@
+/** The role `api`: everything that answers over HTTP, in one server. */
+import { readFile } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
+import type { Config } from './config.ts';
+import type { Context } from './context.ts';
+import { openLimits } from './http/limits.ts';
+import { createServer } from './http/server.ts';
+import { startRequestLog } from './merchants/requests.ts';
+import { registerCheckout } from './web/checkout/actions.ts';
+import { registerDashboard } from './web/dashboard/serve.ts';
+import { registerDocs } from './web/docs.ts';
+
+/**
+ * Listens on the configured address; where that is. `closers` take what ends it, in the opposite order: the last answer comes before
+ * what is written down of it. Errors: those of the address, and of the files of a certificate.
+ */
+export async function startApi(ctx: Context, config: Config, { closers }: { closers: (() => Promise<void>)[] }): Promise<string> {
+  const requestLog = startRequestLog(ctx);
+  closers.push(() => requestLog.stop());
+  const limits = await openLimits({ redisUrl: config.redisUrl, log: ctx.log });
+  closers.push(() => limits.close());
+  const server = await createServer(ctx, {
+    limits,
+    tls: config.tls && { cert: await readFile(config.tls.certFile), key: await readFile(config.tls.keyFile) },
+    trustedProxies: [...config.trustedProxies],
+    metricsToken: config.metricsToken,
+    registerPages: (app, { client }) => {
+      registerCheckout(app, ctx, { client });
+      registerDashboard(app, ctx, { limits, client });
+      registerDocs(app, ctx);
+    },
+  });
+  closers.push(() => server.close());
+  await server.listen({ port: config.port, host: config.host });
+  const { port } = server.server.address() as AddressInfo;
+  return `${config.tls ? 'https' : 'http'}://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`;
+}
