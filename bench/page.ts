@@ -12,7 +12,7 @@ const RUNS = 5;
 const database = await testDatabase();
 const florin = await startChild('bench/serve.ts', testEnvironment(database.url, database.folder));
 const { url } = JSON.parse(florin.line) as { url: string };
-const browser = await startBrowser();
+const browser = await startBrowser({ windows: true });
 
 async function load(path: string): Promise<{ lcp: number; tbt: number; cls: number }> {
   const context = await browser.newContext({ viewport: { width: 390, height: 844 }, deviceScaleFactor: 2 });

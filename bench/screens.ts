@@ -34,7 +34,7 @@ await person.post('/set-up', { token, name: 'Olga Owner', email: 'olga@shop.exam
 const db = await openDb({ url: database.url, log: createLog('error') });
 await fillPayments(db, { merchantId, count: ROWS });
 await db.close();
-const browser = await startBrowser();
+const browser = await startBrowser({ windows: true });
 
 /** A profile of its own, with nothing kept but who is signed in. */
 async function openContext(): Promise<BrowserContext> {

@@ -72,13 +72,13 @@ export const SCREENS: readonly ScreenEntry[] = [
   { path: 'wallets/$id', action: 'wallets.change', load: () => import('./screens/wallets/import.tsx') },
   {
     path: 'business',
-    nav: { label: 'Business', icon: 'settings', group: 'Settings' },
+    nav: { label: 'Business', icon: 'shop', group: 'Settings' },
     action: 'settings.read',
     load: () => import('./screens/settings/business.tsx'),
   },
   {
     path: 'checkout',
-    nav: { label: 'Checkout', icon: 'payments', group: 'Settings' },
+    nav: { label: 'Checkout', icon: 'phone', group: 'Settings' },
     action: 'settings.read',
     load: () => import('./screens/settings/checkout.tsx'),
   },
@@ -90,7 +90,7 @@ export const SCREENS: readonly ScreenEntry[] = [
   },
   {
     path: 'usage',
-    nav: { label: 'Plan & usage', icon: 'report', group: 'Settings' },
+    nav: { label: 'Plan & usage', icon: 'gauge', group: 'Settings' },
     action: 'usage.read',
     load: () => import('./screens/usage.tsx'),
   },

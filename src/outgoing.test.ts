@@ -63,7 +63,9 @@ const fails = (kind: OutgoingError['class']) => (error: unknown) => {
   assert.equal(error.class, kind, error.message);
   return true;
 };
-const limits = { timeoutMs: 2_000, maxReplyBytes: 1_000 };
+const limits = { timeoutMs: 20_000, maxReplyBytes: 1_000 };
+/** Far less than that limit, far more than a busy machine needs for what takes no time, or 300 ms. */
+const FAR_LESS_MS = 8_000;
 const toMerchant = (url: string, more: Partial<OutgoingRequest> = {}) => own.requestMerchantUrl({ url, ...limits, ...more });
 
 const PRIVATE_ADDRESSES = `
@@ -306,7 +308,7 @@ for (const [what, talk] of Object.entries(SLOW)) {
     });
     const started = performance.now();
     await assert.rejects(toMerchant(`http://127.0.0.1:${receiver.port}/`, { timeoutMs: 300 }), fails('timeout'));
-    assert.ok(performance.now() - started < 1_000);
+    assert.ok(performance.now() - started < FAR_LESS_MS);
     await closed.promise;
   });
 }
@@ -330,14 +332,14 @@ test('a receiver that never shakes hands costs the time limit and no more', asyn
   const receiver = await rawReceiver(() => {});
   const started = performance.now();
   await assert.rejects(toMerchant(`https://hooks.example:${receiver.port}/`, { timeoutMs: 300 }), fails('timeout'));
-  assert.ok(performance.now() - started < 1_000);
+  assert.ok(performance.now() - started < FAR_LESS_MS);
 });
 
 test('a name service that never answers costs the time limit and no more', async () => {
   const outgoing = createOutgoing({ allow: [], log: silent, resolve: () => new Promise(() => {}) });
   const started = performance.now();
   await assert.rejects(outgoing.requestMerchantUrl({ url: 'https://slow.example/', ...limits, timeoutMs: 300 }), fails('timeout'));
-  assert.ok(performance.now() - started < 1_000);
+  assert.ok(performance.now() - started < FAR_LESS_MS);
 });
 
 const BROKEN: Readonly<Record<string, string>> = {
@@ -355,7 +357,7 @@ for (const [what, bytes] of Object.entries(BROKEN)) {
     const receiver = await rawReceiver((socket) => socket.end(bytes));
     const started = performance.now();
     await assert.rejects(toMerchant(`http://127.0.0.1:${receiver.port}/`), fails('reset'));
-    assert.ok(performance.now() - started < 1_000);
+    assert.ok(performance.now() - started < FAR_LESS_MS);
   });
 }
 

@@ -3,6 +3,7 @@ import { lookup as systemLookup } from 'node:dns';
 import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
+import { matchNetworks } from './core/networks.ts';
 import type { Log } from './log.ts';
 
 export type OutgoingReply = { status: number; headers: Record<string, string>; body: Uint8Array };
@@ -99,20 +100,14 @@ export function createOutgoing({
   ca?: string;
   resolve?: Resolve;
 }): Outgoing {
-  const allowedNetworks = new BlockList();
-  const allowedHosts = new Set<string>();
-  for (const entry of allow) {
-    const [network, bits] = entry.split('/');
-    const family = isIP(network!);
-    if (family === 0) allowedHosts.add(entry.toLowerCase());
-    else allowedNetworks.addSubnet(network!, bits === undefined ? (family === 4 ? 32 : 128) : Number(bits), family === 4 ? 'ipv4' : 'ipv6');
-  }
+  const namesHost = (entry: string) => isIP(entry.split('/')[0]!) === 0;
+  const allowedHosts = new Set(allow.filter(namesHost).map((host) => host.toLowerCase()));
+  const isAllowedAddress = matchNetworks(allow.filter((entry) => !namesHost(entry)));
   const agents = {
     http: new http.Agent({ keepAlive: true, maxSockets: 256 }),
     https: new https.Agent({ keepAlive: true, maxSockets: 256, ...(ca && { ca }) }),
   };
-  const allowed = (host: string, address: string) =>
-    allowedHosts.has(host) || allowedNetworks.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
+  const allowed = (host: string, address: string) => allowedHosts.has(host) || isAllowedAddress(address);
 
   /** Checks the URL and every address it leads to; returns one vetted address to connect to. */
   const vet = async (text: string): Promise<{ url: URL; address: string; family: number }> => {

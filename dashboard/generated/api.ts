@@ -7,7 +7,7 @@ export type PaymentException = 'reorged' | 'replaced' | 'paid_after_cancel' | 'l
 export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 export type Role = 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
+export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
 
 export const COINS = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const;
 export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
@@ -99,13 +99,13 @@ export type Api = {
       role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
       is_operator: boolean;
       must_set_second_factor: boolean;
-      actions: ('account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read')[];
+      actions: ('account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read')[];
       mode: Mode;
     };
   };
   'GET /:mode/access': {
     query: {
-      action: 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
+      action: 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
     };
     body: undefined;
     reply: {
@@ -776,6 +776,7 @@ export type Api = {
       from?: string | undefined;
       until?: string | undefined;
       refund?: 'requested' | undefined;
+      archived?: 'only' | 'with' | undefined;
       search?: string | undefined;
     };
     body: undefined;
@@ -794,6 +795,7 @@ export type Api = {
         amount_received: string | null;
         currency: Coin | null;
         completed_at: string | null;
+        archived_at: string | null;
       }[];
       has_more: boolean;
       looked_back_to: {
@@ -874,7 +876,7 @@ export type Api = {
       };
       timeline: {
         at: string;
-        kind: 'created' | 'opened' | 'coin_chosen' | 'transfer_seen' | 'transfer_confirmed' | 'decision' | 'event';
+        kind: 'created' | 'opened' | 'coin_chosen' | 'transfer_seen' | 'transfer_confirmed' | 'decision' | 'event' | 'delivery';
         what: string | null;
         currency: Coin | null;
         amount: string | null;
@@ -882,8 +884,22 @@ export type Api = {
         actor: string | null;
         rate: string | null;
         rate_sources: string[];
+        key: {
+          id: string;
+          name: string;
+          hint: string;
+        } | null;
+        delivery: {
+          id: string;
+          endpoint_id: string | null;
+          host: string;
+          state: 'delivered' | 'failed' | 'failing';
+          attempt_count: number;
+          failure: string | null;
+        } | null;
       }[];
       attention: boolean;
+      archived_at: string | null;
       tolerance: {
         percent: string;
         cap_usd: string;
@@ -896,11 +912,90 @@ export type Api = {
       } | null;
       /** Of on-chain transactions, by their id. */
       explorers: { [key: string]: string };
+      standings: {
+        state: 'waiting' | 'confirmed' | 'replaced' | 'absent';
+        confirmations: number;
+        confirmations_required: number | null;
+      }[];
     };
   };
   'POST /:mode/payments/:id/cancel': {
     query: undefined;
     body: {
+    };
+    reply: {
+      success: boolean;
+      payment: {
+        id: string;
+        transaction_id: string;
+        status: PaymentStatus;
+        mode: Mode;
+        /** In the chosen coin; null before the choice. */
+        amount: string | null;
+        amount_received: string;
+        amount_remaining: string | null;
+        amount_overpaid: string;
+        amount_usd: string;
+        amount_received_usd: string;
+        currency: Coin | null;
+        description: string | null;
+        payment_address: string | null;
+        /** Of the address, below the account key of the wallet: whoever holds the key can check that the address is theirs. */
+        derivation_path: string | null;
+        payment_url: string;
+        transaction_hash: string | null;
+        confirmations: number;
+        /** Null where a lock or a tag of the chain decides. */
+        confirmations_required: number | null;
+        completion_rule: string | null;
+        exception: PaymentException | null;
+        exceptions: PaymentException[];
+        hold_reason: string | null;
+        invoice_id: string | null;
+        created_with: 'secret' | 'public';
+        created_at: string;
+        completed_at: string | null;
+        expires_at: string;
+        quote_expires_at: string | null;
+        return_url: string | null;
+        items?: {
+          product_id: string;
+          name: string;
+          quantity: number;
+          unit_price: string;
+        }[] | undefined;
+        items_count?: number | undefined;
+        tax?: string | undefined;
+        /** The price as asked, where that was in another currency than USD. */
+        amount_fiat?: string | undefined;
+        currency_fiat?: string | undefined;
+        /** Units of currency_fiat for one US dollar, at creation. */
+        fiat_rate?: string | undefined;
+        fiat_rate_source?: string | undefined;
+        fiat_rate_at?: string | undefined;
+        transfers: {
+          /** Names the transfer in resolve. */
+          ref: string;
+          transaction_hash: string | null;
+          /** Coin code. */
+          currency: Coin;
+          network: string;
+          amount: string;
+          amount_usd: string | null;
+          kind: string;
+          first_seen_at: string;
+          block_height: number | null;
+          block_hash: string | null;
+          replaced_by: string | null;
+        }[];
+        metadata: { [key: string]: string };
+      };
+    };
+  };
+  'POST /:mode/payments/:id/archive': {
+    query: undefined;
+    body: {
+      archived: boolean;
     };
     reply: {
       success: boolean;
@@ -1056,6 +1151,7 @@ export type Api = {
       from?: string | undefined;
       until?: string | undefined;
       refund?: 'requested' | undefined;
+      archived?: 'only' | 'with' | undefined;
       search?: string | undefined;
       columns?: string | undefined;
     };
@@ -1457,6 +1553,12 @@ export type Api = {
     reply: {
       success: boolean;
       wait_hours: number;
+      wait_off: {
+        is_off: boolean;
+        asked_by: string;
+        asked_by_me: boolean;
+        due_at: string;
+      } | null;
       owners: number;
       wallets: {
         currency: Coin;
@@ -1547,6 +1649,24 @@ export type Api = {
     };
   };
   'POST /:mode/wallets/:currency/change/drop': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/wallets/wait': {
+    query: undefined;
+    body: {
+      waits: boolean;
+    };
+    reply: {
+      success: boolean;
+      due_at: string | null;
+    };
+  };
+  'POST /:mode/wallets/wait/confirm': {
     query: undefined;
     body: {
     };

@@ -19,6 +19,7 @@ export const wordsOfDays = (days: number): string => (days === 1 ? 'the day befo
 
 /** Seconds in the two largest units. */
 export function duration(seconds: number): string {
+  if (seconds < 1) return 'under 1 s';
   if (seconds < 60) return `${seconds} s`;
   if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
   if (seconds < 86_400) return `${Math.floor(seconds / 3_600)} h ${Math.floor((seconds % 3_600) / 60)} min`;

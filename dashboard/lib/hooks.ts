@@ -13,6 +13,9 @@ export function useMode(): Mode {
   return useLocation({ select: ({ pathname }) => (/^(\/dashboard)?\/live(\/|$)/.test(pathname) ? 'live' : 'test') });
 }
 
+/** What is read anew once something was decided over a payment. */
+export const PAYMENT_READS = [['payment'], ['payments'], ['attention'], ['home']] as const;
+
 type ModeEndpoint = Extract<Endpoint, `${string} /:mode/${string}`>;
 /** Options of a call below the mode, which is filled in. */
 type InMode<E extends Endpoint> = Omit<CallOptions<E>, 'params'> &

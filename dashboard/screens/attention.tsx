@@ -1,7 +1,7 @@
 /** What waits for a decision: payments that went otherwise than asked, and refunds that payers ask for. One by one, or many at once. */
 import { useState } from 'react';
 import type { PaymentException } from '../generated/api.ts';
-import { useAct, useFilters, useList, useMay, useTitle } from '../lib/hooks.ts';
+import { PAYMENT_READS, useAct, useFilters, useList, useMay, useTitle } from '../lib/hooks.ts';
 import { say } from '../lib/toasts.ts';
 import { Button } from '../ui/button.tsx';
 import { Ask } from '../ui/dialog.tsx';
@@ -42,7 +42,7 @@ export function Screen() {
   const mayResolve = useMay('payments.resolve');
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [asked, setAsked] = useState<DecisionKind | null>(null);
-  const resolve = useAct('POST /:mode/attention/resolve', { refreshes: [['attention'], ['payments'], ['home']] });
+  const resolve = useAct('POST /:mode/attention/resolve', { refreshes: PAYMENT_READS });
   // At most fifty at once; only what is still in the list.
   const ids = list.rows.filter((row) => chosen.has(row.id)).map((row) => row.id);
   const toggle = (id: string, on: boolean) => setChosen(new Set(on ? [...chosen, id] : [...chosen].filter((one) => one !== id)));

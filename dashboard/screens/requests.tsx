@@ -50,7 +50,7 @@ export function Screen() {
         </span>
       ),
     },
-    { name: 'Key', cell: (row) => <span className="break-words">{row.key_name}</span> },
+    { name: 'Key', cell: (row) => <span className="block break-words sm:max-w-40 sm:truncate">{row.key_name}</span> },
     { name: 'Took', cell: (row) => <span className="whitespace-nowrap tabular-nums">{row.duration_ms} ms</span>, right: true },
     {
       name: 'Time',

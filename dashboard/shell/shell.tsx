@@ -91,7 +91,6 @@ export function Shell() {
           id="nav"
           className={`${open ? 'block' : 'hidden'} border-line bg-card px-3 py-4 max-lg:border-b lg:sticky lg:top-(--stripe) lg:block lg:h-[calc(100vh-var(--stripe))] lg:overflow-y-auto lg:border-r`}
         >
-          <p className="truncate px-3 pb-4 text-base font-semibold">{me?.merchant.name ?? ' '}</p>
           {sections.map((section) => {
             const mine = entries.filter((entry) => [entry.nav!.group].flat().includes(section));
             return (
@@ -118,10 +117,10 @@ export function Shell() {
           })}
         </nav>
         <div className="min-w-0">
-          <header className="flex items-center justify-between gap-3 border-b border-line bg-card px-4 py-2 sm:px-8">
+          <header className="flex flex-wrap items-center gap-x-3 border-b border-line bg-card px-4 py-2 sm:px-8">
             <button
               type="button"
-              className="rounded-lg p-2 hover:bg-raised lg:hidden"
+              className="-ml-2 rounded-lg p-2 hover:bg-raised lg:hidden"
               aria-expanded={open}
               aria-controls="nav"
               onClick={() => setOpen(!open)}
@@ -129,6 +128,9 @@ export function Shell() {
               <Icon name={open ? 'close' : 'menu'} />
               <span className="sr-only">Navigation</span>
             </button>
+            <div className="-ml-2 flex min-w-0 max-sm:order-first max-sm:basis-full max-sm:text-sm sm:flex-1">
+              <Merchant />
+            </div>
             <nav className="flex rounded-lg border border-line p-0.5 text-sm" aria-label="Mode">
               {(['test', 'live'] as const).map((name) => (
                 <Link
@@ -146,7 +148,7 @@ export function Shell() {
                 </Link>
               ))}
             </nav>
-            <div className="flex items-center gap-1">
+            <div className="ml-auto flex items-center gap-1">
               <button
                 type="button"
                 className="rounded-lg p-2 hover:bg-raised"
@@ -203,20 +205,37 @@ function Waiting() {
   );
 }
 
+/** Whose money it is, and the way to another merchant of one's own. */
+function Merchant() {
+  const me = useMe();
+  const mode = useMode();
+  /** A whole load: nothing of one merchant may be shown as another's. */
+  const switchTo = async (merchantId: string) => {
+    await call('POST /:mode/merchant', { params: { mode }, body: { merchant_id: merchantId } });
+    location.assign(`/dashboard/${mode}`);
+  };
+  const name = me?.merchant.name ?? '\u00a0';
+  const others = (me?.merchants ?? []).filter(({ id }) => id !== me?.merchant.id);
+  if (others.length === 0) return <p className="truncate px-2 font-semibold">{name}</p>;
+  return (
+    <Menu
+      align="start"
+      className="flex max-w-full items-center gap-1 px-2 py-1 font-semibold"
+      entries={others.map((other) => ({ label: `Switch to ${other.name}`, onSelect: () => void switchTo(other.id) }))}
+    >
+      <span className="sr-only">Merchant</span>
+      <span className="truncate">{name}</span>
+      <Icon name="chevron" className="size-4" />
+    </Menu>
+  );
+}
+
 function Account() {
   const me = useMe();
   const navigate = useNavigate();
   const mode = useMode();
   const current = useStore(theme);
   const rows = useStore(density);
-  /** A whole load: nothing of one merchant may be shown as another's. */
-  const switchTo = async (merchantId: string) => {
-    await call('POST /:mode/merchant', { params: { mode }, body: { merchant_id: merchantId } });
-    location.assign(`/dashboard/${mode}`);
-  };
-  const others = (me?.merchants ?? []).flatMap(({ id, name }) =>
-    id === me?.merchant.id ? [] : [{ label: `Switch to ${name}`, onSelect: () => void switchTo(id) }],
-  );
   const signOut = async () => {
     await call('POST /sign-out', { body: {} });
     location.assign('/dashboard/sign-in');
@@ -225,7 +244,6 @@ function Account() {
     <Menu
       className="flex items-center gap-2 p-2 text-sm"
       entries={[
-        ...(others.length > 0 ? [...others, 'line' as const] : []),
         { label: 'Security', onSelect: () => void navigate({ to: `/${mode}/security` }) },
         { label: 'Keys', onSelect: () => overlay.set('keys') },
         'line',

@@ -1,22 +1,25 @@
-/** A link inside the mode one is in: `<ModeLink to="payments/pay_…">`. */
+/** A link inside the mode one is in, or another one that is named: `<ModeLink to="payments/pay_…">`. */
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
+import type { Mode } from '../generated/api.ts';
 import { useMode } from '../lib/hooks.ts';
 
 export const ModeLink = ({
   to,
+  mode,
   className = 'font-medium hover:underline',
   onFollow,
   children,
 }: {
   to: string;
+  mode?: Mode | null;
   className?: string;
   onFollow?: () => void;
   children: ReactNode;
 }) => {
-  const mode = useMode();
+  const here = useMode();
   return (
-    <Link to={`/${mode}/${to}`} className={className} {...(onFollow && { onClick: onFollow })}>
+    <Link to={`/${mode ?? here}/${to}`} className={className} {...(onFollow && { onClick: onFollow })}>
       {children}
     </Link>
   );

@@ -9,6 +9,7 @@ export function MenuList({
   onClose,
   button,
   entries,
+  align,
 }: {
   open: boolean;
   /** Whoever opened it by a key stands on its first entry; a pointer shows for itself where it is. */
@@ -16,6 +17,7 @@ export function MenuList({
   onClose: () => void;
   button: RefObject<HTMLButtonElement | null>;
   entries: readonly MenuEntry[];
+  align: 'start' | 'end';
 }) {
   const list = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -27,7 +29,7 @@ export function MenuList({
     <Base.Root open={open} onOpenChange={(now) => !now && onClose()}>
       {/* The list stays in the part of the page that its button is in: whoever jumps from landmark to landmark finds it. */}
       <Base.Portal container={button.current?.parentElement ?? null}>
-        <Base.Positioner anchor={button} sideOffset={6} align="end" positionMethod="fixed" className="z-50">
+        <Base.Positioner anchor={button} sideOffset={6} align={align} positionMethod="fixed" className="z-50">
           <Base.Popup ref={list} finalFocus={button} className="min-w-48 rounded-lg border border-line bg-card p-1 shadow-lg">
             {entries.map((entry, i) =>
               entry === 'line' ? (

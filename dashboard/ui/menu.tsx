@@ -7,7 +7,18 @@ const load = () => import('./menu-list.tsx').then((module) => ({ default: module
 const MenuList = lazy(load);
 
 /** `children` is what the button shows, and its name. */
-export function Menu({ children, entries, className = '' }: { children: ReactNode; entries: readonly MenuEntry[]; className?: string }) {
+export function Menu({
+  children,
+  entries,
+  className = '',
+  align = 'end',
+}: {
+  children: ReactNode;
+  entries: readonly MenuEntry[];
+  className?: string;
+  /** The edge of the button that the list keeps to. */
+  align?: 'start' | 'end';
+}) {
   const button = useRef<HTMLButtonElement>(null);
   const [open, setOpen] = useState<'keys' | 'pointer' | null>(null);
   // Once asked for it stays, closed: it gives the focus back.
@@ -22,7 +33,7 @@ export function Menu({ children, entries, className = '' }: { children: ReactNod
     show('keys');
   };
   return (
-    <div>
+    <div className="min-w-0">
       <button
         ref={button}
         type="button"
@@ -39,7 +50,14 @@ export function Menu({ children, entries, className = '' }: { children: ReactNod
       </button>
       {asked && (
         <Suspense>
-          <MenuList open={open !== null} byKeys={open === 'keys'} onClose={() => setOpen(null)} button={button} entries={entries} />
+          <MenuList
+            open={open !== null}
+            byKeys={open === 'keys'}
+            onClose={() => setOpen(null)}
+            button={button}
+            entries={entries}
+            align={align}
+          />
         </Suspense>
       )}
     </div>

@@ -87,6 +87,7 @@ export type ErrorCode =
   | 'key_ended'
   | 'key_limit_reached'
   | 'payment_status_conflict'
+  | 'payment_needs_attention'
   | 'nothing_received'
   | 'scenario_started'
   | 'coin_fixed'
@@ -94,6 +95,7 @@ export type ErrorCode =
   | 'endpoint_disabled'
   | 'live_mode_only'
   | 'second_owner_required'
+  | 'nothing_to_confirm'
   | 'payment_not_repeatable'
   | 'recovery_running'
   | 'not_supported'
@@ -526,6 +528,7 @@ export type ListEventsParams = {
   /** The id of the last row of the page before; the page begins behind it. */
   starting_after?: string | undefined;
   type?: PaymentEventType | undefined;
+  /** The events of one payment, which stand here as soon as the payment shows what they tell. Those of all follow a moment later. */
   payment_id?: string | undefined;
 };
 

@@ -104,6 +104,15 @@ export type Tip = {
 };
 export type Tips = Readonly<Partial<Record<Coin, Tip>>>;
 
+/** How one transfer stands on its chain, beside what the payment makes of it. */
+export const TRANSFER_STATES = ['waiting', 'confirmed', 'replaced', 'absent'] as const;
+export type TransferStanding = {
+  state: (typeof TRANSFER_STATES)[number];
+  confirmations: number;
+  /** Null where something else than their number decides. */
+  confirmationsRequired: number | null;
+};
+
 export type Step = {
   status: PaymentStatus;
   /** Status of the payment before the step. */

@@ -122,6 +122,7 @@ export const PROBLEMS = {
   key_ended: entry(409, 'conflict', 'The key {id} was revoked, has ended or was rolled already.'),
   key_limit_reached: entry(409, 'conflict', 'There are {limit} keys in {mode} mode already; revoke one first.'),
   payment_status_conflict: entry(409, 'conflict', 'The payment is {status}; {action} is not possible now.'),
+  payment_needs_attention: entry(409, 'conflict', 'The payment {id} needs attention: decide over it first.'),
   nothing_received: entry(409, 'conflict', 'Nothing was received for this payment, so there is nothing to accept.'),
   scenario_started: entry(409, 'conflict', 'A test scenario has already started on this payment.'),
   coin_fixed: entry(409, 'conflict', 'Money has arrived in {coin}; the coin can no longer be changed.'),
@@ -131,8 +132,9 @@ export const PROBLEMS = {
   second_owner_required: entry(
     409,
     'conflict',
-    'Whoever asked for a change cannot confirm it too; it takes effect by itself when its time is over.',
+    'Neither whoever asked for a change can confirm it, nor who became an owner in the last 24 hours; it takes effect by itself when its time is over.',
   ),
+  nothing_to_confirm: entry(409, 'conflict', 'Nothing waits to be confirmed.'),
   payment_not_repeatable: entry(409, 'conflict', 'The payment {id} cannot be started again.'),
   recovery_running: entry(409, 'conflict', 'A recovery of the webhook endpoint {id} is under way.'),
   // The world

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { addMs, MINUTE_MS } from './clock.ts';
 import { COIN, COINS } from './coin.ts';
 import type { Decision, PaymentFacts, PaymentStatus, Quote, Rules, Tip, Transfer } from './payment.ts';
-import { mergeConfirmations, move, NEXT, parseConfirmations, settle, valueTransfer } from './settle.ts';
+import { mergeConfirmations, move, NEXT, parseConfirmations, settle, standingOf, valueTransfer } from './settle.ts';
 
 const START = new Date('2026-01-01T00:00:00Z');
 const minute = (m: number): Date => addMs(START, m * MINUTE_MS);
@@ -315,5 +315,36 @@ test('an ended payment is due again when a transfer of its books has been absent
     assert.deepEqual(at(minute(70), minute(70)), gone, status);
     assert.ok(at(gone, minute(70))! > gone, status);
     assert.equal(at(gone, gone), null, status);
+  }
+});
+
+test('each transfer stands by itself: waiting, confirmed, replaced, no longer seen; with the confirmations that the payment asks for', () => {
+  const stands = (text: string, more: Partial<Transfer> = {}, facts = base, chain = tip(minute(10)), receivedUsd = 60n) => {
+    const { state, confirmations, confirmationsRequired } = standingOf(
+      facts,
+      { ...transferOf(text, 0), ...more },
+      receivedUsd * E8_PER_USD,
+      {
+        BTC: chain,
+        DASH: chain,
+      },
+    );
+    return `${state} ${confirmations} of ${confirmationsRequired}`;
+  };
+  assert.equal(stands('60@5 x0'), 'waiting 0 of 2');
+  assert.equal(stands('60@5 x1'), 'waiting 1 of 2');
+  assert.equal(stands('60@5 x2'), 'confirmed 2 of 2');
+  assert.equal(stands('60@5 x0!'), 'replaced 0 of 2');
+  assert.equal(stands('60@5 x0!!'), 'replaced 0 of 2');
+  assert.equal(stands('60@5 x2!'), 'confirmed 2 of 2', 'in a block after all');
+  assert.equal(stands('60@5 x0', { absentSince: minute(6) }), 'absent 0 of 2');
+  assert.equal(stands('60@5 x0~'), 'waiting 0 of 2', 'out of its block, to be mined again');
+  assert.equal(stands('60@5 x2', {}, base, tip(minute(10)), 20_000n), 'waiting 2 of 6', 'what was received may ask for more');
+  // Rules other than a number of confirmations name none.
+  assert.equal(stands('60@5 x0', { coin: 'DASH', lock: 'instantsend' }), 'confirmed 0 of null');
+  assert.equal(stands('60@5 x0', { coin: 'DASH' }), 'waiting 0 of null');
+  for (const text of ['60@5 x0', '60@5 x1', '60@5 x2']) {
+    const settled = settle(base, [transferOf(text, 0)], { BTC: tip(minute(10)) }, minute(10));
+    assert.ok(stands(text).endsWith(` ${settled.confirmations} of ${settled.confirmationsRequired}`), 'as the payment tells it');
   }
 });

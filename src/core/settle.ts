@@ -16,6 +16,7 @@ import {
   type Tip,
   type Tips,
   type Transfer,
+  type TransferStanding,
   type TransferValue,
 } from './payment.ts';
 
@@ -186,6 +187,20 @@ function isConfirmed(t: Transfer, { rule, confirmations }: ConfirmationTier, tip
   }
 }
 
+/** What `settle` asks of one transfer of a payment that has received so much, and how far it is. */
+export function standingOf(facts: PaymentFacts, t: Transfer, receivedUsdE8: bigint, tips: Tips): TransferStanding {
+  const tip = tips[t.coin];
+  const wanted = requirement(facts, t, e8ToCents(receivedUsdE8), tip);
+  return {
+    state:
+      !t.block && t.conflict ? 'replaced' : !t.block && t.absentSince ? 'absent' : isConfirmed(t, wanted, tip) ? 'confirmed' : 'waiting',
+    confirmations: confirmationsOf(t, tip),
+    confirmationsRequired: requiredOf(wanted),
+  };
+}
+const requiredOf = ({ rule, confirmations }: ConfirmationTier): number | null =>
+  rule === 'confirmations' ? Math.max(1, confirmations) : null;
+
 /** Whether the payer may still change the coin: nothing that counts has arrived. */
 export const mayChangeCoin = (facts: PaymentFacts, transfers: readonly Transfer[]): boolean =>
   !transfers.some((t) => !isDust(t) && !isContested(t) && !isGone(t, {}) && t.firstSeenAt >= facts.createdAt);
@@ -285,9 +300,10 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     }
   })();
 
-  // Both clocks move once, from the first partial payment, also when it is judged only now: a missed wake-up ends nothing early.
-  const waits = goal === 'pending' || (payment.status === 'pending' && goal === 'failed');
-  const partial = waits && !payment.extendedUntil && !covered ? counted.find((t) => worth(t) > 0n) : undefined;
+  // Both clocks move once, from the first partial payment, also when it is judged only now, and has lost its first sight since: a
+  // missed wake-up ends nothing early.
+  const waits = open && (goal === 'pending' || (payment.status === 'pending' && goal === 'failed'));
+  const partial = waits && !payment.extendedUntil && !covered ? alive.find((t) => byEnd(t, t.firstSeenAt) && worth(t) > 0n) : undefined;
   if (partial) {
     const extendUntil = latest(expiresAt, addMs(partial.firstSeenAt, EXTENSION_MS));
     return { ...settle({ ...payment, extendedUntil: extendUntil }, transfers, tips, now), extendUntil };
@@ -355,7 +371,7 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     overpaidUnits: overpaid && amountUnits !== null && receivedUnits > amountUnits ? receivedUnits - amountUnits : 0n,
     transactionHash: main?.txid ?? null,
     confirmations: least ?? 0,
-    confirmationsRequired: wanted === null || wanted.rule !== 'confirmations' ? null : Math.max(1, wanted.confirmations),
+    confirmationsRequired: wanted && requiredOf(wanted),
     completionRule: wanted?.rule ?? 'confirmations',
     completedAt,
     holdReason: goal === 'processing' ? holdReason : null,

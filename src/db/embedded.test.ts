@@ -61,7 +61,15 @@ type Process = { child: ChildProcess; output: { out: string; err: string }; ende
 /** The program itself, as an operator starts it. */
 function florin(t: TestContext, args: string[], environment: Record<string, string>): Process {
   const child = spawn(process.execPath, [MAIN, ...args], {
-    env: { PATH: process.env.PATH, NODE_NO_WARNINGS: '1', LOG_LEVEL: 'error', PORT: '0', PRICES: 'static:BTC=97000', ...environment },
+    env: {
+      PATH: process.env.PATH,
+      NODE_NO_WARNINGS: '1',
+      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
+      LOG_LEVEL: 'error',
+      PORT: '0',
+      PRICES: 'static:BTC=97000',
+      ...environment,
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const output = { out: '', err: '' };

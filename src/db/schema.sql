@@ -153,6 +153,8 @@ create table payments (
   refund_requested_at timestamp with time zone,
   reviewed text[] not null default '{}'::text[],
   attention boolean not null default false,
+  archived_at timestamp with time zone,
+  key_id text collate "C",
   PRIMARY KEY (id),
   UNIQUE (merchant_id, mode, sequence),
   CHECK ((amount_usd_cents > 0)),
@@ -161,6 +163,7 @@ create table payments (
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text]))),
   CHECK ((status = ANY (ARRAY['pending'::text, 'processing'::text, 'completed'::text, 'expired'::text, 'cancelled'::text, 'failed'::text])))
 );
+CREATE INDEX payments_archived ON payments USING btree (merchant_id, mode, sequence) WHERE (archived_at IS NOT NULL);
 CREATE INDEX payments_attention ON payments USING btree (merchant_id, mode, sequence) WHERE attention;
 CREATE INDEX payments_by_coin ON payments USING btree (merchant_id, mode, coin, sequence) WHERE (coin IS NOT NULL);
 CREATE INDEX payments_by_description ON payments USING btree (merchant_id, mode, md5((request ->> 'description'::text)), sequence DESC) WHERE ((request ->> 'description'::text) IS NOT NULL);
@@ -625,6 +628,7 @@ create table members (
   user_id text collate "C" not null,
   role text not null,
   joined_at timestamp with time zone not null default clock_timestamp(),
+  role_since timestamp with time zone not null default clock_timestamp(),
   PRIMARY KEY (merchant_id, user_id),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE,
@@ -919,3 +923,13 @@ create table held_mails (
   FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 CREATE INDEX held_mails_due ON held_mails USING btree (due_at);
+
+create table wallet_waits_off (
+  merchant_id text collate "C" not null,
+  asked_by text collate "C" not null,
+  asked_by_name text not null,
+  asked_at timestamp with time zone not null default clock_timestamp(),
+  due_at timestamp with time zone not null,
+  PRIMARY KEY (merchant_id),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id)
+);

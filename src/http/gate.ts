@@ -2,7 +2,6 @@
 import { createHash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../context.ts';
-import { matchNetworks } from '../core/networks.ts';
 import { UNLIMITED } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
 import { findKey, type KeyOwner, originAllowedByAnyKey } from '../merchants/keys.ts';
@@ -102,7 +101,7 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
         await consume(reply, `${owner.merchantId} ${owner.mode}`, perMinute);
       }
       if (owner.kind === 'public' && access !== 'any') throw new Problem('secret_key_required');
-      if (owner.allowedIps.length > 0 && !matchNetworks(owner.allowedIps)(ip)) throw new Problem('ip_not_allowed', { ip });
+      if (!owner.allows(ip)) throw new Problem('ip_not_allowed', { ip });
       if (owner.readOnly && request.method !== 'GET') throw new Problem('key_read_only');
       if (access === 'secret_test' && owner.mode !== 'test') throw new Problem('test_key_required');
       if (page !== undefined && !isListed) throw new Problem('origin_not_allowed');

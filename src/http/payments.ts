@@ -82,7 +82,7 @@ export async function createSimple({ ctx, owner, body, claim }: Call): Promise<A
     amountUsdCents: readUsd(body, 'amount_usd', given.amount_usd),
     returnUrl: returnUrlFor(owner, given.return_url),
   });
-  return createPayment(ctx, { ...mine(owner), createdWith: owner.kind, draft, idempotency: claim, render: renderCreation(ctx) });
+  return createPayment(ctx, { ...madeBy(owner), draft, idempotency: claim, render: renderCreation(ctx) });
 }
 
 export async function createAdvanced({ ctx, owner, body, claim }: Call): Promise<Answer> {
@@ -100,7 +100,7 @@ export async function createAdvanced({ ctx, owner, body, claim }: Call): Promise
   if (amountUsdCents === 0n) throw new Problem('amount_invalid', {}, { param: 'items' });
   if (amountUsdCents > 100_000_000n) throw new Problem('amount_too_large', { maximum: '1000000.00' }, { param: 'items' });
   const draft = draftOf(owner, given as Common, { amountUsdCents, returnUrl: returnUrlFor(owner, given.return_url), items, taxCents });
-  return createPayment(ctx, { ...mine(owner), createdWith: owner.kind, draft, idempotency: claim, render: renderCreation(ctx) });
+  return createPayment(ctx, { ...madeBy(owner), draft, idempotency: claim, render: renderCreation(ctx) });
 }
 
 /** POST /payments: a fixed coin amount; its USD worth at creation is stored for tiers and lists. */
@@ -120,8 +120,7 @@ export async function createLegacy({ ctx, owner, body, claim }: Call): Promise<A
     returnUrl: given.redirect_url === undefined ? null : readReturnUrl(given.redirect_url, owner.mode, 'redirect_url'),
   });
   return createPayment(ctx, {
-    ...mine(owner),
-    createdWith: owner.kind,
+    ...madeBy(owner),
     draft: { ...draft, coin, fixed: { coin, units } },
     idempotency: claim,
     render: (view) => {
@@ -168,3 +167,4 @@ export async function readPayments({ ctx, owner, query }: Call): Promise<Answer>
 }
 
 export const mine = (owner: KeyOwner) => ({ merchantId: owner.merchantId, mode: owner.mode });
+export const madeBy = (owner: KeyOwner) => ({ ...mine(owner), createdWith: owner.kind, keyId: owner.keyId });

@@ -1,6 +1,6 @@
 /** TypeBox schemas: the one source of validation, types and the OpenAPI document. */
 import Type, { type Static, type TSchema, type TSchemaOptions } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile, type Validator } from 'typebox/schema';
 import { COINS, MODES } from '../core/coin.ts';
 import { EVENT_TYPES, TEST_EVENT, UPDATED_EVENT } from '../core/event.ts';
 import { FIATS } from '../core/fiat.ts';
@@ -163,7 +163,13 @@ export const EventsQuery = Type.Object({
   limit: Limit,
   starting_after: Cursor(['evt_8sWn2LxR7vKd1Ye4fTq0ZcJb']),
   type: Type.Optional(literals([...EVENT_TYPES, UPDATED_EVENT] as const, { examples: ['payment.created'] })),
-  payment_id: Type.Optional(PaymentId),
+  payment_id: Type.Optional(
+    Type.String({
+      examples: ['pay_4fTq0ZcJb8sWn2LxR7vKd1Ye'],
+      description:
+        'The events of one payment, which stand here as soon as the payment shows what they tell. Those of all follow a moment later.',
+    }),
+  ),
 });
 const EndpointId = Type.String({ examples: ['we_2LxR7vKd1Ye4fTq0ZcJb8sWn'] });
 const EventId = Type.String({ examples: ['evt_8sWn2LxR7vKd1Ye4fTq0ZcJb'] });
@@ -499,10 +505,6 @@ export const ErrorReply = Type.Object({
 });
 
 export type Body<S extends TSchema> = Static<S>;
-type Validator = {
-  Check(value: unknown): boolean;
-  Errors(value: unknown): { keyword: string; instancePath: string; params: Record<string, unknown>; message: string }[];
-};
 const validators = new WeakMap<TSchema, Validator>();
 
 /** `/items/2/quantity` as `items[2].quantity`. */
@@ -517,13 +519,14 @@ const paramOf = (pointer: string): string =>
 export function checkBody<S extends TSchema>(schema: S, body: ParsedBody): Static<S> {
   let validator = validators.get(schema);
   if (!validator) {
-    validator = Compile(schema) as unknown as Validator;
+    validator = Compile(schema);
     validators.set(schema, validator);
   }
   if (validator.Check(body.value)) return body.value as Static<S>;
   const seen = new Set<string>();
   const problems: Problem[] = [];
-  for (const error of validator.Errors(body.value)) {
+  const [, errors] = validator.Errors(body.value);
+  for (const error of errors) {
     const at = paramOf(error.instancePath);
     if (error.keyword === 'required') {
       for (const name of error.params.requiredProperties as string[]) {

@@ -12,7 +12,7 @@ import { advanceClock, cancelPayment, createPayment, resolvePayment, setMetadata
 import type { PaymentRequest } from '../payments/view.ts';
 import { getEvent, listEvents } from '../webhooks/events.ts';
 import type { ParsedBody } from './json.ts';
-import { draftOf, mine, render, renderDetail } from './payments.ts';
+import { draftOf, madeBy, mine, render, renderDetail } from './payments.ts';
 import { checkMetadataKeys, readFiat, readLimit, readQuery, readReturnUrl, readUsd } from './read.ts';
 import type { Answer, Call } from './routes.ts';
 import { AdvanceClock, CreateTransaction, checkBody, Resolve, Simulate, UpdateMetadata } from './schema.ts';
@@ -36,8 +36,7 @@ export async function createTransaction({ ctx, owner, body, claim }: Call): Prom
   }
   try {
     return await createPayment(ctx, {
-      ...mine(owner),
-      createdWith: owner.kind,
+      ...madeBy(owner),
       draft: { ...draft, coin: given.crypto },
       idempotency: claim,
       render: (view) => {

@@ -5,20 +5,9 @@ import { Problem } from '../core/problem.ts';
 import type { StoredReply } from '../db/batch.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
-import {
-  DELIVERY_STATES,
-  type Delivery,
-  type DeliveryItem,
-  getDelivery,
-  getRecovery,
-  listDeliveries,
-  type Recovery,
-  resendDelivery,
-  startRecovery,
-} from '../webhooks/deliveries.ts';
+import { DELIVERY_STATES, getDelivery, getRecovery, listDeliveries, resendDelivery, startRecovery } from '../webhooks/deliveries.ts';
 import {
   deleteEndpoint,
-  type Endpoint,
   getEndpoint,
   listEndpoints,
   planEndpoint,
@@ -30,64 +19,7 @@ import { mine, render } from './payments.ts';
 import { readLimit, readQuery } from './read.ts';
 import type { Answer, Call } from './routes.ts';
 import { CreateEndpoint, checkBody, Recover, RotateSecret, UpdateEndpoint } from './schema.ts';
-
-const at = (instant: Date | null): string | null => instant?.toISOString() ?? null;
-/** Wire shape of an endpoint; the secret only in the reply that made it. */
-export const endpointBody = (endpoint: Endpoint & { secret?: string }): object => ({
-  success: true,
-  id: endpoint.id,
-  url: endpoint.url,
-  events: endpoint.events,
-  description: endpoint.description,
-  enabled: endpoint.enabled,
-  disabled_reason: endpoint.disabledReason,
-  failing_since: at(endpoint.failingSince),
-  previous_secret_expires_at: at(endpoint.previousSecretUntil),
-  mode: endpoint.mode,
-  created_at: at(endpoint.createdAt),
-  ...(endpoint.secret !== undefined && { secret: endpoint.secret }),
-});
-export const itemBody = (item: DeliveryItem): object => ({
-  id: item.id,
-  event_id: item.eventId,
-  event_type: item.eventType,
-  endpoint_id: item.endpointId,
-  payment_id: item.paymentId,
-  mode: item.mode,
-  state: item.state,
-  attempt_count: item.attemptCount,
-  created_at: at(item.createdAt),
-  delivered_at: at(item.deliveredAt),
-  next_attempt_at: at(item.nextAttemptAt),
-});
-/** Replies of receivers are shown as text, whatever they are. */
-export const deliveryBody = (delivery: Delivery): object => ({
-  success: true,
-  ...itemBody(delivery),
-  request_body: delivery.body && Buffer.from(delivery.body).toString(),
-  attempts: delivery.attempts.map((attempt) => ({
-    number: attempt.number,
-    at: at(attempt.at),
-    duration_ms: attempt.durationMs,
-    url: attempt.url,
-    status: attempt.status,
-    failure: attempt.failure,
-    request_headers: attempt.requestHeaders,
-    response_body: attempt.reply && Buffer.from(attempt.reply).toString(),
-  })),
-});
-export const recoveryBody = (recovery: Recovery): object => ({
-  success: true,
-  id: recovery.id,
-  endpoint_id: recovery.endpointId,
-  status: recovery.status,
-  since: at(recovery.since),
-  created_at: at(recovery.createdAt),
-  total: recovery.total,
-  queued: recovery.queued,
-  delivered: recovery.delivered,
-  failed: recovery.failed,
-});
+import { deliveryBody, endpointBody, itemBody, recoveryBody } from './webhook-bodies.ts';
 
 /** Runs a change at most once per Idempotency-Key. A reply that holds a secret is stored sealed. */
 const once = ({ ctx, claim }: Call, work: (tx: Tx) => Promise<StoredReply>, { secret = false } = {}): Promise<Answer> =>

@@ -136,7 +136,7 @@ export async function changePassword(
   checkPassword(newPassword, 'new_password');
   const auth = await authOf(ctx);
   await refusing('password_wrong', () => auth.api.verifyPassword({ body: { password }, headers: headersOf(visitor) }));
-  const hash = await (await auth.$context).password.hash(newPassword);
+  const hash = await hashPassword(ctx, { password: newPassword });
   await ctx.db.begin(async (tx) => {
     await putPassword(tx, { userId: signedIn.userId, hash, keptSessionId: signedIn.sessionId });
     await writeAccountAudit(tx, { actor: actorOf({ visitor, signedIn }), action: 'password.changed' });

@@ -3,7 +3,7 @@ import { hash as digestOf } from 'node:crypto';
 import { type Context, perContext } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { base62, newId } from '../core/id.ts';
-import { isNetwork } from '../core/networks.ts';
+import { isNetwork, matchNetworks } from '../core/networks.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
@@ -18,9 +18,10 @@ export type KeyOwner = {
   plan: Plan;
   /** A secret key that changes nothing. */
   readOnly: boolean;
-  /** Addresses and networks that a secret key is used from; none: from anywhere. */
-  allowedIps: readonly string[];
+  /** Whether the key may be used from an address. */
+  allows(ip: string): boolean;
 };
+const fromAnywhere = () => true;
 
 const SHAPE = /^(sk|pk)_(live|test)_([0-9A-Za-z]{32})([0-9A-Za-z]{6})$/;
 const ALIAS = /^(live|test)_(sk|pk)_/;
@@ -80,8 +81,8 @@ async function readKey(sql: Sql, hash: Buffer): Promise<KeyOwner | null> {
     from keys k join merchants m on m.id = k.merchant_id
     where k.hash = ${hash} and ${IS_ACTIVE(sql)}`;
   if (!row) return null;
-  const { id, ...owner } = row;
-  return { keyId: id, ...owner };
+  const { id, allowedIps, ...owner } = row;
+  return { keyId: id, ...owner, allows: allowedIps.length === 0 ? fromAnywhere : matchNetworks(allowedIps) };
 }
 
 /** Whether any public key may be used from the origin: a preflight carries no key. */

@@ -180,7 +180,7 @@ export async function changeRole(
     if (!member) throw new Problem('member_not_found', { id: userId });
     checkReach(manager, role, member.role);
     if (member.role === role) return;
-    await tx`update members set role = ${role} where merchant_id = ${merchantId} and user_id = ${userId}`;
+    await tx`update members set role = ${role}, role_since = clock_timestamp() where merchant_id = ${merchantId} and user_id = ${userId}`;
     await checkOwners();
     await writeAudit(tx, {
       merchantId,

@@ -3,7 +3,7 @@ import type { Context } from '../context.ts';
 import { parseAccountKey, type Script } from '../core/address.ts';
 import { COINS, type Coin, type Network } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
-import type { Tx } from '../db/db.ts';
+import type { Sql, Tx } from '../db/db.ts';
 import { type Actor, writeAudit } from './members.ts';
 import { notifyMembers } from './notices.ts';
 import { firstAddresses, readAccountKey, SCRIPTS, writeWallet } from './wallets.ts';
@@ -62,9 +62,78 @@ export async function previewKey(
   };
 }
 
+export type WaitOff = { askedBy: string; askedByName: string; dueAt: Date; isOff: boolean };
+/** That a merchant's changed keys no longer wait, or will not from a time on; null: they wait. */
+export async function readWaitOff(sql: Sql | Tx, { merchantId }: { merchantId: string }): Promise<WaitOff | null> {
+  const [row] = await sql<WaitOff[]>`
+    select asked_by as "askedBy", asked_by_name as "askedByName", due_at as "dueAt", due_at <= clock_timestamp() as "isOff"
+    from wallet_waits_off where merchant_id = ${merchantId}`;
+  return row ?? null;
+}
+
+/** The row of the merchant is what all changes of its wallets wait for. */
+const lockMerchant = (tx: Tx, { merchantId }: { merchantId: string }) => tx`select 1 from merchants where id = ${merchantId} for update`;
+
 /**
- * Takes an account key over. The first key of a coin acts at once, and so does the one in use; any other waits, and a later
- * one takes its place. `ends` are the last six characters of one of the first five addresses, as the merchant's own wallet
+ * A second owner is another one, and has been for as long as a change waits: whoever took over a session could invite one, and
+ * be it. Errors: second_owner_required.
+ */
+async function checkSecondOwner(
+  tx: Tx,
+  { merchantId, actor, askedBy }: { merchantId: string; actor: Actor; askedBy: string },
+): Promise<void> {
+  const [second] = await tx`
+    select 1 from members where merchant_id = ${merchantId} and user_id = ${actor.userId} and user_id <> ${askedBy} and role = 'owner'
+      and role_since <= clock_timestamp() - make_interval(hours => ${CHANGE_WAIT_HOURS})`;
+  if (!second) throw new Problem('second_owner_required');
+}
+
+/**
+ * Whether a key that takes the place of another one waits. Turned on it waits from now on. Turning it off waits as long as a key
+ * does: whoever took over a session would turn it off and then change the key. Returns from when on it is off, null where it is on.
+ */
+export const setWait = (
+  ctx: Context,
+  { merchantId, waits, actor }: { merchantId: string; waits: boolean; actor: Actor },
+): Promise<{ dueAt: Date | null }> =>
+  ctx.db.begin(async (tx) => {
+    await lockMerchant(tx, { merchantId });
+    const audit = { merchantId, mode: 'live', actor, object: merchantId } as const;
+    const stands = await readWaitOff(tx, { merchantId });
+    if (waits && stands) {
+      await tx`delete from wallet_waits_off where merchant_id = ${merchantId}`;
+      await writeAudit(tx, { ...audit, action: 'wallet.wait_on', before: { asked_by: stands.askedByName, off_from: stands.dueAt } });
+    }
+    if (waits || stands) return { dueAt: waits ? null : stands!.dueAt };
+    const [asked] = await tx<{ dueAt: Date }[]>`
+      insert into wallet_waits_off (merchant_id, asked_by, asked_by_name, due_at)
+      values (${merchantId}, ${actor.userId}, ${actor.name}, clock_timestamp() + make_interval(hours => ${CHANGE_WAIT_HOURS}))
+      returning due_at as "dueAt"`;
+    const { dueAt } = asked!;
+    await writeAudit(tx, { ...audit, action: 'wallet.wait_off_asked', after: { off_from: dueAt } });
+    const detail = { asked_by: actor.name, due_at: dueAt.toISOString() };
+    await notifyMembers(ctx, tx, [{ merchantId, mode: 'live', kind: 'wallet_changed', detail }]);
+    return { dueAt };
+  });
+
+/** A second owner lets the wait end at once. Errors: nothing_to_confirm, second_owner_required. */
+export const confirmWaitOff = (ctx: Context, { merchantId, actor }: { merchantId: string; actor: Actor }): Promise<void> =>
+  ctx.db.begin(async (tx) => {
+    await lockMerchant(tx, { merchantId });
+    const asked = await readWaitOff(tx, { merchantId });
+    if (!asked || asked.isOff) throw new Problem('nothing_to_confirm');
+    await checkSecondOwner(tx, { merchantId, actor, askedBy: asked.askedBy });
+    await tx`update wallet_waits_off set due_at = clock_timestamp() where merchant_id = ${merchantId}`;
+    await writeAudit(tx, {
+      ...{ merchantId, mode: 'live', actor, action: 'wallet.wait_off_confirmed', object: merchantId },
+      after: { asked_by: asked.askedByName },
+    });
+    await notifyMembers(ctx, tx, [{ merchantId, mode: 'live', kind: 'wallet_changed', detail: {} }]);
+  });
+
+/**
+ * Takes an account key over. The first key of a coin acts at once, and so does the one in use; any other waits unless the
+ * merchant turned that off, and a later one takes its place. `ends` are the last six characters of one of the first five addresses, as the merchant's own wallet
  * shows them: a key of somebody else, or of another address type, does not get past this.
  * Errors: private_key_refused, account_key_invalid, address_ends_differ.
  */
@@ -84,13 +153,13 @@ export async function importKey(
     throw new Problem('address_ends_differ', {}, { param: 'ends' });
   const shown = showKey(coin, { accountKey, script });
   return ctx.db.begin(async (tx) => {
-    // The row of the merchant is what all changes of its wallets wait for.
-    await tx`select 1 from merchants where id = ${merchantId} for update`;
+    await lockMerchant(tx, { merchantId });
     const [current] = await tx<{ chainKey: string; script: Script; accountKey: string }[]>`
       select chain_key as "chainKey", script, account_key as "accountKey" from wallets
       where merchant_id = ${merchantId} and coin = ${coin} and (active or paused_at is not null)`;
     const before = current && showKey(coin, current);
-    if (current && (current.chainKey !== key.chainKey || current.script !== key.script)) {
+    const isOther = current && (current.chainKey !== key.chainKey || current.script !== key.script);
+    if (isOther && !(await readWaitOff(tx, { merchantId }))?.isOff) {
       const [foreign] = await tx`
         select 1 from wallets where coin = ${coin} and chain_key = ${key.chainKey} and script = ${key.script} and merchant_id <> ${merchantId}`;
       if (foreign)
@@ -123,7 +192,7 @@ export async function importKey(
 
 type Waiting = { accountKey: string; script: Script; askedBy: string; askedByName: string; due: boolean };
 const lockWaiting = async (tx: Tx, { merchantId, coin }: { merchantId: string; coin: Coin }): Promise<Waiting | null> => {
-  await tx`select 1 from merchants where id = ${merchantId} for update`;
+  await lockMerchant(tx, { merchantId });
   const [row] = await tx<Waiting[]>`
     select account_key as "accountKey", script, asked_by as "askedBy", asked_by_name as "askedByName", due_at <= clock_timestamp() as due
     from wallet_changes where merchant_id = ${merchantId} and coin = ${coin}`;
@@ -148,7 +217,7 @@ const decide = (
 export const confirmChange = (ctx: Context, decision: Decision): Promise<void> =>
   decide(ctx, decision, async (tx, waiting, shown) => {
     const { merchantId, coin, actor } = decision;
-    if (waiting.askedBy === actor.userId) throw new Problem('second_owner_required');
+    await checkSecondOwner(tx, { merchantId, actor, askedBy: waiting.askedBy });
     await writeWallet(ctx, tx, { merchantId, coin, accountKey: waiting.accountKey, script: waiting.script });
     return { action: 'wallet.change_confirmed', after: shown };
   });
@@ -193,7 +262,7 @@ export async function pauseWallet(
   { merchantId, coin, paused, actor }: { merchantId: string; coin: Coin; paused: boolean; actor: Actor },
 ): Promise<void> {
   await ctx.db.begin(async (tx) => {
-    await tx`select 1 from merchants where id = ${merchantId} for update`;
+    await lockMerchant(tx, { merchantId });
     const changed = paused
       ? await tx`update wallets set active = false, paused_at = clock_timestamp() where merchant_id = ${merchantId} and coin = ${coin} and active`
       : await tx`

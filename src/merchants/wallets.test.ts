@@ -5,7 +5,7 @@ import { pbkdf2Sync } from 'node:crypto';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
-import { startTestApp, type TestApp } from '../../test/kit/app.ts';
+import { startTestApp, type TestApp, testEnvironment } from '../../test/kit/app.ts';
 import { deriveAddress, parseAccountKey } from '../core/address.ts';
 import { chooseCoin } from '../payments/payments.ts';
 import { createMerchant } from './merchants.ts';
@@ -49,11 +49,8 @@ for (const [name, secret] of Object.entries(PRIVATE)) {
     const { code, output } = await new Promise<{ code: unknown; output: string }>((resolve) => {
       const args = ['wallet', 'set', '--merchant', shop.merchant.merchantId, '--coin', 'BTC', `--key=${secret}`, '--script', 'p2wpkh'];
       const env = {
-        PATH: process.env.PATH,
+        ...testEnvironment(shop.config.databaseUrl!, shop.config.dataFolder, { LOG_LEVEL: 'debug' }),
         NODE_NO_WARNINGS: '1',
-        LOG_LEVEL: 'debug',
-        DATABASE_URL: shop.config.databaseUrl!,
-        FLORIN_DATA: shop.config.dataFolder,
       };
       execFile(process.execPath, [join(import.meta.dirname, '../main.ts'), ...args], { env }, (error, stdout, stderr) =>
         resolve({ code: error?.code, output: stdout + stderr }),

@@ -3,6 +3,7 @@ import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
 import type { Decision, Exception, PaymentStatus } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
+import { isFinal } from '../core/settle.ts';
 import type { Tx } from '../db/db.ts';
 import type { ListItem } from './queries.ts';
 
@@ -23,7 +24,7 @@ export function asksForMerchant({
   refundRequestedAt: Date | null;
   decisions: readonly Decision[];
 }): boolean {
-  if (status === 'pending' || status === 'processing') return false;
+  if (!isFinal(status)) return false;
   if (exceptions.some((name) => !reviewed.includes(name))) return true;
   const refused = decisions.some((d) => d.kind === 'reject' || d.kind === 'refund_sent');
   return refundRequestedAt !== null && !refused && !reviewed.includes(REFUND_REQUEST);
@@ -75,17 +76,17 @@ export async function listAttention(
 }
 
 export type RefundRequest = { coin: Coin; address: string; email: string | null; at: Date };
-/** Whether one payment waits, and what its payer asked for. Errors: payment_not_found. */
+/** How one payment stands with its merchant: whether it waits, when it was put away, what its payer asked for. Errors: payment_not_found. */
 export async function readAttention(
   ctx: Context,
   { merchantId, mode, paymentId }: { merchantId: string; mode: Mode; paymentId: string },
-): Promise<{ attention: boolean; refundRequest: RefundRequest | null }> {
-  const [row] = await ctx.db.sql<({ attention: boolean } & RefundRequest)[]>`
-    select p.attention, r.coin, r.address, r.email, r.at from payments p left join refund_addresses r on r.payment_id = p.id
+): Promise<{ attention: boolean; archivedAt: Date | null; refundRequest: RefundRequest | null }> {
+  const [row] = await ctx.db.sql<({ attention: boolean; archivedAt: Date | null } & RefundRequest)[]>`
+    select p.attention, p.archived_at as "archivedAt", r.coin, r.address, r.email, r.at from payments p left join refund_addresses r on r.payment_id = p.id
     where p.id = ${paymentId} and p.merchant_id = ${merchantId} and p.mode = ${mode}`;
   if (!row) throw new Problem('payment_not_found', { id: paymentId });
-  const { attention, ...request } = row;
-  return { attention, refundRequest: request.coin === null ? null : request };
+  const { attention, archivedAt, ...request } = row;
+  return { attention, archivedAt, refundRequest: request.coin === null ? null : request };
 }
 
 /** How many wait; counted up to `most`, because nobody reads further. */

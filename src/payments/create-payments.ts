@@ -34,6 +34,8 @@ export type NewPayment = {
   merchant: Merchant;
   mode: Mode;
   createdWith: 'secret' | 'public';
+  /** The key of the program that asked for it. */
+  keyId: string | null;
   draft: PaymentDraft;
   rules: Rules;
   ruleSet: bigint;
@@ -298,7 +300,7 @@ export async function insertPayments(
       from groups g join counters c using (merchant_id, mode) join unnest(
         ${column((i) => i.id)}::text[], ${placed.map(({ group }) => group.number)}::int[], ${placed.map(({ place }) => place)}::int[],
         ${sum((i) => i.draft.amountUsdCents)}::bigint[], ${sum((i) => i.ruleSet)}::bigint[], ${column((i) => i.rules.windowSeconds)}::int[],
-        ${column((i) => i.createdWith)}::text[], ${json((i) => JSON.stringify(requestToJson(i.draft.request)))},
+        ${column((i) => i.createdWith)}::text[], ${column((i) => i.keyId) as string[]}::text[], ${json((i) => JSON.stringify(requestToJson(i.draft.request)))},
         ${events.map((event) => event.id)}::text[], ${json((_, index) => events[index]!.body)} ${
           plain
             ? tx``
@@ -307,7 +309,7 @@ export async function insertPayments(
         ${json((i) => JSON.stringify(i.draft.metadata))},
         ${column((i) => (i.draft.scenario ? `test_${i.draft.scenario.coin.toLowerCase()}_${i.draft.scenario.name}` : null)) as string[]}::text[]`
         }
-      ) as i (id, number, place, amount_usd_cents, rule_set, window_seconds, created_with, request, event_id, body
+      ) as i (id, number, place, amount_usd_cents, rule_set, window_seconds, created_with, key_id, request, event_id, body
         ${plain ? tx`` : tx`, fixed_coin, fixed_units, invoice_id, metadata, scenario`}) using (number)
     ), ${
       items.some(counts)
@@ -325,9 +327,9 @@ export async function insertPayments(
       insert into payment_day_deltas (merchant_id, mode, day, measure, coin, payments, usd_cents, seconds)
       select merchant_id, mode, (created_at at time zone 'UTC')::date, 'created', '', payments, 0, 0 from groups
     ), made as (
-      insert into payments (id, merchant_id, mode, sequence, status, amount_usd_cents, rule_set, created_with, request, created_at, expires_at,
+      insert into payments (id, merchant_id, mode, sequence, status, amount_usd_cents, rule_set, created_with, key_id, request, created_at, expires_at,
         due_at, counted_in_month ${plain ? tx`` : tx`, fixed_coin, fixed_units, invoice_id, metadata, scenario`})
-      select id, merchant_id, mode, sequence, 'pending', amount_usd_cents, rule_set, created_with, request::jsonb, created_at,
+      select id, merchant_id, mode, sequence, 'pending', amount_usd_cents, rule_set, created_with, key_id, request::jsonb, created_at,
         created_at + window_seconds * interval '1 second', ${present} + window_seconds * interval '1 second', created_with = 'secret' or mode = 'test'
         ${plain ? tx`` : tx`, fixed_coin, fixed_units, invoice_id, metadata::jsonb, scenario`}
       from input
@@ -381,6 +383,7 @@ export async function prepareCreate(
     merchantId,
     mode,
     createdWith,
+    keyId = null,
     draft,
     idempotency,
     render,
@@ -388,6 +391,7 @@ export async function prepareCreate(
     merchantId: string;
     mode: Mode;
     createdWith: 'secret' | 'public';
+    keyId?: string | null;
     draft: PaymentDraft;
     idempotency: IdempotencyClaim | null;
     render(view: PaymentView): Rendered;
@@ -395,7 +399,7 @@ export async function prepareCreate(
 ): Promise<NewPayment> {
   const merchant = await getMerchant(ctx, { merchantId });
   const { rules, ruleSet } = await rulesFor(ctx, merchant, draft.expiresInSeconds);
-  return { id: newId('pay', ctx.random), merchant, mode, createdWith, draft, rules, ruleSet, idempotency, render };
+  return { id: newId('pay', ctx.random), merchant, mode, createdWith, keyId, draft, rules, ruleSet, idempotency, render };
 }
 
 /** Creates one payment in the caller's transaction; the creates that allocate an address use it. */

@@ -344,6 +344,7 @@ export function createFollower(
     return now > before ? null : earliest(...[...replaced.values()].map((row) => row.firstSeenAt));
   };
 
+  /** Returns which transfers they are. */
   const writeSightings = async (
     tx: Tx,
     found: readonly Owned[],
@@ -352,8 +353,8 @@ export function createFollower(
     byOutpoint: Spenders,
     /** Txids now in the mempool, when it was looked at. */
     present: ReadonlySet<string> | null = null,
-  ): Promise<void> => {
-    if (found.length === 0) return;
+  ): Promise<ReadonlySet<string>> => {
+    if (found.length === 0) return new Set();
     const sightings = coin === 'LTC' ? await knownPegouts(tx, found, present) : found;
     const rows = sightings.map((s) => {
       const { owner } = s;
@@ -390,31 +391,42 @@ export function createFollower(
         txid = case when excluded.block_height is null and transfers.block_height is not null then transfers.txid else excluded.txid end,
         absent_since = null, conflict_txid = null, conflict_height = null, conflict_seen_at = null,
         unmined_since = case when excluded.block_height is null then transfers.unmined_since end`;
+    return new Set(sightings.map((s) => `${s.owner.paymentId} ${s.ref}`));
   };
 
   /**
    * LTC: a peg-out is one transfer under changing transaction ids: its own while it waits, the HogEx's once mined, another HogEx's
    * after a reorganisation. It keeps the ref it was first seen under, and with it first sight, worth and what was decided about it.
+   * Of equal ones to the same payment nobody knows which is which: as many are recorded as were ever there at the same time.
    */
   const knownPegouts = async (tx: Tx, sightings: readonly Owned[], present: ReadonlySet<string> | null): Promise<readonly Owned[]> => {
-    const ids = sightings.filter((s) => s.kind === 'pegout').map((s) => s.owner.paymentId);
-    if (ids.length === 0) return sightings;
-    const rows = await tx<{ paymentId: string; ref: string; txid: string; units: string; mined: boolean; lost: boolean }[]>`
-      select payment_id as "paymentId", ref, txid, units::text as units, block_height is not null as mined, unmined_since is not null as lost
+    const pegouts = sightings.filter((s) => s.kind === 'pegout');
+    if (pegouts.length === 0) return sightings;
+    const ids = pegouts.map((s) => s.owner.paymentId);
+    type Row = { paymentId: string; ref: string; txid: string; units: string; mined: boolean };
+    const rows = await tx<Row[]>`
+      select payment_id as "paymentId", ref, txid, units::text as units, block_height is not null as mined
       from transfers where coin = 'LTC' and kind = 'pegout' and payment_id = any(${ids}::text[]) order by first_seen_at, ref`;
-    const taken = new Set<string>();
-    return sightings.map((s) => {
-      if (s.kind !== 'pegout') return s;
-      const same = rows.filter((row) => row.paymentId === s.owner.paymentId && row.units === s.units.toString() && !taken.has(row.ref));
-      // Back in the mempool it takes the place of one that lost its block, again when it is read anew; in a block, of any that waits.
-      const waits = same
-        .filter((row) => !row.mined && (!present || row.txid === s.txid || (row.lost && !present.has(row.txid))))
-        .toSorted((a, b) => Number(b.txid === s.txid) - Number(a.txid === s.txid));
-      const row = same.find((known) => known.ref === s.ref) ?? waits[0];
-      if (!row) return s;
-      taken.add(row.ref);
-      return { ...s, ref: row.ref };
-    });
+    const free = new Set<Row>(rows);
+    const refs = new Map<Owned, string>();
+    const pair = (fits: (row: Row, s: Owned) => boolean): void => {
+      for (const s of pegouts) {
+        if (refs.has(s)) continue;
+        const row = [...free].find((one) => one.paymentId === s.owner.paymentId && one.units === s.units.toString() && fits(one, s));
+        if (!row) continue;
+        refs.set(s, row.ref);
+        free.delete(row);
+      }
+    };
+    // The surest first, each for all of them: one that is found under its own name is never taken for another.
+    pair((row, s) => !row.mined && row.ref === s.ref);
+    pair((row, s) => !row.mined && row.txid === s.txid);
+    // In a block, any that waits; in the mempool, one whose transaction is no longer there: it lost its block, or the block that took
+    // it was taken for that of an equal one.
+    pair((row) => !row.mined && !present?.has(row.txid));
+    // Shown as waiting by a machine that lacks its block.
+    pair((row, s) => row.ref === s.ref);
+    return sightings.map((s) => ({ ...s, ref: refs.get(s) ?? s.ref }));
   };
 
   const writeConflicts = async (
@@ -477,10 +489,10 @@ export function createFollower(
       await ctx.db.begin((tx) =>
         lockAndSettle(ctx, tx, ids, async () => {
           await holdCursor(tx, coin, cursor);
-          await writeSightings(tx, sightings, null, seenAt, byOutpoint, present);
+          const seen = await writeSightings(tx, sightings, null, seenAt, byOutpoint, present);
           await writeConflicts(tx, fresh, null);
           for (const [rows, absent] of [
-            [gone, true],
+            [gone.filter((row) => !seen.has(`${row.paymentId} ${row.ref}`)), true],
             [back, false],
           ] as const) {
             if (rows.length === 0) continue;

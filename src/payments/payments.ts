@@ -9,7 +9,7 @@ import { COIN, type Coin, type Mode } from '../core/coin.ts';
 import { formatUnits, quoteUnits } from '../core/money.ts';
 import type { Decision } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
-import { isGone, mayChangeCoin, settle } from '../core/settle.ts';
+import { isFinal, isGone, mayChangeCoin, settle } from '../core/settle.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
 import { readMerchant } from '../merchants/merchants.ts';
@@ -41,6 +41,8 @@ export async function createPayment(
     merchantId: string;
     mode: Mode;
     createdWith: 'secret' | 'public';
+    /** Of the program that asks, where one does. */
+    keyId?: string | null;
     draft: PaymentDraft;
     idempotency: IdempotencyClaim | null;
     render: Render;
@@ -344,9 +346,23 @@ async function decide(
 export async function reviewPayment(ctx: Context, input: Owner & { render: Render; also?: Also }): Promise<Outcome> {
   return change(ctx, { ...input, idempotency: null }, async (tx, record) => {
     const { status, id } = record.facts;
-    if (status === 'pending' || status === 'processing')
-      throw new Problem('payment_status_conflict', { status, action: 'marking as handled' });
+    if (!isFinal(status)) throw new Problem('payment_status_conflict', { status, action: 'marking as handled' });
     await markReviewed(tx, { paymentId: id });
+  });
+}
+
+/**
+ * Puts a payment away, out of the lists, or takes it back. Its books stay as they are, and news of it takes it back by itself.
+ * Errors: payment_not_found, payment_status_conflict, payment_needs_attention.
+ */
+export async function archivePayment(ctx: Context, input: Owner & { archived: boolean; render: Render; also?: Also }): Promise<Outcome> {
+  return change(ctx, { ...input, idempotency: null }, async (tx, record) => {
+    const { status, id } = record.facts;
+    if (!input.archived) return void (await tx`update payments set archived_at = null where id = ${id}`);
+    if (!isFinal(status)) throw new Problem('payment_status_conflict', { status, action: 'archiving' });
+    const put = await tx`
+      update payments set archived_at = coalesce(archived_at, clock_timestamp()) where id = ${id} and not attention`;
+    if (put.count === 0) throw new Problem('payment_needs_attention', { id });
   });
 }
 

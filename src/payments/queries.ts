@@ -4,11 +4,12 @@ import type { ChainTransaction } from '../chains/chain.ts';
 import { type Context, perContext } from '../context.ts';
 import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
 import { quoteUnits } from '../core/money.ts';
-import type { Exception, PaymentStatus } from '../core/payment.ts';
+import type { Exception, PaymentStatus, TransferStanding } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
+import { standingOf } from '../core/settle.ts';
 import { createBatcher } from '../db/batch.ts';
 import { getMerchant, type Merchant } from '../merchants/merchants.ts';
-import { type OwnedId, readOwnedRecords, readRecords, tipsOf, toView } from './facts.ts';
+import { type OwnedId, type PaymentRecord, readOwnedRecords, readRecords, tipsOf, toView } from './facts.ts';
 import type { CustomerView, PaymentView, Unavailable } from './view.ts';
 
 /** One payment of the merchant in the mode. Errors: payment_not_found (also for another merchant's or mode's). */
@@ -16,9 +17,22 @@ export async function getPayment(
   ctx: Context,
   { merchantId, mode, paymentId }: { merchantId: string; mode: Mode; paymentId: string },
 ): Promise<PaymentView> {
-  const record = await readerOf(ctx)({ merchantId, mode, paymentId });
-  if (!record) throw new Problem('payment_not_found', { id: paymentId });
-  return toView(record);
+  return toView(await recordOf(ctx, { merchantId, mode, paymentId }));
+}
+/** And how each of its transfers stands, in their order. Errors: payment_not_found. */
+export async function getPaymentOnChain(
+  ctx: Context,
+  payment: { merchantId: string; mode: Mode; paymentId: string },
+): Promise<{ view: PaymentView; standings: TransferStanding[] }> {
+  const record = await recordOf(ctx, payment);
+  const view = toView(record);
+  const tips = tipsOf(record);
+  return { view, standings: record.transfers.map((t) => standingOf(record.facts, t, view.settlement.receivedUsdE8, tips)) };
+}
+async function recordOf(ctx: Context, payment: OwnedId): Promise<PaymentRecord> {
+  const record = await readerOf(ctx)(payment);
+  if (!record) throw new Problem('payment_not_found', { id: payment.paymentId });
+  return record;
 }
 /** Reads of the same moment share a statement. */
 const readerOf = perContext((ctx) =>

@@ -155,13 +155,11 @@ const quoted = (prices: Prices, coin: Coin, priceE8: bigint) =>
   eventually(
     async () => prices.quotable(coin),
     (q) => 'price' in q && q.price.priceE8 === priceE8,
-    3_000,
   );
 const refused = (prices: Prices, coin: Coin, reason: RegExp) =>
   eventually(
     async () => prices.quotable(coin),
     (q) => 'reason' in q && reason.test(q.reason),
-    3_000,
   );
 const all = (last: string): Book => Object.fromEntries(COINS.map((coin) => [coin, { last }]));
 const only = (coin: Coin, last: string): Book => ({ [coin]: { last } });
@@ -477,8 +475,10 @@ test('an exchange that errs is asked less and less often, and as before once it 
       await sleep(80);
       assert.equal(exchanges.asked.kraken, failures);
       pass(0.002);
-      await sleep(80);
-      assert.equal(exchanges.asked.kraken, failures + 1);
+      await eventually(
+        async () => exchanges.asked.kraken,
+        (asked) => asked === failures + 1,
+      );
     }
     delete exchanges.answers.kraken;
     pass(1);
@@ -588,7 +588,7 @@ test('an exchange that hangs does not hold up the start', async (t) => {
   exchanges.answers.bitfinex = () => {};
   const started = performance.now();
   await openPrices(t, exchanges);
-  assert.ok(performance.now() - started < 500);
+  assert.ok(performance.now() - started < 4_000);
 });
 
 test('prices are written down once a minute with who said them', async (t) => {

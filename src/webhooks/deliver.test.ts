@@ -131,7 +131,7 @@ function spawnWorker(t: TestContext): ChildProcess {
   });
   return child;
 }
-const attempted = (shop: Shop, count: number, timeoutMs = 5_000): Promise<Delivery> =>
+const attempted = (shop: Shop, count: number, timeoutMs = 20_000): Promise<Delivery> =>
   eventually(
     async () => (await shop.deliveries())[0]!,
     (d) => d.attempts === count && d.leasedFor === null,
@@ -455,9 +455,9 @@ test('an endpoint that hangs does not hold back the others', async (t) => {
   await eventually(
     async () => quick.hits.length,
     (hits) => hits === 1,
-    2_000,
   );
-  assert.ok(performance.now() - started < 1_000);
+  // An attempt may take ten seconds: the quick one waited for none.
+  assert.ok(performance.now() - started < 5_000);
   assert.ok(hanging.hits.length <= 5, `${hanging.hits.length} requests under way to one endpoint`);
   hanging.answer(status(200));
   await ctx.db.sql`update deliveries set state = 'failed', due_at = null where endpoint_id = ${hanging.endpointId}`;

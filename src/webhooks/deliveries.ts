@@ -18,6 +18,8 @@ const STEP_ROWS = 500;
 const FORGET_LANES = 50;
 /** Deliveries that one page looks at for an event type. */
 const MOST_LOOKED_AT = 5_000;
+/** Deliveries of one payment that its timeline tells of. */
+const MOST_OUTCOMES = 100;
 
 type Owner = { merchantId: string; mode: Mode };
 export type DeliveryItem = {
@@ -146,6 +148,40 @@ export async function listLastAttempts(
       select at, duration_ms, status, failure from attempts where delivery_id = i.id order by number desc limit 1
     ) a`;
   return new Map(rows.map(({ id, ...attempt }) => [idOfNumber('del', ctx.installKey, id), attempt]));
+}
+
+export type DeliveryOutcome = Pick<DeliveryItem, 'id' | 'eventType' | 'attemptCount'> & {
+  /** Null when it was deleted. */
+  endpointId: string | null;
+  /** That was asked last. */
+  url: string;
+  state: 'delivered' | 'failed' | 'failing';
+  /** Why the last attempt failed; null also when there was none. */
+  failure: string | null;
+  at: Date;
+};
+
+/**
+ * What came of the newest deliveries of a payment: those that ended, and those that wait after a failed attempt. One that is sent
+ * again stays delivered meanwhile. A test clock may be ahead: nothing is told of an event before it happened.
+ */
+export async function listOutcomes(
+  ctx: Context,
+  { merchantId, mode, paymentId }: Owner & { paymentId: string },
+): Promise<DeliveryOutcome[]> {
+  const rows = await ctx.db.sql<(Omit<DeliveryOutcome, 'id'> & { number: bigint })[]>`
+    select d.id as number, v.type as "eventType", case when e.state <> 'deleted' then e.id end as "endpointId", coalesce(a.url, e.url) as url,
+      d.attempts as "attemptCount", a.failure,
+      case when d.state = 'failed' then 'failed' when a.failure is not null then 'failing' else 'delivered' end as state,
+      greatest(v.created_at, case when d.state <> 'failed' and a.failure is null then d.delivered_at else coalesce(a.at, d.created_at) end) as at
+    from (select * from events where payment_id = ${paymentId} and merchant_id = ${merchantId} and mode = ${mode} offset 0) v
+      -- Row by row: a join could be made by walking all there is.
+      cross join lateral (select * from deliveries where event_id = v.id offset 0) d
+      join endpoints e on e.id = d.endpoint_id
+      left join lateral (select at, url, failure from attempts where delivery_id = d.id order by number desc limit 1) a on true
+    where d.state <> 'pending' or a.failure is not null or d.delivered_at is not null
+    order by d.id desc limit ${MOST_OUTCOMES}`;
+  return rows.map(({ number, ...row }) => ({ id: idOfNumber('del', ctx.installKey, number), ...row }));
 }
 
 /** One delivery with all its attempts and the bytes that each carried. Errors: delivery_not_found. */

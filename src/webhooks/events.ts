@@ -72,7 +72,8 @@ export type EventItem = { id: string; type: string; body: Uint8Array; createdAt:
 
 /**
  * Events of a merchant's payments, newest first, ordered by (xid, feed) and read only below the oldest running transaction, so that
- * a reader that follows the cursor never skips one. Errors: cursor_invalid.
+ * a reader that follows the cursor never skips one. Those of one payment are written one after another, below the lock of its row:
+ * they are ordered by their sequence, and each stands here as soon as its payment shows it. Errors: cursor_invalid.
  */
 export async function listEvents(
   ctx: Context,
@@ -93,18 +94,22 @@ export async function listEvents(
   },
 ): Promise<{ items: EventItem[]; hasMore: boolean }> {
   const { sql } = ctx.db;
+  const [ofPayment, place, newestFirst] = paymentId
+    ? [sql`and payment_id = ${paymentId}`, sql`sequence`, sql`sequence desc`]
+    : [sql`and payment_id is not null`, sql`xid, feed`, sql`xid desc, feed desc`];
   if (startingAfter !== null) {
-    const [known] =
-      await sql`select 1 from events where id = ${startingAfter} and merchant_id = ${merchantId} and mode = ${mode} and body is not null`;
+    const [known] = await sql`
+      select 1 from events
+      where id = ${startingAfter} and merchant_id = ${merchantId} and mode = ${mode} and body is not null ${ofPayment}`;
     if (!known) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
   }
   const rows = await sql<EventItem[]>`
     select id, type, body, created_at as "createdAt" from events
-    where merchant_id = ${merchantId} and mode = ${mode} and body is not null and payment_id is not null and xid < pg_snapshot_xmin(pg_current_snapshot())
+    where merchant_id = ${merchantId} and mode = ${mode} and body is not null ${ofPayment}
+      ${paymentId ? sql`` : sql`and xid < pg_snapshot_xmin(pg_current_snapshot())`}
       ${type ? sql`and type = ${type}` : sql``} ${type !== null && type !== 'payment.created' ? BY_TYPE(sql) : sql``}
-      ${paymentId ? sql`and payment_id = ${paymentId}` : sql``}
-      ${startingAfter ? sql`and (xid, feed) < (select xid, feed from events where id = ${startingAfter})` : sql``}
-    order by xid desc, feed desc limit ${limit + 1}`;
+      ${startingAfter ? sql`and (${place}) < (select ${place} from events where id = ${startingAfter})` : sql``}
+    order by ${newestFirst} limit ${limit + 1}`;
   return { items: rows.slice(0, limit), hasMore: rows.length > limit };
 }
 

@@ -272,6 +272,12 @@ test('the operator sets how the page looks; a receipt can be printed', async () 
   await tab.close();
   const cleared = await run('--logo', 'none', '--origins', 'none', '--accent', 'none', '--support', 'none');
   assert.deepEqual([cleared.logo, cleared.origins, cleared.accent, cleared.support], [null, [], null, null]);
+  // What a merchant set is kept for a second.
+  const next = await create('test');
+  await eventually(
+    async () => (await fetch(next.url)).text(),
+    (text) => !text.includes('/pay/logo/'),
+  );
   rmSync(folder, { recursive: true });
 });
 

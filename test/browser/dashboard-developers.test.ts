@@ -214,7 +214,7 @@ test('a key is revoked by typing its name', async () => {
   await eventually(
     () => app.as(keyText).get('/api/payments'),
     ({ status }) => status === 401,
-    1_500,
+    5_000,
   );
   await open('test/keys?state=ended');
   await page.getByRole('link', { name: 'Warehouse' }).waitFor();

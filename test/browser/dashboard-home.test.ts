@@ -198,6 +198,30 @@ test('filters, views and columns of the list stay; the file holds what the list 
   noFaults();
 });
 
+test('a payment that is over is put away, found among the archived, and taken back', async () => {
+  await go('Payments');
+  await page.locator('tbody tr', { hasText: 'Completed' }).first().getByRole('link').click();
+  await page.getByRole('button', { name: 'Archive', exact: true }).press('Enter');
+  await page.getByText('Archived', { exact: true }).waitFor();
+  await audit('payment, archived');
+  const id = /pay_\w{24}/.exec(page.url())![0];
+  const rows = page.locator(`tbody a[href*=${id}]`);
+  await go('Payments');
+  await rows.waitFor({ state: 'detached' });
+  await page.locator('tbody tr').first().waitFor();
+  await page.getByRole('button', { name: 'More filters' }).click();
+  await page.getByLabel('Archived').selectOption('only');
+  await rows.waitFor();
+  assert.equal(await page.locator('tbody tr').count(), 1);
+  await audit('payments, archived only');
+  await rows.click();
+  await page.getByRole('button', { name: 'Take out of the archive' }).press('Enter');
+  await page.getByRole('button', { name: 'Archive', exact: true }).waitFor();
+  await go('Payments');
+  await rows.waitFor();
+  noFaults();
+});
+
 test('rows stand closer in every table once a person wants that, after a reload too; another person here keeps theirs', async () => {
   const heights = async () => {
     await page.locator('tbody tr').first().waitFor();

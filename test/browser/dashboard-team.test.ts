@@ -5,12 +5,10 @@ import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { openTab, type Tab } from '../kit/browser.ts';
 import { addAuthenticator, noFaults as noFaultsIn, OWNER, startDashboard } from '../kit/dashboard.ts';
-import { freshTotp } from '../kit/person.ts';
 
-const { app, browser, page, open, audit, noFaults, forgiveFaults, failRequests } = await startDashboard();
+const { app, browser, page, open, setSecondFactor, audit, noFaults, forgiveFaults, failRequests } = await startDashboard();
 let guest: Tab;
 let link = '';
-let secret = '';
 
 const heading = (name: string, on: Page = page) => on.getByRole('heading', { name, exact: true }).waitFor();
 const follow = async (name: string) => {
@@ -117,13 +115,7 @@ test('an authenticator that has not verified its user signs nobody in', async ()
 
 test('the second factor: on, required of all, and who lacks it reaches only the own Security page', async () => {
   await follow('Security');
-  await page.getByLabel('Your password').fill(OWNER.password);
-  await page.getByRole('button', { name: 'Set up an authenticator' }).click();
-  await page.getByAltText('QR code for the authenticator').waitFor();
-  secret = (await page.locator('ol code').first().innerText()).trim();
-  await page.getByLabel('The code that the authenticator shows now').fill(await freshTotp(app, secret));
-  await page.getByRole('button', { name: 'Turn on' }).click();
-  await page.getByText('The second factor is on.').waitFor();
+  await setSecondFactor();
   await page.getByRole('button', { name: 'New backup codes' }).click();
   await page.getByRole('dialog').getByLabel('Your password').fill(OWNER.password);
   await page.getByRole('button', { name: 'Make new codes' }).click();
@@ -172,7 +164,7 @@ test('other sign-ins are ended, and the password is changed', async () => {
   noFaults();
 });
 
-test('the audit log: who did what, filtered in the URL, empty by filter, as a file', async () => {
+test('the audit log: who did what, filtered in the URL, empty by filter, as a file; each line leads to what it names', async () => {
   await follow('Audit log');
   await page.getByRole('row').filter({ hasText: 'Changed a role' }).getByText('developer').waitFor();
   await audit('audit log');
@@ -188,7 +180,20 @@ test('the audit log: who did what, filtered in the URL, empty by filter, as a fi
   await page.getByText('Nothing matches these filters').waitFor();
   await audit('audit log, filtered empty');
   await page.getByRole('button', { name: 'Clear the filters' }).click();
-  await page.getByRole('row').filter({ hasText: 'Changed a role' }).waitFor();
+  await page.getByRole('row').filter({ hasText: 'Changed a role' }).getByRole('link', { name: 'Dana Doe' }).click();
+  await heading('Team');
+  await follow('Audit log');
+  await page.getByRole('row').filter({ hasText: 'New backup codes' }).getByRole('link', { name: 'Own account' }).click();
+  await heading('Security');
+  // What was done in live mode is shown there, whatever mode the log is read in.
+  await app.app.ctx.db.sql`insert into audit_log (merchant_id, mode, actor_name, action, object, ip)
+    values (${app.merchant.merchantId}, 'live', 'Somebody', 'wallet.set', 'BTC', '')`;
+  await open('test/audit');
+  await page.getByRole('row').filter({ hasText: 'Set an account key' }).getByRole('link', { name: 'BTC' }).click();
+  await heading('Wallets');
+  assert.match(page.url(), /\/dashboard\/live\/wallets$/);
+  await open('test/audit');
+  await heading('Audit log');
   noFaults();
 });
 
@@ -300,14 +305,29 @@ test('offline and too many requests are said above the screen, and end by themse
   forgiveFaults();
 });
 
-test('somebody of two merchants switches in the account menu', async () => {
+test('somebody of two merchants switches in the top bar, which names the one that is shown', async () => {
   const { createMerchant } = await import('../../src/merchants/merchants.ts');
   const other = await createMerchant(app.app.ctx, { name: 'Second shop' });
   await app.app.ctx.db.sql`
     insert into members (merchant_id, user_id, role) select ${other.merchantId}, id, 'owner' from users where email = ${OWNER.email}`;
+  const bar = page.getByRole('banner');
+  await bar.getByText('Test shop', { exact: true }).waitFor();
+  assert.equal(await bar.getByRole('button', { name: 'Merchant' }).count(), 0, 'one merchant leaves nothing to switch to');
+  await app.app.ctx.db
+    .sql`update merchants set name = ${`A shop with ${'a very long name '.repeat(5)}`} where id = ${app.merchant.merchantId}`;
   await page.reload();
-  await page.getByRole('button', { name: 'Account' }).click();
+  await bar.getByRole('button', { name: 'Merchant A shop with' }).click();
+  await page.getByRole('menuitem', { name: 'Switch to Second shop' }).waitFor();
+  await audit('merchants');
+  // However long a name is, it keeps to the screen, and what stands beside it can be reached.
+  for (const width of [360, 700, 1280]) {
+    await page.setViewportSize({ width, height: 780 });
+    for (const name of ['Merchant A shop with', 'Notices', 'Account']) {
+      const box = (await bar.getByRole('button', { name }).boundingBox())!;
+      assert.ok(box.x >= 0 && box.x + box.width <= width, `${name} at ${width} px`);
+    }
+  }
   await page.getByRole('menuitem', { name: 'Switch to Second shop' }).click();
-  await page.getByRole('navigation', { name: 'Main' }).getByText('Second shop').waitFor();
+  await bar.getByRole('button', { name: 'Merchant Second shop' }).waitFor();
   noFaults();
 });

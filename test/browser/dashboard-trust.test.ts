@@ -7,7 +7,7 @@ import { freshTotp } from '../kit/person.ts';
 
 const mail: MailServer = await startMailServer();
 after(() => mail.stop());
-const { app, page, open, audit, noFaults, forgiveFaults } = await startDashboard({
+const { app, page, open, setSecondFactor, audit, noFaults, forgiveFaults } = await startDashboard({
   environment: { SMTP_URL: mail.url, MAIL_FROM: 'pay@shop.example' },
 });
 let secret = '';
@@ -25,13 +25,7 @@ const showPassword = async () => {
 
 before(async () => {
   await open('test/security');
-  await page.getByLabel('Your password').fill(OWNER.password);
-  await page.getByRole('button', { name: 'Set up an authenticator' }).click();
-  await page.getByAltText('QR code for the authenticator').waitFor();
-  secret = (await page.locator('ol code').first().innerText()).trim();
-  await page.getByLabel('The code that the authenticator shows now').fill(await freshTotp(app, secret));
-  await page.getByRole('button', { name: 'Turn on' }).click();
-  await page.getByText('The second factor is on.').waitFor();
+  secret = await setSecondFactor();
 });
 
 test('beside the code a device is trusted by keyboard; the next sign-in asks for the password alone, a risky act for a code', async () => {

@@ -120,7 +120,7 @@ test('the list: a row opens by keyboard and gives the focus back; filters in the
   await page.getByRole('button', { name: 'Clear the filters' }).click();
   await row.waitFor();
   const payment = await pay();
-  await page.getByRole('link', { name: 'payment.created' }).waitFor();
+  await page.getByRole('link', { name: 'payment.created', exact: true }).waitFor();
   await page.keyboard.press('/');
   await page.keyboard.type(payment);
   await page.keyboard.press('Enter');
@@ -176,7 +176,7 @@ test('a payment shows what was sent of it, and sends it again', async () => {
     STEP_MS,
   );
   await open(`payments/${payment}`);
-  await page.getByRole('link', { name: 'payment.created' }).waitFor();
+  await page.getByRole('link', { name: 'payment.created', exact: true }).waitFor();
   await audit('payment with deliveries');
   await page.getByRole('button', { name: 'Resend events' }).click();
   await page.getByText('The events are sent again, in order.').waitFor();
@@ -185,7 +185,7 @@ test('a payment shows what was sent of it, and sends it again', async () => {
     (n) => n === 2,
     STEP_MS,
   );
-  await page.getByRole('link', { name: 'payment.created' }).click();
+  await page.getByRole('link', { name: 'payment.created', exact: true }).click();
   await page.getByRole('dialog').getByText('Attempt 2').waitFor();
   noFaults();
 });

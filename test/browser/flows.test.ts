@@ -369,6 +369,8 @@ test('a screen on a counter stays on while a code shows, where the merchant want
   const openAt = async () => {
     const { id, url } = await create();
     const tab = await openTab(browser, 'about:blank');
+    // Without windows nothing is granted unasked.
+    await tab.page.context().grantPermissions(['screen-wake-lock']);
     await tab.page.addInitScript(
       'window.locks = []; const { request } = WakeLock.prototype; WakeLock.prototype.request = async function (kind) { const lock = await request.call(this, kind); window.locks.push(lock); return lock; };',
     );
@@ -381,10 +383,11 @@ test('a screen on a counter stays on while a code shows, where the merchant want
   await setBranding(app.app.ctx, { merchantId, branding: { kiosk: true } });
   try {
     const { tab, id } = await openAt();
-    await tab.page.waitForFunction(`${locks} === 'held'`);
+    const lock = () => tab.page.evaluate(locks);
+    await eventually(lock, (is) => is === 'held');
     await app.live.post(`/v1/payments/${id}/cancel`);
     await tab.page.locator('main[data-state="cancelled"]').waitFor();
-    await tab.page.waitForFunction(`${locks} === 'let go'`);
+    await eventually(lock, (is) => is === 'let go');
     await tab.close();
   } finally {
     await setBranding(app.app.ctx, { merchantId, branding: { kiosk: false } });

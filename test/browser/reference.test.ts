@@ -79,7 +79,7 @@ test('whoever is not signed in is told so', async () => {
   await page.getByRole('button', { name: 'Use a test key here' }).click();
   await page.getByRole('link', { name: 'Sign in, then press again.' }).waitFor();
   assert.equal((await app.app.ctx.db.sql`select 1 from keys where name = 'API reference'`).length, 0);
-  assert.deepEqual(await auditAccessibility(page, '#bar'), []);
+  assert.deepEqual(await auditAccessibility(page, { within: '#bar' }), []);
   // The refusal is what was asked for.
   assert.ok(tab.faults.splice(0).every((fault) => fault.includes('401')));
 });
@@ -100,7 +100,7 @@ test('signed in, a test key of a day is made after a confirmation, filled in, an
   await dialog.getByLabel('Password').fill('wrong');
   await dialog.getByRole('button', { name: 'Confirm' }).click();
   await dialog.getByRole('alert').getByText(/\w/).waitFor();
-  assert.deepEqual(await auditAccessibility(page, '#bar'), []);
+  assert.deepEqual(await auditAccessibility(page, { within: '#bar' }), []);
   await dialog.getByLabel('Password').fill(password);
   await dialog.getByRole('button', { name: 'Confirm' }).click();
   await page.getByText(/^Requests use the test key sk_test_/).waitFor();
@@ -142,7 +142,7 @@ test('the key is there when the page is loaded anew, nowhere on the disk, and en
   assert.equal((await app.as(text).get('/api/payments')).status, 200);
   for (const scheme of ['light', 'dark'] as const) {
     await page.emulateMedia({ colorScheme: scheme });
-    assert.deepEqual(await auditAccessibility(page, '#bar'), [], scheme);
+    assert.deepEqual(await auditAccessibility(page, { within: '#bar' }), [], scheme);
   }
   await page.setViewportSize({ width: 360, height: 780 });
   assert.ok((await page.locator('#bar').evaluate((bar) => bar.scrollWidth)) <= 360);

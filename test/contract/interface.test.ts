@@ -148,7 +148,6 @@ const finished = async (scenario: string, currency: string, status: string, body
   return eventually(
     () => detail(transaction_id),
     (d) => d.status === status,
-    5_000,
   );
 };
 /** An account key of a merchant's wallet, in the spelling of test networks. */
@@ -160,7 +159,6 @@ const received = (id: string, type: string) =>
   eventually(
     async () => eventsOf(id).find((r) => r.event.type === type) ?? null,
     (r) => r !== null,
-    5_000,
   ).then((r) => r!);
 
 /** Runs `ask` while prices come from two exchanges that tell these, instead of being fixed. */
@@ -595,7 +593,6 @@ test('POST /v1/transactions/create', async () => {
   const live = await eventually(
     () => app.live.post('/v1/transactions/create', body),
     (reply) => reply.status === 201,
-    3_000,
   );
   const legacy = await Promise.all([app.live, shop].map((own) => own.post('/payments', { amount: '0.5', currency: 'LTC' })));
   const simpleLive = made(await app.live.post('/api/payment/create/simple', simple));
@@ -618,7 +615,6 @@ test('POST /v1/transactions/create', async () => {
   const paid = await eventually(
     () => detail(created.transaction_id),
     (d) => d.status === 'completed',
-    4_000,
   );
   proves(section, 'visiting payment_url in test mode pays', 'completed after the visit', () =>
     assert.equal(paid.amount_received, paid.amount),
@@ -733,7 +729,6 @@ test('test identifiers', async () => {
     eventually(
       () => detail(id),
       (d) => d.status === status,
-      5_000,
     );
   const success = await reach(await visit('test_btc_success'), 'completed');
   proves('Authentication', '6 test_btc_success', 'completed at once', () => assert.equal(success.currency, 'BTC'));
@@ -826,7 +821,6 @@ test('keys and what they may do', async () => {
   const afterwards = await eventually(
     () => app.as(extra.key).get('/api/payments'),
     (reply) => reply.status !== 200,
-    3_000,
   );
   proves('Authentication', '3 keys are created and revoked', 'a fresh key works until it is revoked', () => {
     assert.equal(whileValid.status, 200);

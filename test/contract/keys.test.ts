@@ -35,12 +35,10 @@ const refused = (reply: Reply, status: number, code: string) => {
   assert.equal(reply.json.error.param, null);
 };
 const respelled = (key: string) => key.replace(/^(sk|pk)_(live|test)_/, '$2_$1_');
-/** An event stands in the list once no older transaction is open: a moment later. */
-const createdEvent = async (own: Client, paymentId: string): Promise<any> =>
-  eventually(
-    async () => (await own.get(`/v1/events?payment_id=${paymentId}`)).json.data[0],
-    (event) => event !== undefined,
-  );
+const createdEvent = async (own: Client, paymentId: string): Promise<any> => {
+  const [event] = (await own.get(`/v1/events?payment_id=${paymentId}`)).json.data;
+  return event;
+};
 const paymentsOf = async (merchantId: string): Promise<number> =>
   (await app.app.ctx.db.sql`select count(*)::int as n from payments where merchant_id = ${merchantId}`)[0]!.n;
 

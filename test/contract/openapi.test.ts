@@ -151,11 +151,7 @@ async function stage(operationId: string): Promise<Stage> {
     );
   }
   const detail = (await app.test.get(`/api/payment/${payment}`)).json;
-  // An event stands in the list once no older transaction is open.
-  const events = await eventually(
-    () => app.test.get(`/v1/events?payment_id=${payment}`),
-    ({ json }) => json.data.length > 0,
-  );
+  const events = await app.test.get(`/v1/events?payment_id=${payment}`);
   const deliveries = endpoint ? await app.test.get(`/v1/webhook_deliveries?endpoint_id=${endpoint}`) : null;
   // The log of requests is written once a second.
   const asked =

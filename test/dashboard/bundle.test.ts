@@ -34,7 +34,7 @@ test('the entry is at most 120 kB, each screen with the frame at most 60 kB more
   assert.ok(screens.length >= 5);
   for (const screen of screens) {
     const outside = screen === 'screens/sign-in.tsx' || screen === 'screens/set-up.tsx';
-    // Home asks for its charts by itself, as soon as it knows that there is something to draw.
+    // Home asks for its charts by itself.
     const later = screen === 'screens/home/home.tsx' ? filesOf('ui/charts.tsx') : [];
     const more = new Set([...filesOf(screen), ...later, ...(outside ? [] : frame)].filter((file) => !first.has(file)));
     t.diagnostic(`${screen}: ${total(more).toFixed(1)} kB`);

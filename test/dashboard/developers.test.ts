@@ -1,6 +1,7 @@
 /** API keys, events and the log of requests through the dashboard's API and the public one. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { createKey } from '../../src/merchants/keys.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { redactBody, redactUrl } from '../../src/merchants/redact.ts';
 import { forgetRequests, noteRequest, requestLogCounts } from '../../src/merchants/requests.ts';
@@ -30,7 +31,7 @@ const ends = (key: string) =>
   eventually(
     () => app.as(key).get('/api/payments?limit=1'),
     ({ status }) => status === 401,
-    1_500,
+    5_000,
   );
 const logged = (filter: string, done: (rows: any[]) => boolean = (rows) => rows.length > 0) =>
   eventually(async () => ok(await owner.get(`/test/requests?${filter}`)).data as any[], done);
@@ -130,6 +131,43 @@ test('every change of a key stands in the log of acts, without its text', async 
     ],
   );
   for (const row of rows) for (const secret of [text, rolled.text]) assert.ok(!row.text.includes(secret.slice(8, 40)));
+});
+
+test('which key made a payment is told to members who may read keys, however it was made', async () => {
+  const { ctx } = app.app;
+  const { merchantId, keys } = app.merchant;
+  const hint = (text: string) => `${text.slice(0, 8)}…${text.slice(-4)}`;
+  const { key: till } = await createKey(ctx, { merchantId, mode: 'test', kind: 'secret', name: 'Till' });
+  const items = [{ product_id: 'mug', name: 'Mug', quantity: 1, unit_price: 5 }];
+  const ways: [path: string, body: object][] = [
+    [CREATE, simple],
+    ['/api/payment/create/advanced', { items, tax: 0, return_url: simple.return_url }],
+    ['/payments', { amount: '0.01', currency: 'BTC', redirect_url: simple.return_url }],
+    ['/v1/transactions/create', { amount: 5, crypto: 'LTC', currency_fiat: 'USD' }],
+  ];
+  const madeWith = async (id: string) =>
+    ok(await owner.get(`/test/payments/${id}`)).timeline.find((entry: { kind: string }) => entry.kind === 'created').key;
+  for (const [path, body] of ways) {
+    // At once: one statement may write several.
+    const made = await Promise.all(
+      [till, keys.testSecret, till].map(async (key) => [hint(key), (await app.as(key).post(path, body)).json] as const),
+    );
+    for (const [expected, { transaction_id: id }] of made) assert.equal((await madeWith(id))?.hint, expected, path);
+  }
+  const payer = (await app.as(keys.testPublic).post(CREATE, simple)).json.id;
+  assert.equal((await madeWith(payer)).hint, hint(keys.testPublic));
+  const own = (await owner.post('/test/payments', { amount_usd: '5.00' })).json.id;
+  assert.equal(await madeWith(own), null, 'a member made it');
+  const [known] = await ctx.db.sql<{ id: string }[]>`select id from keys where hint = ${hint(till)}`;
+  const { id } = (await app.as(till).post(CREATE, simple)).json;
+  const told = () => madeWith(id);
+  assert.deepEqual(await told(), { id: known!.id, name: 'Till', hint: hint(till) });
+  await ctx.db.sql`update members set role = 'viewer' where merchant_id = ${app.merchant.merchantId}`;
+  try {
+    assert.equal(await told(), null);
+  } finally {
+    await ctx.db.sql`update members set role = 'owner' where merchant_id = ${app.merchant.merchantId}`;
+  }
 });
 
 test('keys with faults are refused by name, and there are at most 100 at a time', async () => {

@@ -266,6 +266,54 @@ test('the queue holds what nobody decided over, and each decision takes it out',
   assert.equal((await owner.get('/test/payments?refund=requested')).json.data.length, 1);
 });
 
+test('a payment put away leaves the list and its file, is found by name, stays in the books, and comes back with news', async () => {
+  const [paid, waits, under] = [await play('success', 'btc', { invoice_id: 'INV-away' }), await make(), await play('underpaid')];
+  await until(paid, 'completed');
+  await app.test.post('/v1/test/clock/advance', { payment_id: under, seconds: 2 * 86_400 });
+  await until(under, 'failed');
+  const archive = (id: string, archived = true) => owner.post(`/test/payments/${id}/archive`, { archived });
+  const listed = async (query = '') =>
+    ((await owner.get(`/test/payments?limit=100&${query}`)).json.data as { id: string; archived_at: string | null }[]).map((row) => row.id);
+  const inFile = async (query = '') => parse((await owner.get(`/test/exports/payments?${query}`)).text).map((row) => row.id!);
+  assert.deepEqual([(await archive(waits)).status, (await archive(waits)).json.error.code], [409, 'payment_status_conflict']);
+  assert.deepEqual([(await archive(under)).status, (await archive(under)).json.error.code], [409, 'payment_needs_attention']);
+  const taxed = (await owner.get(`/test/reports/file?kind=tax&${new URLSearchParams(wide())}`)).text;
+  const events = (await app.test.get(`/v1/events?payment_id=${paid}`)).json.data.length;
+
+  assert.equal((await archive(paid)).status, 200);
+  const { archived_at: at } = (await owner.get(`/test/payments/${paid}`)).json;
+  assert.equal((await archive(paid)).status, 200);
+  assert.equal((await owner.get(`/test/payments/${paid}`)).json.archived_at, at, 'put away again, it keeps its day');
+  for (const ids of [await listed(), await listed('status=completed'), await inFile(), await inFile('currency=BTC')])
+    assert.ok(ids.length > 0 && !ids.includes(paid));
+  assert.deepEqual(
+    [await listed('archived=only'), await inFile('archived=only'), await listed('search=INV-away')],
+    [[paid], [paid], [paid]],
+  );
+  assert.deepEqual(await listed('archived=only&status=expired'), []);
+  assert.ok((await listed('archived=with')).includes(paid));
+  assert.equal((await app.test.get('/api/payments?limit=100')).json.data.filter((row: any) => row.transaction_id === paid).length, 1);
+  assert.equal((await owner.get(`/test/reports/file?kind=tax&${new URLSearchParams(wide())}`)).text, taxed);
+  assert.equal((await app.test.get(`/v1/events?payment_id=${paid}`)).json.data.length, events, 'shops hear nothing of it');
+
+  assert.equal((await archive(paid, false)).status, 200);
+  assert.ok((await listed()).includes(paid));
+  assert.equal((await archive(paid)).status, 200);
+  // Its payer asks for money back.
+  const { leaveRefundAddress } = await import('../../src/payments/payments.ts');
+  await leaveRefundAddress(app.app.ctx, { paymentId: paid, coin: 'BTC', address: 'test_btc_payer', email: null });
+  assert.deepEqual([(await listed()).includes(paid), await listed('archived=only')], [true, []]);
+  const acts = await app.app.ctx.db.sql`
+    select action, actor_name from audit_log where object = ${paid} and action like 'payment.%archived' order by id`;
+  assert.deepEqual(
+    acts.map(({ action, actor_name: name }) => `${action} ${name}`),
+    ['archived', 'archived', 'unarchived', 'archived'].map((act) => `payment.${act} Olga Owner`),
+  );
+  await owner.post(`/test/payments/${paid}/resolve`, { action: 'reviewed' });
+  await owner.post(`/test/payments/${under}/resolve`, { action: 'reject' });
+  assert.equal((await archive(under)).status, 200, 'once decided over');
+});
+
 test('a payment is made with an amount or items, in the name of who made it', async () => {
   const made = await owner.post('/test/payments', { amount_usd: '12.30', invoice_id: 'D-1', metadata: { a: 'b' }, expires_in: 1800 });
   assert.equal(made.status, 201, made.text);

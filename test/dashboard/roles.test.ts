@@ -120,6 +120,7 @@ test('payments of another merchant, and of the other mode, do not exist here', a
     assert.equal((await owner.get(path)).status, 404, path);
     assert.equal((await owner.post(`${path}/cancel`)).status, 404, path);
     assert.equal((await owner.post(`${path}/resolve`, { action: 'accept' })).status, 404, path);
+    assert.equal((await owner.post(`${path}/archive`, { archived: true })).status, 404, path);
   }
   assert.deepEqual((await owner.get('/live/payments')).json.data, []);
   assert.deepEqual((await owner.get(`/test/payments?search=${theirs.id}`)).json.data, []);

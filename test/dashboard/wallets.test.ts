@@ -10,9 +10,10 @@ import { Person, setUpPerson } from '../kit/person.ts';
 
 let app: TestApp;
 let owner: Person;
+let partner: Person;
 before(async () => {
-  // The node is never asked: it only makes the coin one that is followed.
-  app = await startTestApp({ BTC_NODE_URL: 'http://user:pass@127.0.0.1:9', LOG_LEVEL: 'silent' });
+  // The node is never asked: it only makes the coin one that is followed. Nor is the mail server: what waits for it is looked at.
+  app = await startTestApp({ BTC_NODE_URL: 'http://user:pass@127.0.0.1:9', SMTP_URL: 'smtp://127.0.0.1:9', LOG_LEVEL: 'silent' });
   owner = await setUpPerson(app);
 });
 after(() => app?.stop());
@@ -104,7 +105,7 @@ test('the first key acts at once, after the end of an address matched; the audit
   });
 });
 
-test('a key in the place of another waits a day; whoever asked cannot confirm it, a second owner can; the old key stays watched', async () => {
+test('a key in the place of another waits a day; whoever asked cannot confirm it, a second owner of more than a day can; the old key stays watched', async () => {
   const { sql } = app.app.ctx.db;
   const asked = await take(key(2));
   const hours = (new Date(asked.json.due_at).getTime() - Date.now()) / 3_600_000;
@@ -117,8 +118,13 @@ test('a key in the place of another waits a day; whoever asked cannot confirm it
   assert.equal(await applyDueChanges(app.app.ctx), 0);
   const own = await owner.post('/live/wallets/BTC/change/confirm');
   assert.deepEqual([own.status, own.json.error.code], [409, 'second_owner_required']);
-  const partner = await secondOwner();
+  partner = await secondOwner();
   assert.equal((await card('BTC', partner)).waiting.asked_by_me, false);
+  // Whoever took over a session could have invited this one.
+  const fresh = await partner.post('/live/wallets/BTC/change/confirm');
+  assert.deepEqual([fresh.status, fresh.json.error.code], [409, 'second_owner_required']);
+  assert.notEqual((await card('BTC')).waiting, null);
+  await sql`update members set role_since = now() - interval '24 hours 1 second'`;
   assert.equal((await partner.post('/live/wallets/BTC/change/confirm')).status, 200);
   const now = await card('BTC');
   assert.ok(key(2).endsWith(now.key.slice(-6)));
@@ -158,6 +164,103 @@ test('a key that another merchant took meanwhile is not taken over, and does not
   assert.equal((await card('BTC')).waiting, null);
   assert.ok(key(4).endsWith((await card('BTC')).key.slice(-6)));
   assert.equal((await audit('wallet.change_failed')).length, 1);
+});
+
+const isWaiting = async (accountKey: string): Promise<boolean> => (await take(accountKey)).json.due_at !== null;
+const waitOff = async (person = owner) => (await person.get('/live/wallets')).json.wait_off;
+const newestNotice = async (person: Person) => (await person.get('/live/notices')).json.data[0].text as string;
+const mailsAbout = async (words: RegExp) =>
+  (await app.app.ctx.db.sql<{ recipient: string; subject: string }[]>`select recipient, subject from mails order by recipient`)
+    .filter(({ subject }) => words.test(subject))
+    .map(({ recipient }) => recipient);
+
+test('turning the wait off waits a day itself: until then a changed key still waits, and all owners are told', async () => {
+  const { ctx } = app.app;
+  assert.equal(await waitOff(), null);
+  const asked = await owner.post('/live/wallets/wait', { waits: false });
+  const hours = (new Date(asked.json.due_at).getTime() - Date.now()) / 3_600_000;
+  assert.ok(asked.status === 200 && hours > 23.9 && hours < 24.1, asked.text);
+  assert.deepEqual(await waitOff(), { is_off: false, asked_by: 'Olga Owner', asked_by_me: true, due_at: asked.json.due_at });
+  assert.equal((await waitOff(partner)).asked_by_me, false);
+  for (const person of [owner, partner])
+    assert.match(
+      await newestNotice(person),
+      /^Olga Owner asked to turn off the wait before a change of a wallet\. Changes take effect at once from 20\d\d-\d\d-\d\d \d\d:\d\d UTC on, unless/,
+    );
+  assert.deepEqual(await mailsAbout(/asked to turn off the wait/), ['olga@shop.example', 'pia@shop.example']);
+  // A second time changes nothing: neither when, nor who cannot confirm it.
+  assert.equal((await partner.post('/live/wallets/wait', { waits: false })).json.due_at, asked.json.due_at);
+  assert.equal((await audit('wallet.wait_off_asked')).length, 1);
+  // Who became an owner anew counts from then on.
+  const { members } = (await owner.get('/live/team')).json;
+  const pia = members.find((one: { email: string }) => one.email === 'pia@shop.example').id;
+  for (const role of ['admin', 'owner']) assert.equal((await owner.post(`/live/team/members/${pia}/role`, { role })).status, 200);
+  assert.equal((await partner.post('/live/wallets/wait/confirm')).json.error.code, 'second_owner_required');
+  await ctx.db.sql`update members set role_since = now() - interval '24 hours 1 second'`;
+  const own = await owner.post('/live/wallets/wait/confirm');
+  assert.deepEqual([own.status, own.json.error.code], [409, 'second_owner_required']);
+  assert.equal(await isWaiting(key(6)), true);
+  // Only its time turns it off; no worker has to.
+  await ctx.db.sql`update wallet_waits_off set due_at = clock_timestamp() + interval '10 seconds'`;
+  assert.equal(await isWaiting(key(6)), true);
+  await ctx.db.sql`update wallet_waits_off set due_at = clock_timestamp()`;
+  assert.equal((await waitOff()).is_off, true);
+  assert.ok(key(4).endsWith((await card('BTC')).key.slice(-6)), 'what waits already goes on waiting');
+  assert.equal(await isWaiting(key(6)), false);
+  assert.ok(key(6).endsWith((await card('BTC')).key.slice(-6)));
+  assert.equal((await card('BTC')).waiting, null);
+  assert.equal(await newestNotice(partner), 'The BTC wallet that payments go to was changed.');
+  const late = await partner.post('/live/wallets/wait/confirm');
+  assert.deepEqual([late.status, late.json.error.code], [409, 'nothing_to_confirm']);
+});
+
+test('turning the wait on acts at once, and takes back what was asked', async () => {
+  assert.deepEqual((await partner.post('/live/wallets/wait', { waits: true })).json, { success: true, due_at: null });
+  assert.equal(await waitOff(), null);
+  assert.equal(await isWaiting(key(4)), true);
+  await owner.post('/live/wallets/BTC/change/drop');
+  await owner.post('/live/wallets/wait', { waits: false });
+  await partner.post('/live/wallets/wait', { waits: true });
+  assert.equal((await owner.post('/live/wallets/wait', { waits: true })).status, 200);
+  const entries = await audit('wallet.wait_on');
+  assert.deepEqual(
+    entries.map(({ actor_name, object, before, mode }) => [actor_name, object, before.asked_by, mode]),
+    Array(2).fill(['Pia Partner', app.merchant.merchantId, 'Olga Owner', 'live']),
+    'what was on already is not written down again',
+  );
+  assert.equal((await partner.post('/live/wallets/wait/confirm')).json.error.code, 'nothing_to_confirm');
+});
+
+test('a second owner lets the wait end at once; every owner is told, and no other merchant is touched', async () => {
+  const { ctx } = app.app;
+  await owner.post('/live/wallets/wait', { waits: false });
+  assert.equal((await partner.post('/live/wallets/wait/confirm')).status, 200);
+  assert.equal((await waitOff()).is_off, true);
+  assert.equal(await newestNotice(owner), 'A change of a wallet now takes effect at once: the wait before it is off.');
+  assert.deepEqual(await mailsAbout(/the wait before it is off/), ['olga@shop.example', 'pia@shop.example']);
+  const [entry] = await audit('wallet.wait_off_confirmed');
+  assert.deepEqual([entry!.actor_name, entry!.after], ['Pia Partner', { asked_by: 'Olga Owner' }]);
+  assert.equal(await isWaiting(key(4)), false);
+  const [rows] = await ctx.db.sql`select array_agg(merchant_id) as ids from wallet_waits_off`;
+  assert.deepEqual(rows!.ids, [app.merchant.merchantId]);
+  await owner.post('/live/wallets/wait', { waits: true });
+});
+
+test('the wait is an owner’s alone to change, with recent authentication, and there is none in test mode', async () => {
+  const { sql } = app.app.ctx.db;
+  assert.equal((await owner.post('/test/wallets/wait', { waits: false })).json.error.code, 'live_mode_only');
+  assert.equal((await owner.post('/test/wallets/wait/confirm')).json.error.code, 'live_mode_only');
+  assert.equal((await owner.get('/test/wallets')).json.wait_off, null);
+  await sql`update members set role = 'admin' where user_id = (select id from users where email = 'pia@shop.example')`;
+  for (const path of ['/live/wallets/wait', '/live/wallets/wait/confirm']) {
+    const refused = await partner.post(path, { waits: false });
+    assert.deepEqual([refused.status, refused.json.error.code], [403, 'action_not_permitted'], path);
+  }
+  await sql`update sessions set created_at = created_at - interval '11 minutes'`;
+  for (const path of ['/live/wallets/wait', '/live/wallets/wait/confirm'])
+    assert.equal((await owner.post(path, { waits: false })).json.error.code, 'recent_authentication_required', path);
+  await owner.post('/live/confirm', { password: owner.password });
+  assert.equal(await waitOff(), null);
 });
 
 test('a paused coin is not offered and comes back with the same key and counter', async () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { EVENT_TYPES, UPDATED_EVENT } from '../../src/core/event.ts';
 import { createMerchant, setPlan } from '../../src/merchants/merchants.ts';
-import { forgetEvents, listDeliveries } from '../../src/webhooks/deliveries.ts';
+import { forgetEvents, listDeliveries, listOutcomes } from '../../src/webhooks/deliveries.ts';
 import { countMissed, listHealth, listHours, readWebhookPulse } from '../../src/webhooks/health.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
@@ -290,6 +290,69 @@ test('one delivery, and all events of a payment, are sent again with the same by
   refused(await owner.post(`/test/deliveries/${newest.id}/resend`), 409, 'endpoint_disabled');
 });
 
+test('the timeline of a payment tells what came of each delivery: taken, tried again, given up; and links to what still exists', async () => {
+  const strict = await startReceiver();
+  try {
+    const good = await add({ description: 'Orders' });
+    const bad = ok(await owner.post('/test/webhooks', { url: strict.url })).endpoint;
+    strict.answer(503);
+    const id = await pay();
+    const told = async (): Promise<any[]> => ok(await owner.get(`/test/payments/${id}`)).timeline;
+    const lines = async (endpoint: { url: string }) =>
+      (await told()).filter((entry) => entry.delivery?.host === new URL(endpoint.url).host && entry.what === 'payment.created');
+    const reach = (endpoint: { url: string }, state: string) =>
+      eventually(
+        () => lines(endpoint),
+        ([line]) => line?.delivery.state === state,
+        PATIENT,
+      );
+    const [taken] = await reach(good, 'delivered');
+    const [tried] = await reach(bad, 'failing');
+    const [sent] = await deliveries(`payment_id=${id}&endpoint_id=${good.id}`);
+    assert.deepEqual(
+      [taken.kind, taken.delivery],
+      [
+        'delivery',
+        { id: sent.id, endpoint_id: good.id, host: new URL(good.url).host, state: 'delivered', attempt_count: 1, failure: null },
+      ],
+    );
+    assert.equal(taken.at, sent.delivered_at);
+    assert.deepEqual([tried.delivery.endpoint_id, tried.delivery.failure], [bad.id, 'status_503']);
+    assert.ok(tried.delivery.attempt_count >= 1);
+    // What waits and was not tried yet is no line.
+    await rest(good.id);
+    ok(await owner.post(`/test/payments/${id}/resend`));
+    assert.deepEqual(await lines(good), [taken], 'sent again, it stays delivered meanwhile');
+    await app.test.post(`/v1/payments/${id}/cancel`);
+    const events = (await told()).filter((entry) => entry.what === 'payment.cancelled');
+    assert.deepEqual(
+      events.map((entry) => entry.kind),
+      ['event'],
+    );
+    // 410 gives up at once.
+    strict.answer(410);
+    await app.app.ctx.db.sql`update deliveries set due_at = now() where endpoint_id = ${bad.id} and state = 'pending'`;
+    await app.app.ctx.db.sql`update endpoints set rests_until = null where id = ${bad.id}`;
+    const [ended] = await reach(bad, 'failed');
+    assert.deepEqual([ended.delivery.failure, ended.delivery.endpoint_id], ['status_410', bad.id]);
+    ok(await owner.send('DELETE', `/test/webhooks/${bad.id}`, {}));
+    assert.equal((await lines(bad))[0].delivery.endpoint_id, null, 'a deleted endpoint has no screen to link to');
+    // A test clock that is ahead dates events later than the attempts that tell of them.
+    await app.test.post('/v1/test/clock/advance', { seconds: 86_400, payment_id: id });
+    const all = await told();
+    assert.deepEqual(
+      all.map((entry) => entry.at),
+      all.map((entry) => entry.at).toSorted(),
+    );
+    const theirs = await createMerchant(app.app.ctx, { name: 'Curious shop' });
+    assert.deepEqual(await listOutcomes(app.app.ctx, { merchantId: theirs.merchantId, mode: 'test', paymentId: id }), []);
+    const { merchantId } = app.merchant;
+    assert.deepEqual(await listOutcomes(app.app.ctx, { merchantId, mode: 'live', paymentId: id }), []);
+  } finally {
+    await strict.stop();
+  }
+});
+
 test('a recovery that is stopped puts back what it moved and was not sent', async () => {
   const { sql } = app.app.ctx.db;
   const { id } = await add({ events: ['payment.created'] });
@@ -389,9 +452,10 @@ test('reading costs the same however many deliveries an endpoint has', async () 
     list: await touched((own) => listDeliveries(own, list)),
     missed: await touched((own) => countMissed(own, { ...of, since: new Date(0) })),
     ofPayment: await touched((own) => listDeliveries(own, { ...list, paymentId: 'pay_many77' })),
+    outcomes: await touched((own) => listOutcomes(own, { ...owned, paymentId: 'pay_many76' })),
     ofType: await touched((own) => listDeliveries(own, { ...list, eventType: 'payment.failed' })),
   };
-  const most = { health: 1_100, hours: 10, pulse: 20, list: 300, missed: 10_100, ofPayment: 10, ofType: 30_000 };
+  const most = { health: 1_100, hours: 10, pulse: 20, list: 300, missed: 10_100, ofPayment: 10, outcomes: 10, ofType: 30_000 };
   for (const [name, cost] of Object.entries(costs)) assert.ok(cost <= most[name as keyof typeof most], `${name} touched ${cost} rows`);
   assert.ok(costs.health > 0, 'the counting works');
   const found = await listDeliveries(ctx, { ...list, eventType: 'payment.failed' });

@@ -490,27 +490,21 @@ test('what is older than 30 days is forgotten, what waits is not, and ids of lat
   await ctx.db.sql`
     update deliveries set state = 'pending', due_at = now() + interval '1 day' where merchant_id = ${merchantId} and payment_id = ${waiting}`;
   const eventOf = async (payment: string) => ok(await shop.get(`/v1/events?payment_id=${payment}`)).data[0];
-  const oldEvent = await eventually(
-    () => eventOf(old),
-    (event) => event !== undefined,
-  );
+  const oldEvent = await eventOf(old);
   await eventually(
     () => forgetEvents(ctx).then(() => eventOf(old)),
     (event) => event === undefined,
   );
   refused(await shop.get(`/v1/events/${oldEvent.id}`), 404, 'event_not_found');
   assert.deepEqual((await deliveriesOf(shop, id)).map((d) => d.payment_id).sort(), [waiting, fresh].sort());
-  const [left] = await ctx.db.sql`
+  const [orphans] = await ctx.db.sql`
     select count(*)::int as n from attempts a where not exists (select 1 from deliveries d where d.id = a.delivery_id)`;
-  assert.equal(left!.n, 0);
+  assert.equal(orphans!.n, 0);
   assert.equal((await eventOf(waiting)).data.id, waiting);
   assert.equal(ok(await shop.get(`/api/payment/${old}`)).status, 'pending', 'the payment itself stays');
   ok(await shop.post(`/v1/payments/${old}/cancel`));
-  const [later] = await eventually(
-    async () => ok(await shop.get(`/v1/events?payment_id=${old}`)).data,
-    (events) => events.length === 1,
-  );
-  assert.deepEqual([later.type, later.data.sequence], ['payment.cancelled', 2]);
+  const left = ok(await shop.get(`/v1/events?payment_id=${old}`)).data.map((event: any) => [event.type, event.data.sequence]);
+  assert.deepEqual(left, [['payment.cancelled', 2]]);
 });
 
 test('an endpoint that is switched off is noticed by the operator until it is enabled again', async (t) => {

@@ -93,7 +93,7 @@ export async function startTestApp(environment: Record<string, string> = {}): Pr
 }
 
 /** Asks until `done` says yes, at most `timeoutMs`; returns the last answer, or fails with it. */
-export async function eventually<T>(ask: () => Promise<T>, done: (answer: T) => boolean, timeoutMs = 10_000): Promise<T> {
+export async function eventually<T>(ask: () => Promise<T>, done: (answer: T) => boolean, timeoutMs = 30_000): Promise<T> {
   const end = performance.now() + timeoutMs;
   for (;;) {
     const answer = await ask();

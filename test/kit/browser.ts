@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { type Browser, chromium, type Locator, type Page } from 'playwright-core';
 import { PNG } from 'pngjs';
 import decodeQR from 'qr/decode.js';
+import { CHROMIUM, CHROMIUM_ALONE } from './tools.ts';
 
 const FLAGS = [
   '--no-sandbox',
@@ -17,8 +18,9 @@ const FLAGS = [
 ];
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-export const startBrowser = (flags: readonly string[] = []): Promise<Browser> =>
-  chromium.launch({ executablePath: '/usr/bin/chromium', headless: true, args: [...FLAGS, ...flags] });
+/** The engine alone; with `windows` the whole browser, which has devices too and takes twice the processor. */
+export const startBrowser = ({ windows = false, flags = [] }: { windows?: boolean; flags?: readonly string[] } = {}): Promise<Browser> =>
+  chromium.launch({ executablePath: windows ? CHROMIUM : CHROMIUM_ALONE, headless: true, args: [...FLAGS, ...flags] });
 
 export type Tab = {
   page: Page;
@@ -53,7 +55,8 @@ export async function openTab(
     javaScriptEnabled: scripts,
     viewport: { width, height: 844 },
     colorScheme: dark ? 'dark' : 'light',
-    deviceScaleFactor: 2,
+    // A telephone's screen is finer than a desk's.
+    deviceScaleFactor: width < 1000 ? 2 : 1,
     locale,
     forcedColors: forcedColors ? 'active' : 'none',
     reducedMotion: reducedMotion ? 'reduce' : 'no-preference',
@@ -112,15 +115,21 @@ export const findClipped = (page: Page): Promise<string[]> =>
     return bad;
   })()`) as Promise<string[]>;
 
+/** WCAG 2.2 A and AA, and best practices. The levels are named, because the size of targets is not looked at otherwise. */
+const LEVELS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+/** Those of them that look at colours: all that differs between a screen's two themes. */
+const OF_COLOURS = ['color-contrast', 'link-in-text-block'];
+
 /**
- * Violations of accessibility rules (WCAG 2.2 A and AA, best practices), each in a line; of the part that `within` selects alone.
- * The rules are named, because the size of targets is not looked at otherwise.
+ * Violations of accessibility rules, each in a line; of the part that `within` selects alone. With `colours` those of colours alone,
+ * for a screen whose other theme was held to all of them.
  */
-export async function auditAccessibility(page: Page, within = 'html'): Promise<string[]> {
+export async function auditAccessibility(page: Page, { within = 'html', colours = false } = {}): Promise<string[]> {
+  const rules = colours ? { type: 'rule', values: OF_COLOURS } : { type: 'tag', values: LEVELS };
   // Reading axe takes the browser as long as running it: once for each document is enough.
   if (!(await page.evaluate('Boolean(window.axe)'))) await page.evaluate(`${AXE};0`);
   return page.evaluate(`(async () => {
-    const { violations } = await axe.run(${JSON.stringify(within)}, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'], resultTypes: ['violations'], iframes: false });
+    const { violations } = await axe.run(${JSON.stringify(within)}, { runOnly: ${JSON.stringify(rules)}, resultTypes: ['violations'], iframes: false });
     return violations.flatMap((v) => v.nodes.map((n) => v.id + ': ' + n.target.join(' ') + ' ' + (n.failureSummary || '')));
   })()`) as Promise<string[]>;
 }

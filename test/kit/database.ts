@@ -48,9 +48,9 @@ export async function testDatabase({ parent }: { parent?: string } = {}): Promis
   const connection = { host, port: 5432, user: 'florin' };
   const database = `test_${randomBytes(8).toString('hex')}`;
   const admin = await openDb({ ...connection, database: 'florin', max: 1, log });
-  // Cloning locks the template for a moment; files that clone at the same time take turns.
+  // Cloning locks the template for a moment; files that clone at the same time take turns. Copied as files, it takes a fifth of the time.
   await admin.sql`select pg_advisory_lock(42)`;
-  await admin.sql.unsafe(`create database ${database} template florin_template`);
+  await admin.sql.unsafe(`create database ${database} template florin_template strategy file_copy`);
   await admin.close();
   const db = await openDb({ ...connection, database, log });
   const folder = mkdtempSync('/dev/shm/florin-data-');

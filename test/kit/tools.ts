@@ -4,10 +4,14 @@ import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, renameSync,
 import { basename, dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 
+export const CHROMIUM = '/usr/bin/chromium';
+/** Its engine without windows and devices. */
+export const CHROMIUM_ALONE = '/usr/bin/chromium-headless-shell';
 /** The server itself under the name of a tool: its own package would start it. Run with `redis-server` as argv[0]. */
 export const REDIS = '/usr/bin/redis-check-rdb';
 const PROGRAMS: readonly { path: string; package: string }[] = [
-  { path: '/usr/bin/chromium', package: 'chromium' },
+  { path: CHROMIUM, package: 'chromium' },
+  { path: CHROMIUM_ALONE, package: 'chromium-headless-shell' },
   { path: '/usr/lib/litecoin/litecoind', package: 'litecoind' },
   { path: REDIS, package: 'redis-tools' },
   { path: '/usr/sbin/ip', package: 'iproute2' },

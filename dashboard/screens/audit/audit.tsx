@@ -10,6 +10,8 @@ import { ListCard } from '../../ui/list.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Badge, Time } from '../../ui/values.tsx';
 import { saveFile, toCsv } from './csv.ts';
+import { placeOf } from './place.ts';
+import { wordsOf } from './words.ts';
 
 type Entry = Reply<'GET /:mode/audit'>['data'][number];
 const KEYS = ['action', 'actor', 'in_mode', 'from', 'until', 'object'] as const;
@@ -17,37 +19,6 @@ type Filter = Record<(typeof KEYS)[number], string>;
 /** A file holds at most this many rows; narrower filters give the rest. */
 const MOST_ROWS = 10_000;
 
-const ACTS: Readonly<Record<string, string>> = {
-  'session.started': 'Signed in',
-  'session.ended': 'Signed out',
-  'session.confirmed': 'Confirmed it is them',
-  'session.revoked': 'Signed out elsewhere',
-  'second_factor.failed': 'Wrong code',
-  'second_factor.set': 'Second factor on',
-  'second_factor.removed': 'Second factor off',
-  'team.second_factor_required': 'Second factor for everybody',
-  'member.set_up': 'Became the owner',
-  'member.invited': 'Invited',
-  'member.joined': 'Joined',
-  'member.removed': 'Removed a member',
-  'member.role_changed': 'Changed a role',
-  'invite.revoked': 'Took back an invitation',
-  'plan.set': 'Set the plan',
-  'password.changed': 'Changed the password',
-  'passkey.added': 'Added a passkey',
-  'passkey.renamed': 'Renamed a passkey',
-  'passkey.removed': 'Removed a passkey',
-  'device.trusted': 'Trusted a device',
-  'device.forgotten': 'Forgot a trusted device',
-  'password.reset': 'Password reset by the operator',
-  'backup_codes.renewed': 'New backup codes',
-  'email.change_asked': 'Asked for another e-mail address',
-  'email.changed': 'Changed the e-mail address',
-  'operator.set': 'Operator of the install',
-};
-const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
-/** What is not named here is read from its name: payment.cancel -> Payment: cancel. */
-const words = (action: string): string => ACTS[action] ?? capital(action.replace('.', ': ').replaceAll('_', ' '));
 const instant = (day: string, plusDays: number): string | undefined => {
   const [year, month, date] = day.split('-').map(Number);
   return year && month && date ? new Date(year, month - 1, date + plusDays).toISOString() : undefined;
@@ -81,29 +52,29 @@ export function Screen() {
       name: 'What',
       cell: (row) => (
         <span className="flex flex-wrap items-center gap-1.5">
-          <span className="font-medium">{words(row.action)}</span>
+          <span className="font-medium">{wordsOf(row.action)}</span>
           {row.mode === 'test' && <Badge tone="warn">TEST</Badge>}
         </span>
       ),
     },
     {
       name: 'On',
-      cell: (row) =>
-        row.object.startsWith('pay_') ? (
-          <ModeLink to={`payments/${row.object}`}>
-            <span className="break-all">{row.object}</span>
-          </ModeLink>
-        ) : (
-          <span className="break-all">
-            {row.object === row.actor_id ? (
-              <span className="text-soft">Own account</span>
-            ) : row.object === me?.merchant.id ? (
-              <span className="text-soft">This merchant</span>
+      cell: (row) => {
+        const place = placeOf(row, me?.user.id);
+        const name =
+          row.object === row.actor_id ? 'Own account' : row.object === me?.merchant.id ? 'This merchant' : (row.object_name ?? row.object);
+        return (
+          <span className="wrap-anywhere">
+            {place === null ? (
+              name
             ) : (
-              (row.object_name ?? row.object)
+              <ModeLink to={place} mode={row.mode}>
+                {name}
+              </ModeLink>
             )}
           </span>
-        ),
+        );
+      },
     },
     { name: 'Change', cell: (row) => <Change entry={row} /> },
     { name: 'Address', cell: (row) => <span className="break-words text-soft">{row.ip || '–'}</span> },
@@ -173,7 +144,7 @@ function Filters({ filters, set }: { filters: Filter; set: (change: Partial<Filt
         label="What"
         value={filters.action}
         onChange={(event) => set({ action: event.target.value })}
-        options={[{ value: '', label: 'All acts' }, ...(choices?.actions ?? []).map((value) => ({ value, label: words(value) }))]}
+        options={[{ value: '', label: 'All acts' }, ...(choices?.actions ?? []).map((value) => ({ value, label: wordsOf(value) }))]}
       />
       <Select
         label="Who"

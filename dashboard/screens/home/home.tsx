@@ -128,9 +128,10 @@ function RangePicker({
   );
 }
 
-/** The difference to the range before, in words: a share, or that there was nothing. */
-function Change({ now, before, range, lessIsGood = false }: { now: number; before: number; range: Range; lessIsGood?: boolean }) {
+/** The difference to the range before, in words: a share, or that there was nothing; null where nothing could be measured. */
+function Change({ now, before, range, lessIsGood = false }: { now: number; before: number | null; range: Range; lessIsGood?: boolean }) {
   const of = wordsOfDays(range.days);
+  if (before === null) return <span className="text-soft">Nothing {of}</span>;
   if (before === 0) return <span className="text-soft">{now === 0 ? `As ${of}` : `Nothing ${of}`}</span>;
   const percent = Math.round(((now - before) / before) * 100);
   if (percent === 0) return <span className="text-soft">As {of}</span>;
@@ -172,14 +173,14 @@ function Figures({ data, range }: { data: Home; range: Range }) {
         </Tile>
         <Tile name="Conversion" value={percent(conversion)}>
           <span className="text-soft">
-            {percent(share(before.paid, before.opened))} {wordsOfDays(range.days)}
+            {before.opened === 0 ? 'Nothing' : percent(share(before.paid, before.opened))} {wordsOfDays(range.days)}
           </span>
         </Tile>
         <Tile name="Average time to pay" value={now.seconds_to_pay === null ? '–' : duration(now.seconds_to_pay)}>
           {now.seconds_to_pay === null ? (
             <span className="text-soft">Nothing was completed</span>
           ) : (
-            <Change now={now.seconds_to_pay} before={before.seconds_to_pay ?? 0} range={range} lessIsGood />
+            <Change now={now.seconds_to_pay} before={before.seconds_to_pay} range={range} lessIsGood />
           )}
         </Tile>
         <Tile name="Needs attention" value={attention.more ? `${attention.count}+` : attention.count}>

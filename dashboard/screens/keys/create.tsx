@@ -5,7 +5,7 @@ import { useAct, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
-import { Area, Segments } from '../../ui/form.tsx';
+import { Area, Choice, Segments } from '../../ui/form.tsx';
 import type { Shown } from './shared.tsx';
 
 const KINDS = [
@@ -109,23 +109,7 @@ export function CreateKey({ onClose, onMade }: { onClose: () => void; onMade: (s
             fault={fault('origins')}
           />
         )}
-        <div className="grid gap-1.5">
-          <label htmlFor={`${id}-ends`} className="text-sm font-medium">
-            Expires
-          </label>
-          <select
-            id={`${id}-ends`}
-            value={days}
-            onChange={(event) => setDays(event.target.value)}
-            className="min-h-10 rounded-lg border border-line bg-card px-3 py-2 text-ink"
-          >
-            {ENDS.map((end) => (
-              <option key={end.value} value={end.value}>
-                {end.label}
-              </option>
-            ))}
-          </select>
-        </div>
+        <Choice label="Expires" options={ENDS} value={days} onChange={(event) => setDays(event.target.value)} />
         <Foot onBack={onClose}>
           <Button type="submit" look="main" busy={create.isPending}>
             Create key

@@ -91,6 +91,8 @@ function Links() {
     { name: 'Created', right: true, cell: (link) => <Time at={link.created_at} /> },
     ...(may ? [{ name: 'Acts', right: true, cell: (link: Link) => <LinkActs link={link} /> }] : []),
   ];
+  // Where there are none, it stands below the words about them.
+  const none = list.isSuccess && list.rows.length === 0 && active.length === 0;
   const make = may && (
     <Button look="main" onClick={() => setMaking(true)}>
       New link
@@ -109,7 +111,7 @@ function Links() {
             { value: 'archived', label: 'Archived' },
           ]}
         />
-        {make}
+        {!none && make}
       </div>
       {made && (
         <Card title="Your link">
@@ -125,8 +127,15 @@ function Links() {
         columns={columns}
         none={{
           title: 'No payment links yet',
-          words:
-            'A link opens a page where anybody can pay you: a fixed amount or one the payer names. Send it by e-mail or chat, or print it.',
+          words: (
+            <>
+              <p>
+                A link opens a page where anybody can pay you: a fixed amount or one the payer names. Send it by e-mail or chat, or print
+                it.
+              </p>
+              <p className="pt-4">{make}</p>
+            </>
+          ),
         }}
         unmatched={active.length > 0 ? { title: 'No link is in this state', clear, act: 'Show all links' } : null}
       />

@@ -1,9 +1,9 @@
-/** What can be decided over a payment: cancel, accept, refuse, refund, handled. */
+/** What can be done with a payment: cancel, accept, refuse, refund, handled; and putting it away. */
 import { useState } from 'react';
 import type { Reply } from '../../lib/api.ts';
-import { useAct, useMay } from '../../lib/hooks.ts';
+import { PAYMENT_READS, useAct, useMay } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
-import { Ask, Dialog } from '../../ui/dialog.tsx';
+import { Ask, Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
 
 type Full = Reply<'GET /:mode/payments/:id'>;
@@ -23,15 +23,28 @@ const QUESTIONS: Readonly<Record<Kind, { title: string; text: string; act: strin
   },
 };
 
-export function Decisions({ data: { payment, attention, refund_request: request } }: { data: Full }) {
+/** A payment at rest is put away, or taken back. */
+function Archive({ data: { payment, attention, archived_at: archived } }: { data: Full }) {
+  const may = useMay('payments.archive');
+  const done = archived ? 'The payment is back in the list.' : 'Archived: out of the list, unless its filters ask for it.';
+  const archive = useAct('POST /:mode/payments/:id/archive', { refreshes: [['payment'], ['payments']], done });
+  if (!may || attention || payment.status === 'pending' || payment.status === 'processing') return null;
+  return (
+    <Button busy={archive.isPending} onClick={() => archive.mutate({ params: { id: payment.id }, body: { archived: !archived } })}>
+      {archived ? 'Take out of the archive' : 'Archive'}
+    </Button>
+  );
+}
+
+export function Acts({ data }: { data: Full }) {
+  const { payment, attention, refund_request: request } = data;
   const mayCancel = useMay('payments.cancel');
   const mayResolve = useMay('payments.resolve');
   const [asked, setAsked] = useState<Kind | null>(null);
   const [refunding, setRefunding] = useState(false);
   const [txid, setTxid] = useState('');
-  const refreshes = [['payments'], ['attention'], ['home']];
-  const cancel = useAct('POST /:mode/payments/:id/cancel', { refreshes, done: 'The payment is cancelled.' });
-  const resolve = useAct('POST /:mode/payments/:id/resolve', { refreshes, done: 'Decided.' });
+  const cancel = useAct('POST /:mode/payments/:id/cancel', { refreshes: PAYMENT_READS, done: 'The payment is cancelled.' });
+  const resolve = useAct('POST /:mode/payments/:id/resolve', { refreshes: PAYMENT_READS, done: 'Decided.' });
   const params = { id: payment.id };
   const ends = payment.status === 'expired' || payment.status === 'failed' || payment.status === 'cancelled';
   const undecided = ends && payment.transfers.length > 0;
@@ -53,6 +66,7 @@ export function Decisions({ data: { payment, attention, refund_request: request 
         </>
       )}
       {attention && !undecided && mayResolve && <Button onClick={() => setAsked('reviewed')}>Mark as handled</Button>}
+      <Archive data={data} />
       {question && (
         <Ask
           open
@@ -93,12 +107,11 @@ export function Decisions({ data: { payment, attention, refund_request: request 
             hint="Of your refund, when you have it. It stands in the timeline."
             autoComplete="off"
           />
-          <div className="flex justify-end gap-2">
-            <Button onClick={() => setRefunding(false)}>Back</Button>
+          <Foot onBack={() => setRefunding(false)}>
             <Button look="main" type="submit" busy={resolve.isPending}>
               Mark refund sent
             </Button>
-          </div>
+          </Foot>
         </form>
       </Dialog>
     </>

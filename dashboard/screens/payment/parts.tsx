@@ -2,7 +2,7 @@
 import { type FormEvent, useState } from 'react';
 import { COINS, type Coin } from '../../generated/api.ts';
 import type { Api, Reply } from '../../lib/api.ts';
-import { useAct, useMay } from '../../lib/hooks.ts';
+import { PAYMENT_READS, useAct, useMay } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
 import { anotherPair, Pairs } from '../../ui/pairs.tsx';
@@ -11,7 +11,6 @@ import { Badge, CopyButton, Money, Time } from '../../ui/values.tsx';
 
 type Full = Reply<'GET /:mode/payments/:id'>;
 type Payment = Full['payment'];
-const refreshes = [['payments'], ['attention'], ['home']];
 
 export function Items({ payment }: { payment: Payment }) {
   if (!payment.items) return null;
@@ -103,7 +102,7 @@ export function Simulator({ payment }: { payment: Payment }) {
   const may = useMay('payments.simulate');
   const [scenario, setScenario] = useState<Scenario>('success');
   const [coin, setCoin] = useState<Coin>((payment.currency as Coin | null) ?? 'BTC');
-  const play = useAct('POST /:mode/payments/:id/simulate', { refreshes });
+  const play = useAct('POST /:mode/payments/:id/simulate', { refreshes: PAYMENT_READS });
   if (payment.mode !== 'test' || payment.status !== 'pending' || payment.transfers.length > 0 || !may) return null;
   return (
     <Card title="Simulator">
@@ -151,7 +150,7 @@ function MetadataForm({ payment, close }: { payment: Payment; close: () => void 
     ...Object.entries(payment.metadata).map(([name, value], key) => ({ key, name, value })),
     { key: 1_000, name: '', value: '' },
   ]);
-  const keep = useAct('POST /:mode/payments/:id/metadata', { refreshes, done: 'Metadata kept.' });
+  const keep = useAct('POST /:mode/payments/:id/metadata', { refreshes: PAYMENT_READS, done: 'Metadata kept.' });
   const submit = (event: FormEvent) => {
     event.preventDefault();
     const next = Object.fromEntries(

@@ -1,9 +1,8 @@
 /** What of a payment was sent to the merchant's endpoints, and sending it again. */
-import { Link } from '@tanstack/react-router';
 import { useAct, useApi, useMay, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card, Pending } from '../../ui/states.tsx';
-import { DeliveryState, hostOf, outcomeWords } from '../webhooks/words.tsx';
+import { DeliveryLink, DeliveryState, hostOf, outcomeWords } from '../webhooks/words.tsx';
 
 export function PaymentEvents({ paymentId }: { paymentId: string }) {
   const mode = useMode();
@@ -12,7 +11,6 @@ export function PaymentEvents({ paymentId }: { paymentId: string }) {
 }
 
 function Sent({ paymentId }: { paymentId: string }) {
-  const mode = useMode();
   const maySend = useMay('webhooks.send');
   const endpoints = useApi('GET /:mode/webhooks', ['webhooks', 'list'], {});
   const query = useApi('GET /:mode/deliveries', ['deliveries', 'payment', paymentId], {
@@ -46,17 +44,9 @@ function Sent({ paymentId }: { paymentId: string }) {
               className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1 border-b border-line px-4 py-2.5 text-sm last:border-b-0"
             >
               <span className="grid min-w-0">
-                {hosts.has(row.endpoint_id) ? (
-                  <Link
-                    to={`/${mode}/webhooks/${row.endpoint_id}/deliveries`}
-                    search={{ payment: paymentId, delivery: row.id } as never}
-                    className="font-medium hover:underline"
-                  >
-                    {row.event_type}
-                  </Link>
-                ) : (
-                  <span className="font-medium">{row.event_type}</span>
-                )}
+                <DeliveryLink endpointId={hosts.has(row.endpoint_id) ? row.endpoint_id : null} paymentId={paymentId} id={row.id}>
+                  {row.event_type}
+                </DeliveryLink>
                 <span className="break-all text-soft">{hosts.get(row.endpoint_id) ?? 'a deleted endpoint'}</span>
               </span>
               <span className="flex flex-wrap items-center gap-2">

@@ -1,8 +1,8 @@
 /** What the CSV file of the list holds: every payment that the filters find, in the columns chosen here. */
 import { useState } from 'react';
 import { useApi, useMode } from '../../lib/hooks.ts';
-import { Button, buttonClass } from '../../ui/button.tsx';
-import { Dialog } from '../../ui/dialog.tsx';
+import { buttonClass } from '../../ui/button.tsx';
+import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Pending } from '../../ui/states.tsx';
 
 export function Export({ asked, filtered, onClose }: { asked: URLSearchParams; filtered: boolean; onClose: () => void }) {
@@ -54,8 +54,7 @@ export function Export({ asked, filtered, onClose }: { asked: URLSearchParams; f
           </div>
         </fieldset>
       )}
-      <div className="flex justify-end gap-2">
-        <Button onClick={onClose}>Back</Button>
+      <Foot onBack={onClose}>
         {chosen.length > 0 && (
           <a
             href={`/dashboard/api/${mode}/exports/payments?${parameters}`}
@@ -66,7 +65,7 @@ export function Export({ asked, filtered, onClose }: { asked: URLSearchParams; f
             Download CSV
           </a>
         )}
-      </div>
+      </Foot>
     </Dialog>
   );
 }

@@ -5,7 +5,7 @@ import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
 import { EXCEPTION_WORDS } from '../../ui/values.tsx';
 
-export const KEYS = ['status', 'currency', 'exception', 'at_least', 'at_most', 'from', 'until', 'refund', 'search'] as const;
+export const KEYS = ['status', 'currency', 'exception', 'at_least', 'at_most', 'from', 'until', 'refund', 'archived', 'search'] as const;
 type Key = (typeof KEYS)[number];
 export type Filter = Record<Key, string>;
 export const WORDS: Readonly<Record<Key, string>> = {
@@ -17,12 +17,14 @@ export const WORDS: Readonly<Record<Key, string>> = {
   from: 'From',
   until: 'Until',
   refund: 'Refund',
+  archived: 'Archived',
   search: 'Search',
 };
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 /** A filter's value in words. */
 export const wordOf = (key: Key, value: string): string => {
   if (key === 'exception') return value === 'any' ? 'Any' : (EXCEPTION_WORDS[value as PaymentException] ?? value);
+  if (key === 'archived') return value === 'only' ? 'Only these' : 'Shown too';
   return key === 'status' || key === 'refund' ? capital(value) : value;
 };
 /** The local day as an instant; the last day counts whole. */
@@ -41,6 +43,7 @@ export const queryOf = (filters: Filter) => ({
   at_least: usd(filters.at_least),
   at_most: usd(filters.at_most),
   refund: filters.refund || undefined,
+  archived: filters.archived || undefined,
   search: filters.search || undefined,
   from: instant(filters.from, 0),
   until: instant(filters.until, 1),
@@ -52,7 +55,7 @@ const MoreFilters = lazy(() => import('./more-filters.tsx').then((module) => ({ 
 
 export function Filters({ filters, change }: { filters: Filter; change: (values: Partial<Filter>) => void }) {
   const [text, setText] = useState(filters.search);
-  const rare = ['exception', 'at_least', 'at_most', 'from', 'until', 'refund'] as const;
+  const rare = ['exception', 'at_least', 'at_most', 'from', 'until', 'refund', 'archived'] as const;
   const [open, setOpen] = useState(rare.some((key) => filters[key] !== ''));
   const submit = (event: FormEvent) => {
     event.preventDefault();

@@ -1,4 +1,4 @@
-/** The filters that are used less often: exception, refund, amount and days. */
+/** The filters that are used less often: exception, refund, archive, amount and days. */
 import { type FormEvent, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
@@ -43,6 +43,16 @@ export function MoreFilters({
         options={[
           { value: '', label: 'Refund requested or not' },
           { value: 'requested', label: 'Refund requested' },
+        ]}
+      />
+      <Select
+        label="Archived"
+        value={filters.archived}
+        onChange={(event) => change({ archived: event.target.value })}
+        options={[
+          { value: '', label: 'Without archived' },
+          { value: 'with', label: 'With archived' },
+          { value: 'only', label: 'Archived only' },
         ]}
       />
       <form onSubmit={amounts} className="flex flex-wrap items-center gap-2">

@@ -35,6 +35,7 @@ const COLUMNS: readonly (Column<Row> & { key: string })[] = [
         <Status status={row.status} />
         <ExceptionBadge exception={row.exception} />
         {row.refund_requested_at !== null && <Badge tone="warn">Refund requested</Badge>}
+        {row.archived_at !== null && <Badge tone="calm">Archived</Badge>}
         {row.mode === 'test' && <Badge tone="warn">TEST</Badge>}
       </span>
     ),

@@ -7,6 +7,7 @@ import { Ask, Dialog } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
 import { Card, Empty } from '../../ui/states.tsx';
 import { Time } from '../../ui/values.tsx';
+import { Row } from './row.tsx';
 
 type Passkey = Reply<'GET /:mode/security'>['passkeys'][number];
 const REFRESHES = [['security'], ['team']];
@@ -26,26 +27,23 @@ export function Passkeys({ passkeys }: { passkeys: readonly Passkey[] }) {
       ) : (
         <ul>
           {passkeys.map((passkey) => (
-            <li
+            <Row
               key={passkey.id}
-              className="flex flex-wrap items-center justify-between gap-3 border-b border-line px-4 py-3 last:border-b-0"
+              title={passkey.name}
+              acts={
+                <>
+                  <Button aria-label={`Rename ${passkey.name}`} onClick={() => setRenaming(passkey)}>
+                    Rename
+                  </Button>
+                  <Button look="danger" aria-label={`Remove ${passkey.name}`} onClick={() => setRemoving(passkey)}>
+                    Remove
+                  </Button>
+                </>
+              }
             >
-              <div className="min-w-0">
-                <p className="font-medium break-words">{passkey.name}</p>
-                <p className="text-sm text-soft">
-                  Added <Time at={passkey.created_at} />
-                  {passkey.backed_up ? ' · synced between devices' : ' · on one device'}
-                </p>
-              </div>
-              <div className="flex gap-2">
-                <Button aria-label={`Rename ${passkey.name}`} onClick={() => setRenaming(passkey)}>
-                  Rename
-                </Button>
-                <Button look="danger" aria-label={`Remove ${passkey.name}`} onClick={() => setRemoving(passkey)}>
-                  Remove
-                </Button>
-              </div>
-            </li>
+              Added <Time at={passkey.created_at} />
+              {passkey.backed_up ? ' · synced between devices' : ' · on one device'}
+            </Row>
           ))}
         </ul>
       )}

@@ -5,7 +5,8 @@ import { useAct } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Ask } from '../../ui/dialog.tsx';
 import { Card } from '../../ui/states.tsx';
-import { Badge, Time } from '../../ui/values.tsx';
+import { Time } from '../../ui/values.tsx';
+import { Row } from './row.tsx';
 
 type Session = Reply<'GET /:mode/security'>['sessions'][number];
 
@@ -53,26 +54,24 @@ export function Sessions({ sessions }: { sessions: readonly Session[] }) {
     >
       <ul>
         {sessions.map((session) => (
-          <li key={session.id} className="flex flex-wrap items-center justify-between gap-3 border-b border-line px-4 py-3 last:border-b-0">
-            <div className="min-w-0">
-              <p className="flex flex-wrap items-center gap-2 font-medium">
-                {nameBrowser(session.user_agent)}
-                {session.current && <Badge tone="good">This browser</Badge>}
-              </p>
-              <p className="text-sm break-words text-soft">
-                {session.ip} · since <Time at={session.started_at} />
-              </p>
-            </div>
-            {!session.current && (
-              <Button
-                aria-label={`Sign out ${nameBrowser(session.user_agent)}, ${session.ip}`}
-                busy={one.isPending && one.variables?.params.id === session.id}
-                onClick={() => one.mutate({ params: { id: session.id }, body: {} })}
-              >
-                Sign out
-              </Button>
-            )}
-          </li>
+          <Row
+            key={session.id}
+            title={nameBrowser(session.user_agent)}
+            current={session.current}
+            acts={
+              !session.current && (
+                <Button
+                  aria-label={`Sign out ${nameBrowser(session.user_agent)}, ${session.ip}`}
+                  busy={one.isPending && one.variables?.params.id === session.id}
+                  onClick={() => one.mutate({ params: { id: session.id }, body: {} })}
+                >
+                  Sign out
+                </Button>
+              )
+            }
+          >
+            {session.ip} · since <Time at={session.started_at} />
+          </Row>
         ))}
       </ul>
       <Ask

@@ -3,7 +3,8 @@ import type { Reply } from '../../lib/api.ts';
 import { useAct } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/states.tsx';
-import { Badge, Time } from '../../ui/values.tsx';
+import { Time } from '../../ui/values.tsx';
+import { Row } from './row.tsx';
 import { nameBrowser } from './sessions.tsx';
 
 type Device = Reply<'GET /:mode/security'>['trusted_devices'][number];
@@ -22,30 +23,27 @@ export function TrustedDevices({ devices }: { devices: readonly Device[] }) {
       ) : (
         <ul>
           {devices.map((device) => (
-            <li
+            <Row
               key={device.id}
-              className="flex flex-wrap items-center justify-between gap-3 border-b border-line px-4 py-3 last:border-b-0"
+              title={nameBrowser(device.user_agent)}
+              current={device.current}
+              acts={
+                <Button
+                  aria-label={`Forget ${nameBrowser(device.user_agent)}, ${device.ip}`}
+                  busy={forget.isPending && forget.variables?.params.id === device.id}
+                  onClick={() => forget.mutate({ params: { id: device.id }, body: {} })}
+                >
+                  Forget
+                </Button>
+              }
             >
-              <div className="min-w-0">
-                <p className="flex flex-wrap items-center gap-2 font-medium">
-                  {nameBrowser(device.user_agent)}
-                  {device.current && <Badge tone="good">This browser</Badge>}
-                </p>
-                <p className="text-sm break-words text-soft">
-                  {device.ip} · made <Time at={device.created_at} /> · last used <Time at={device.used_at} />
-                </p>
-                <p className="text-sm text-soft">
-                  Ends <Time at={device.expires_at} />
-                </p>
-              </div>
-              <Button
-                aria-label={`Forget ${nameBrowser(device.user_agent)}, ${device.ip}`}
-                busy={forget.isPending && forget.variables?.params.id === device.id}
-                onClick={() => forget.mutate({ params: { id: device.id }, body: {} })}
-              >
-                Forget
-              </Button>
-            </li>
+              <p>
+                {device.ip} · made <Time at={device.created_at} /> · last used <Time at={device.used_at} />
+              </p>
+              <p>
+                Ends <Time at={device.expires_at} />
+              </p>
+            </Row>
           ))}
         </ul>
       )}

@@ -1,31 +1,11 @@
-/** Reads QR codes from the picture of a camera: by the browser where it can, else by a decoder that is loaded only now. */
+/** Reads QR codes from the picture of a camera. The decoder is loaded only now. */
 
 type Read = (video: HTMLVideoElement) => Promise<string | null>;
-type Detector = { detect(source: HTMLVideoElement): Promise<{ rawValue: string }[]> };
-type DetectorClass = { new (options: { formats: string[] }): Detector; getSupportedFormats(): Promise<string[]> };
 
 /** A code of a descriptor is read well at this size, and in a few dozen milliseconds on a telephone. */
 const LONGEST_SIDE = 900;
 
 export async function createReader(): Promise<Read> {
-  // The Shape Detection API: in browsers on Android, macOS and ChromeOS, and not in the types of TypeScript.
-  const { BarcodeDetector } = globalThis as { BarcodeDetector?: DetectorClass };
-  const formats = await BarcodeDetector?.getSupportedFormats().catch((): string[] => []);
-  if (!BarcodeDetector || !formats?.includes('qr_code')) return createDecoder();
-  const detector = new BarcodeDetector({ formats: ['qr_code'] });
-  let instead: Read | null = null;
-  return async (video) => {
-    try {
-      if (!instead) return video.readyState < video.HAVE_CURRENT_DATA ? null : ((await detector.detect(video))[0]?.rawValue ?? null);
-    } catch {
-      // It is there and its service is not, as on devices without the vendor's parts.
-    }
-    instead ??= await createDecoder();
-    return instead(video);
-  };
-}
-
-async function createDecoder(): Promise<Read> {
   const { default: decode } = await import('qr/decode.js');
   const canvas = document.createElement('canvas');
   const context = canvas.getContext('2d', { willReadFrequently: true })!;

@@ -1,5 +1,5 @@
 /** A card for each coin: where its money goes, how far its addresses are, and what waits. */
-import { useState } from 'react';
+import { type ReactNode, useState } from 'react';
 import type { Coin } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
@@ -52,7 +52,7 @@ export function Screen() {
                 <WalletCard key={wallet.currency} wallet={wallet} />
               ))}
           </div>
-          <HowChangesWork owners={data.owners} hours={data.wait_hours} />
+          <HowChangesWork wallets={data} />
         </>
       )}
     </div>
@@ -61,9 +61,24 @@ export function Screen() {
 
 const STATES = {
   not_set: { tone: 'calm', word: 'Not set' },
-  active: { tone: 'good', word: 'Active' },
-  paused: { tone: 'warn', word: 'Paused' },
+  active: { tone: 'good', icon: 'check', word: 'Active' },
+  paused: { tone: 'warn', icon: 'alert', word: 'Paused' },
 } as const;
+
+/** Its state, and beside it whether another key is to take its place. */
+function State({ wallet: { state, waiting } }: { wallet: Wallet }) {
+  const { word, ...look } = STATES[state];
+  return (
+    <span className="flex flex-wrap justify-end gap-1.5">
+      <Badge {...look}>{word}</Badge>
+      {waiting && (
+        <Badge tone="warn" icon="clock">
+          Changing
+        </Badge>
+      )}
+    </span>
+  );
+}
 
 function WalletCard({ wallet }: { wallet: Wallet }) {
   const may = useMay('wallets.change');
@@ -71,7 +86,7 @@ function WalletCard({ wallet }: { wallet: Wallet }) {
   const name = COIN_NAMES[currency];
   if (state === 'not_set')
     return (
-      <Card title={name} action={<Badge tone="calm">Not set</Badge>}>
+      <Card title={name} action={<State wallet={wallet} />}>
         <div className="grid gap-3 p-4">
           <p className="text-sm text-soft">
             Payers cannot choose {name} until it has a wallet{wallet.followed ? '.' : ' and this install follows a node of it.'}
@@ -88,14 +103,7 @@ function WalletCard({ wallet }: { wallet: Wallet }) {
       </Card>
     );
   return (
-    <Card
-      title={name}
-      action={
-        <Badge tone={STATES[state].tone} icon={state === 'active' ? 'check' : 'alert'}>
-          {STATES[state].word}
-        </Badge>
-      }
-    >
+    <Card title={name} action={<State wallet={wallet} />}>
       <Facts
         rows={[
           [
@@ -190,7 +198,43 @@ function Acts({ wallet: { currency, state } }: { wallet: Wallet }) {
   );
 }
 
-/** A new key that has not taken effect: who asked, when it will, and the two ways to decide before. */
+/** What was asked for and has not taken effect: when it will, and the two ways to decide before. */
+const Undecided = ({
+  title,
+  asked,
+  what,
+  keep,
+  confirm,
+  drop,
+}: {
+  title: string;
+  asked: { asked_by: string; due_at: string };
+  what: ReactNode;
+  keep: string;
+  confirm: Decision | null;
+  drop: Decision | null;
+}) => (
+  <Note tone="warn" icon="clock">
+    <p>
+      <b>{title}</b> {asked.asked_by} asked {what}. It takes effect on <Time at={asked.due_at} />, or when a second owner confirms it.
+    </p>
+    <p className="mt-2 flex flex-wrap gap-2">
+      {confirm && (
+        <Button look="main" busy={confirm.busy} onClick={confirm.act}>
+          Confirm now
+        </Button>
+      )}
+      {drop && (
+        <Button busy={drop.busy} onClick={drop.act}>
+          {keep}
+        </Button>
+      )}
+    </p>
+  </Note>
+);
+type Decision = { busy: boolean; act: () => void };
+
+/** A new key that has not taken effect. */
 function Waiting({ wallet: { currency, waiting } }: { wallet: Wallet }) {
   const mayConfirm = useMay('wallets.confirm');
   const mayDrop = useMay('wallets.change');
@@ -199,38 +243,90 @@ function Waiting({ wallet: { currency, waiting } }: { wallet: Wallet }) {
   if (!waiting) return null;
   const options = { params: { currency: currency as Coin }, body: {} };
   return (
-    <Note tone="warn" icon="clock">
-      <p>
-        <b>A new key waits.</b> {waiting.asked_by} asked for <code className="break-all">{waiting.key}</code>. It takes effect on{' '}
-        <Time at={waiting.due_at} />, or when a second owner confirms it.
-      </p>
-      <p className="mt-2 flex flex-wrap gap-2">
-        {mayConfirm && !waiting.asked_by_me && (
-          <Button look="main" busy={confirm.isPending} onClick={() => confirm.mutate(options)}>
-            Confirm now
-          </Button>
-        )}
-        {mayDrop && (
-          <Button busy={drop.isPending} onClick={() => drop.mutate(options)}>
-            Keep the old key
-          </Button>
-        )}
-      </p>
-    </Note>
+    <Undecided
+      title="A new key waits."
+      asked={waiting}
+      what={
+        <>
+          for <code className="break-all">{waiting.key}</code>
+        </>
+      }
+      keep="Keep the old key"
+      confirm={mayConfirm && !waiting.asked_by_me ? { busy: confirm.isPending, act: () => confirm.mutate(options) } : null}
+      drop={mayDrop ? { busy: drop.isPending, act: () => drop.mutate(options) } : null}
+    />
   );
 }
 
-const HowChangesWork = ({ owners, hours }: { owners: number; hours: number }) => (
-  <Card title="How a change of a key works">
-    <div className="grid gap-2 p-4 text-sm text-soft">
-      <p>
-        The first key of a coin is used at once. A key that takes the place of another one waits {hours} hours, so that a key that somebody
-        else put there is seen before money goes to it.{' '}
-        {owners > 1
-          ? 'A second owner can confirm it before; whoever asked cannot.'
-          : 'A second owner could confirm it before. This business has one owner, so a change always waits; whoever runs the service can set a key at once on the command line.'}
-      </p>
-      <p>Addresses of the old key stay watched: what is sent to them still counts.</p>
+function HowChangesWork({ wallets: { owners, wait_hours: hours, wait_off: off } }: { wallets: Reply<'GET /:mode/wallets'> }) {
+  return (
+    <Card title="How a change of a key works">
+      <div className="grid gap-2 p-4 text-sm text-soft">
+        <p>
+          The first key of a coin is used at once. A key that takes the place of another one {off?.is_off ? 'can wait' : 'waits'} {hours}{' '}
+          hours, so that a key that somebody else put there is seen before money goes to it.{' '}
+          {owners > 1
+            ? `A second owner can confirm it before; whoever asked cannot, nor who became an owner in the last ${hours} hours.`
+            : 'A second owner could confirm it before. This business has one owner; whoever runs the service can set a key at once on the command line.'}
+        </p>
+        <p>Addresses of the old key stay watched: what is sent to them still counts.</p>
+        <Wait hours={hours} off={off} />
+      </div>
+    </Card>
+  );
+}
+
+/** Whether changed keys wait: turned on at once, turned off as a key is changed. */
+function Wait({ hours, off }: { hours: number; off: Reply<'GET /:mode/wallets'>['wait_off'] }) {
+  const may = useMay('wallets.wait');
+  const [asking, setAsking] = useState(false);
+  const set = useAct('POST /:mode/wallets/wait', { refreshes: [['wallets']], ...(off && { done: 'A changed key waits.' }) });
+  const confirm = useAct('POST /:mode/wallets/wait/confirm', { refreshes: [['wallets']], done: 'A changed key acts at once.' });
+  const on = { busy: set.isPending, act: () => set.mutate({ body: { waits: true } }) };
+  if (off && !off.is_off)
+    return (
+      <Undecided
+        title="The wait will be turned off."
+        asked={off}
+        what="that a changed key acts at once"
+        keep="Keep the wait"
+        confirm={may && !off.asked_by_me ? { busy: confirm.isPending, act: () => confirm.mutate({ body: {} }) } : null}
+        drop={may ? on : null}
+      />
+    );
+  if (off)
+    return (
+      <Note tone="warn">
+        <p>
+          <b>The wait is off.</b> A changed key acts at once, also one that somebody else put there.
+        </p>
+        {may && (
+          <p className="mt-2">
+            <Button look="main" busy={on.busy} onClick={on.act}>
+              Turn the wait on
+            </Button>
+          </p>
+        )}
+      </Note>
+    );
+  if (!may) return null;
+  return (
+    <div>
+      <Button look="danger" busy={set.isPending} onClick={() => setAsking(true)}>
+        Turn the wait off
+      </Button>
+      <Ask
+        open={asking}
+        onClose={() => setAsking(false)}
+        title="Turn the wait off?"
+        text={`Then whoever changes a key changes at once where money goes. This takes effect in ${hours} hours, or when a second owner confirms it; all owners are told now, and each of them can keep the wait.`}
+        act="Turn off"
+        danger
+        onAct={() => {
+          setAsking(false);
+          set.mutate({ body: { waits: false } });
+        }}
+      />
     </div>
-  </Card>
-);
+  );
+}

@@ -1,5 +1,8 @@
 /** How endpoints, deliveries and what became of attempts are called on the screens of webhooks. */
+import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
 import type { Reply } from '../../lib/api.ts';
+import { useMode } from '../../lib/hooks.ts';
 import type { IconName } from '../../ui/icon.tsx';
 import { Badge, type Tone } from '../../ui/values.tsx';
 
@@ -42,6 +45,31 @@ export const DeliveryState = ({ state }: { state: DeliveryItem['state'] }) => (
     {STATES[state].word}
   </Badge>
 );
+
+/** To the drawer of a delivery, among those of its payment; words alone when its endpoint was deleted. */
+export function DeliveryLink({
+  endpointId,
+  paymentId,
+  id,
+  children,
+}: {
+  endpointId: string | null;
+  paymentId: string;
+  id: string;
+  children: ReactNode;
+}) {
+  const mode = useMode();
+  if (endpointId === null) return <span className="font-medium">{children}</span>;
+  return (
+    <Link
+      to={`/${mode}/webhooks/${endpointId}/deliveries`}
+      search={{ payment: paymentId, delivery: id } as never}
+      className="font-medium hover:underline"
+    >
+      {children}
+    </Link>
+  );
+}
 
 export function EndpointState({ endpoint }: { endpoint: Pick<Endpoint, 'enabled' | 'disabled_reason' | 'failing_since'> }) {
   if (endpoint.enabled)

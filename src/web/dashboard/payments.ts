@@ -3,15 +3,17 @@ import Type, { type Static } from 'typebox';
 import { COINS } from '../../core/coin.ts';
 import { explorerUrl } from '../../core/explorer.ts';
 import { formatDecimal, formatUnits, formatUsd, parseDecimal } from '../../core/money.ts';
-import { EXCEPTIONS, PAYMENT_STATUSES } from '../../core/payment.ts';
+import { EXCEPTIONS, PAYMENT_STATUSES, TRANSFER_STATES } from '../../core/payment.ts';
 import { Detail } from '../../http/schema.ts';
 import { writeAudit } from '../../merchants/members.ts';
+import { type Action, mayDo } from '../../merchants/roles.ts';
 import { readAttention } from '../../payments/attention.ts';
 import { paymentDetail } from '../../payments/detail.ts';
-import { cancelPayment, resolvePayment, reviewPayment } from '../../payments/payments.ts';
-import { getPayment } from '../../payments/queries.ts';
+import { archivePayment, cancelPayment, resolvePayment, reviewPayment } from '../../payments/payments.ts';
+import { getPaymentOnChain } from '../../payments/queries.ts';
 import { type Filter, type FoundItem, findPayments, listMoments, type Moment } from '../../payments/search.ts';
 import type { PaymentView } from '../../payments/view.ts';
+import { type DeliveryOutcome, listOutcomes } from '../../webhooks/deliveries.ts';
 import {
   type Call,
   Coin,
@@ -60,10 +62,11 @@ const Item = Type.Object({
   amount_received: Nullable(Text),
   currency: Nullable(Coin),
   completed_at: Nullable(Timestamp),
+  archived_at: Nullable(Timestamp),
 });
 const TimelineEntry = Type.Object({
   at: Timestamp,
-  kind: literals(['created', 'opened', 'coin_chosen', 'transfer_seen', 'transfer_confirmed', 'decision', 'event'] as const),
+  kind: literals(['created', 'opened', 'coin_chosen', 'transfer_seen', 'transfer_confirmed', 'decision', 'event', 'delivery'] as const),
   what: Nullable(Text),
   currency: Nullable(Coin),
   amount: Nullable(Text),
@@ -72,12 +75,27 @@ const TimelineEntry = Type.Object({
   /** US dollars per coin, and whose prices agreed on it. */
   rate: Nullable(Text),
   rate_sources: Type.Array(Text),
+  /** That made the payment, for members who may read keys. */
+  key: Nullable(Type.Object({ id: Text, name: Text, hint: Text })),
+  /** What came of telling an endpoint of the event that `what` names. */
+  delivery: Nullable(
+    Type.Object({
+      id: Text,
+      /** Null when it was deleted. */
+      endpoint_id: Nullable(Text),
+      host: Text,
+      state: literals(['delivered', 'failed', 'failing'] as const),
+      attempt_count: Type.Integer(),
+      failure: Nullable(Text),
+    }),
+  ),
 });
 const Day = Type.Optional(Type.String({ format: 'date-time', maxLength: 40 }));
 const Usd = Type.Optional(Type.String({ pattern: '^[0-9]{1,9}([.][0-9]{1,2})?$' }));
 const decided = { success: Type.Boolean(), payment: Detail };
 
-const entry = ({ at, kind, what, coin, units, ref, actor, rateE8, sources }: Moment): Static<typeof TimelineEntry> =>
+type Entry = Static<typeof TimelineEntry>;
+const entry = ({ at, kind, what, coin, units, ref, actor, rateE8, sources, key }: Moment): Entry =>
   ({
     at: at.toISOString(),
     kind,
@@ -88,7 +106,16 @@ const entry = ({ at, kind, what, coin, units, ref, actor, rateE8, sources }: Mom
     actor,
     rate: rateE8 === null ? null : formatDecimal(rateE8, 8, 2),
     rate_sources: sources ?? [],
-  }) as Static<typeof TimelineEntry>;
+    key,
+    delivery: null,
+  }) as Entry;
+const deliveryEntry = ({ at, eventType, id, endpointId, url, state, attemptCount, failure }: DeliveryOutcome): Entry =>
+  ({
+    ...entry({ ...NOTHING, at, kind: 'event', what: eventType }),
+    kind: 'delivery',
+    delivery: { id, endpoint_id: endpointId, host: new URL(url).host, state, attempt_count: attemptCount, failure },
+  }) as Entry;
+const NOTHING = { coin: null, units: null, ref: null, actor: null, rateE8: null, sources: null, key: null };
 
 export const FILTERS = {
   status: Type.Optional(Status),
@@ -99,6 +126,7 @@ export const FILTERS = {
   from: Day,
   until: Day,
   refund: Type.Optional(Type.Literal('requested')),
+  archived: Type.Optional(literals(['only', 'with'] as const)),
   search: Type.Optional(Type.String({ minLength: 1, maxLength: 1000 })),
 };
 const Filters = Type.Object(FILTERS);
@@ -106,6 +134,7 @@ const day = (text: string | undefined): Date | null => (text === undefined ? nul
 const cents = (text: string | undefined): bigint | null => (text === undefined ? null : parseDecimal(text.replace(/^0+(?=\d)/, ''), 2));
 
 export function filterOf(query: Static<typeof Filters>): Filter {
+  const search = query.search?.trim() || null;
   return {
     status: PAYMENT_STATUSES.find((status) => status === query.status) ?? null,
     coin: COINS.find((coin) => coin === query.currency) ?? null,
@@ -115,7 +144,9 @@ export function filterOf(query: Static<typeof Filters>): Filter {
     from: day(query.from),
     until: day(query.until),
     refundRequested: query.refund === 'requested',
-    search: query.search?.trim() || null,
+    // Whoever asks by name means that payment, wherever it is.
+    archived: query.archived === 'only' ? 'only' : query.archived === 'with' || search !== null ? 'with' : 'without',
+    search,
   };
 }
 
@@ -175,6 +206,7 @@ export const PAYMENTS: readonly Route[] = [
           amount_received: item.coin ? formatUnits(item.coin, item.receivedUnits) : null,
           currency: item.coin,
           completed_at: item.completedAt?.toISOString() ?? null,
+          archived_at: item.archivedAt?.toISOString() ?? null,
         })),
         has_more: page.hasMore,
         looked_back_to: lookedBack(page.lookedBackTo),
@@ -190,23 +222,42 @@ export const PAYMENTS: readonly Route[] = [
       payment: Detail,
       timeline: Type.Array(TimelineEntry),
       attention: Type.Boolean(),
+      archived_at: Nullable(Timestamp),
       /** How much less than due still counts as paid. */
       tolerance: Type.Object({ percent: Text, cap_usd: Text }),
       refund_request: Nullable(Type.Object({ currency: Coin, address: Text, email: Nullable(Text), requested_at: Timestamp })),
       explorers: Type.Record(Type.String(), Type.String(), { description: 'Of on-chain transactions, by their id.' }),
+      /** How each transfer of the payment stands, in their order. */
+      standings: Type.Array(
+        Type.Object({
+          state: literals(TRANSFER_STATES),
+          confirmations: Type.Integer(),
+          confirmations_required: Nullable(Type.Integer()),
+        }),
+      ),
     }),
     handle: async (call) => {
       const of = { ...ownerOf(call), paymentId: call.params.id! };
-      const [view, moments, more] = await Promise.all([getPayment(call.ctx, of), listMoments(call.ctx, of), readAttention(call.ctx, of)]);
-      const explorers = view.transfers.flatMap(({ coin, txid }) => {
-        const url = call.mode === 'live' ? explorerUrl(coin, call.ctx.settings.networks[coin], txid) : null;
-        return url && txid ? [[txid, url]] : [];
-      });
+      const may = (action: Action) => mayDo(call.member.role, action);
+      const [{ view, standings }, moments, outcomes, more] = await Promise.all([
+        getPaymentOnChain(call.ctx, of),
+        listMoments(call.ctx, of),
+        may('webhooks.read') ? listOutcomes(call.ctx, of) : [],
+        readAttention(call.ctx, of),
+      ]);
+      const timeline = [...moments.map((m) => entry(may('keys.read') ? m : { ...m, key: null })), ...outcomes.map(deliveryEntry)];
+      const explorers = view.transfers.flatMap(({ coin, txid, conflict }) =>
+        [txid, conflict?.txid ?? null].flatMap((id) => {
+          const url = call.mode === 'live' ? explorerUrl(coin, call.ctx.settings.networks[coin], id) : null;
+          return url && id ? [[id, url]] : [];
+        }),
+      );
       return {
         success: true,
         payment: paymentDetail(view, call.ctx.settings.paymentPageUrl),
-        timeline: moments.map(entry),
+        timeline: timeline.toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at)),
         attention: more.attention,
+        archived_at: more.archivedAt?.toISOString() ?? null,
         tolerance: {
           percent: formatDecimal(BigInt(view.facts.rules.toleranceBasisPoints), 2, 0),
           cap_usd: formatUsd(view.facts.rules.toleranceCapUsdCents),
@@ -218,6 +269,11 @@ export const PAYMENTS: readonly Route[] = [
           requested_at: more.refundRequest.at.toISOString(),
         },
         explorers: Object.fromEntries(explorers),
+        standings: standings.map(({ state, confirmations, confirmationsRequired }) => ({
+          state,
+          confirmations,
+          confirmations_required: confirmationsRequired,
+        })),
       };
     },
   }),
@@ -228,6 +284,17 @@ export const PAYMENTS: readonly Route[] = [
     body: Empty,
     reply: Type.Object(decided),
     handle: (call) => cancelPayment(call.ctx, deciding(call, 'cancel')),
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/payments/:id/archive',
+    action: 'payments.archive',
+    body: Type.Object({ archived: Type.Boolean() }),
+    reply: Type.Object(decided),
+    handle: (call) => {
+      const { archived } = call.body;
+      return archivePayment(call.ctx, { ...deciding(call, archived ? 'archived' : 'unarchived'), archived });
+    },
   }),
   memberRoute({
     method: 'POST',

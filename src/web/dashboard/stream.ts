@@ -5,7 +5,7 @@ import type { Context } from '../../context.ts';
 import { MODES, type Mode } from '../../core/coin.ts';
 import { readNoticePulse } from '../../merchants/notices.ts';
 import { readRequestPulse } from '../../merchants/requests.ts';
-import { readPulse } from '../../payments/search.ts';
+import { readChainPulse, readPulse } from '../../payments/search.ts';
 import { readWebhookPulse } from '../../webhooks/health.ts';
 
 const LOOK_MS = 500;
@@ -16,8 +16,9 @@ const LIFE_MS = 5 * 60_000;
 type Owner = { merchantId: string; mode: Mode };
 /** Query keys of the app, with what changes when their data does. A new kind of news is a line here. */
 const PULSES: readonly { keys: readonly string[]; read: (ctx: Context, owners: readonly Owner[]) => Promise<(string | null)[]> }[] = [
-  { keys: ['payments', 'events', 'attention', 'home'], read: (ctx, owners) => readPulse(ctx, { owners }) },
-  { keys: ['webhooks', 'deliveries'], read: (ctx, owners) => readWebhookPulse(ctx, { owners }) },
+  { keys: ['payments', 'payment', 'events', 'attention', 'home'], read: (ctx, owners) => readPulse(ctx, { owners }) },
+  { keys: ['payment'], read: (ctx, owners) => readChainPulse(ctx, { owners }) },
+  { keys: ['webhooks', 'deliveries', 'payment'], read: (ctx, owners) => readWebhookPulse(ctx, { owners }) },
   { keys: ['notices'], read: (ctx, owners) => readNoticePulse(ctx, { owners }) },
   { keys: ['requests'], read: (ctx, owners) => readRequestPulse(ctx, { owners }) },
 ];
@@ -47,7 +48,7 @@ export function registerStream(
       const beat = at - beatAt >= KEEPALIVE_MS;
       if (beat) beatAt = at;
       all.forEach((entry, i) => {
-        const keys = PULSES.flatMap((pulse, n) => (now[i]![n] === entry.pulses[n] ? [] : pulse.keys));
+        const keys = [...new Set(PULSES.flatMap((pulse, n) => (now[i]![n] === entry.pulses[n] ? [] : pulse.keys)))];
         entry.pulses = now[i]!;
         const line = keys.length > 0 ? `event: refresh\ndata: ${JSON.stringify(keys)}\n\n` : beat ? ':\n\n' : null;
         if (line !== null) for (const tab of entry.tabs) tab.write(line);

@@ -8,12 +8,15 @@ import { tiersOf } from '../../merchants/settings.ts';
 import {
   CHANGE_WAIT_HOURS,
   confirmChange,
+  confirmWaitOff,
   dropChange,
   GAP_LIMIT,
   importKey,
   listWallets,
   pauseWallet,
   previewKey,
+  readWaitOff,
+  setWait,
 } from '../../merchants/wallet-changes.ts';
 import { type Call, Coin, Done, Empty, literals, memberRoute, Nullable, type Route, Text, Timestamp } from './route.ts';
 import { Tier, tierBody } from './settings.ts';
@@ -21,6 +24,13 @@ import { Tier, tierBody } from './settings.ts';
 const Script = literals(['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh', 'eoa'] as const);
 const Network = literals(NETWORKS);
 const Key = Type.String({ minLength: 1, maxLength: 2_000 });
+/** Who asked for what takes effect at a time. */
+const Asked = { asked_by: Text, asked_by_me: Type.Boolean(), due_at: Timestamp };
+const askedBody = (call: Call, { askedBy, askedByName, dueAt }: { askedBy: string; askedByName: string; dueAt: Date }) => ({
+  asked_by: askedByName,
+  asked_by_me: askedBy === call.actor.userId,
+  due_at: dueAt.toISOString(),
+});
 const Card = Type.Object({
   currency: Coin,
   state: literals(['not_set', 'active', 'paused'] as const),
@@ -39,7 +49,7 @@ const Card = Type.Object({
   last_deposit_at: Nullable(Timestamp),
   former_keys: Type.Integer(),
   tiers: Type.Array(Tier),
-  waiting: Nullable(Type.Object({ key: Text, script: Script, asked_by: Text, asked_by_me: Type.Boolean(), due_at: Timestamp })),
+  waiting: Nullable(Type.Object({ key: Text, script: Script, ...Asked })),
 });
 
 /** Errors: live_mode_only. */
@@ -57,20 +67,29 @@ export const WALLETS: readonly Route[] = [
     method: 'GET',
     path: '/wallets',
     action: 'wallets.read',
-    reply: Type.Object({ success: Type.Boolean(), wait_hours: Type.Integer(), owners: Type.Integer(), wallets: Type.Array(Card) }),
+    reply: Type.Object({
+      success: Type.Boolean(),
+      wait_hours: Type.Integer(),
+      /** That changed keys do not wait, or will not from a time on. */
+      wait_off: Nullable(Type.Object({ is_off: Type.Boolean(), ...Asked })),
+      owners: Type.Integer(),
+      wallets: Type.Array(Card),
+    }),
     handle: async (call) => {
       // Test mode has no wallets; the page says so.
-      if (call.mode === 'test') return { success: true, wait_hours: CHANGE_WAIT_HOURS, owners: 0, wallets: [] };
+      if (call.mode === 'test') return { success: true, wait_hours: CHANGE_WAIT_HOURS, wait_off: null, owners: 0, wallets: [] };
       const owner = liveOnly(call);
-      const [cards, merchant, [counted]] = await Promise.all([
+      const [cards, merchant, waitOff, [counted]] = await Promise.all([
         listWallets(call.ctx, owner),
         getMerchant(call.ctx, owner),
+        readWaitOff(call.ctx.db.sql, owner),
         call.ctx.db.sql<{ owners: number }[]>`
           select count(*)::int as owners from members where merchant_id = ${owner.merchantId} and role = 'owner'`,
       ]);
       return {
         success: true,
         wait_hours: CHANGE_WAIT_HOURS,
+        wait_off: waitOff && { is_off: waitOff.isOff, ...askedBody(call, waitOff) },
         owners: counted!.owners,
         wallets: cards.map((card) => ({
           currency: card.coin,
@@ -92,9 +111,7 @@ export const WALLETS: readonly Route[] = [
           waiting: card.waiting && {
             key: card.waiting.key,
             script: card.waiting.script,
-            asked_by: card.waiting.askedByName,
-            asked_by_me: card.waiting.askedBy === call.actor.userId,
-            due_at: card.waiting.dueAt.toISOString(),
+            ...askedBody(call, card.waiting),
           },
         })),
       };
@@ -170,6 +187,30 @@ export const WALLETS: readonly Route[] = [
     reply: Done,
     handle: async (call) => {
       await dropChange(call.ctx, { ...liveOnly(call), coin: coinIn(call.params.currency!), actor: call.actor });
+      return { success: true };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/wallets/wait',
+    action: 'wallets.wait',
+    recent: true,
+    body: Type.Object({ waits: Type.Boolean() }),
+    reply: Type.Object({ success: Type.Boolean(), due_at: Nullable(Timestamp) }),
+    handle: async (call) => {
+      const { dueAt } = await setWait(call.ctx, { ...liveOnly(call), waits: call.body.waits, actor: call.actor });
+      return { success: true, due_at: dueAt?.toISOString() ?? null };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/wallets/wait/confirm',
+    action: 'wallets.wait',
+    recent: true,
+    body: Empty,
+    reply: Done,
+    handle: async (call) => {
+      await confirmWaitOff(call.ctx, { ...liveOnly(call), actor: call.actor });
       return { success: true };
     },
   }),

@@ -4,7 +4,7 @@ import { EVENT_TYPES, TEST_EVENT, UPDATED_EVENT } from '../../core/event.ts';
 import { idOfNumber } from '../../core/id.ts';
 import { EVENTS } from '../../http/examples.ts';
 import { CreateEndpoint, DeliveryReply, EndpointReply, EndpointWithSecret, RecoveryReply, UpdateEndpoint } from '../../http/schema.ts';
-import { deliveryBody, endpointBody, itemBody, recoveryBody } from '../../http/webhooks.ts';
+import { deliveryBody, endpointBody, itemBody, recoveryBody } from '../../http/webhook-bodies.ts';
 import { writeAudit } from '../../merchants/members.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import {

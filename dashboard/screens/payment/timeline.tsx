@@ -1,0 +1,128 @@
+/** All that happened to a payment, oldest first: what payers, the network, members and endpoints did. */
+import type { ReactNode } from 'react';
+import type { Reply } from '../../lib/api.ts';
+import { Icon, type IconName } from '../../ui/icon.tsx';
+import { ModeLink } from '../../ui/link.tsx';
+import { Money, Time } from '../../ui/values.tsx';
+import { DeliveryLink, outcomeWords } from '../webhooks/words.tsx';
+import { Txid } from './transfers.tsx';
+
+type Full = Reply<'GET /:mode/payments/:id'>;
+type Entry = Full['timeline'][number];
+
+const DECISIONS: Readonly<Record<string, string>> = {
+  cancel: 'Cancelled',
+  accept: 'Accepted',
+  reject: 'Refused',
+  refund_sent: 'Refund marked as sent',
+};
+const DELIVERIES = {
+  delivered: { word: 'delivered', icon: 'send', colour: 'text-soft' },
+  failing: { word: 'not delivered yet', icon: 'alert', colour: 'text-warn' },
+  failed: { word: 'given up', icon: 'cross', colour: 'text-bad' },
+} as const;
+function wordsOf({ kind, what, actor }: Entry): { text: string; icon: IconName } {
+  switch (kind) {
+    case 'created':
+      return { text: actor ? `Created by ${actor}` : `Created with a ${what} key`, icon: 'payments' };
+    case 'opened':
+      return { text: 'Page opened', icon: 'link' };
+    case 'coin_chosen':
+      return { text: 'Coin chosen', icon: 'wallet' };
+    case 'transfer_seen':
+      return { text: 'Transfer seen', icon: 'arrow' };
+    case 'transfer_confirmed':
+      return { text: 'Transfer in a block', icon: 'check' };
+    case 'decision':
+      return { text: `${DECISIONS[what ?? ''] ?? what}${actor ? ` by ${actor}` : ''}`, icon: 'person' };
+    case 'event':
+      return { text: what === 'payment.updated' ? 'Changed' : `Became ${(what ?? '').replace('payment.', '')}`, icon: 'clock' };
+    // It has a line of its own.
+    case 'delivery':
+      return { text: '', icon: 'send' };
+  }
+}
+
+export const Timeline = ({ paymentId, entries, explorers }: { paymentId: string; entries: Entry[]; explorers: Full['explorers'] }) => (
+  <ol className="grid gap-4 p-4">
+    {entries.map((entry) =>
+      entry.delivery ? (
+        <Told key={entry.delivery.id} paymentId={paymentId} entry={entry} delivery={entry.delivery} />
+      ) : (
+        <Line key={`${entry.at} ${entry.kind} ${entry.what} ${entry.ref}`} at={entry.at} {...wordsOf(entry)}>
+          {entry.key && !entry.actor && (
+            <span className="text-soft">
+              <ModeLink to={`keys/${entry.key.id}`} className="break-words underline">
+                {entry.key.name}
+              </ModeLink>{' '}
+              <code className="text-xs break-all">{entry.key.hint}</code>
+            </span>
+          )}
+          {entry.amount && (
+            <span>
+              <Money amount={entry.amount} currency={entry.currency} />
+              {entry.rate !== null && (
+                <span className="text-soft">
+                  {' '}
+                  at <Money amount={entry.rate} />
+                </span>
+              )}
+            </span>
+          )}
+          <Txid id={entry.ref} explorers={explorers} />
+        </Line>
+      ),
+    )}
+  </ol>
+);
+
+/** What came of telling an endpoint of an event. */
+function Told({ paymentId, entry, delivery }: { paymentId: string; entry: Entry; delivery: NonNullable<Entry['delivery']> }) {
+  const { word, icon, colour } = DELIVERIES[delivery.state];
+  const { attempt_count: attempts, failure } = delivery;
+  return (
+    <Line
+      at={entry.at}
+      icon={icon}
+      colour={colour}
+      text={
+        <DeliveryLink endpointId={delivery.endpoint_id} paymentId={paymentId} id={delivery.id}>
+          {entry.what} {word}
+        </DeliveryLink>
+      }
+    >
+      <span className="text-soft">
+        <span className="break-all">{delivery.host}</span>
+        {`, ${attempts === 0 ? 'no attempt: the endpoint was off' : attempts === 1 ? '1 attempt' : `${attempts} attempts`}`}
+        {failure !== null && `: ${outcomeWords(failure)}`}
+      </span>
+    </Line>
+  );
+}
+
+const Line = ({
+  at,
+  icon,
+  colour = 'text-soft',
+  text,
+  children,
+}: {
+  at: string;
+  icon: IconName;
+  colour?: string;
+  text: ReactNode;
+  children: ReactNode;
+}) => (
+  <li className="grid grid-cols-[1.25rem_1fr] gap-3 text-sm">
+    <Icon name={icon} className={`size-5 ${colour}`} />
+    <div className="grid gap-0.5">
+      <p className="flex flex-wrap justify-between gap-x-4">
+        <span className="font-medium">{text}</span>
+        <span className="text-soft">
+          <Time at={at} />
+        </span>
+      </p>
+      {children}
+    </div>
+  </li>
+);

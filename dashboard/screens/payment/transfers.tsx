@@ -1,0 +1,85 @@
+/** What arrived: each transfer, where to look it up, and how sure it is. */
+import type { Reply } from '../../lib/api.ts';
+import type { IconName } from '../../ui/icon.tsx';
+import { Card } from '../../ui/states.tsx';
+import { Badge, CopyButton, Money, type Tone } from '../../ui/values.tsx';
+
+type Full = Reply<'GET /:mode/payments/:id'>;
+type Standing = Full['standings'][number];
+
+/** A transaction id, with the way to a public explorer where there is one. */
+export const Txid = ({ id, explorers }: { id: string | null; explorers: Full['explorers'] }) =>
+  id !== null && (
+    <span className="font-mono text-xs break-all text-soft">
+      {id}
+      {explorers[id] && (
+        <a href={explorers[id]} target="_blank" rel="noreferrer noopener" className="ml-2 font-sans underline">
+          Explorer
+        </a>
+      )}
+    </span>
+  );
+
+const STATES: Readonly<Record<Standing['state'], { tone: Tone; icon: IconName; word: string }>> = {
+  waiting: { tone: 'info', icon: 'clock', word: 'Waiting' },
+  confirmed: { tone: 'good', icon: 'check', word: 'Confirmed' },
+  replaced: { tone: 'bad', icon: 'cross', word: 'Replaced' },
+  absent: { tone: 'warn', icon: 'alert', word: 'No longer seen' },
+};
+const RULES: Readonly<Record<string, string>> = {
+  instantsend: 'an InstantSend lock',
+  instantsend_or_chainlock: 'an InstantSend lock or ChainLock',
+  chainlock: 'the ChainLock of its block',
+  safe: 'the network calls it safe',
+  finalized: 'the network calls it final',
+};
+function confirmationsOf({ state, confirmations: n, confirmations_required: wanted }: Standing, rule: string | null): string {
+  const words = `${n.toLocaleString('en')} ${n === 1 ? 'confirmation' : 'confirmations'}`;
+  if (state !== 'waiting') return words;
+  return wanted === null ? `${words}, until ${RULES[rule ?? ''] ?? rule}` : `${n} of ${wanted} confirmations`;
+}
+
+export const Transfers = ({ data: { payment, standings, explorers } }: { data: Full }) =>
+  payment.transfers.length > 0 && (
+    <Card title="Transfers">
+      <ul>
+        {payment.transfers.map((transfer, i) => {
+          const standing = standings[i]!;
+          const { tone, icon, word } = STATES[standing.state];
+          return (
+            <li
+              key={`${transfer.currency} ${transfer.ref}`}
+              className="grid gap-1.5 border-b border-line px-4 py-3 text-sm last:border-b-0"
+            >
+              <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1">
+                <span className="flex flex-wrap gap-x-2">
+                  <Money amount={transfer.amount} currency={transfer.currency} className="font-medium" />
+                  {transfer.amount_usd !== null && <Money amount={transfer.amount_usd} className="text-soft" />}
+                </span>
+                <Badge tone={tone} icon={icon}>
+                  {word}
+                </Badge>
+              </div>
+              {transfer.transaction_hash === null ? (
+                <p className="text-soft">Its transaction is not known</p>
+              ) : (
+                <p className="flex items-start gap-1">
+                  <Txid id={transfer.transaction_hash} explorers={explorers} />
+                  <CopyButton value={transfer.transaction_hash} label="Copy the transaction id" />
+                </p>
+              )}
+              <p className="flex flex-wrap justify-between gap-x-4 text-soft">
+                <span>{transfer.block_height === null ? 'In no block' : `Block ${transfer.block_height.toLocaleString('en')}`}</span>
+                <span>{confirmationsOf(standing, payment.completion_rule)}</span>
+              </p>
+              {transfer.replaced_by !== null && (
+                <p className="text-soft">
+                  Replaced by <Txid id={transfer.replaced_by} explorers={explorers} />
+                </p>
+              )}
+            </li>
+          );
+        })}
+      </ul>
+    </Card>
+  );

@@ -1,0 +1,128 @@
+/** The camera of the wallet import in a real browser, which sees a film: codes are read, and its light goes out. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { HDKey } from '@scure/bip32';
+import { setWallet } from '../../src/merchants/wallets.ts';
+import { openTab } from '../kit/browser.ts';
+import { cameraFlags, showToCamera } from '../kit/camera.ts';
+import { startDashboard } from '../kit/dashboard.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'florin-camera-'));
+after(() => rmSync(folder, { recursive: true }));
+const film = join(folder, 'film.y4m');
+const dashboard = await startDashboard({
+  // The node is never asked: it only makes the coin one that is followed.
+  environment: { BTC_NODE_URL: 'http://user:pass@127.0.0.1:9' },
+  windows: true,
+  flags: [...cameraFlags(film), '--host-resolver-rules=MAP shop.example 127.0.0.1'],
+});
+const { app, browser, page, go, audit, noFaults } = dashboard;
+const key = (seed: number) => HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)).derive("m/84'/0'/0'").publicExtendedKey;
+await setWallet(app.app.ctx, { merchantId: app.merchant.merchantId, coin: 'BTC', accountKey: key(1), script: 'p2wpkh' });
+
+test('the camera: a key is read and the wizard goes on with it; its light goes out on success, on closing and on leaving', async () => {
+  // Keeps every track that the page was given.
+  await page.addInitScript(`
+    const tracks = []; window.tracks = tracks;
+    if (navigator.mediaDevices) {
+      const open = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+      navigator.mediaDevices.getUserMedia = async (wanted) => {
+        const stream = await open(wanted);
+        tracks.push(...stream.getTracks());
+        return stream;
+      };
+    }`);
+  const lights = () => page.evaluate('window.tracks.map((track) => track.readyState)') as Promise<string[]>;
+  const scan = () => page.getByRole('button', { name: 'Scan with the camera' }).click();
+  const dark = () =>
+    page.waitForFunction(() => {
+      const { tracks } = globalThis as unknown as { tracks: { readyState: string }[] };
+      return tracks.length > 0 && tracks.every((track) => track.readyState === 'ended');
+    });
+  const picture = page.getByLabel('What the camera sees');
+  const sent: string[] = [];
+  page.on('request', (request) => sent.push(request.postData() ?? ''));
+  const nothingSent = () => assert.deepEqual(sent.splice(0).filter(Boolean), []);
+
+  showToCamera(film, null);
+  await go('live/wallets', 'Wallets');
+  await page.getByRole('link', { name: 'Change key' }).click();
+  await page.context().clearPermissions();
+  await scan();
+  await page.getByText('The browser does not let this page use the camera').waitFor();
+  await audit('camera, not allowed');
+  await page.context().grantPermissions(['camera']);
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await picture.waitFor();
+  assert.deepEqual(await lights(), ['live']);
+  await audit('camera');
+  await page.getByRole('button', { name: 'Paste instead' }).click();
+  await dark();
+  await page.getByLabel('Account key').waitFor();
+
+  await scan();
+  await picture.waitFor();
+  assert.deepEqual(await lights(), ['ended', 'live']);
+  await page.goBack();
+  await page.getByRole('heading', { name: 'Wallets', exact: true }).waitFor();
+  await dark();
+  await page.goForward();
+
+  for (const [text, says] of [
+    ['UR:CRYPTO-ACCOUNT/1-3/LPADAXCFAXIACYVWHDFHNDHKADCLHDCX', '“UR” (crypto-account)'],
+    ['B$2J0300FMAABBCC', 'animated code (BBQr)'],
+    ['bitcoin:bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu', 'This is one address'],
+  ] as const) {
+    showToCamera(film, text);
+    await scan();
+    await page.getByRole('dialog').getByText(says).waitFor();
+    if (text.startsWith('UR')) await audit('camera, a code of another form');
+    await page.keyboard.press('Escape');
+    await dark();
+  }
+  const secret = HDKey.fromMasterSeed(new Uint8Array(32).fill(9)).derive("m/84'/0'/0'").privateExtendedKey;
+  for (const text of [secret, 'legal winner thank year wave sausage worth useful legal winner thank yellow', '0000'.repeat(11) + '0003']) {
+    showToCamera(film, text);
+    await scan();
+    await page.getByText('It was cleared and sent nowhere').waitFor();
+    await dark();
+    assert.equal(await page.getByLabel('Account key').inputValue(), '');
+    await page.getByLabel('Account key').fill('x');
+  }
+  nothingSent();
+
+  showToCamera(film, key(3), { dark: true });
+  await scan();
+  await page.getByRole('heading', { name: 'Does your wallet show these addresses?' }).waitFor();
+  await dark();
+  assert.deepEqual(sent.splice(0).filter(Boolean), [JSON.stringify({ currency: 'BTC', key: key(3) })]);
+  noFaults();
+});
+
+test('a page over plain HTTP says that it gets no camera, and the key can be pasted; so does a machine without one', async () => {
+  const other = await openTab(browser, 'about:blank', { width: 1280 });
+  const cookies = await page.context().cookies();
+  await other.page.context().addCookies(cookies.map((cookie) => ({ ...cookie, domain: 'shop.example', secure: false })));
+  const { port } = new URL(app.config.publicUrl);
+  await other.page.goto(`http://shop.example:${port}/dashboard/live/wallets/BTC`);
+  await other.page.getByRole('button', { name: 'Scan with the camera' }).click();
+  await other.page.getByRole('dialog').getByText('this page was opened over plain HTTP').waitFor();
+  assert.equal(await other.page.getByRole('button', { name: 'Try again' }).count(), 0);
+  await other.page.getByRole('button', { name: 'Paste instead' }).click();
+  await other.page.getByLabel('Account key').fill(key(3));
+  await other.close();
+  await go('live/wallets/BTC', 'Bitcoin wallet');
+  for (const [name, says] of [
+    ['NotFoundError', 'No camera was found.'],
+    ['NotReadableError', 'another program may be using it'],
+  ] as const) {
+    await page.evaluate(`navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException('', '${name}'))`);
+    await page.getByRole('button', { name: 'Scan with the camera' }).click();
+    await page.getByRole('dialog').getByText(says).waitFor();
+    await page.keyboard.press('Escape');
+  }
+  noFaults();
+});
