@@ -183,3 +183,17 @@ async function refuseUnsafe({ sql, close }: Session): Promise<void> {
     await close();
   }
 }
+
+/**
+ * The transaction number below which none of this database is open any more; what they wrote is seen by every later statement.
+ * PostgreSQL's own `pg_snapshot_xmin` waits for the other databases of the server too: a long import there would hold up whoever
+ * follows here. Of an open transaction only the last 32 bits are known, so they are counted back from the newest.
+ */
+export async function readEndedBelow(sql: Sql): Promise<string> {
+  const [row] = await sql<{ xid: string }[]>`
+    select least(next, min(next - ((next - backend_xid::text::bigint + 2147483648) & 4294967295) + 2147483648))::text as xid
+    from (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next) as newest
+    left join pg_stat_activity on datname = current_database() and backend_xid is not null
+    group by next`;
+  return row!.xid;
+}

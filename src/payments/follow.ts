@@ -5,7 +5,7 @@ import type { Context } from '../context.ts';
 import { DAY_MS, earliest } from '../core/clock.ts';
 import { COIN, type Coin } from '../core/coin.ts';
 import { e8ToCents, worthUsdE8 } from '../core/money.ts';
-import type { Tx } from '../db/db.ts';
+import { readEndedBelow, type Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { createGuard, noteReorg } from './guard.ts';
 import { AddressGiven, createLookAhead, type Stray } from './look-ahead.ts';
@@ -117,7 +117,7 @@ export function createFollower(
 
   /** Brings the watch set up to date from all committed rows: what might have committed since the last look is read again. */
   const refresh = async (): Promise<void> => {
-    const [horizon] = await ctx.db.sql<{ xmin: string }[]>`select pg_snapshot_xmin(pg_current_snapshot())::text as xmin`;
+    const endedBelow = await readEndedBelow(ctx.db.sql);
     // Wallets first: an address given between the two reads is then known as spare, as given, or as both; never as neither.
     await spares.refresh(readFrom);
     const given = ctx.db.sql<{ key: string }[]>`select key from deposit_addresses where coin = ${coin} and xid >= ${readFrom}::xid8`;
@@ -127,7 +127,7 @@ export function createFollower(
     // All of them at the start, and few from then on.
     if (readFrom === '0') for await (const rows of given.cursor(KEYS_AT_ONCE)) add(rows);
     else add(await given);
-    readFrom = horizon!.xmin;
+    readFrom = endedBelow;
   };
   /** Our transfers that are in no block, with the outpoints they spend. */
   const readWaiting = () => ctx.db.sql<Waiting[]>`

@@ -4,7 +4,7 @@ import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { EVENT_TYPES, type EventType } from '../core/event.ts';
 import { Problem } from '../core/problem.ts';
-import { OID, type Sql, type Tx } from '../db/db.ts';
+import { OID, readEndedBelow, type Sql, type Tx } from '../db/db.ts';
 
 export type NewEvent = {
   id: string;
@@ -103,10 +103,10 @@ export async function listEvents(
       where id = ${startingAfter} and merchant_id = ${merchantId} and mode = ${mode} and body is not null ${ofPayment}`;
     if (!known) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
   }
+  const complete = paymentId ? sql`` : sql`and xid < ${await readEndedBelow(sql)}::xid8`;
   const rows = await sql<EventItem[]>`
     select id, type, body, created_at as "createdAt" from events
-    where merchant_id = ${merchantId} and mode = ${mode} and body is not null ${ofPayment}
-      ${paymentId ? sql`` : sql`and xid < pg_snapshot_xmin(pg_current_snapshot())`}
+    where merchant_id = ${merchantId} and mode = ${mode} and body is not null ${ofPayment} ${complete}
       ${type ? sql`and type = ${type}` : sql``} ${type !== null && type !== 'payment.created' ? BY_TYPE(sql) : sql``}
       ${startingAfter ? sql`and (${place}) < (select ${place} from events where id = ${startingAfter})` : sql``}
     order by ${newestFirst} limit ${limit + 1}`;

@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test';
 import { formatUnits } from '../../src/core/money.ts';
 import { lockAndSettle } from '../../src/payments/payments.ts';
 import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
+import { testDatabase } from '../kit/database.ts';
 
 let app: TestApp;
 before(async () => {
@@ -395,6 +396,26 @@ test('the events of one payment stand there at once; a reader of all passes noth
     assert.ok((await ofAll()) < 2);
   });
   await eventually(ofAll, (count) => count === 2);
+});
+
+test('a long transaction of another database on the same server holds up no list of events', async () => {
+  const other = await testDatabase();
+  try {
+    await other.db.begin(async (tx) => {
+      const [theirs] = await tx<{ xid: bigint }[]>`select pg_current_xact_id()::text::bigint as xid`;
+      const id = await create();
+      ok(await cancel(id));
+      await eventually(
+        async () => ok(await app.test.get('/v1/events?limit=100')).data.filter((e: any) => e.data.id === id).length,
+        (count) => count === 2,
+      );
+      const [server] = await app.app.ctx.db.sql<{ oldest: bigint }[]>`
+        select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest`;
+      assert.ok(server!.oldest <= theirs!.xid, 'it was open all the while, on the same server');
+    });
+  } finally {
+    await other.drop();
+  }
 });
 
 test('an events page refuses what it does not know, and shows another mode nothing', async () => {

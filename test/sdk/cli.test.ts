@@ -261,8 +261,10 @@ test('logs tail shows each new request once, in order, and not its own', async (
 
 test('an event is carried again by its id', async () => {
   const { events } = await json('trigger', 'payment.completed');
-  const listed = await json('events', 'list', '--limit', '100', '--type', 'payment.completed');
-  assert.ok(listed.data.some((event: any) => event.id === events.at(-1).id));
+  await eventually(
+    () => json('events', 'list', '--limit', '100', '--type', 'payment.completed'),
+    ({ data }) => data.some((event: any) => event.id === events.at(-1).id),
+  );
   const before = receiver.received.length;
   const sent = await json('events', 'resend', events.at(-1).id, '--forward-to', receiver.url);
   assert.equal(sent.status, 200);
