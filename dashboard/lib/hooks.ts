@@ -1,10 +1,11 @@
 /** What screens use: the mode, who is signed in, reading, acting, filters in the URL, titles. */
 import { type QueryClient, useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useLocation, useNavigate } from '@tanstack/react-router';
-import { useEffect } from 'react';
+import { useEffect, useState } from 'react';
 import type { Action, Mode } from '../generated/api.ts';
 import { ApiError, type CallOptions, call, type Endpoint, type Reply } from './api.ts';
 import { askConfirmation } from './confirmation.ts';
+import { readAnew, whenIdle } from './read-anew.ts';
 import { say } from './toasts.ts';
 import { tellReached } from './trouble.ts';
 
@@ -52,8 +53,11 @@ export function useList<E extends Extract<ModeEndpoint, `GET ${string}`>>(
 ) {
   type Page = { data: { id: string }[]; has_more: boolean; looked_back_to?: { id: string; at: string } | null };
   const mode = useMode();
+  const client = useQueryClient();
+  const [isAsked, setAsked] = useState(false);
+  const queryKey = [mode, ...key, query];
   const list = useInfiniteQuery({
-    queryKey: [mode, ...key, query],
+    queryKey,
     initialPageParam: null as string | null,
     queryFn: async ({ pageParam, signal }) =>
       (await call(
@@ -66,7 +70,21 @@ export function useList<E extends Extract<ModeEndpoint, `GET ${string}`>>(
   });
   const rows = (list.data?.pages.flatMap((page) => page.data) ?? []) as (Reply<E> extends { data: (infer R)[] } ? R : never)[];
   const end = list.data?.pages.at(-1);
-  return { ...list, rows, lookedBackTo: (!end?.has_more && end?.looked_back_to?.at) || null };
+  /** The page after those that are shown, once what is under way has come; none when other filters are set meanwhile. */
+  const fetchNextPage = async (): Promise<void> => {
+    const asked = client.getQueryCache().find({ queryKey });
+    if (isAsked || !asked) return;
+    setAsked(true);
+    await whenIdle(client, asked, async () => asked.isActive() && list.fetchNextPage({ cancelRefetch: false }));
+    setAsked(false);
+  };
+  return {
+    ...list,
+    rows,
+    lookedBackTo: (!end?.has_more && end?.looked_back_to?.at) || null,
+    fetchNextPage,
+    isFetchingNextPage: isAsked,
+  };
 }
 
 /**
@@ -93,7 +111,7 @@ export function useAct<E extends ModeEndpoint>(
     },
     onSuccess: async () => {
       if (done !== undefined) say(done);
-      await Promise.all(refreshes.map((key) => client.invalidateQueries({ queryKey: [mode, ...key] })));
+      await Promise.all(refreshes.map((key) => readAnew(client, [mode, ...key])));
     },
   });
 }
@@ -134,13 +152,12 @@ export function useNews(mode: Mode, wanted: boolean): void {
     if (!wanted) return;
     const stream = new EventSource(`/dashboard/api/${mode}/stream`);
     stream.addEventListener('refresh', (event) => {
-      for (const key of JSON.parse((event as MessageEvent<string>).data) as string[])
-        void client.invalidateQueries({ queryKey: [mode, key] });
+      for (const key of JSON.parse((event as MessageEvent<string>).data) as string[]) void readAnew(client, [mode, key]);
     });
     // What changed while nobody listened is read: before the stream was open, between two of them, while the service was away.
     stream.addEventListener('open', () => {
       tellReached();
-      void client.invalidateQueries();
+      void readAnew(client);
     });
     return () => stream.close();
   }, [client, mode, wanted]);

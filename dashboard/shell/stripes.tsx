@@ -1,6 +1,7 @@
 /** What keeps the whole app from working, above all screens. */
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
+import { readAnew } from '../lib/read-anew.ts';
 import { useStore } from '../lib/store.ts';
 import { tellOffline, tellReached, trouble } from '../lib/trouble.ts';
 
@@ -11,7 +12,7 @@ export function Stripes() {
   useEffect(() => {
     const back = () => {
       tellReached();
-      void client.invalidateQueries();
+      void readAnew(client);
     };
     addEventListener('offline', tellOffline);
     addEventListener('online', back);
@@ -27,7 +28,7 @@ export function Stripes() {
       setNow(Date.now());
       if (Date.now() < waitUntil) return;
       trouble.set({ ...trouble.get(), waitUntil: null });
-      void client.invalidateQueries();
+      void readAnew(client);
     }, 500);
     return () => clearInterval(timer);
   }, [waitUntil, client]);

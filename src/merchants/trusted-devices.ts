@@ -64,9 +64,9 @@ export async function trustDevice(
   return ctx.db.begin(async (tx) => {
     await lockTrust(tx, actor);
     const made = await tx`
-      insert into trusted_devices (id, user_id, token_hash, ip, user_agent, expires_at)
-      select ${newId('dev', ctx.random)}, u.id, ${hashOf(secret)}, ${from.ip}, ${userAgent}, clock_timestamp() + make_interval(days => ${DAYS})
-      from users u join sessions s on s.user_id = u.id where u.id = ${actor.userId} and u.two_factor_enabled and s.token = ${token}`;
+      insert into trusted_devices (id, user_id, token_hash, ip, user_agent, created_at, expires_at)
+      select ${newId('dev', ctx.random)}, u.id, ${hashOf(secret)}, ${from.ip}, ${userAgent}, now, now + make_interval(days => ${DAYS})
+      from (select clock_timestamp() as now offset 0) as clock, users u join sessions s on s.user_id = u.id where u.id = ${actor.userId} and u.two_factor_enabled and s.token = ${token}`;
     if (made.count === 0) return null;
     await tx`
       delete from trusted_devices where user_id = ${actor.userId} and id not in (

@@ -59,3 +59,22 @@ test('requests by the hour: as a picture with its words, and as a table', async 
   await audit('usage as a table');
   noFaults();
 });
+
+test('news that comes while the search goes on does not take it back', async () => {
+  await open('test/payments?at_least=1000');
+  await page.getByText('Searched back to').waitFor();
+  const held = Promise.withResolvers<void>();
+  await page.route(/starting_after/, async (route) => {
+    const news = page.waitForResponse(/attention/);
+    const { status } = await app.test.post('/api/payment/create/simple', { amount_usd: '1.00', return_url: 'https://shop.example/' });
+    assert.equal(status, 201);
+    await news;
+    await route.continue();
+    held.resolve();
+  });
+  await page.getByRole('button', { name: 'Search further back' }).click();
+  await held.promise;
+  await page.getByText('No payment matches these filters', { exact: true }).waitFor();
+  await page.unroute(/starting_after/);
+  noFaults();
+});

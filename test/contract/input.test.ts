@@ -494,7 +494,7 @@ const exchange = (text: string): Promise<string> =>
     const { hostname, port } = new URL(app.url);
     let answer = '';
     const socket = connect(Number(port), hostname, () => socket.write(text));
-    socket.setTimeout(5_000, () => socket.destroy());
+    socket.setTimeout(60_000, () => socket.destroy());
     socket.on('data', (part) => {
       answer += part.toString();
     });

@@ -276,7 +276,7 @@ test('a Starter merchant has sixty requests a minute, in each mode', async () =>
     assert.match(reply.headers.get('ratelimit')!, new RegExp(`^"default";r=${60 - nth};t=\\d+$`));
     assert.equal(reply.headers.get('ratelimit-policy'), '"default";q=60;w=60');
   }
-  assert.ok(reset >= started + 58 && reset <= started + 63, `${reset - started}`);
+  assert.ok(reset >= started + 58 && reset <= started + 70, `${reset - started}`);
   for (let again = 0; again < 2; again++) {
     const over = await app.as(keys.liveSecret).post(CREATE, simple);
     refused(over, 429, 'rate_limit_exceeded');
@@ -590,8 +590,8 @@ test('a page can read that it is limited, and that its key is not valid', async 
 
 test('callers without a key share a bucket by address; keys are not held up by it', async () => {
   const replies: Reply[] = [];
-  // The bucket holds 300; what earlier requests of this file used is already gone.
-  for (let i = 0; i <= 300; i++) {
+  // The bucket holds 300; what earlier requests of this file used is already gone, and once in between its minute may end.
+  for (let i = 0; i <= 600; i++) {
     replies.push(await app.anonymous.get(i % 2 === 0 ? '/api/payments' : '/nothing'));
     if (replies.at(-1)!.status === 429) break;
   }

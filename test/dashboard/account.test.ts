@@ -134,8 +134,9 @@ test('an address changes once both the old and the new one agreed, and each link
   assert.deepEqual((await nobody.post('/confirm-email', { token: linkIn(toOld!.text) })).json, { success: true, changed: true });
   assert.equal((await owner.get('/test/me')).json.user.email, NEW);
   assert.equal((await nobody.post('/confirm-email', { token: linkIn(toOld!.text) })).status, 404);
-  const [kept] = await sql()`select body from mails where kind = 'email_change' limit 1`;
-  assert.equal(kept!.body, '', 'links are not kept once they were sent');
+  const kept = () => sql()`select body from mails where kind = 'email_change' and body <> ''`;
+  await eventually(kept, (rows) => rows.length === 0);
+  assert.ok((await sql()`select 1 from mails where kind = 'email_change'`).length > 0, 'links are not kept once they were sent');
 });
 
 test('the operator changes an address by command, and never to one that is taken', async () => {

@@ -31,7 +31,6 @@ const ends = (key: string) =>
   eventually(
     () => app.as(key).get('/api/payments?limit=1'),
     ({ status }) => status === 401,
-    5_000,
   );
 const logged = (filter: string, done: (rows: any[]) => boolean = (rows) => rows.length > 0) =>
   eventually(async () => ok(await owner.get(`/test/requests?${filter}`)).data as any[], done);
@@ -87,7 +86,7 @@ test('a rolled key: the new one works at once, the old one until its end and not
   const left = new Date(old.expires_at).getTime() - app.app.ctx.clock.now().getTime();
   assert.ok(left > 3_500_000 && left <= 3_601_000, `${left} ms`);
   const days = (new Date(rolled.key.expires_at).getTime() - app.app.ctx.clock.now().getTime()) / 86_400_000;
-  assert.ok(days > 29.9 && days <= 30, `the new key has its days anew: ${days}`);
+  assert.ok(days > 29.9 && days < 30.001, `the new key has its days anew: ${days}`);
   refused(await owner.post(`/test/keys/${first.key.id}/roll`, { ends: 'now' }), 409, 'key_ended');
   await app.app.ctx.db.sql`update keys set expires_at = clock_timestamp() where id = ${first.key.id}`;
   await ends(first.text);
@@ -292,10 +291,10 @@ test('the public list tells the same of its own mode, and does not follow itself
 
 test('of a burst, ten a second are kept and the others are counted; every failure class has its own ten', async () => {
   const { key, text } = await make({ name: 'Burst' });
-  const replies = await Promise.all(Array.from({ length: 60 }, () => app.as(text).get('/api/payments?limit=1')));
+  const replies = await Promise.all(Array.from({ length: 200 }, () => app.as(text).get('/api/payments?limit=1')));
   assert.ok(replies.every((reply) => reply.status === 200));
-  const rows = await logged(`key_id=${key.id}&limit=100`, (found) => found.reduce((sum, row) => sum + 1 + row.omitted, 0) === 60);
-  assert.ok(rows.length < 60 && rows.length >= 10, `${rows.length} rows`);
+  const rows = await logged(`key_id=${key.id}&limit=100`, (found) => found.reduce((sum, row) => sum + 1 + row.omitted, 0) === 200);
+  assert.ok(rows.length < 200 && rows.length >= 10, `${rows.length} rows`);
   assert.ok(requestLogCounts(app.app.ctx).omitted > 0);
 });
 

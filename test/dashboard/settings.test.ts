@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { erasePayerData } from '../../src/payments/retention.ts';
-import { startTestApp, type TestApp } from '../kit/app.ts';
+import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
 
 let app: TestApp;
@@ -264,7 +264,11 @@ test('erasing: off by default; then payers’ data of what ended long ago is gon
   assert.equal((await app.test.post(`/v1/payments/${open.id}/cancel`)).status, 200);
   await age(open.id);
   await sql`update due_work set due_at = now() - interval '1 second' where kind = 'erase' and key = ${open.id}`;
+  // The service erases by itself too, and what it is at is left to it.
   await erasePayerData(ctx);
-  assert.deepEqual((await money(open.id)).erased[0], null);
+  await eventually(
+    async () => (await money(open.id)).erased[0],
+    (text) => text === null,
+  );
   assert.equal((await sql`select 1 from due_work where kind = 'erase' and key = ${open.id}`).length, 0);
 });

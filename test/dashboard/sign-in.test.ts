@@ -120,7 +120,8 @@ test('writes of other sites are refused', async () => {
 
 test('guessing is slowed down', async () => {
   const statuses: number[] = [];
-  for (let i = 0; i < 14; i++)
+  // Once in between the minute may end.
+  for (let i = 0; i < 28 && statuses.at(-1) !== 429; i++)
     statuses.push((await new Person(app.url).post('/sign-in', { email: 'x@shop.example', password: 'guess guess guess' })).status);
   assert.equal(statuses.at(-1), 429);
   assert.equal(

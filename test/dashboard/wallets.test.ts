@@ -201,7 +201,7 @@ test('turning the wait off waits a day itself: until then a changed key still wa
   assert.deepEqual([own.status, own.json.error.code], [409, 'second_owner_required']);
   assert.equal(await isWaiting(key(6)), true);
   // Only its time turns it off; no worker has to.
-  await ctx.db.sql`update wallet_waits_off set due_at = clock_timestamp() + interval '10 seconds'`;
+  await ctx.db.sql`update wallet_waits_off set due_at = clock_timestamp() + interval '1 minute'`;
   assert.equal(await isWaiting(key(6)), true);
   await ctx.db.sql`update wallet_waits_off set due_at = clock_timestamp()`;
   assert.equal((await waitOff()).is_off, true);

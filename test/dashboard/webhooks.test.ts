@@ -163,6 +163,7 @@ test('what an endpoint took and refused is counted to the attempt, by the hour',
     ([row]) => row?.attempt_count === 1,
     PATIENT,
   );
+  await rest(id);
   assert.deepEqual([waiting.last_attempt.status, waiting.last_attempt.failure], [503, 'status_503']);
   const { health } = ok(await owner.get(`/test/webhooks/${id}`)).endpoint;
   assert.deepEqual(
@@ -273,6 +274,12 @@ test('one delivery, and all events of a payment, are sent again with the same by
     hook.received.map((hit) => hit.body),
     before,
   );
+  // An attempt under way is not doubled.
+  await eventually(
+    () => deliveries(`endpoint_id=${id}&state=delivered`),
+    (all) => all.length === 3,
+    PATIENT,
+  );
   ok(await owner.post(`/test/deliveries/${newest.id}/resend`));
   await eventually(
     async () => hook.received.length,
@@ -331,9 +338,15 @@ test('the timeline of a payment tells what came of each delivery: taken, tried a
     );
     // 410 gives up at once.
     strict.answer(410);
-    await app.app.ctx.db.sql`update deliveries set due_at = now() where endpoint_id = ${bad.id} and state = 'pending'`;
-    await app.app.ctx.db.sql`update endpoints set rests_until = null where id = ${bad.id}`;
-    const [ended] = await reach(bad, 'failed');
+    const [ended] = await eventually(
+      async () => {
+        await app.app.ctx.db.sql`update deliveries set due_at = now() where endpoint_id = ${bad.id} and state = 'pending'`;
+        await app.app.ctx.db.sql`update endpoints set rests_until = null where id = ${bad.id}`;
+        return lines(bad);
+      },
+      ([line]) => line?.delivery.state === 'failed',
+      PATIENT,
+    );
     assert.deepEqual([ended.delivery.failure, ended.delivery.endpoint_id], ['status_410', bad.id]);
     ok(await owner.send('DELETE', `/test/webhooks/${bad.id}`, {}));
     assert.equal((await lines(bad))[0].delivery.endpoint_id, null, 'a deleted endpoint has no screen to link to');

@@ -1,5 +1,6 @@
 /** Real nodes on regtest: each with its own folder in memory and its own port, stopped by its process. */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -29,14 +30,21 @@ export type TestNode = {
   destroy(): Promise<void>;
 };
 
+/** A port that nobody listens on, out of those that systems give to nobody by themselves: it stays free until it is taken. */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
+  for (;;) {
+    const port = randomInt(10_240, 32_768);
+    const server = createServer();
+    server.listen(port, '127.0.0.1');
+    const isFree = await once(server, 'listening').then(
+      () => true,
+      () => false,
+    );
+    if (!isFree) continue;
+    server.close();
+    await once(server, 'close');
+    return port;
+  }
 }
 
 /** Calls a node as the service does: JSON-RPC with user `florin` and password `test`; what concerns a wallet goes to the one named. */

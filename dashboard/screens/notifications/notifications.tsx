@@ -3,6 +3,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { call, type Reply } from '../../lib/api.ts';
 import { useAct, useApi, useList, useMode, useTitle } from '../../lib/hooks.ts';
+import { readAnew } from '../../lib/read-anew.ts';
 import { Button } from '../../ui/button.tsx';
 import { NoticeLine } from '../../ui/notice.tsx';
 import { Card, Empty, Pending } from '../../ui/states.tsx';
@@ -39,7 +40,7 @@ function Notices() {
   useEffect(() => {
     if (newest === undefined || !anyUnread) return;
     void call('POST /:mode/notices/read', { params: { mode }, body: { through: newest } }).then(
-      () => client.invalidateQueries({ queryKey: [mode, 'notices', 'bell'] }),
+      () => readAnew(client, [mode, 'notices', 'bell']),
       () => {},
     );
   }, [mode, client, newest, anyUnread]);

@@ -1,0 +1,123 @@
+/** Reading anew and reading on beside one another, with the dashboard's own cache: what was pressed comes, and so does the news. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { InfiniteQueryObserver, QueryClient, QueryObserver } from '@tanstack/react-query';
+import { readAnew, whenIdle } from '../../dashboard/lib/read-anew.ts';
+import { eventually } from '../kit/app.ts';
+
+/** A list of numbers by pages of one, whose answers wait to be let go; each is what stood there when it was asked for. */
+function startList() {
+  const client = new QueryClient();
+  const asked: { page: number; answer: () => void }[] = [];
+  let version = 1;
+  const list = new InfiniteQueryObserver(client, {
+    queryKey: ['test', 'payments', 'list'],
+    queryFn: ({ pageParam }) => {
+      const data = { page: pageParam, version };
+      return new Promise<typeof data>((resolve) => asked.push({ page: pageParam, answer: () => resolve(data) }));
+    },
+    initialPageParam: 1,
+    getNextPageParam: (last) => last.page + 1,
+  });
+  const stop = list.subscribe(() => {});
+  const query = client.getQueryCache().find({ queryKey: ['test', 'payments', 'list'] })!;
+  const next = async (page: number) =>
+    (await eventually(
+      async () => asked.shift(),
+      (one) => one?.page === page,
+    ))!.answer();
+  return {
+    client,
+    query,
+    list,
+    asked,
+    next,
+    change: () => {
+      version++;
+    },
+    pages: () => list.getCurrentResult().data?.pages.map(({ page, version: of }) => `${page} of ${of}`),
+    more: () => whenIdle(client, query, () => list.fetchNextPage({ cancelRefetch: false })),
+    end: () => {
+      stop();
+      client.clear();
+    },
+  };
+}
+
+test('news while a page is fetched neither takes the page back nor gets lost, however many come', async () => {
+  const { client, next, change, pages, more, asked, end } = startList();
+  await next(1);
+  await eventually(
+    async () => pages(),
+    (all) => all?.length === 1,
+  );
+  const pressed = more();
+  change();
+  const told = Promise.all([readAnew(client, ['test', 'payments']), readAnew(client, ['test', 'payments']), readAnew(client)]);
+  await next(2);
+  await pressed;
+  assert.deepEqual(pages(), ['1 of 1', '2 of 1']);
+  await next(1);
+  await next(2);
+  await told;
+  assert.deepEqual(pages(), ['1 of 2', '2 of 2']);
+  await sleep(50);
+  assert.deepEqual(asked, [], 'read once more, not once for each piece of news');
+  end();
+});
+
+test('a page that is asked for while news is read comes after it', async () => {
+  const { client, next, change, pages, more, end } = startList();
+  await next(1);
+  await eventually(
+    async () => pages(),
+    (all) => all?.length === 1,
+  );
+  change();
+  const told = readAnew(client, ['test']);
+  const pressed = more();
+  await next(1);
+  await told;
+  await next(2);
+  await pressed;
+  assert.deepEqual(pages(), ['1 of 2', '2 of 2']);
+  end();
+});
+
+test('news that comes while something is read for the first time is read too', async () => {
+  const { client, next, change, pages, end } = startList();
+  change();
+  const told = readAnew(client, ['test']);
+  await next(1);
+  await next(1);
+  await told;
+  assert.deepEqual(pages(), ['1 of 2']);
+  end();
+});
+
+test('what nobody looks at is read when it is seen again; what was thrown away is not waited for', async () => {
+  const client = new QueryClient();
+  const options = { queryKey: ['test', 'home'], queryFn: async () => performance.now(), staleTime: 60_000 };
+  await client.prefetchQuery(options);
+  const first = client.getQueryData(options.queryKey);
+  await readAnew(client, ['test']);
+  assert.equal(client.getQueryData(options.queryKey), first);
+  const stop = new QueryObserver(client, options).subscribe(() => {});
+  await eventually(
+    async () => client.getQueryData(options.queryKey),
+    (now) => now !== first,
+  );
+  stop();
+  client.clear();
+
+  const list = startList();
+  const pressed = list.more();
+  list.client.clear();
+  await pressed;
+  assert.deepEqual(
+    list.asked.map(({ page }) => page),
+    [1],
+  );
+  list.end();
+});
