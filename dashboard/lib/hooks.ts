@@ -145,20 +145,28 @@ export function useTitle(title: string): void {
   }, [title, mode]);
 }
 
+let stream: EventSource | null = null;
+/** Nothing is asked any more on behalf of a session that ends now. */
+export function stopReading(client: QueryClient): Promise<void> {
+  stream?.close();
+  return client.cancelQueries();
+}
+
 /** One stream of news for the tab: names the query keys whose data changed. */
 export function useNews(mode: Mode, wanted: boolean): void {
   const client: QueryClient = useQueryClient();
   useEffect(() => {
     if (!wanted) return;
-    const stream = new EventSource(`/dashboard/api/${mode}/stream`);
-    stream.addEventListener('refresh', (event) => {
+    const opened = new EventSource(`/dashboard/api/${mode}/stream`);
+    stream = opened;
+    opened.addEventListener('refresh', (event) => {
       for (const key of JSON.parse((event as MessageEvent<string>).data) as string[]) void readAnew(client, [mode, key]);
     });
     // What changed while nobody listened is read: before the stream was open, between two of them, while the service was away.
-    stream.addEventListener('open', () => {
+    opened.addEventListener('open', () => {
       tellReached();
       void readAnew(client);
     });
-    return () => stream.close();
+    return () => opened.close();
   }, [client, mode, wanted]);
 }

@@ -15,6 +15,15 @@ export async function whenIdle(client: QueryClient, query: Query, act: () => Pro
   if (isKept()) await act();
 }
 
+/** What this tab has deleted itself: nobody needs to be told that it is gone. */
+const over = new WeakSet<Query>();
+/** Reads it no more, not for any news; what is returned takes that back. */
+export function endReading(client: QueryClient, key: QueryKey): () => void {
+  const query = client.getQueryCache().find({ queryKey: key });
+  if (query) over.add(query);
+  return () => void (query && over.delete(query));
+}
+
 /** Those that are to be read once more, since what is under way may have been answered before the news. */
 const onceMore = new WeakMap<Query, Promise<void>>();
 
@@ -26,6 +35,7 @@ export async function readAnew(client: QueryClient, key: QueryKey = []): Promise
     const isBusy = query.state.fetchStatus !== 'idle';
     const renewed = whenIdle(client, query, () => {
       onceMore.delete(query);
+      if (over.has(query)) return Promise.resolve();
       return client.invalidateQueries({ queryKey: query.queryKey, exact: true }, { cancelRefetch: false });
     });
     if (isBusy) onceMore.set(query, renewed);

@@ -13,7 +13,7 @@ export function Screen() {
   useTitle('Events');
   const { filters, set, active, clear } = useFilters(['type', 'payment_id']);
   const list = useList('GET /:mode/events', ['events', 'list'], { type: filters.type, payment_id: filters.payment_id });
-  const { shown, waiting, show, reset } = useNewest(list.rows);
+  const { shown, waiting, show, reset } = useNewest(list);
   const change = (values: Partial<typeof filters>) => {
     reset();
     set(values);

@@ -22,7 +22,7 @@ export function Screen() {
     key_id: filters.key_id,
     ...(search.startsWith('req_') ? { request_id: search } : { path: search }),
   });
-  const { shown, waiting, show, reset } = useNewest(list.rows);
+  const { shown, waiting, show, reset } = useNewest(list);
   const change = (values: Partial<Filter>) => {
     reset();
     set(values);

@@ -1,11 +1,12 @@
 /** The frame around all screens: navigation, mode, account; the stream of news, toasts, the prompt for recent authentication. */
 import { CSPProvider } from '@base-ui/react/csp-provider';
+import { useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router';
 import { lazy, Suspense, useEffect, useLayoutEffect, useState } from 'react';
 import { call } from '../lib/api.ts';
 import { confirmation } from '../lib/confirmation.ts';
 import { density, readDensity, setDensity } from '../lib/density.ts';
-import { useApi, useMe, useMode, useNews } from '../lib/hooks.ts';
+import { stopReading, useApi, useMe, useMode, useNews } from '../lib/hooks.ts';
 import { GO, listenToKeys, overlay } from '../lib/keys.ts';
 import { useStore } from '../lib/store.ts';
 import { setTheme, type Theme, theme } from '../lib/theme.ts';
@@ -236,7 +237,9 @@ function Account() {
   const mode = useMode();
   const current = useStore(theme);
   const rows = useStore(density);
+  const client = useQueryClient();
   const signOut = async () => {
+    await stopReading(client);
     await call('POST /sign-out', { body: {} });
     location.assign('/dashboard/sign-in');
   };

@@ -1,5 +1,6 @@
 /** Creating payments: concurrent creates share one statement and one commit. */
 import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Context, perContext } from '../context.ts';
 import { addMs } from '../core/clock.ts';
 import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
@@ -121,7 +122,7 @@ async function runBatch(ctx: Context, items: NewPayment[]): Promise<Settled[]> {
   } catch (error) {
     const state = (error as { code?: unknown }).code;
     if (typeof state !== 'string') throw error;
-    if (CONNECTION_LOST.test(state)) return ctx.db.begin((tx) => createMissing(ctx, tx, items)).catch(() => Promise.reject(error));
+    if (CONNECTION_LOST.test(state)) return createAgain(ctx, items, error);
     // One row's own fault (data or constraint) must not fail the others: then each is tried alone.
     if (!/^(2[23]|40)/.test(state) || (items.length === 1 && !state.startsWith('40'))) throw error;
     const results: Settled[] = [];
@@ -130,6 +131,23 @@ async function runBatch(ctx: Context, items: NewPayment[]): Promise<Settled[]> {
   }
 }
 const CONNECTION_LOST = /^(CONNECTION_|ECONNRESET$|EPIPE$|08|57P0)/;
+
+/**
+ * Connections break together, and the next may be broken too. What was sent may even be under way still and commit while a try
+ * waits for it: that one then meets its rows (23505), and the next one finds them.
+ */
+async function createAgain(ctx: Context, items: NewPayment[], lost: unknown): Promise<Settled[]> {
+  for (const pauseMs of [0, 50, 200, 600]) {
+    await sleep(pauseMs);
+    try {
+      return await ctx.db.begin((tx) => createMissing(ctx, tx, items));
+    } catch (error) {
+      const state = String((error as { code?: unknown }).code);
+      if (state !== '23505' && !CONNECTION_LOST.test(state)) break;
+    }
+  }
+  throw lost;
+}
 
 /** Tries again what a lost connection left open: the commit may have happened all the same, so what stands under its id counts as written. */
 async function createMissing(ctx: Context, tx: Tx, items: NewPayment[]): Promise<Settled[]> {

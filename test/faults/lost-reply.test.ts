@@ -5,7 +5,7 @@ import { type App, startApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { createLog } from '../../src/log.ts';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
-import { type Client, client, testEnvironment } from '../kit/app.ts';
+import { type Client, client, eventually, type Reply, testEnvironment } from '../kit/app.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
 import { type DatabaseProxy, startDatabaseProxy } from '../kit/database-proxy.ts';
 
@@ -66,3 +66,28 @@ for (const { name, key, at, headers } of [
     }
   });
 }
+
+test('the connection ends while the statement is still under way, and commits after all', async () => {
+  const as = client(app.url!, merchant.keys.liveSecret);
+  const before = (await as.get('/api/payments?limit=1')).json.total_count as number;
+  const waiting = (count: number) =>
+    eventually(
+      async () =>
+        (await database.db.sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).length,
+      (found) => found >= count,
+    );
+  let replies: Promise<Reply[]>;
+  await database.db.begin(async (tx) => {
+    await tx`select 1 from payment_counters where merchant_id = ${merchant.merchantId} and mode = 'live' for update`;
+    replies = Promise.all(Array.from({ length: 3 }, () => create(as, 'under-way')));
+    await waiting(1);
+    proxy.resetAll();
+    await waiting(2);
+  });
+  const ids = (await replies!).map((reply) => {
+    assert.equal(reply.status, 201, reply.text);
+    return reply.json.transaction_id;
+  });
+  assert.equal(new Set(ids).size, 3);
+  assert.equal((await as.get('/api/payments?limit=1')).json.total_count, before + 3);
+});

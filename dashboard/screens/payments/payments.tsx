@@ -58,7 +58,7 @@ export function Screen() {
   const [creating, setCreating] = useState(false);
   const [exporting, setExporting] = useState(false);
   const list = useRows(filters);
-  const { shown, waiting, show, reset } = useNewest(list.rows);
+  const { shown, waiting, show, reset } = useNewest(list);
   const change = (values: Partial<Filter>) => {
     reset();
     set(values);
@@ -111,7 +111,8 @@ export function Screen() {
       <NewRows waiting={waiting} one="payment" show={show} />
       <ListCard
         label="Payments"
-        list={list}
+        // Not before its columns are known: a table that is there does not move.
+        list={own.isPending ? { ...list, rows: [], isPending: true } : list}
         shown={shown}
         columns={columns}
         none={{

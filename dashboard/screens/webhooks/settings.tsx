@@ -1,7 +1,9 @@
 /** Changing an endpoint: where to, which events; its secret; pausing and deleting it. */
+import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { useAct, useMay, useMode } from '../../lib/hooks.ts';
+import { endReading } from '../../lib/read-anew.ts';
 import { Button } from '../../ui/button.tsx';
 
 import { Field, Select } from '../../ui/field.tsx';
@@ -130,6 +132,7 @@ function Ending({ endpoint }: { endpoint: Endpoint }) {
   const mayManage = useMay('webhooks.manage');
   const mode = useMode();
   const navigate = useNavigate();
+  const client = useQueryClient();
   const [deleting, setDeleting] = useState(false);
   const [typed, setTyped] = useState('');
   const params = { id: endpoint.id };
@@ -142,9 +145,13 @@ function Ending({ endpoint }: { endpoint: Endpoint }) {
   const host = hostOf(endpoint.url);
   const submit = (event: FormEvent) => {
     event.preventDefault();
+    const goOn = endReading(client, [mode, 'webhooks', endpoint.id]);
     remove.mutate({ params } as never, {
       onSuccess: () => void navigate({ to: `/${mode}/webhooks` }),
-      onError: () => setDeleting(false),
+      onError: () => {
+        goOn();
+        setDeleting(false);
+      },
     });
   };
   return (

@@ -125,9 +125,12 @@ const show = (text: string): void => {
   const page = new DOMParser().parseFromString(text, 'text/html');
   const next = page.getElementById('main');
   if (!next) return;
-  const { state: before, say } = main().dataset;
+  const { state: before, say, version } = main().dataset;
+  // Answers overtake one another: one that is older than what stands there comes too late.
+  if (Number(next.dataset.version) < Number(version)) return;
   const focused = document.activeElement?.id;
   const open = [...document.querySelectorAll('input:checked')].map((input) => input.id);
+  const typed = [...document.querySelectorAll<HTMLInputElement>('main input[id]')].filter((input) => input.value !== input.defaultValue);
   const folded = [...document.querySelectorAll('main details')].map((part) => (part as HTMLDetailsElement).open);
   main().replaceWith(next);
   document.title = page.title;
@@ -136,6 +139,10 @@ const show = (text: string): void => {
     for (const name of open) {
       const input = name ? (byId(name) as HTMLInputElement | null) : null;
       if (input) input.checked = true;
+    }
+    for (const { id: name, value } of typed) {
+      const input = byId(name) as HTMLInputElement | null;
+      if (input && !input.value) input.value = value;
     }
     next.querySelectorAll('details').forEach((part, index) => {
       part.open ||= folded[index] ?? false;
@@ -164,6 +171,7 @@ const refresh = async (): Promise<void> => {
   }
 };
 
+let said = 0;
 const copy = async (text: string): Promise<void> => {
   try {
     await navigator.clipboard.writeText(text);
@@ -188,6 +196,9 @@ document.addEventListener('click', (event) => {
       label.textContent = live.textContent = body.dataset.copied!;
       setTimeout(() => {
         label.textContent = word;
+      }, 2000);
+      clearTimeout(said);
+      said = window.setTimeout(() => {
         live.textContent = '';
       }, 2000);
       button.focus();
@@ -257,8 +268,8 @@ const listen = (): void => {
 };
 const loop = (): void => {
   setTimeout(async () => {
-    if (source?.readyState === EventSource.OPEN) state('');
-    else await poll();
+    // The stream tells what changes; that the service answers again, only an answer does.
+    if (source?.readyState !== EventSource.OPEN || body.matches('.offline, .broken')) await poll();
     if (source?.readyState === EventSource.CLOSED) listen();
     loop();
   }, delay);
