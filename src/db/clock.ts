@@ -8,8 +8,8 @@ export type SampledClock = Clock & { sample(): Promise<void>; stop(): void };
 const DRIFT = 1e-3;
 
 /**
- * Samples the database clock now and then once a second. A sample that failed, or whose answer was long under way, leaves the
- * last one running.
+ * Samples the database clock now and then once a second. A sample that failed, or whose answer was long under way and fits the
+ * last one, leaves that running.
  */
 export async function startClock(db: Db): Promise<SampledClock> {
   let instantMs = 0;
@@ -22,8 +22,12 @@ export async function startClock(db: Db): Promise<SampledClock> {
     // The answer was read somewhere in between; the middle is off by at most half the round trip.
     const offMs = (after - before) / 2;
     const middle = before + offMs;
-    if (offMs > wrongByMs + (middle - sampledAtMs) * DRIFT) return;
-    instantMs = row!.now.getTime();
+    const instant = row!.now.getTime();
+    const expected = instantMs + (middle - sampledAtMs);
+    const allowedMs = wrongByMs + (middle - sampledAtMs) * DRIFT;
+    // A less exact one says nothing new, unless the two cannot both be right: then that clock was set, or this machine slept.
+    if (offMs > allowedMs && Math.abs(instant - expected) <= offMs + allowedMs) return;
+    instantMs = instant;
     sampledAtMs = middle;
     wrongByMs = offMs;
   };

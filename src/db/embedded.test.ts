@@ -156,7 +156,7 @@ test('service and server killed together: the next start recovers all data, and 
   // At once: the server's own children may still be dying and hold its lock.
   const started = performance.now();
   const again = await start(folder);
-  assert.ok(performance.now() - started < 15_000, `${performance.now() - started} ms`);
+  assert.ok(performance.now() - started < 40_000, `${performance.now() - started} ms`);
   assert.deepEqual(await read(again), ['acknowledged']);
   await again.release();
   await before.release();
@@ -176,6 +176,7 @@ test('a server that is killed under its users is started again for them, with al
   );
   assert.deepEqual(words, ['acknowledged']);
   assert.notEqual(postmaster(folder), killed);
+  // Also while one of them has not taken it up again, and starts it once more as the other stops it.
   for (const user of users) await user.release();
   assert.ok(!runs(folder));
 });

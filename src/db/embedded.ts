@@ -29,6 +29,7 @@ const PORT = 5432;
 const USER = 'florin';
 const DATABASE = 'florin';
 const START_TIMEOUT_MS = 60_000;
+const NOTICED_MS = 3_000;
 /** Held, shared, by every process that uses the server; whoever gets it alone stops the server. */
 const IN_USE_LOCK = 7_233_101;
 /** Held by the one process that serves the data folder; shared by all that serve an own database. A restore takes it alone. */
@@ -99,7 +100,13 @@ export async function claimServe(db: Db, { alone }: { alone: boolean }): Promise
       ? sql<{ taken: boolean }[]>`select pg_try_advisory_lock(${SERVE_LOCK}::bigint) as taken`
       : sql<{ taken: boolean }[]>`select pg_try_advisory_lock_shared(${SERVE_LOCK}::bigint) as taken`;
   const session = db.session({ regain: take });
-  const [row] = await take(session.sql);
+  // A service that was killed holds its right until the server has noticed: moments, but a supervisor starts the next one at once.
+  const end = performance.now() + NOTICED_MS;
+  let [row] = await take(session.sql);
+  while (!row!.taken && performance.now() < end) {
+    await sleep(100);
+    [row] = await take(session.sql);
+  }
   if (!row!.taken) {
     await session.close();
     throw new Error(
@@ -316,7 +323,7 @@ function startServer({
     unix_socket_directories: socket,
     unix_socket_permissions: '0700',
     port: PORT,
-    max_connections: 100,
+    max_connections: 200,
     shared_buffers: '128MB',
     wal_compression: 'on',
     max_wal_size: '2GB',
@@ -436,10 +443,23 @@ async function inUse(
     connection: { host: socket, port: PORT, database: DATABASE, user: USER },
     release: async () => {
       leaving = true;
-      try {
+      const leave = async () => {
         await sql`select pg_advisory_unlock_shared(${IN_USE_LOCK}::bigint)`;
         const [row] = await sql<{ alone: boolean }[]>`select pg_try_advisory_lock(${IN_USE_LOCK}::bigint) as alone`;
         if (row!.alone) await stopServer(db, { cluster, folder, log });
+      };
+      const end = performance.now() + START_TIMEOUT_MS;
+      try {
+        // A server that was just started again, by us or another user, is not left running alone: it is waited for.
+        for (let left = false; !left; )
+          left = await leave().then(
+            () => true,
+            async (error: { code?: string }) => {
+              await sleep(200);
+              if (!COMES_OR_GOES.test(error.code ?? '') || performance.now() > end || isFree(folder)) throw error;
+              return false;
+            },
+          );
       } catch (error) {
         log.warn({ err: error }, 'the database server was gone before it was left');
       } finally {

@@ -49,7 +49,7 @@ async function checkDatabase(ctx: Context): Promise<Finding[]> {
     select current_setting('server_version') as version, current_setting('autovacuum') as autovacuum,
       (select name from migrations order by number desc limit 1) as migration,
       array(select name from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit') and setting = 'off') as off,
-      current_setting('max_connections')::int - (select count(*)::int from pg_stat_activity) as free,
+      current_setting('max_connections')::int - (select count(*)::int from pg_stat_activity where backend_type = 'client backend') as free,
       extract(epoch from clock_timestamp())::float8 - ${(performance.timeOrigin + performance.now()) / 1000}::float8 as ahead`;
   const { version, migration, off, autovacuum, free, ahead } = db!;
   const findings: Finding[] = [];

@@ -67,8 +67,16 @@ export function createFeed<T>({
   return {
     start: () => {
       if (timer || sources.length === 0) return;
+      let busy = false;
       const next = () => {
-        polling = polling.then(round).catch((error: unknown) => log.error({ err: error }, 'reading prices failed'));
+        // Rounds that last longer than the pause between them do not pile up.
+        if (busy) return;
+        busy = true;
+        polling = round()
+          .catch((error: unknown) => log.error({ err: error }, 'reading prices failed'))
+          .finally(() => {
+            busy = false;
+          });
       };
       // The first answers are not waited for: a source that hangs must not hold up the start.
       next();

@@ -1,6 +1,7 @@
 /** Searching what no index knows, in a real browser: how far it came, and going on from there. And the requests by the hour. */
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import type { Route } from 'playwright-core';
 import { startDashboard } from '../kit/dashboard.ts';
 
 const { app, page, open, audit, noFaults } = await startDashboard();
@@ -64,17 +65,17 @@ test('news that comes while the search goes on does not take it back', async () 
   await open('test/payments?at_least=1000');
   await page.getByText('Searched back to').waitFor();
   const held = Promise.withResolvers<void>();
-  await page.route(/starting_after/, async (route) => {
+  const hold = async (route: Route) => {
     const news = page.waitForResponse(/attention/);
     const { status } = await app.test.post('/api/payment/create/simple', { amount_usd: '1.00', return_url: 'https://shop.example/' });
     assert.equal(status, 201);
     await news;
     await route.continue();
     held.resolve();
-  });
+  };
+  await page.route(/starting_after/, hold, { times: 1 });
   await page.getByRole('button', { name: 'Search further back' }).click();
   await held.promise;
   await page.getByText('No payment matches these filters', { exact: true }).waitFor();
-  await page.unroute(/starting_after/);
   noFaults();
 });

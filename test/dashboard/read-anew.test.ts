@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { InfiniteQueryObserver, QueryClient, QueryObserver } from '@tanstack/react-query';
-import { readAnew, whenIdle } from '../../dashboard/lib/read-anew.ts';
+import { endReading, readAnew, whenIdle } from '../../dashboard/lib/read-anew.ts';
 import { eventually } from '../kit/app.ts';
 
 /** A list of numbers by pages of one, whose answers wait to be let go; each is what stood there when it was asked for. */
@@ -120,4 +120,24 @@ test('what nobody looks at is read when it is seen again; what was thrown away i
     [1],
   );
   list.end();
+});
+
+test('what was deleted here is not asked for again, unless that is taken back', async () => {
+  const client = new QueryClient();
+  let asked = 0;
+  const stop = new QueryObserver(client, { queryKey: ['test', 'webhooks', 'we_1'], queryFn: async () => ++asked }).subscribe(() => {});
+  const read = (times: number) =>
+    eventually(
+      async () => client.getQueryData(['test', 'webhooks', 'we_1']),
+      (count) => count === times,
+    );
+  await read(1);
+  const goOn = endReading(client, ['test', 'webhooks', 'we_1']);
+  await readAnew(client);
+  assert.equal(asked, 1);
+  goOn();
+  await readAnew(client);
+  await read(2);
+  stop();
+  client.clear();
 });

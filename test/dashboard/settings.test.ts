@@ -201,11 +201,11 @@ test('erasing: off by default; then payers’ data of what ended long ago is gon
   const advanced = (
     await app.test.post('/api/payment/create/advanced', {
       ...{
-        items: [{ product_id: 'mug', name: 'Mug of Eve', quantity: 2, unit_price: 10 }],
+        items: [{ product_id: 'mug', name: 'Mug of Eve Payer', quantity: 2, unit_price: 10 }],
         tax: 1.5,
         return_url: 'https://shop.example/eve',
       },
-      ...{ description: 'For Eve', metadata: { customer: 'eve@mail.example' }, invoice_id: 'INV-E', locale: 'fr' },
+      ...{ description: 'For Eve Payer', metadata: { customer: 'eve@mail.example' }, invoice_id: 'INV-E', locale: 'fr' },
     })
   ).json;
   await app.test.post(`/v1/test/payments/${advanced.id}/simulate`, { scenario: 'overpaid' });
@@ -255,7 +255,7 @@ test('erasing: off by default; then payers’ data of what ended long ago is gon
   assert.ok(
     !JSON.stringify(await sql`select * from payments where id = ${advanced.id}`, (_, v) =>
       typeof v === 'bigint' ? String(v) : v,
-    ).includes('Eve'),
+    ).includes('Eve Payer'),
   );
   assert.deepEqual((await money(young.id)).erased[0], 'Ended yesterday');
   assert.deepEqual((await money(open.id)).erased[0], 'Still open', 'what has not ended keeps its data');
