@@ -15,7 +15,7 @@ test('a DNS server that names another address each time leads nowhere inside', {
   const folder = mkdtempSync(join(tmpdir(), 'florin-dns-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const resolver = join(folder, 'resolv.conf');
-  writeFileSync(resolver, 'nameserver 127.0.0.1\noptions timeout:2 attempts:1\n');
+  writeFileSync(resolver, 'nameserver 127.0.0.1\noptions timeout:30 attempts:1\n');
   const setUp = `ip link set lo up && ip address add 11.11.11.11/32 dev lo && mount --bind "$0" /etc/resolv.conf && exec "$@"`;
   const child = spawnSync(
     'unshare',

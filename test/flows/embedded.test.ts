@@ -18,7 +18,8 @@ test('a second service on the same folder is refused, the first goes on, and its
   const began = performance.now();
   await first.stop();
   const took = performance.now() - began;
-  assert.ok(took < 3_000, `stopping took ${Math.round(took)} ms`);
+  // A connection that rests is not waited for: neither the ten seconds that an answer under way has, nor until it times out.
+  assert.ok(took < 9_000, `stopping took ${Math.round(took)} ms`);
   assert.ok(!existsSync(join(config.dataFolder, 'postgres/postmaster.pid')), 'the database still runs');
 });
 

@@ -50,7 +50,7 @@ const answers = (port: number): Promise<boolean> =>
     socket.once('error', () => done(false));
     socket.once('connect', () => socket.destroy());
   });
-const up = (port: number): Promise<boolean> => eventually(() => answers(port), Boolean, 30_000);
+const up = (port: number): Promise<boolean> => eventually(() => answers(port), Boolean, 60_000);
 
 type Service = {
   command: string[];
@@ -99,7 +99,7 @@ async function serve(name: 'api-1' | 'api-2' | 'back'): Promise<void> {
     await eventually(
       async () => output,
       (text) => text.includes('Florin is running as'),
-      30_000,
+      60_000,
     );
 }
 
@@ -116,6 +116,12 @@ before(async () => {
   ports['api-2'] = await freePort();
   await up(redisPort);
   await serve('api-1');
+  // It makes the first merchant when it listens already; whoever starts before that would too.
+  await eventually(
+    async () => processes['api-1']!.output(),
+    (text) => text.includes('Public test key'),
+    60_000,
+  );
   await Promise.all([serve('api-2'), serve('back')]);
 });
 after(async () => {
@@ -191,10 +197,7 @@ test('the health check of the image passes beside a service, and fails without o
 });
 
 test('the first process shows the first merchant, the others make none', { skip: missing }, async () => {
-  const output = await eventually(
-    async () => processes['api-1']!.output(),
-    (text) => text.includes('Public test key'),
-  );
+  const output = processes['api-1']!.output();
   key = /sk_test_\w+/.exec(output)![0];
   publicKey = /pk_test_\w+/.exec(output)![0];
   assert.ok(output.includes(`https://${NAME}/setup?token=`));
@@ -229,6 +232,21 @@ const asking =
     });
 const signed = () => ({ authorization: `Bearer ${key}` });
 const ORDER = JSON.stringify({ amount_usd: 25, return_url: 'https://shop.example/thanks' });
+
+/** Both api processes have found the shared store when what one counts the other sees: they start without waiting for it to the end. */
+async function countingAsOne(): Promise<void> {
+  const headers = { ...signed(), 'x-forwarded-proto': 'https', 'x-forwarded-for': '203.0.113.5' };
+  const left = async (port: number): Promise<number> => {
+    const reply = await fetch(`http://127.0.0.1:${port}/api/payments?limit=1`, { headers });
+    await reply.text();
+    return Number(reply.headers.get('x-ratelimit-remaining') ?? Number.NaN);
+  };
+  await eventually(
+    async () => (await left(ports['api-1'])) - (await left(ports['api-2'])),
+    (difference) => difference === 1,
+    60_000,
+  );
+}
 
 /** News of a payment's page as they come, each with the time it took since the connection was asked for. */
 function openPage(port: number, ca: string, id: string): { news: string[]; close(): void } {
@@ -266,7 +284,7 @@ async function holdsTo({
   await eventually(
     async () => page.news.join(''),
     (text) => text.includes('event: v'),
-    10_000,
+    30_000,
   );
   const count = page.news.length;
   const played = await ask(`/v1/test/payments/${made.json.id}/simulate`, { body: '{"scenario":"success"}', headers: signed() });
@@ -274,19 +292,20 @@ async function holdsTo({
   await eventually(
     async () => page.news.length,
     (length) => length > count,
-    10_000,
+    30_000,
   );
   page.close();
   await eventually(
     async () => receiver.received.filter(({ event }) => event.data.id === made.json.id).map(({ event }) => event.type),
     (types) => types.includes('payment.completed'),
-    20_000,
+    60_000,
   );
 
   // The caller's address is the one that connected, whatever it says of itself: ten payments a minute for a public key.
   const [one, other] = addresses;
   const create = (from: string, claim: string) =>
     ask('/api/payment/create/simple', { body: ORDER, from, headers: { authorization: `Bearer ${publicKey}`, 'x-forwarded-for': claim } });
+  await countingAsOne();
   const statuses: number[] = [];
   for (let i = 0; i < 11; i++) statuses.push((await create(one, `198.51.100.${i}`)).status);
   assert.deepEqual(statuses, [...Array(10).fill(201), 429]);
@@ -309,29 +328,43 @@ test('a process that is stopped gives the answer that is under way, and waits fo
     new Promise<Socket>((done) => {
       const socket = connect(port, '127.0.0.1', () => done(socket));
     });
-  const [silent, asking] = [await open(), await open()];
-  let text = '';
-  asking.on('data', (part) => {
-    text += part;
-  });
-  asking.write(
-    `POST /api/payment/create/simple HTTP/1.1\r\nhost: ${NAME}\r\nauthorization: Bearer ${key}\r\nx-forwarded-proto: https\r\n` +
-      `content-type: application/json\r\ncontent-length: ${ORDER.length}\r\n\r\n${ORDER.slice(0, 10)}`,
-  );
-  await new Promise((done) => setTimeout(done, 300));
-  const began = performance.now();
-  const over = ended(processes['api-1']!.child);
-  await eventually(
-    () => answers(port),
-    (is) => !is,
-  );
-  assert.equal(text, '');
-  asking.write(ORDER.slice(10));
-  await over;
-  assert.match(text, /^HTTP\/1\.1 201 .*connection: close.*"success":true/is);
-  assert.ok(performance.now() - began < 9_000);
-  silent.destroy();
-  await serve('api-1');
+  /** Stops it between the two halves of a request, beside a silent connection: what was answered, and how long it took. */
+  const stopped = async (): Promise<{ text: string; took: number }> => {
+    const [silent, asking] = [await open(), await open()];
+    for (const socket of [silent, asking]) socket.on('error', () => {});
+    let text = '';
+    asking.on('data', (part) => {
+      text += part;
+    });
+    asking.write(
+      `POST /api/payment/create/simple HTTP/1.1\r\nhost: ${NAME}\r\nauthorization: Bearer ${key}\r\nx-forwarded-proto: https\r\n` +
+        `content-type: application/json\r\nexpect: 100-continue\r\ncontent-length: ${ORDER.length}\r\n\r\n${ORDER.slice(0, 10)}`,
+    );
+    // From then on the request is under way.
+    const goOn = 'HTTP/1.1 100 Continue\r\n\r\n';
+    await eventually(
+      async () => text,
+      (all) => all === goOn,
+    );
+    const began = performance.now();
+    const over = ended(processes['api-1']!.child);
+    await eventually(
+      () => answers(port),
+      (is) => !is,
+    );
+    assert.equal(text, goOn);
+    asking.write(ORDER.slice(10));
+    await over;
+    const took = performance.now() - began;
+    silent.destroy();
+    await serve('api-1');
+    return { text: text.slice(goOn.length), took };
+  };
+  let last = await stopped();
+  // A process that waits for the silent one takes ten seconds each time; a machine that stood still does not stand still again.
+  for (let again = 0; last.took >= 9_000 && again < 2; again++) last = await stopped();
+  assert.match(last.text, /^HTTP\/1\.1 201 .*connection: close.*"success":true/is);
+  assert.ok(last.took < 9_000, `stopping took ${Math.round(last.took)} ms`);
 });
 
 test('webhooks come from the process behind', { skip: missing }, async () => {
@@ -454,7 +487,9 @@ test('while one process after the other restarts, what is asked through a proxy,
           ids.add(reply.json.id);
           break;
         }
-        assert.ok(attempt < 20 && (reply === null || reply.status === 502), reply?.text);
+        // Caddy's own 503: it has not noticed yet that the one that was away is back.
+        const isAway = reply === null || reply.status === 502 || (reply.status === 503 && reply.json === null);
+        assert.ok(attempt < 100 && isAway, reply?.text);
         again[name]++;
         await new Promise((done) => setTimeout(done, 100));
       }

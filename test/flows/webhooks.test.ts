@@ -23,9 +23,11 @@ after(() => app?.stop());
 type Hit = { headers: IncomingHttpHeaders; body: string; event: any };
 type Answer = (reply: ServerResponse, hit: Hit) => unknown;
 const status =
-  (code: number, body = ''): Answer =>
+  (code: number, body = '', headers: Record<string, string> = {}): Answer =>
   (reply) =>
-    reply.writeHead(code).end(body);
+    reply.writeHead(code, headers).end(body);
+/** Whoever refuses with this is left alone for a minute: what is to be seen before the next attempt stays to be seen. */
+const LATER = { 'retry-after': '60' };
 type Hook = { url: string; hits: Hit[]; answer(next: Answer): void };
 async function startHook(t: TestContext, first: Answer = status(200)): Promise<Hook> {
   let answer = first;
@@ -216,11 +218,11 @@ test('a disabled endpoint gets nothing; what was missed is sent when it is enabl
   refused(await shop.post(`${PATH}/${id}/test`), 409, 'endpoint_disabled');
   refused(await shop.post(`${PATH}/${id}/recover`, { since: '2026-11-21T08:00:00Z' }), 409, 'endpoint_disabled');
   ok(await shop.post(`${PATH}/${id}`, { enabled: true }));
-  hook.answer(status(500));
+  hook.answer(status(500, '', LATER));
   const missed = await pay(shop);
   await eventually(
     () => deliveriesOf(shop, id),
-    (all) => all.length === 1 && all[0].attempt_count === 1,
+    (all) => all.length === 1 && all[0].attempt_count >= 1,
   );
   const off = ok(await shop.post(`${PATH}/${id}`, { enabled: false }));
   assert.deepEqual([off.enabled, off.disabled_reason], [false, 'merchant']);
@@ -339,7 +341,7 @@ test('a test event arrives signed, once, and is in the log but not among the eve
 });
 
 test('the log shows each attempt: when, where to, what was sent, what came back, how long it took', async (t) => {
-  const hook = await startHook(t, status(503, `down ${'x'.repeat(10_000)}`));
+  const hook = await startHook(t, status(503, `down ${'x'.repeat(10_000)}`, LATER));
   const { test: shop } = await openShop();
   const { id } = ok(await shop.post(PATH, { url: hook.url }), 201);
   const payment = await pay(shop);
@@ -351,9 +353,8 @@ test('the log shows each attempt: when, where to, what was sent, what came back,
     [item.event_type, item.payment_id, item.endpoint_id, item.state, item.mode, item.delivered_at],
     ['payment.created', payment, id, 'pending', 'test', null],
   );
-  assert.ok(Date.parse(item.next_attempt_at) > Date.now());
   hook.answer(status(200, 'thanks \u0000 \ud83d\ude00'));
-  ok(await shop.post('/v1/test/clock/advance', { seconds: 10 }));
+  ok(await shop.post('/v1/test/clock/advance', { seconds: 60 }));
   await settled(shop, id, 1, 'delivered');
   const detail = ok(await shop.get(`/v1/webhook_deliveries/${item.id}`));
   assert.equal(detail.request_body, hook.hits[0]!.body);
@@ -361,6 +362,7 @@ test('the log shows each attempt: when, where to, what was sent, what came back,
   const [first, second] = detail.attempts;
   assert.deepEqual([first.number, first.status, first.failure, first.url], [1, 503, 'status_503', hook.url]);
   assert.equal(first.response_body, `down ${'x'.repeat(4_091)}`);
+  assert.ok(Date.parse(item.next_attempt_at) > Date.parse(first.at) + 5_000, `${item.next_attempt_at} after ${first.at}`);
   for (const [i, attempt] of detail.attempts.entries()) {
     for (const [name, value] of Object.entries(attempt.request_headers)) assert.equal(hook.hits[i]!.headers[name], value, name);
     assert.ok('webhook-signature' in attempt.request_headers);
@@ -449,7 +451,17 @@ test('all that failed since a time is sent again, with progress, and one recover
     () => deliveriesOf(shop, id),
     (all) => all.length === 30,
   );
-  await sql`update deliveries set state = 'failed', due_at = null, leased_until = null where endpoint_id = ${id}`;
+  await eventually(
+    async () => {
+      // What is under way is waited for: its outcome would be written over this.
+      await sql`
+        update deliveries set state = 'failed', due_at = null, leased_until = null
+        where endpoint_id = ${id} and state = 'pending' and (leased_until is null or leased_until < clock_timestamp())`;
+      return deliveriesOf(shop, id, '&state=pending');
+    },
+    (left) => left.length === 0,
+    60_000,
+  );
   await sql`
     update deliveries set created_at = created_at - interval '2 hours'
     where endpoint_id = ${id} and payment_id = any(${payments.slice(0, 10)}::text[])`;
@@ -586,8 +598,13 @@ test('metrics count what is due, in flight and tried', async (t) => {
   const resets = await figure('florin_delivery_attempts_total{outcome="reset"}');
   await pay(shop);
   await eventually(
+    async () => hook.hits.length,
+    (hits) => hits === 1,
+  );
+  // Of the whole install: deliveries of other shops may be under way too.
+  await eventually(
     () => figure('florin_deliveries_in_flight'),
-    (n) => n === 1,
+    (n) => n >= 1,
   );
   let waiting: ServerResponse | null = null;
   hook.answer((reply) => {
@@ -601,13 +618,13 @@ test('metrics count what is due, in flight and tried', async (t) => {
   waiting!.socket!.destroy();
   await eventually(
     () => figure('florin_delivery_attempts_total{outcome="reset"}'),
-    (n) => n === resets + 1,
+    (n) => n >= resets + 1,
   );
   hook.answer(status(200));
   ok(await shop.post('/v1/test/clock/advance', { seconds: 10 }));
   await eventually(
     () => figure('florin_delivery_attempts_total{outcome="delivered"}'),
-    (n) => n === delivered + 1,
+    (n) => n >= delivered + 1,
   );
   assert.ok((await figure('florin_deliveries_oldest_seconds')) >= 0);
   assert.match((await app.anonymous.get('/metrics')).text, /^florin_deliveries_due \d+$/m);

@@ -46,7 +46,7 @@ const florin = (args: string[], { input = '', env = {} }: { input?: string; env?
   });
 const run = (program: string, args: string[]): Promise<Ended> =>
   new Promise((done) => {
-    execFile(program, args, { timeout: 30_000 }, (error, out, err) => done({ code: error ? Number(error.code) || 1 : 0, out, err }));
+    execFile(program, args, { timeout: 120_000 }, (error, out, err) => done({ code: error ? Number(error.code) || 1 : 0, out, err }));
   });
 /** Two at a time, as many as the machine may have processors. */
 async function inTurns<T>(all: readonly T[], work: (one: T) => Promise<void>): Promise<void> {
@@ -120,9 +120,15 @@ test('trigger makes a payment to which the named thing happens', async () => {
 });
 
 test('listen carries every new event once, in order, signed with the printed secret; exact bytes', async () => {
-  await json('trigger', 'payment.created');
+  const { events: earlier } = await json('trigger', 'payment.created');
+  // It begins behind the newest event there is to see.
+  await eventually(
+    () => json('events', 'list', '--limit', '1'),
+    ({ data }) => data[0]?.id === earlier.at(-1).id,
+  );
   const { secret } = await json('listen', '--print-secret');
   const child = spawn(process.execPath, [CLI, 'listen', '--forward-to', receiver.url, '--json'], { env: environment() });
+  const ended = once(child, 'exit');
   let out = '';
   child.stdout.on('data', (chunk) => {
     out += chunk;
@@ -171,7 +177,7 @@ test('listen carries every new event once, in order, signed with the printed sec
   } finally {
     child.kill('SIGINT');
   }
-  const [code] = await once(child, 'exit');
+  const [code] = await ended;
   assert.equal(code, 0, err);
   assert.equal(err, '');
 });
@@ -181,6 +187,7 @@ test('listen filters by type, and lives through a service that is away', async (
   const own = await startTestApp();
   const env = environment({ FLORIN_URL: own.url, FLORIN_API_KEY: own.merchant.keys.testSecret });
   const child = spawn(process.execPath, [CLI, 'listen', '--forward-to', way.url, '--events', 'payment.cancelled', '--json'], { env });
+  const ended = once(child, 'exit');
   let out = '';
   child.stdout.on('data', (chunk) => {
     out += chunk;
@@ -204,7 +211,7 @@ test('listen filters by type, and lives through a service that is away', async (
     child.kill('SIGTERM');
     await way.stop();
   }
-  assert.deepEqual(await once(child, 'exit'), [0, null]);
+  assert.deepEqual(await ended, [0, null]);
 });
 
 test('logs tail shows each new request once, in order, and not its own', async () => {
@@ -215,6 +222,7 @@ test('logs tail shows each new request once, in order, and not its own', async (
     ({ data }) => data.length === 1,
   );
   const child = spawn(process.execPath, [CLI, 'logs', 'tail', '--failed', '--json'], { env: environment() });
+  const ended = once(child, 'exit');
   let out = '';
   child.stdout.on('data', (chunk) => {
     out += chunk;
@@ -253,7 +261,7 @@ test('logs tail shows each new request once, in order, and not its own', async (
   } finally {
     child.kill('SIGINT');
   }
-  const [code] = await once(child, 'exit');
+  const [code] = await ended;
   assert.equal(code, 0);
   const { out: text } = await florin(['logs', 'list', '--failed', '--limit', '1']);
   assert.match(text, /404 {2}GET {5}\/api\/payment\/pay_last {2}payment_not_found {2}\d+ ms {2}req_/);
@@ -447,6 +455,7 @@ test('with --json what a stream tells beside its results is JSON too', async () 
   ]) {
     await new Promise<void>((done) => way.listen(port, '127.0.0.1', done));
     const child = spawn(process.execPath, [CLI, ...args, '--json'], { env: environment({ FLORIN_URL: `http://127.0.0.1:${port}` }) });
+    const ended = once(child, 'exit');
     let err = '';
     child.stderr.on('data', (chunk) => {
       err += chunk;
@@ -460,7 +469,7 @@ test('with --json what a stream tells beside its results is JSON too', async () 
     } finally {
       child.kill('SIGTERM');
     }
-    assert.deepEqual(await once(child, 'exit'), [0, null], args[0]);
+    assert.deepEqual(await ended, [0, null], args[0]);
     for (const text of err.trim().split('\n')) assert.match(JSON.parse(text).warning, /cannot be reached/, args[0]);
   }
 });
@@ -498,7 +507,7 @@ const SHELLS: Readonly<Record<string, (file: string, text: string) => string[]>>
     zpty -w shell $'keep() { print -rn -- "<$BUFFER>" > ${file}.line; exit; }; zle -N keep; bindkey "^X" keep; print REA''DY'
     zpty -rm shell seen '*READY*'
     zpty -n -w shell $'${text}\\t\\030'
-    for try in {1..100}; do [[ -s ${file}.line ]] && break; sleep 0.05; done
+    for try in {1..600}; do [[ -s ${file}.line ]] && break; sleep 0.05; done
     zpty -d shell; cat ${file}.line; rm ${file}.line`,
   ],
   fish: (file, text) => ['-N', '-c', `source ${file}; complete -C '${text}'`],

@@ -47,7 +47,7 @@ const imported = async (path: string, about: string): Promise<any> => {
 const played = async (scenario: string, until: (payment: Payment) => boolean): Promise<Payment> => {
   const { id } = await client.payments.createSimple({ amount_usd: 25, return_url: 'https://shop.example/', metadata: { order: scenario } });
   await client.test.simulate(id, { scenario });
-  return client.payments.waitFor(id, { until, timeoutMs: 10_000, intervalMs: 100 });
+  return client.payments.waitFor(id, { until, timeoutMs: 30_000, intervalMs: 100 });
 };
 
 const OUTCOMES = `
@@ -85,7 +85,7 @@ test("the guide's rule accepts what is late and full, and nothing else", async (
   const { acceptIfOnlyLate } = await imported('docs/guides/exceptions.md', 'acceptIfOnlyLate');
   const late = await played('late', ({ exception }) => exception === 'late');
   assert.equal(await acceptIfOnlyLate(late, client), true);
-  assert.equal((await client.payments.waitFor(late.id, { until: 'completed', timeoutMs: 10_000, intervalMs: 100 })).status, 'completed');
+  assert.equal((await client.payments.waitFor(late.id, { until: 'completed', timeoutMs: 30_000, intervalMs: 100 })).status, 'completed');
   const failed = await played('failed', ({ status }) => status === 'failed');
   assert.equal(await acceptIfOnlyLate(failed, client), false);
   assert.equal(

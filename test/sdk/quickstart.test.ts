@@ -7,6 +7,8 @@ import { createConnection } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { serviceUrl } from '../../sdk/src/cli/terminal.ts';
+import { readConfig } from '../../src/config.ts';
 import { eventually } from '../kit/app.ts';
 import { copySource, terminalEnvironment } from '../kit/copy.ts';
 import { codeBlocks } from '../kit/documents.ts';
@@ -68,13 +70,20 @@ async function shows({ child, output }: ReturnType<typeof terminal>, what: RegEx
   return what.exec(output())!;
 }
 
+test('service and command line meet on the port that the quick start prints, without being told', () => {
+  assert.equal(readConfig({}).port, 3000);
+  delete process.env.FLORIN_URL;
+  assert.equal(serviceUrl({}), 'http://localhost:3000');
+  assert.ok(codeBlocks('docs/guides/quickstart.md').some(({ text }) => text.includes('http://localhost:3000')));
+});
+
 test('the quick start works as printed, from a fresh copy of the source to a verified webhook', async (t) => {
   copySource(source, { linked: false });
   assert.notEqual(spawnSync('node', ['--version'], { env: terminalEnvironment() }).status, null, 'there is a Node of the machine');
 
-  // The one thing that is not as printed: ports that another program of this machine has taken.
+  // The one thing that is not as printed: ports that no other program of this machine takes before the service is installed.
   const ports = new Map<string, string>();
-  for (const port of [3000, 4000]) ports.set(String(port), (await isFree(port)) ? String(port) : String(await freePort()));
+  for (const port of ['3000', '4000']) ports.set(port, String(await freePort()));
   const filled = (text: string, values: Record<string, string> = {}): string =>
     Object.entries(values)
       .reduce((all, [from, to]) => all.replaceAll(from, to), text)
@@ -84,11 +93,11 @@ test('the quick start works as printed, from a fresh copy of the source to a ver
   const programs = blocks.filter((block) => block.language === 'js').map((block) => block.text);
   assert.equal(commands.length, 9);
   const [start, install, first, pay, curl, read, receive, listen, trigger] = commands as string[];
-  const ownPort = ports.get('3000') === '3000' ? '' : `export PORT=${ports.get('3000')} FLORIN_URL=http://localhost:${ports.get('3000')}`;
+  const ownPort = `export PORT=${ports.get('3000')} FLORIN_URL=http://localhost:${ports.get('3000')}`;
 
   const began = performance.now();
   const service = terminal(start!, source, ownPort);
-  const [, key] = await shows(service, /Secret test key +(sk_test_\w+)/, 300_000);
+  const [, key] = await shows(service, /Secret test key +(sk_test_\w+)/, 540_000);
   const started = performance.now();
   await finished(install!, source);
   const exports = `${ownPort}\n${filled(first!, { 'sk_test_...': key! }).split('\n')[0]}`;
@@ -109,11 +118,11 @@ test('the quick start works as printed, from a fresh copy of the source to a ver
   writeFileSync(join(shop, 'receiver.mjs'), filled(programs[1]!));
   const receiver = terminal(filled(receive!), shop, exports);
   const listener = terminal(filled(listen!), shop, exports);
-  await shows(listener, /Ready\./, 30_000);
+  await shows(listener, /Ready\./, 60_000);
   await eventually(
     () => isFree(Number(ports.get('4000'))),
     (free) => !free,
   );
   await finished(trigger!, shop, exports);
-  await shows(receiver, /payment\.completed pay_\w+ completed/, 30_000);
+  await shows(receiver, /payment\.completed pay_\w+ completed/, 60_000);
 });
