@@ -2,6 +2,7 @@
 import { lazy, Suspense, useMemo, useState } from 'react';
 import { useApi, useFilters, useList, useMay, useTitle } from '../../lib/hooks.ts';
 import { useNewest } from '../../lib/newest.ts';
+import type { ScreenModule } from '../../screens.ts';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
@@ -49,10 +50,13 @@ const COLUMNS: readonly (Column<Row> & { key: string })[] = [
 ];
 const USUAL = ['amount', 'status', 'received', 'invoice', 'created'];
 
+const PREFERENCES = ['GET /:mode/preferences', ['preferences'], {}] as const;
+export const begin: NonNullable<ScreenModule['begin']> = (read) => read(...PREFERENCES);
+
 export function Screen() {
   useTitle('Payments');
   const { filters, set, active, clear } = useFilters(KEYS);
-  const own = useApi('GET /:mode/preferences', ['preferences'], {});
+  const own = useApi(...PREFERENCES);
   const mayCreate = useMay('payments.create');
   const mayExport = useMay('payments.export');
   const [creating, setCreating] = useState(false);
