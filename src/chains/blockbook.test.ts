@@ -53,7 +53,7 @@ const lookAt = async (source: ChainSource, matcher: Matcher): Promise<MempoolSca
   return found;
 };
 async function until(check: () => Promise<boolean> | boolean, what: string): Promise<void> {
-  for (let tries = 0; tries < 100; tries++) {
+  for (let tries = 0; tries < 600; tries++) {
     if (await check()) return;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
@@ -236,7 +236,7 @@ test('a connection that is open and says nothing is noticed and made anew', asyn
     onBlock: () => blocks++,
     onTransaction: () => {},
     pingMs: 100,
-    answerMs: 200,
+    answerMs: 1_000,
   });
   open.push(socket);
   socket.open();
@@ -252,14 +252,19 @@ test('a connection that is open and says nothing is noticed and made anew', asyn
 });
 
 test('a server that was asked too often is left alone for as long as it says', async () => {
-  const { server, source } = await start('BTC');
+  const { server } = await start('BTC');
+  let ms = 0;
+  const ownClock = { ...clock, monotonicMs: () => ms };
+  const source = createBlockbookSource({ coin: 'BTC', network: 'mainnet', url: server.url, outgoing, log, clock: ownClock });
+  open.push(source);
   server.behave('too_many_requests');
   await refuses(source.fees(), 'outage', /asked too often and wants 1 s/);
   const before = server.requests.length;
+  ms = 999;
   await refuses(source.fees(), 'outage', /wants 1 s of rest/);
   assert.equal(server.requests.length, before, 'it was not asked');
   server.behave('well');
-  await new Promise((resolve) => setTimeout(resolve, 1_050));
+  ms = 1_000;
   assert.equal((await source.fees()).length, 3);
 });
 

@@ -156,7 +156,10 @@ test('payments by public keys take a bounded number of addresses an hour; the sh
   };
   const first = await create('livePublic');
   assert.equal((await chooseCoin(ctx, { paymentId: first, coin: 'BTC' })).derivationPath, '0/0');
-  await ctx.db.sql`update wallets set public_addresses = ${PUBLIC_ADDRESSES_PER_HOUR - 1} where id = ${walletId}`;
+  // Those of the hour that it is now, should one have begun meanwhile.
+  await ctx.db.sql`
+    update wallets set public_addresses = ${PUBLIC_ADDRESSES_PER_HOUR - 1}, public_hour = date_trunc('hour', clock_timestamp())
+    where id = ${walletId}`;
   await chooseCoin(ctx, { paymentId: await create('livePublic'), coin: 'BTC' });
   const refused = await create('livePublic');
   await assert.rejects(

@@ -9,7 +9,9 @@ import { join } from 'node:path';
 import { addressOfScript, decodeAddress, descriptorChecksum } from '../../src/core/address.ts';
 import { freePort, rpcClient, type TestNode } from './nodes.ts';
 
-export type ScriptedNode = TestNode & {
+export type ScriptedNode = Omit<TestNode, 'start'> & {
+  /** `loaded`: until then it answers that it is loading its blocks; without it that takes a moment. */
+  start(options?: { emptyMempool?: boolean; loaded?: Promise<unknown> }): Promise<void>;
   /** DASH: masternodes lock a transaction (InstantSend). */
   lockTransaction(txid: string): void;
   /** DASH: masternodes lock the tip and what is below it (ChainLock). */
@@ -622,11 +624,11 @@ export async function startScriptedNode(
   };
 
   // How it speaks
-  let readyAt = 0;
+  let isLoaded = false;
   const answer = (request: any): { status: number; body: object } => {
     const id = request?.id ?? null;
     try {
-      if (performance.now() < readyAt) throw new RpcError(-28, 'Loading block index...');
+      if (!isLoaded) throw new RpcError(-28, 'Loading block index...');
       const method = Object.hasOwn(methods, request.method) ? methods[request.method]! : null;
       if (!method) throw errorOf('err-method');
       return { status: 200, body: { result: method(...(request.params ?? [])), error: null, id } };
@@ -664,14 +666,15 @@ export async function startScriptedNode(
     send(status, body);
   };
   let server: Server | null = null;
-  const start = async (): Promise<void> => {
-    readyAt = performance.now() + 300;
+  const start = async (loaded: Promise<unknown> = new Promise((resolve) => setTimeout(resolve, 300))): Promise<void> => {
+    isLoaded = false;
     const started = createServer((request, reply) => {
       serve(request, reply).catch((error) => reply.destroy(error));
     });
     server = started;
     await new Promise<void>((resolve) => started.listen(port, '127.0.0.1', resolve));
-    await new Promise((resolve) => setTimeout(resolve, 350));
+    await loaded;
+    isLoaded = true;
   };
   const stop = async (): Promise<void> => {
     const stopping = server;
@@ -707,9 +710,9 @@ export async function startScriptedNode(
       for (const tx of own) if (!minedIn.has(tx.txid)) tryAccept(tx);
     },
     stop,
-    start: async ({ emptyMempool = false } = {}) => {
+    start: async ({ emptyMempool = false, loaded } = {}) => {
       if (emptyMempool) pool.clear();
-      await start();
+      await start(loaded);
     },
     destroy: stop,
     lockTransaction: (txid) => {

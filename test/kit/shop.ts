@@ -41,7 +41,7 @@ export async function openPayment(
 }
 
 /** Waits until the payment stands as wanted; its detail. */
-export const reach = (app: TestApp, id: string, wanted: (detail: any) => boolean, timeoutMs = 20_000): Promise<any> =>
+export const reach = (app: TestApp, id: string, wanted: (detail: any) => boolean, timeoutMs = 60_000): Promise<any> =>
   eventually(async () => (await app.live.get(`/api/payment/${id}`)).json, wanted, timeoutMs);
 
 /** A decimal amount of eight places in base units. */

@@ -44,7 +44,7 @@ const reach = (id: string, status: string, exception: string | null = null) =>
   eventually(
     () => detail(id),
     (d) => d.status === status && d.exception === exception,
-    20_000,
+    60_000,
   );
 const locksOf = async (id: string): Promise<(string | null)[]> => {
   const rows = await service.database.db.sql<{ lock: string | null }[]>`select lock from transfers where payment_id = ${id}`;
@@ -182,7 +182,7 @@ test('every event arrived exactly once, in order, with a valid signature', async
     await eventually(
       async () => service.eventsOf(id).join(' '),
       (types) => types === events,
-      20_000,
+      60_000,
     );
   }
   assert.equal(expected.size, 10);

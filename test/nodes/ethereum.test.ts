@@ -89,7 +89,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
         },
       });
       await service.florin('wallet', 'set', '--merchant', service.merchantId, '--coin', 'ETH', '--mode', 'live', '--key', ACCOUNT_KEY);
-      await eventually(readiness, (ready) => ready.followers?.ETH !== undefined, 20_000);
+      await eventually(readiness, (ready) => ready.followers?.ETH !== undefined, 60_000);
     });
     after(async () => {
       await service?.destroy();
@@ -115,7 +115,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       eventually(
         () => detail(id),
         (d) => d.status === status && d.exception === exception && more(d),
-        30_000,
+        60_000,
       );
     const hashAt = async (height: number) => (await node.rpc('eth_getBlockByNumber', toHex(height), false)).hash as string;
     /** Waits until the follower has read all that the node has. */
@@ -124,7 +124,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       await eventually(
         () => service.database.db.sql<{ hash: string }[]>`select hash from tips where coin = 'ETH'`,
         ([row]) => row?.hash === tip.hash,
-        30_000,
+        60_000,
       );
     };
     const mine = async (blocks: number) => {
@@ -387,7 +387,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
         const done = await eventually(
           () => detail(id),
           (d) => d.status === 'completed',
-          30_000,
+          60_000,
         );
         assert.equal(done.amount_received, '0.01000000');
       },
@@ -450,7 +450,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
         await eventually(
           async () => proxy.requests,
           (requests) => requests > asked + times,
-          30_000,
+          60_000,
         );
       };
       // First it answers everything, then only what is asked by height.
@@ -544,7 +544,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
         await eventually(
           async () => service.eventsOf(id).join(' '),
           (types) => types === events,
-          30_000,
+          60_000,
         ).catch((error) => assert.fail(`${story}: ${error.message}`));
       }
       const verified = await service.florin('verify');
@@ -564,7 +564,7 @@ describe('amounts that wait for the chain to be final', () => {
       environment: { ETH_NODE_URL: proxy.url, ETH_CHAIN_ID: '31337', ETH_NETWORK: 'regtest', PRICES: 'static:ETH=2500.00' },
     });
     await service.florin('wallet', 'set', '--merchant', service.merchantId, '--coin', 'ETH', '--mode', 'live', '--key', ACCOUNT_KEY);
-    await eventually(readiness, (ready) => ready.followers?.ETH !== undefined, 20_000);
+    await eventually(readiness, (ready) => ready.followers?.ETH !== undefined, 60_000);
   });
   after(async () => {
     await service?.destroy();
@@ -580,7 +580,7 @@ describe('amounts that wait for the chain to be final', () => {
   /** Mines, and waits until the follower knows how much of it is final. */
   const mine = async (blocks: number, depth: bigint) => {
     const height = BigInt(await node.mine(blocks));
-    return eventually(tips, (row) => row.height === height && row.finalized === (height > depth ? height - depth : 0n), 30_000);
+    return eventually(tips, (row) => row.height === height && row.finalized === (height > depth ? height - depth : 0n), 60_000);
   };
   const detail = async (id: string) => (await service.live.get(`/api/payment/${id}`)).json;
   const pay = async (amountUsd: number, wei: bigint) => {
@@ -594,7 +594,7 @@ describe('amounts that wait for the chain to be final', () => {
     eventually(
       () => detail(id),
       (d) => d.status === status && d.confirmations >= confirmations,
-      30_000,
+      60_000,
     );
 
   test('a middle amount completes with the safe block, a large one with the finalized block; neither before', async () => {

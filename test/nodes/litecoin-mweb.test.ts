@@ -61,7 +61,7 @@ const reach = (id: string, status: string, exception: string | null = null, more
   eventually(
     () => detail(id),
     (d) => d.status === status && d.exception === exception && more(d),
-    20_000,
+    60_000,
   );
 /** Pays from MWEB coins alone: the id of the transaction in the mempool. */
 const pegOut = async (address: string, amount = AMOUNT): Promise<string> => {
@@ -261,7 +261,7 @@ test('a peg-out that is never mined: absence alone changes nothing, a day of it 
   await eventually(
     () => service.database.db.sql`select absent_since from transfers where payment_id = ${id}`,
     ([row]) => row!.absent_since !== null,
-    20_000,
+    60_000,
   );
   await service.looked('LTC');
   assert.equal((await detail(id)).status, 'processing');
@@ -302,7 +302,7 @@ test('every event arrived exactly once, in order, with a valid signature', async
     await eventually(
       async () => service.eventsOf(id).join(' '),
       (types) => types === events,
-      20_000,
+      60_000,
     );
   }
   assert.equal(expected.size, 12);

@@ -161,13 +161,15 @@ test('DOGE and DASH: what the node says of itself', async (t) => {
     await assert.rejects(stranger.tip(), { kind: 'outage', message: /refuses user and password/ });
     await node.stop();
     await assert.rejects(source.tip(), { kind: 'outage' });
-    const starting = node.start();
+    const loaded = Promise.withResolvers<void>();
+    const starting = node.start({ loaded: loaded.promise });
     // Until it listens and has loaded its blocks: an outage that passes.
     const first = await source.tip().then(
       () => null,
       (error) => error,
     );
     assert.equal(first?.kind, 'outage');
+    loaded.resolve();
     await starting;
     assert.deepEqual(await source.tip(), tip);
   }

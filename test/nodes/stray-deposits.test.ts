@@ -40,7 +40,7 @@ const scanned = async () => {
   await eventually(
     () => service.database.db.sql<{ at: Date }[]>`select scanned_through as at from tips where coin = 'LTC'`,
     ([tip]) => tip!.at.getTime() / 1000 > from,
-    20_000,
+    60_000,
   );
 };
 
@@ -53,7 +53,7 @@ before(async () => {
   await eventually(
     () => fetch(`${service.url}/readyz`).then((reply) => reply.json() as Promise<any>),
     (ready) => ready.followers?.LTC !== undefined,
-    20_000,
+    60_000,
   );
 });
 after(async () => {
@@ -64,7 +64,7 @@ after(async () => {
 test('a deposit fifty indexes beyond the counter is recorded once and burns all indexes up to it', async () => {
   assert.equal((await give()).address, addressAt(21, 0n));
   const txid = await node.pay(addressAt(21, 51n), '0.12345678');
-  await eventually(strays, (rows) => rows.length > 0, 20_000);
+  await eventually(strays, (rows) => rows.length > 0, 60_000);
   assert.equal(await counter(21), 52n);
   await node.mine(2);
   await scanned();
@@ -82,7 +82,7 @@ test('what was jumped over stays watched and moves nothing; after a restart too'
   await node.pay(addressAt(21, 30n), '0.30000000');
   await node.mine(1);
   await service.start();
-  await eventually(strays, (rows) => rows.some((row) => row.index === 30n), 20_000);
+  await eventually(strays, (rows) => rows.some((row) => row.index === 30n), 60_000);
   assert.equal(await counter(21), 53n);
 });
 
@@ -93,7 +93,7 @@ test('an index beyond the hundredth is not watched, and comes into sight when th
   assert.ok(!(await strays()).some((row) => row.txid === hidden));
   await give();
   await node.mine(1);
-  await eventually(strays, (rows) => rows.some((row) => row.txid === hidden), 20_000);
+  await eventually(strays, (rows) => rows.some((row) => row.txid === hidden), 60_000);
   assert.equal(await counter(21), before + 101n);
 });
 
@@ -106,7 +106,7 @@ test('a first index set by the merchant hides what lies before it: those address
   await node.pay(addressAt(22, 3n), '0.10000000');
   const seen = await node.pay(addressAt(22, 510n), '0.10000000');
   await node.mine(1);
-  await eventually(strays, (rows) => rows.some((row) => row.txid === seen), 20_000);
+  await eventually(strays, (rows) => rows.some((row) => row.txid === seen), 60_000);
   await scanned();
   assert.equal((await strays()).length, before + 1);
 });
@@ -123,7 +123,7 @@ test('a payment and a stray deposit in one transaction are both what they are', 
   await eventually(
     () => service.live.get(`/api/payment/${id}`),
     (reply) => reply.json.status === 'completed',
-    20_000,
+    60_000,
   );
   const { json } = await service.live.get(`/api/payment/${id}`);
   assert.equal(json.amount_received, '0.25000000');
@@ -165,7 +165,7 @@ test('an address that is being given to a payment while a deposit to it is read 
   const found = await eventually(
     () => sql<{ txid: string }[]>`select txid from transfers where payment_id = ${json.transaction_id}`,
     (rows) => rows.length > 0,
-    20_000,
+    60_000,
   );
   assert.deepEqual([...found], [{ txid }]);
   await node.mine(1);
