@@ -11,12 +11,11 @@ let payment = '';
 const heading = (name: string) => page.getByRole('heading', { name, exact: true }).waitFor();
 /** The screen when the service fails, and another try. */
 async function failing(path: string, api: RegExp, back: () => Promise<unknown>) {
-  const mend = await failRequests(api);
+  const tryAgain = await failRequests(api);
   await open(path);
   await page.getByRole('alert').getByText('req_1').waitFor();
   await audit(`${path}, failing`);
-  await mend();
-  await page.getByRole('button', { name: 'Try again' }).click();
+  await tryAgain();
   await back();
   forgiveFaults();
 }
@@ -184,6 +183,7 @@ test('a key is rolled after a confirmation; the old one goes on until its end', 
   await audit('key');
   await ageSessions();
   await page.getByRole('button', { name: 'Roll key' }).click();
+  await page.getByRole('dialog').waitFor();
   await audit('roll a key');
   await page.getByLabel('In an hour').check();
   await page.getByRole('dialog').getByRole('button', { name: 'Roll key' }).click();
@@ -214,7 +214,6 @@ test('a key is revoked by typing its name', async () => {
   await eventually(
     () => app.as(keyText).get('/api/payments'),
     ({ status }) => status === 401,
-    5_000,
   );
   await open('test/keys?state=ended');
   await page.getByRole('link', { name: 'Warehouse' }).waitFor();
@@ -226,8 +225,10 @@ test('what is empty says so and offers the next step', async () => {
   await open('live/keys?state=ended');
   await page.getByText('No key has ended yet').waitFor();
   await audit('keys, none ended');
-  await app.app.ctx.db.sql`update keys set revoked_at = clock_timestamp() where mode = 'live'`;
   await page.getByRole('button', { name: 'Show the keys in use' }).click();
+  await page.getByRole('table', { name: 'Secret keys' }).waitFor();
+  await app.app.ctx.db.sql`update keys set revoked_at = clock_timestamp() where mode = 'live'`;
+  await page.reload();
   await page.getByText('No live keys yet').waitFor();
   await heading('Quick start');
   assert.equal(await page.getByText('TEST DATA').count(), 0);

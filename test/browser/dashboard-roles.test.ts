@@ -1,6 +1,7 @@
 /** The dashboard as each role sees it, in a real browser: what a role may not do is absent, not broken. And the checklist's links, and passkeys. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import type { Request } from 'playwright-core';
 import { type Action, actionsOf, type MemberRole } from '../../src/merchants/roles.ts';
 import { eventually } from '../kit/app.ts';
 import { addAuthenticator, startDashboard } from '../kit/dashboard.ts';
@@ -44,6 +45,21 @@ const open = async (path: string) => {
   // By its mark: while a drawer is open, what stands behind it has no role.
   await page.locator('nav[aria-label="Main"]').getByText('Home', { exact: true }).waitFor();
 };
+const asked = new Set<Request>();
+page.on('request', (request) => {
+  if (/\/dashboard\/api\/(?!\w+\/stream)/.test(request.url())) asked.add(request);
+});
+page.on('requestfinished', (request) => void asked.delete(request));
+page.on('requestfailed', (request) => void asked.delete(request));
+/** Everything that a screen with its heading asks for is answered and drawn. */
+const settled = async () => {
+  await page.locator('main h1').first().waitFor();
+  await eventually(
+    async () => [...asked].map((request) => request.url()),
+    (open) => open.length === 0,
+  );
+  await page.locator('main .late').first().waitFor({ state: 'detached' });
+};
 const button = (name: string) => page.getByRole('button', { name, exact: true });
 
 test('each step of the checklist leads to a screen that is there', async () => {
@@ -86,8 +102,7 @@ for (const role of ['admin', 'developer', 'finance', 'support', 'viewer'] as con
       assert.deepEqual([...shown].filter((path) => path !== 'operator').sort(), expected.toSorted());
       for (const path of [...expected, `payments/${payment}`]) {
         await open(path);
-        await page.getByRole('heading', { level: 1 }).first().waitFor();
-        await page.locator('main .late').first().waitFor({ state: 'detached' });
+        await settled();
         await page.waitForLoadState('load');
         noFaults();
         assert.equal(await page.getByRole('main').getByRole('alert').count(), 0, `${role} at ${path}`);
@@ -99,6 +114,7 @@ for (const role of ['admin', 'developer', 'finance', 'support', 'viewer'] as con
     const offered = async (path: string, ready: string, names: Readonly<Record<string, boolean>>) => {
       await open(path);
       await page.getByText(ready).first().waitFor();
+      await settled();
       // The role is known once the navigation stands; what belongs to it is drawn with it.
       for (const [name, wanted] of Object.entries(names)) {
         if (wanted) await button(name).first().waitFor();
@@ -115,7 +131,7 @@ for (const role of ['admin', 'developer', 'finance', 'support', 'viewer'] as con
       'Delete the endpoint': may('webhooks.manage'),
     });
     await open(`webhooks/${endpoint}/recover`);
-    await page.getByRole('heading', { level: 1 }).first().waitFor();
+    await settled();
     noFaults();
   });
 }

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
 import { freshTotp, totp } from '../kit/person.ts';
 
-const { app, page, open, signUp, audit, noFaults, forgiveFaults, ageSessions } = await startDashboard({ signedUp: false });
+const { app, page, open, signUp, signOut, audit, noFaults, forgiveFaults, ageSessions } = await startDashboard({ signedUp: false });
 const payment: string = (
   await app.test.post('/api/payment/create/simple', {
     amount_usd: 1252.5,
@@ -18,11 +18,6 @@ const signIn = async () => {
   await page.getByLabel('E-mail').fill(OWNER.email);
   await page.getByLabel('Password').fill(OWNER.password);
   await page.getByRole('button', { name: 'Sign in', exact: true }).click();
-};
-const signOut = async () => {
-  await page.getByRole('button', { name: 'Account' }).click();
-  await page.getByRole('menuitem', { name: 'Sign out' }).click();
-  await page.getByRole('heading', { name: 'Sign in' }).waitFor();
 };
 
 test('the set-up link makes the owner and opens the dashboard', async () => {
@@ -199,6 +194,7 @@ test('the account menu opens, is walked and closes by keyboard, and gives the fo
 
 test('the dark theme can be chosen and stays', async () => {
   await page.getByRole('button', { name: 'Account' }).click();
+  await page.getByRole('menuitem', { name: 'Dark theme' }).waitFor();
   await audit('account menu');
   await page.getByRole('menuitem', { name: 'Dark theme' }).click();
   await page.reload();

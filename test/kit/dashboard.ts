@@ -24,6 +24,8 @@ export type Dashboard = {
   signUp(): Promise<void>;
   /** Turns the owner's second factor on, where the page Security is open; the secret of its codes. */
   setSecondFactor(): Promise<string>;
+  /** Signs the owner out by the menu and waits for the sign-in page, which is a document of its own. */
+  signOut(): Promise<void>;
   /** The owner at the API, with the cookies of the tab. */
   owner(): Promise<Person>;
   /** The screen as it stands: accessible in both themes, nothing clipped on a telephone; `narrow: false` where it scrolls there. */
@@ -32,7 +34,10 @@ export type Dashboard = {
   noFaults(...expected: RegExp[]): void;
   /** Forgets what failed: the test asked for it and saw it on the screen. */
   forgiveFaults(): void;
-  /** Requests to this part of the API are answered with `req_1` and 500 until the returned function is called. */
+  /**
+   * Requests to this part of the API are answered with `req_1` and 500, and no news comes to documents opened from now on, until the
+   * returned function mends both and presses "Try again" in between.
+   */
   failRequests(api: string | RegExp): Promise<() => Promise<void>>;
   /** Everybody signed in so long ago that risky acts ask who it is. */
   ageSessions(): Promise<void>;
@@ -85,7 +90,6 @@ export async function startDashboard({
 
 function dashboardOf(app: TestApp, browser: Browser, tab: Tab): Dashboard {
   const { page } = tab;
-  page.context().setDefaultTimeout(60_000);
   const open = async (path: string) => void (await page.goto(`${app.config.publicUrl}/dashboard/${path}`));
   return {
     app,
@@ -114,6 +118,17 @@ function dashboardOf(app: TestApp, browser: Browser, tab: Tab): Dashboard {
       await page.getByText('The second factor is on.').waitFor();
       return secret;
     },
+    signOut: async () => {
+      noFaults(tab);
+      // The document that is left may show the sign-in page too, and what is typed there is lost.
+      await page.evaluate('window.isLeft = true');
+      await page.getByRole('button', { name: 'Account' }).click();
+      await page.getByRole('menuitem', { name: 'Sign out' }).click();
+      await page.waitForFunction(() => !('isLeft' in window) && document.readyState === 'complete');
+      await page.getByRole('heading', { name: 'Sign in', exact: true }).waitFor();
+      // What that document was still asking is refused.
+      noFaults(tab, /^401 /);
+    },
     owner: async () => {
       const person = new Person(app.url);
       person.cookie = (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
@@ -135,8 +150,18 @@ function dashboardOf(app: TestApp, browser: Browser, tab: Tab): Dashboard {
     forgiveFaults: () => void tab.faults.splice(0),
     failRequests: async (api) => {
       const error = { type: 'server_error', code: 'server_error', message: 'Something failed.', request_id: 'req_1' };
+      let letThrough = () => {};
+      const held = new Promise<void>((resolve) => {
+        letThrough = resolve;
+      });
+      // With news the screen reads anew, and heals before anybody presses anything.
+      await page.route('**/dashboard/api/*/stream', (route) => held.then(() => route.continue()));
       await page.route(api, (route) => route.fulfill({ status: 500, json: { error } }));
-      return () => page.unroute(api);
+      return async () => {
+        await page.unroute(api);
+        await page.getByRole('button', { name: 'Try again' }).click();
+        letThrough();
+      };
     },
     ageSessions: async () => {
       await app.app.ctx.db.sql`update sessions set created_at = created_at - interval '11 minutes', confirmed_at = null`;
@@ -144,10 +169,10 @@ function dashboardOf(app: TestApp, browser: Browser, tab: Tab): Dashboard {
   };
 }
 
-/** Nothing failed in a tab since it was asked last. A request that is given up because its screen was left is no fault. */
+/** Nothing failed in a tab since it was asked last. */
 export function noFaults(tab: Tab, ...expected: RegExp[]): void {
   // What the browser itself says of a refusal names no request.
-  const allowed = [/net::ERR_ABORTED$/, ...expected, ...(expected.length > 0 ? [/^Failed to load resource/] : [])];
+  const allowed = [...expected, ...(expected.length > 0 ? [/^Failed to load resource/] : [])];
   assert.deepEqual(
     tab.faults.splice(0).filter((fault) => !allowed.some((one) => one.test(fault))),
     [],
