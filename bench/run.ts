@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { ensureTools } from '../test/kit/tools.ts';
 
 // What makes the load comes from Debian's packages, like what the tests need.
-ensureTools(['wrk']);
+await ensureTools(['wrk']);
 const names = process.argv.slice(2);
 for (const name of names.length > 0
   ? names
