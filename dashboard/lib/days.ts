@@ -1,4 +1,4 @@
-/** Ranges of days in UTC, as the totals are kept. */
+/** Ranges of days in UTC, as the totals are kept; days as those who look at them have them; durations. */
 const DAY_MS = 86_400_000;
 export type Range = { from: string; until: string; days: number };
 
@@ -16,6 +16,12 @@ export function rangeBetween(from: string, until: string): Range | null {
   return Number.isFinite(days) && days >= 1 && days <= 366 ? { from, until, days } : null;
 }
 export const wordsOfDays = (days: number): string => (days === 1 ? 'the day before' : `the ${days} days before`);
+
+/** A local day as an instant; with 1 more its end. Undefined when it is none. */
+export const instantOf = (day: string, plusDays: number): string | undefined => {
+  const [year, month, date] = day.split('-').map(Number);
+  return year && month && date ? new Date(year, month - 1, date + plusDays).toISOString() : undefined;
+};
 
 /** Seconds in the two largest units. */
 export function duration(seconds: number): string {

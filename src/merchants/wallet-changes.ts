@@ -133,8 +133,8 @@ export const confirmWaitOff = (ctx: Context, { merchantId, actor }: { merchantId
 
 /**
  * Takes an account key over. The first key of a coin acts at once, and so does the one in use; any other waits unless the
- * merchant turned that off, and a later one takes its place. `ends` are the last six characters of one of the first five addresses, as the merchant's own wallet
- * shows them: a key of somebody else, or of another address type, does not get past this.
+ * merchant turned that off, and a later one takes its place. `ends` are the last six characters of one of the first five
+ * addresses, as the merchant's own wallet shows them: a key of somebody else, or of another address type, does not get past this.
  * Errors: private_key_refused, account_key_invalid, address_ends_differ.
  */
 export async function importKey(

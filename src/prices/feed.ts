@@ -41,7 +41,8 @@ export function createFeed<T>({
 }): Feed<T> {
   const waits = new Map<string, { until: number; failures: number }>();
   let timer: NodeJS.Timeout | null = null;
-  let polling: Promise<void> = Promise.resolve();
+  /** The round under way. */
+  let polling: Promise<void> | null = null;
 
   const ask = async (source: Asked<T>, { quiet = false } = {}): Promise<Told<T>> => {
     const failures = waits.get(source.name)?.failures ?? 0;
@@ -67,15 +68,12 @@ export function createFeed<T>({
   return {
     start: () => {
       if (timer || sources.length === 0) return;
-      let busy = false;
       const next = () => {
         // Rounds that last longer than the pause between them do not pile up.
-        if (busy) return;
-        busy = true;
-        polling = round()
+        polling ??= round()
           .catch((error: unknown) => log.error({ err: error }, 'reading prices failed'))
           .finally(() => {
-            busy = false;
+            polling = null;
           });
       };
       // The first answers are not waited for: a source that hangs must not hold up the start.

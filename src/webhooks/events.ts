@@ -71,9 +71,10 @@ const BY_TYPE = (sql: Sql) => sql`and type <> 'payment.created'`;
 export type EventItem = { id: string; type: string; body: Uint8Array; createdAt: Date };
 
 /**
- * Events of a merchant's payments, newest first, ordered by (xid, feed) and read only below the oldest running transaction, so that
- * a reader that follows the cursor never skips one. Those of one payment are written one after another, below the lock of its row:
- * they are ordered by their sequence, and each stands here as soon as its payment shows it. Errors: cursor_invalid.
+ * Events of a merchant's payments, newest first, ordered by (xid, feed) and read only below the oldest transaction that is open in
+ * this database, so that a reader that follows the cursor never skips one. Those of one payment are written one after another,
+ * below the lock of its row: they are ordered by their sequence, and each stands here as soon as its payment shows it.
+ * Errors: cursor_invalid.
  */
 export async function listEvents(
   ctx: Context,

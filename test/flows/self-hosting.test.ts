@@ -11,7 +11,7 @@ import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { CONFIG, namesOf } from '../../src/config.ts';
-import { eventually, testEnvironment } from '../kit/app.ts';
+import { client, countingAsOne, eventually, testEnvironment } from '../kit/app.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
 import { codeBlocks } from '../kit/documents.ts';
 import { freePort } from '../kit/nodes.ts';
@@ -233,21 +233,6 @@ const asking =
 const signed = () => ({ authorization: `Bearer ${key}` });
 const ORDER = JSON.stringify({ amount_usd: 25, return_url: 'https://shop.example/thanks' });
 
-/** Both api processes have found the shared store when what one counts the other sees: they start without waiting for it to the end. */
-async function countingAsOne(): Promise<void> {
-  const headers = { ...signed(), 'x-forwarded-proto': 'https', 'x-forwarded-for': '203.0.113.5' };
-  const left = async (port: number): Promise<number> => {
-    const reply = await fetch(`http://127.0.0.1:${port}/api/payments?limit=1`, { headers });
-    await reply.text();
-    return Number(reply.headers.get('x-ratelimit-remaining') ?? Number.NaN);
-  };
-  await eventually(
-    async () => (await left(ports['api-1'])) - (await left(ports['api-2'])),
-    (difference) => difference === 1,
-    60_000,
-  );
-}
-
 /** News of a payment's page as they come, each with the time it took since the connection was asked for. */
 function openPage(port: number, ca: string, id: string): { news: string[]; close(): void } {
   const news: string[] = [];
@@ -305,7 +290,12 @@ async function holdsTo({
   const [one, other] = addresses;
   const create = (from: string, claim: string) =>
     ask('/api/payment/create/simple', { body: ORDER, from, headers: { authorization: `Bearer ${publicKey}`, 'x-forwarded-for': claim } });
-  await countingAsOne();
+  const counted = (port: number) => () =>
+    client(`http://127.0.0.1:${port}`, key).get('/api/payments?limit=1', {
+      'x-forwarded-proto': 'https',
+      'x-forwarded-for': '203.0.113.5',
+    });
+  await countingAsOne(counted(ports['api-1']), counted(ports['api-2']));
   const statuses: number[] = [];
   for (let i = 0; i < 11; i++) statuses.push((await create(one, `198.51.100.${i}`)).status);
   assert.deepEqual(statuses, [...Array(10).fill(201), 429]);

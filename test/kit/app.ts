@@ -92,6 +92,19 @@ export async function startTestApp(environment: Record<string, string> = {}): Pr
   };
 }
 
+/**
+ * Two api processes share the store of limits once what one counts the other sees: one that starts does not wait for the store to
+ * the end.
+ */
+export async function countingAsOne(...ask: readonly [one: () => Promise<Reply>, other: () => Promise<Reply>]): Promise<void> {
+  const left = (reply: Reply) => Number(reply.headers.get('x-ratelimit-remaining') ?? Number.NaN);
+  await eventually(
+    async () => left(await ask[0]()) - left(await ask[1]()),
+    (difference) => difference === 1,
+    60_000,
+  );
+}
+
 /** Asks until `done` says yes, at most `timeoutMs`; returns the last answer, or fails with it. */
 export async function eventually<T>(ask: () => Promise<T>, done: (answer: T) => boolean, timeoutMs = 30_000): Promise<T> {
   // Counted in looks: a machine that stands still for a while uses up one of them, and not all the time there is.

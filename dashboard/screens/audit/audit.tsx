@@ -1,6 +1,7 @@
 /** The log of what members did: filters in the URL, what changed, CSV. */
 import { type FormEvent, useState } from 'react';
 import { call, type Reply } from '../../lib/api.ts';
+import { instantOf } from '../../lib/days.ts';
 import { useApi, useFilters, useList, useMe, useMode, useTitle } from '../../lib/hooks.ts';
 import { say } from '../../lib/toasts.ts';
 import { Button } from '../../ui/button.tsx';
@@ -19,17 +20,13 @@ type Filter = Record<(typeof KEYS)[number], string>;
 /** A file holds at most this many rows; narrower filters give the rest. */
 const MOST_ROWS = 10_000;
 
-const instant = (day: string, plusDays: number): string | undefined => {
-  const [year, month, date] = day.split('-').map(Number);
-  return year && month && date ? new Date(year, month - 1, date + plusDays).toISOString() : undefined;
-};
 const asked = (filters: Filter) => ({
   action: filters.action,
   actor: filters.actor,
   object: filters.object,
   ...(filters.in_mode !== '' && { in_mode: filters.in_mode as 'live' | 'test' }),
-  from: instant(filters.from, 0),
-  until: instant(filters.until, 1),
+  from: instantOf(filters.from, 0),
+  until: instantOf(filters.until, 1),
 });
 const text = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
 /** What it was and what it is, by name. */

@@ -1,6 +1,7 @@
 /** The filters of the list: the usual ones in a row, the others behind a button. */
 import { type FormEvent, lazy, Suspense, useState } from 'react';
 import { COINS, PAYMENT_STATUSES, type PaymentException } from '../../generated/api.ts';
+import { instantOf } from '../../lib/days.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
 import { EXCEPTION_WORDS } from '../../ui/values.tsx';
@@ -27,12 +28,6 @@ export const wordOf = (key: Key, value: string): string => {
   if (key === 'archived') return value === 'only' ? 'Only these' : 'Shown too';
   return key === 'status' || key === 'refund' ? capital(value) : value;
 };
-/** The local day as an instant; the last day counts whole. */
-const instant = (day: string, plusDays: number): string | undefined => {
-  const [year, month, date] = day.split('-').map(Number);
-  if (!year || !month || !date) return undefined;
-  return new Date(year, month - 1, date + plusDays).toISOString();
-};
 const usd = (text: string): string | undefined => (/^\d{1,9}(\.\d{1,2})?$/.test(text) ? text : undefined);
 
 /** The filters as the service takes them; what it would refuse is left out. */
@@ -45,8 +40,8 @@ export const queryOf = (filters: Filter) => ({
   refund: filters.refund || undefined,
   archived: filters.archived || undefined,
   search: filters.search || undefined,
-  from: instant(filters.from, 0),
-  until: instant(filters.until, 1),
+  from: instantOf(filters.from, 0),
+  until: instantOf(filters.until, 1),
 });
 
 const BOX = 'min-h-9 rounded-lg border border-line bg-card px-2.5 py-1.5 text-sm text-ink placeholder:text-soft';
