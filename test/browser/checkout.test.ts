@@ -8,7 +8,7 @@ import { HDKey } from '@scure/bip32';
 import type { Browser, Page } from 'playwright-core';
 import { eventually } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
-import { auditAccessibility, openTab, readQr, startBrowser, type Tab } from '../kit/browser.ts';
+import { assertStill, auditAccessibility, openTab, readQr, startBrowser, type Tab } from '../kit/browser.ts';
 import { startBitcoind, type TestNode } from '../kit/nodes.ts';
 import { type Service, startService } from '../kit/service.ts';
 
@@ -82,6 +82,34 @@ const readsAs = (page: Page, code: string, text: string, name?: string) =>
 const audit = async (tab: Tab, scripts: boolean) => {
   if (scripts) assert.deepEqual(await auditAccessibility(tab.page), []);
 };
+
+test('a window that ends tomorrow: the payer reads their date and time, and nothing moves when it takes the place of UTC', async () => {
+  const created = await service.live.post('/api/payment/create/simple', {
+    amount_usd: '25.00',
+    return_url: 'https://shop.example/thanks',
+    expires_in: 86_400,
+  });
+  assert.equal(created.status, 201, created.text);
+  const { transaction_id: id, payment_url: url } = created.json;
+  const first = await openTab(browser, url);
+  await first.page.getByText('Bitcoin').click();
+  await first.page.locator('#c-continue').click();
+  await first.page.locator('main[data-state="awaiting"]').waitFor();
+  await first.close();
+  const ends = new Date((await detail('live', id)).expires_at);
+  for (const timeZone of ['Pacific/Kiritimati', 'America/Los_Angeles', 'Asia/Kolkata', 'UTC']) {
+    for (const width of [360, 390]) {
+      const tab = await openTab(browser, url, { timeZone, width });
+      const shown = tab.page.locator('time').last();
+      await eventually(
+        () => shown.innerText(),
+        (text) => text === new Intl.DateTimeFormat('en', { dateStyle: 'long', timeStyle: 'short', timeZone }).format(ends),
+      );
+      await assertStill(tab.page, `${timeZone}, ${width} px`);
+      await tab.close();
+    }
+  }
+});
 
 for (const scripts of [true, false]) {
   const how = scripts ? 'with scripts' : 'without scripts';

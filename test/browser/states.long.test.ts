@@ -1,7 +1,7 @@
 /** Every state, both themes, four widths, and every language once: accessible, nothing cut off, no complaint of the browser. */
 import { after, before, test } from 'node:test';
 import type { Browser } from 'playwright-core';
-import { FIXTURES } from '../../src/web/checkout/states.ts';
+import { fixturesAt } from '../../src/web/checkout/states.ts';
 import { LOCALES } from '../../src/web/checkout/words.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { startBrowser } from '../kit/browser.ts';
@@ -20,6 +20,7 @@ after(async () => {
   await app?.stop();
 });
 
+const FIXTURES = fixturesAt(new Date());
 for (const one of FIXTURES) {
   for (const dark of [false, true]) {
     for (const width of [320, 360, 768, 1280]) {

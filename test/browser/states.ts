@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Browser } from 'playwright-core';
 import type { Fixture } from '../../src/web/checkout/states.ts';
-import { auditAccessibility, findClipped, layoutShift, openTab, type Tab } from '../kit/browser.ts';
+import { assertStill, auditAccessibility, findClipped, openTab, type Tab } from '../kit/browser.ts';
 
 export const stateUrl = (url: string, { name }: Fixture, more = ''): string => `${url}/_states?state=${encodeURIComponent(name)}${more}`;
 
@@ -26,7 +26,7 @@ export function createInspector(browser: Browser, url: string): Inspector {
       faults.length = 0;
       await page.goto(stateUrl(url, fixture, more));
       await page.locator(`main[data-state="${more.includes('receipt') ? 'receipt' : fixture.state}"]`).waitFor();
-      if (more === '') assert.ok((await layoutShift(page)) <= 0.02, `${where} moves`);
+      if (more === '') await assertStill(page, where);
       // What is folded is a part of the page too.
       await page.evaluate('document.querySelectorAll("details").forEach((fold) => { fold.open = true; })');
       assert.deepEqual(await auditAccessibility(page), [], where);

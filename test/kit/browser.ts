@@ -1,5 +1,6 @@
 /** Debian's Chromium in an empty profile; every page reports what its security policy or its scripts complain of. */
 
+import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { type Browser, chromium, type Locator, type Page } from 'playwright-core';
@@ -66,10 +67,20 @@ export async function openTab(
   context.setDefaultTimeout(60_000);
   const page = await context.newPage();
   await page.addInitScript(() => {
-    const shifts: number[] = [];
+    type Box = { x: number; y: number; width: number; height: number };
+    type Shift = { value: number; sources: readonly { node: Node | null; previousRect: Box; currentRect: Box }[] };
+    const shifts: { value: number; moved: string[] }[] = [];
     Object.assign(window, { florinShifts: shifts });
+    const place = ({ x, y, width, height }: Box) => `${width} x ${height} at ${x}, ${y}`;
     new PerformanceObserver((list) => {
-      for (const entry of list.getEntries()) shifts.push((entry as unknown as { value: number }).value);
+      for (const { value, sources } of list.getEntries() as unknown as Shift[])
+        shifts.push({
+          value,
+          moved: sources.map(({ node, previousRect, currentRect }) => {
+            const text = node instanceof Element ? node.outerHTML : (node?.textContent ?? 'something that is gone');
+            return `${text.slice(0, 120)} from ${place(previousRect)} to ${place(currentRect)}`;
+          }),
+        });
     }).observe({ type: 'layout-shift', buffered: true });
   });
   const faults: string[] = [];
@@ -105,11 +116,15 @@ export async function readQr(element: Locator): Promise<string> {
   return decodeQR({ data, width, height }, { effort: Number.POSITIVE_INFINITY, timeLimit: 10_000 });
 }
 
-/** How far things moved while the page was put together (cumulative layout shift). */
-export const layoutShift = (page: Page): Promise<number> =>
-  page.evaluate(
-    'new Promise((done) => setTimeout(() => done(florinShifts.reduce((sum, value) => sum + value, 0)), 300))',
-  ) as Promise<number>;
+/** That nothing moved while the page was put together (cumulative layout shift); else what did, and from where to where. */
+export async function assertStill(page: Page, where: string): Promise<void> {
+  const shifts = (await page.evaluate('new Promise((done) => setTimeout(() => done(florinShifts), 300))')) as {
+    value: number;
+    moved: string[];
+  }[];
+  const total = shifts.reduce((sum, { value }) => sum + value, 0);
+  assert.ok(total <= 0.02, `${where} moves by ${total.toFixed(3)}:\n${shifts.flatMap(({ moved }) => moved).join('\n')}`);
+}
 
 /** Elements that stick out of the screen, or hide a part of their own text; empty when everything can be read. */
 export const findClipped = (page: Page): Promise<string[]> =>

@@ -55,23 +55,22 @@ const tick = (): void => {
 
 /** How a minute of each hour is written in the page's language: to make a formatter is the slowest thing a phone would do here. */
 const hours = (body.dataset.hours ?? '').split('|');
-let format: Intl.DateTimeFormat | undefined;
-/** Days are asked for when there is something to look back at, and by then nobody waits. */
-const dayFormat = (): Intl.DateTimeFormat =>
-  (format ??= new Intl.DateTimeFormat(`${document.documentElement.lang}-u-nu-latn`, { dateStyle: 'long', timeStyle: 'short' }));
+/** The payer's own time instead of UTC, in the form and the room that the page keeps for it. */
 const localTimes = (): void => {
   for (const time of document.querySelectorAll('time')) {
     const at = new Date(time.dateTime);
-    const soon = Math.abs(at.getTime() - performance.timeOrigin) < 72e6 && !('day' in time.dataset);
-    time.textContent = soon ? hours[at.getHours()]!.replace('#', String(at.getMinutes()).padStart(2, '0')) : dayFormat().format(at);
+    const clock = hours[at.getHours()]!.replace('#', String(at.getMinutes()).padStart(2, '0'));
+    const days = time.dataset.days?.split('|');
+    // The calendar here is at most a day behind or ahead of UTC.
+    const day = Date.UTC(at.getFullYear(), at.getMonth(), at.getDate()) / 864e5 - Math.floor(at.getTime() / 864e5);
+    time.firstElementChild!.textContent = days ? days[1 + day]!.replace('#', clock) : clock;
   }
 };
 
 /** What only scripts can say about a page that has just been put in place. */
 const settle = (): void => {
   tick();
-  // Not in one go: a slow phone stays responsive in between.
-  setTimeout(localTimes);
+  localTimes();
   byId('share')?.toggleAttribute('hidden', !('share' in navigator) || framed);
   try {
     const last = localStorage.getItem('florin-coin');

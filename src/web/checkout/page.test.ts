@@ -8,10 +8,11 @@ import { accentFor, BACKGROUNDS, contrast } from './accent.ts';
 import { embedScript } from './embedding.ts';
 import { PAGE_STATES, renderPage, renderReceipt } from './page.ts';
 import { SCRIPT } from './shell.ts';
-import { FIXTURES, fixtureOptions } from './states.ts';
+import { fixtureOptions, fixturesAt } from './states.ts';
 import { en } from './words/en.ts';
 import { chooseLanguage, LOCALES, type Locale, languageOf, matchLocale } from './words.ts';
 
+const FIXTURES = fixturesAt(new Date('2026-11-21T10:00:00.000Z'));
 const TAGS = Object.keys(LOCALES) as Locale[];
 
 test('the fixtures show the states they are named for, and every state is among them', () => {
@@ -30,6 +31,32 @@ test('every state in every language: no blank left open, nothing undefined, the 
         assert.doesNotMatch(renderReceipt(fixture.view, options).main.text, /\{\w+\}|undefined|\[object|NaN/);
     }
   }
+});
+
+test('a time keeps room for every way a payer may read it, in every language and on every date', () => {
+  const { view } = FIXTURES.find(({ name }) => name === 'awaiting, until tomorrow')!;
+  for (const date of ['2026-11-21T10:00:00Z', '2031-02-28T23:59:00Z', '2026-12-31T23:58:00Z', '2028-02-29T00:01:00Z']) {
+    const fixture = fixturesAt(new Date(date)).find(({ name }) => name === 'awaiting, until tomorrow')!;
+    for (const tag of TAGS) {
+      const text = renderPage(fixture.view, fixtureOptions(fixture, tag)).main.text;
+      const [near, far] = [...text.matchAll(/<time datetime="([^"]+)" data-widest="([^"]+)"(?: data-days="([^"]+)")?>/g)];
+      assert.equal(near![3], undefined, 'a time of today is a time alone');
+      const ends = new Date(far![1]!);
+      assert.equal(ends.getTime() - fixture.view.now.getTime(), 86_100_000);
+      for (const [timeZone, day] of [
+        ['Etc/GMT+12', ends.getUTCHours() < 12 ? 0 : 1],
+        ['UTC', 1],
+        ['Pacific/Kiritimati', ends.getUTCHours() < 10 ? 1 : 2],
+      ] as const) {
+        const locale = `${tag}-u-nu-latn`;
+        const written = new Intl.DateTimeFormat(locale, { timeZone, dateStyle: 'long', timeStyle: 'short' }).format(ends);
+        const time = new Intl.DateTimeFormat(locale, { timeZone, timeStyle: 'short' }).format(ends);
+        assert.equal(far![3]!.split('|')[day]!.replace('#', time), written, `${tag} ${timeZone}`);
+        assert.ok(far![2]!.length >= written.length && near![2]!.length >= time.length, `${tag} ${timeZone}: ${written}`);
+      }
+    }
+  }
+  assert.equal(view.facts.createdAt.toISOString(), '2026-11-21T09:55:00.000Z', 'made-up payments are as old as their stories say');
 });
 
 /** The main action of each state; what stands in folds is no main action. */

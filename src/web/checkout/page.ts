@@ -1,6 +1,7 @@
 /** The payment page as a pure function of the server's view: every state a full page, one renderer, one place for amounts. */
 
 import { paymentUri } from '../../core/address.ts';
+import { HOUR_MS } from '../../core/clock.ts';
 import { COIN, type Coin, type Network } from '../../core/coin.ts';
 import { formatDecimal, formatUnits } from '../../core/money.ts';
 import { mayRepeat, SCENARIOS } from '../../payments/payments.ts';
@@ -273,20 +274,30 @@ const copy = (text: string, label: string, words: Language['words']): Html =>
 /** Grouped by style alone: what is copied has no blanks. */
 const grouped = (address: string): Html => html`${(address.match(/.{1,4}/g) ?? []).map((part) => html`<span>${part}</span>`)}`;
 
-/** In UTC, and saying so, until scripts write the payer's own time: the same length, so that nothing moves. */
-const timeOf = (at: Date, { language }: PageOptions): Html =>
-  html`<time datetime="${at.toISOString()}"><bdi>${language.time(at)}</bdi><span class="tz"> UTC</span></time>`;
-const dayOf = (at: Date, language: Language): Html =>
-  html`<time datetime="${at.toISOString()}" data-day><bdi>${language.day(at)}</bdi><span class="tz"> UTC</span></time>`;
+/** Further away than this, a time needs its date. */
+const CLOCK_ONLY_MS = 20 * HOUR_MS;
+const longest = (texts: readonly string[]): string => texts.reduce((one, other) => (other.length > one.length ? other : one));
+/**
+ * In UTC, and saying so, until scripts write the payer's own time. What they may write is decided here, and room is kept for the widest
+ * of it, so that nothing moves.
+ */
+function moment(at: Date, language: Language, dated: boolean): Html {
+  const days = dated ? language.days(at) : ['#'];
+  const widest = longest(days).replace('#', longest(language.hours).replace('#', '00'));
+  return html`<time datetime="${at.toISOString()}" data-widest="${widest}"${dated && html` data-days="${days.join('|')}"`}><bdi>${dated ? language.day(at) : language.time(at)}</bdi></time><span class="tz"> UTC</span>`;
+}
+const timeOf = (at: Date, { now }: CustomerView, { language }: PageOptions): Html =>
+  moment(at, language, Math.abs(at.getTime() - now.getTime()) >= CLOCK_ONLY_MS);
+const dayOf = (at: Date, language: Language): Html => moment(at, language, true);
 const deadline = (view: CustomerView, options: PageOptions): Html =>
-  html`<p class="tip">${SIGNS.clock}<span>${fill(options.language.words.payUntil, { time: timeOf(view.settlement.expiresAt, options) })}</span></p>`;
+  html`<p class="tip">${SIGNS.clock}<span>${fill(options.language.words.payUntil, { time: timeOf(view.settlement.expiresAt, view, options) })}</span></p>`;
 
 /** Two clocks: the rate lock counts down; the end of the window stands beside it when it is later. */
 function clock(view: CustomerView, options: PageOptions): Html {
   const { words } = options.language;
   const { quoteExpiresAt, expiresAt } = view.settlement;
   const until = quoteExpiresAt ?? expiresAt;
-  return html`<p class="clock">${SIGNS.clock}<span><span>${words.rateHolds} <b id="clock" role="timer" aria-live="off" data-ms="${String(Math.max(0, until.getTime() - view.now.getTime()))}">${minutesLeft(until, view.now)}</b></span><small><span>${fill(words.until, { time: timeOf(until, options) })}</span>${until < expiresAt && html` <span>${fill(words.payUntil, { time: timeOf(expiresAt, options) })}</span>`}</small></span></p>`;
+  return html`<p class="clock">${SIGNS.clock}<span><span>${words.rateHolds} <b id="clock" role="timer" aria-live="off" data-ms="${String(Math.max(0, until.getTime() - view.now.getTime()))}">${minutesLeft(until, view.now)}</b></span><small><span>${fill(words.until, { time: timeOf(until, view, options) })}</span>${until < expiresAt && html` <span>${fill(words.payUntil, { time: timeOf(expiresAt, view, options) })}</span>`}</small></span></p>`;
 }
 const minutesLeft = (until: Date, now: Date): string => {
   const seconds = Math.max(0, Math.ceil((until.getTime() - now.getTime()) / 1000));

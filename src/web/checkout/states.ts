@@ -13,8 +13,6 @@ import { type Fault, type PageOptions, type PageState, renderPage, renderReceipt
 import { sendDocument } from './shell.ts';
 import { LOCALES, languageOf, matchLocale } from './words.ts';
 
-const NOW = new Date('2026-11-21T10:00:00.000Z');
-const before = (minutes: number): Date => addMs(NOW, -minutes * MINUTE_MS);
 const PRICES: Readonly<Record<Coin, bigint>> = {
   BTC: 9_700_000_000_000n,
   ETH: 350_000_000_000n,
@@ -61,8 +59,13 @@ const coinsAt = (usdCents: bigint): CustomerView['coins'] =>
   COINS.map((coin) => ({ coin, unavailable: null, estimateUnits: quoteUnits(coin, usdCents, PRICES[coin]), sample: false }));
 const part = (coin: Coin, units: bigint, [share, of]: Paid['share']): bigint => ((units * share) / of / shownUnit(coin)) * shownUnit(coin);
 
-/** A view as the service would make it: facts are told, all else follows from them. */
-function viewOf(story: Story): CustomerView {
+/** Minutes before the moment at which the state is shown. */
+type Before = (minutes: number) => Date;
+/** A story with dates in it is told for that moment. */
+type Told = Story | ((before: Before) => Story);
+
+/** A view as the service would make it at that moment: facts are told, all else follows from them. */
+function viewOf(story: Story, now: Date, before: Before): CustomerView {
   const { coin, age = 5, usdCents = 5_250n, mode = 'live' } = story;
   const quotes: Quote[] = (story.quotes ?? (coin ? [{ minutesAgo: 2 }] : [])).map(({ minutesAgo, priceE8 = PRICES[coin!] }) => ({
     coin: coin!,
@@ -121,12 +124,12 @@ function viewOf(story: Story): CustomerView {
     safeHeight: null,
     finalizedHeight: null,
     chainlockHeight: null,
-    scannedThrough: NOW,
+    scannedThrough: now,
     holdReason: null,
     blockUsdCents: new Map(),
   };
   const tips: Tips = Object.fromEntries(COINS.map((c) => [c, tip]));
-  const settlement = settle(facts, transfers, tips, NOW);
+  const settlement = settle(facts, transfers, tips, now);
   return {
     merchantId: 'mer_4fTq0ZcJb8sWn2LxR7vKd1Ye',
     sequence: 1n,
@@ -151,7 +154,7 @@ function viewOf(story: Story): CustomerView {
     scenario: null,
     scenarioStarted: false,
     eventCount: 1n,
-    now: NOW,
+    now,
     merchant: {
       name: 'Corner Coffee',
       supportContact: 'help@shop.example',
@@ -193,10 +196,10 @@ const STORIES = {
     coins: coinsAt(50n).map((c) => (c.coin === 'BTC' ? { ...c, unavailable: 'small', estimateUnits: null } : c)),
   },
   'choose, one coin': { state: 'choose', coins: coinsAt(5_250n).slice(0, 1), request: { description: 'Order 1001, two mugs' } },
-  'choose, priced in euros': {
+  'choose, priced in euros': (before) => ({
     state: 'choose',
-    request: { fiat: { amount: '48.30', currency: 'EUR', rateE8: 92_000_000n, source: 'ecb', at: '2026-11-21T09:58:00.000Z' } },
-  },
+    request: { fiat: { amount: '48.30', currency: 'EUR', rateE8: 92_000_000n, source: 'ecb', at: before(2).toISOString() } },
+  }),
   'choose, test': { state: 'choose', mode: 'test', coins: coinsAt(5_250n).map((c) => ({ ...c, sample: true })) },
   'awaiting BTC': awaiting('BTC'),
   'awaiting ETH': awaiting('ETH'),
@@ -209,25 +212,26 @@ const STORIES = {
     age: 20,
     quotes: [{ minutesAgo: 19, priceE8: 10_250_000_000n }, { minutesAgo: 1 }],
   },
-  'awaiting, replaced': {
+  'awaiting, replaced': (before) => ({
     state: 'awaiting',
     coin: 'BTC',
     paid: [{ share: all, minutesAgo: 2, more: { conflict: { txid: TXID, height: 999, seenAt: before(1) } } }],
-  },
+  }),
   'awaiting, own colours': {
     state: 'awaiting',
     coin: 'BTC',
     merchant: { name: 'Zitronenladen', accent: '#ffd500', supportContact: null },
   },
+  'awaiting, until tomorrow': { state: 'awaiting', coin: 'BTC', windowSeconds: 86_400 },
   'awaiting, test': { state: 'awaiting', coin: 'BTC', mode: 'test' },
   'rate over': { state: 'rate_over', coin: 'BTC', age: 25, quotes: [{ minutesAgo: 20 }] },
-  underpaid: {
+  underpaid: (before) => ({
     state: 'underpaid',
     coin: 'BTC',
     paid: [{ share: half, minutesAgo: 1 }],
-    extendedUntil: addMs(NOW, 59 * MINUTE_MS),
-  },
-  'rate over, part paid': {
+    extendedUntil: before(-59),
+  }),
+  'rate over, part paid': (before) => ({
     state: 'rate_over',
     coin: 'DOGE',
     age: 70,
@@ -235,17 +239,17 @@ const STORIES = {
     quotes: [{ minutesAgo: 66 }],
     paid: [{ share: half, minutesAgo: 63 }],
     extendedUntil: before(3),
-  },
+  }),
   processing: { state: 'processing', coin: 'LTC', status: 'processing', paid: [{ share: all, minutesAgo: 6, confirmations: 2 }] },
   'processing, by lock': { state: 'processing', coin: 'DASH', status: 'processing', paid: [{ share: all, minutesAgo: 0 }] },
-  'processing, block undone': {
+  'processing, block undone': (before) => ({
     state: 'processing',
     coin: 'BTC',
     status: 'processing',
     age: 100,
     quotes: [{ minutesAgo: 98 }],
     paid: [{ share: all, minutesAgo: 95, more: { unminedSince: before(70) } }],
-  },
+  }),
   completed: { state: 'completed', coin: 'BTC', status: 'completed', paid: [{ share: all, minutesAgo: 4, confirmations: 2 }] },
   overpaid: { state: 'overpaid', coin: 'BTC', status: 'completed', paid: [{ share: [3n, 2n], minutesAgo: 4, confirmations: 2 }] },
   'overpaid, wrong address': {
@@ -263,7 +267,7 @@ const STORIES = {
     refundAddress: { coin: 'BTC', address: 'tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl' },
   },
   expired: { state: 'expired', coin: 'BTC', status: 'expired', ...over },
-  'expired, part paid': {
+  'expired, part paid': (before) => ({
     state: 'expired_partial',
     coin: 'LTC',
     status: 'failed',
@@ -271,39 +275,41 @@ const STORIES = {
     quotes: [{ minutesAgo: 125 }],
     paid: [{ share: half, minutesAgo: 120, confirmations: 30 }],
     extendedUntil: before(60),
-  },
+  }),
   late: { state: 'late', coin: 'BTC', status: 'expired', ...over, paid: [{ share: all, minutesAgo: 5, confirmations: 1 }] },
-  cancelled: { state: 'cancelled', status: 'cancelled', decisions: [{ kind: 'cancel', at: before(2), transfers: [] }] },
+  cancelled: (before) => ({ state: 'cancelled', status: 'cancelled', decisions: [{ kind: 'cancel', at: before(2), transfers: [] }] }),
   'awaiting, may be cancelled': { state: 'awaiting', coin: 'LTC', merchant: { payerCancel: true } },
-  'cancelled, may be paid again': {
+  'cancelled, may be paid again': (before) => ({
     state: 'cancelled',
     status: 'cancelled',
     decisions: [{ kind: 'cancel', at: before(2), transfers: [] }],
     merchant: { payerCancel: true },
-  },
-  'cancelled, paid all the same': {
+  }),
+  'cancelled, paid all the same': (before) => ({
     state: 'cancelled',
     coin: 'BTC',
     status: 'cancelled',
     decisions: [{ kind: 'cancel', at: before(2), transfers: [] }],
     paid: [{ share: all, minutesAgo: 1 }],
-  },
-  failed: {
+  }),
+  failed: (before) => ({
     state: 'failed',
     coin: 'BTC',
     status: 'failed',
     ...over,
     paid: [{ share: all, minutesAgo: 60, more: { conflict: { txid: TXID, height: 999, seenAt: before(30) } } }],
-  },
-} satisfies Readonly<Record<string, Story>>;
+  }),
+} satisfies Readonly<Record<string, Told>>;
 
 export type Fixture = { name: string; state: PageState; view: CustomerView; fault: Fault | null };
-export const FIXTURES: readonly Fixture[] = Object.entries(STORIES as Readonly<Record<string, Story>>).map(([name, story]) => ({
-  name,
-  state: story.state,
-  view: viewOf(story),
-  fault: story.fault ?? null,
-}));
+/** Every state as it looks at a moment: times that are near stay near, on whatever day somebody looks. */
+export function fixturesAt(now: Date): readonly Fixture[] {
+  const before: Before = (minutes) => addMs(now, -minutes * MINUTE_MS);
+  return Object.entries(STORIES as Readonly<Record<string, Told>>).map(([name, told]) => {
+    const story = typeof told === 'function' ? told(before) : told;
+    return { name, state: story.state, view: viewOf(story, now, before), fault: story.fault ?? null };
+  });
+}
 
 const MAINNET = Object.fromEntries(COINS.map((coin) => [coin, NETWORKS[0]])) as Readonly<Record<Coin, Network>>;
 /** A fixture as it is rendered in a language. */
@@ -327,8 +333,9 @@ export function registerStates(pages: FastifyInstance, ctx: Context): void {
   pages.get<{ Querystring: { state?: unknown; lang?: unknown; theme?: unknown; receipt?: unknown } }>('/_states', (request, reply) => {
     const { state, lang, theme, receipt } = request.query;
     const tag = (typeof lang === 'string' ? matchLocale(lang) : null) ?? 'en';
-    const fixture = FIXTURES.find(({ name }) => name === state);
-    if (!fixture) return sendPlain(reply, { title: 'States of the payment page', main: index(tag) });
+    const fixtures = fixturesAt(ctx.clock.now());
+    const fixture = fixtures.find(({ name }) => name === state);
+    if (!fixture) return sendPlain(reply, { title: 'States of the payment page', main: index(fixtures, tag) });
     const options = fixtureOptions(fixture, tag, ctx.settings.ethChainId);
     const { title, main } = receipt === undefined ? renderPage(fixture.view, options) : renderReceipt(fixture.view, options);
     const { merchant } = fixture.view;
@@ -348,8 +355,8 @@ export function registerStates(pages: FastifyInstance, ctx: Context): void {
   });
 }
 
-const index = (tag: string) => {
+const index = (fixtures: readonly Fixture[], tag: string) => {
   const link = (name: string, more = '') => `/_states?state=${encodeURIComponent(name)}&lang=${tag}${more}`;
   return html`<h1>States of the payment page</h1><p>Every state, from the payments that the tests use. Languages: ${Object.keys(LOCALES).map((other) => html`<a href="/_states?lang=${other}">${other}</a> `)}</p>
-<ul>${FIXTURES.map(({ name, state }) => html`<li><a href="${link(name)}">${name}</a> · <a href="${link(name, '&theme=dark')}">dark</a>${(state === 'completed' || state === 'overpaid') && html` · <a href="${link(name, '&receipt')}">receipt</a>`}</li>`)}</ul>`;
+<ul>${fixtures.map(({ name, state }) => html`<li><a href="${link(name)}">${name}</a> · <a href="${link(name, '&theme=dark')}">dark</a>${(state === 'completed' || state === 'overpaid') && html` · <a href="${link(name, '&receipt')}">receipt</a>`}</li>`)}</ul>`;
 };

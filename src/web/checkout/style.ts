@@ -58,6 +58,7 @@ table{width:100%;border-collapse:collapse;font-size:.9375rem}td,th{padding:.4rem
 .prep{display:none}.wait4 .prep{display:block}.wait4 .coins,.wait4 .main{display:none}.prep i{display:block;height:1.1rem;margin:.75rem auto;border-radius:.5rem;background:var(--soft)}.prep i:nth-of-type(1){width:14rem;height:14rem;max-width:100%}.prep i:nth-of-type(2){width:60%}
 [aria-busy=true]{opacity:.6;pointer-events:none}.sr{position:absolute;width:1px;height:1px;margin:-1px;padding:0;overflow:hidden;clip-path:inset(50%);white-space:nowrap;border:0}
 .banner{display:none;width:100%;max-width:27rem;margin:0 auto .75rem;padding:.65rem .8rem;border-radius:.7rem;background:var(--warnback);color:var(--warn)}.offline .off1,.broken .off2{display:block}
+time{display:inline-grid}time>bdi,time::after{grid-area:1/1}time::after{content:attr(data-widest);padding-inline-end:2px;visibility:hidden}
 @media(scripting:none){.js{display:none!important}}@media(scripting:enabled){.tz{display:none}}
 @media(min-width:40rem){body{padding:3rem 1.5rem 1.5rem}main{padding:2rem}.stripe{margin:-2rem -2rem 1.5rem}}
 @media(min-width:50rem){main.wide,main.wide~.page{max-width:48rem}.two{display:grid;grid-template-columns:minmax(0,1fr) 16rem;gap:2.25rem;align-items:start}.two .qr{margin:0;width:100%}#wallet{background:var(--card);border-color:var(--line);color:var(--brand)}}

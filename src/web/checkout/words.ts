@@ -61,8 +61,10 @@ export type Language = {
   /** In UTC, which the page says beside it; scripts put the payer's own time in its place. */
   time(at: Date): string;
   day(at: Date): string;
-  /** How `time` writes each hour of a day, its minutes as `#`, one behind the other with `|` between. */
-  hours: string;
+  /** How `time` writes each hour of a day, its minutes as `#`. */
+  hours: readonly string[];
+  /** How `day` writes the UTC day before a moment, its own, and the one after, the time as `#`: a payer's calendar shows one of them. */
+  days(at: Date): readonly string[];
 };
 
 const TAGS = Object.keys(LOCALES) as Locale[];
@@ -95,7 +97,12 @@ export function languageOf(tag: Locale): Language {
       minutes: (value) => (value < 90 ? minutes.format(value) : hours.format(Math.round(value / 60))),
       time: (at) => time.format(at),
       day: (at) => day.format(at),
-      hours: Array.from({ length: 24 }, (_, hour) => time.format(Date.UTC(2026, 0, 1, hour, 59)).replace('59', '#')).join('|'),
+      hours: Array.from({ length: 24 }, (_, hour) => time.format(Date.UTC(2026, 0, 1, hour, 59)).replace('59', '#')),
+      days: (at) =>
+        [-1, 0, 1].map((more) => {
+          const noon = Date.UTC(at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate() + more, 12);
+          return day.format(noon).replace(time.format(noon), '#');
+        }),
     };
     made.set(tag, language);
   }

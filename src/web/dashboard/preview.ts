@@ -6,7 +6,7 @@ import { Problem } from '../../core/problem.ts';
 import { getMerchant, THEMES } from '../../merchants/merchants.ts';
 import { renderPage } from '../checkout/page.ts';
 import { sendDocument } from '../checkout/shell.ts';
-import { FIXTURES, fixtureOptions } from '../checkout/states.ts';
+import { fixtureOptions, fixturesAt } from '../checkout/states.ts';
 import { matchLocale } from '../checkout/words.ts';
 
 const LONGEST = 300;
@@ -23,7 +23,7 @@ export function registerPreview(
         const value = (request.query as Record<string, unknown>)[name];
         return typeof value === 'string' && value.length <= LONGEST ? value : null;
       };
-      const fixture = FIXTURES.find(({ name }) => name === asked('state'));
+      const fixture = fixturesAt(ctx.clock.now()).find(({ name }) => name === asked('state'));
       if (!fixture) throw new Problem('parameter_invalid', { reason: 'there is no such state' }, { param: 'state' });
       const { settings, name, logo } = merchant;
       const accent = asked('accent') ?? settings.accent;

@@ -5,7 +5,7 @@ import { formatDecimal, formatUsd, parseDecimal } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { getMerchant, THEMES } from '../../merchants/merchants.ts';
 import { changeOwnSettings, type OwnTier, type SettingsChange, tiersOf } from '../../merchants/settings.ts';
-import { FIXTURES } from '../checkout/states.ts';
+import { fixturesAt } from '../checkout/states.ts';
 import { LOCALES } from '../checkout/words.ts';
 import { Coin, Done, literals, memberRoute, Nullable, type Route, Text } from './route.ts';
 
@@ -102,7 +102,9 @@ export const SETTINGS: readonly Route[] = [
           tiers: tiersOf(call.ctx, settings, coin).map(tierBody),
         })),
         locales: Object.entries(LOCALES).map(([tag, { name }]) => ({ tag, name })),
-        states: FIXTURES.filter(({ fault, view }) => fault === null && !view.merchant.payerCancel).map(({ name }) => name),
+        states: fixturesAt(call.ctx.clock.now())
+          .filter(({ fault, view }) => fault === null && !view.merchant.payerCancel)
+          .map(({ name }) => name),
       };
     },
   }),
