@@ -1,6 +1,6 @@
 /** Follows one chain: pulls blocks by hash from a stored cursor, walks back over reorganisations, watches the mempool, misses nothing. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type BlockRef, type Chain, ChainError, type ChainSource, type Conflict, type Matcher, type Sighting } from '../chains/chain.ts';
+import { type BlockRef, type Chain, ChainError, type ChainSource, type Matcher, type Sighting } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { DAY_MS, earliest } from '../core/clock.ts';
 import { COIN, type Coin } from '../core/coin.ts';
@@ -10,6 +10,17 @@ import { startLoop } from '../db/loop.ts';
 import { createGuard, noteReorg } from './guard.ts';
 import { AddressGiven, createLookAhead, type Stray } from './look-ahead.ts';
 import { lockAndSettle, queueProcessing } from './settle-payments.ts';
+import {
+  conflictsOf,
+  type Owned,
+  type Owner,
+  readWaiting,
+  type Spenders,
+  spendersOf,
+  type Waiting,
+  writeConflicts,
+  writeSightings,
+} from './sightings.ts';
 import { createWatchSet, outpointBytes } from './watch-set.ts';
 
 /** Locks of the followers: one process at a time reads a coin; the cursor alone keeps it correct. */
@@ -30,20 +41,6 @@ const BLOCKS_AHEAD = 2;
 /** Addresses read between two turns of the event loop. */
 const KEYS_AT_ONCE = 2_000;
 
-/** Whose a deposit address is. */
-type Owner = { paymentId: string; merchantId: string; address: string; createdAt: Date };
-type Owned = Sighting & { owner: Owner };
-type Waiting = {
-  paymentId: string;
-  ref: string;
-  txid: string;
-  units: bigint;
-  firstSeenAt: Date;
-  spends: string[];
-  absent: boolean;
-  contested: boolean;
-};
-type Spenders = ReadonlyMap<string, readonly Waiting[]>;
 type Cursor = { height: number; hash: string };
 type Fetched = Awaited<ReturnType<ChainSource['fetchBlock']>>;
 const NOTHING = Promise.resolve(null);
@@ -129,23 +126,16 @@ export function createFollower(
     else add(await given);
     readFrom = endedBelow;
   };
-  /** Our transfers that are in no block, with the outpoints they spend. */
-  const readWaiting = () => ctx.db.sql<Waiting[]>`
-    select payment_id as "paymentId", ref, txid, units, first_seen_at as "firstSeenAt", spends,
-      absent_since is not null as absent, conflict_txid is not null as contested
-    from transfers where coin = ${coin} and block_height is null and txid is not null
-      and exists (select 1 from payments p where p.id = payment_id and p.mode = 'live')`;
-  const matcherOf = (waiting: readonly Waiting[]): { matcher: Matcher; byOutpoint: Map<string, Waiting[]> } => {
-    const byOutpoint = new Map<string, Waiting[]>();
-    for (const row of waiting) for (const outpoint of row.spends) byOutpoint.set(outpoint, [...(byOutpoint.get(outpoint) ?? []), row]);
+  const matcherOf = (waiting: readonly Waiting[]): { matcher: Matcher; spenders: Spenders } => {
+    const spenders = spendersOf(waiting);
     const outpoints = createWatchSet();
-    for (const bytes of [...byOutpoint.keys()].map(outpointBytes)) if (bytes) outpoints.addBytes(bytes, 0, bytes.length);
+    for (const bytes of [...spenders.keys()].map(outpointBytes)) if (bytes) outpoints.addBytes(bytes, 0, bytes.length);
     return {
-      byOutpoint,
+      spenders,
       matcher: {
         has: watched.has,
-        watchesSpends: byOutpoint.size > 0,
-        spends: (outpoint) => byOutpoint.has(outpoint),
+        watchesSpends: spenders.size > 0,
+        spends: (outpoint) => spenders.has(outpoint),
         quick: { pays: watched.hasBytes, spends: outpoints.hasBytes },
         recent: async (at) => {
           const since = new Date(earliest(at, ctx.clock.now()).getTime() - RECENT_MS);
@@ -174,13 +164,6 @@ export function createFollower(
     }
     return { sightings, strays };
   };
-  const conflictsOf = (conflicts: readonly Conflict[], byOutpoint: Spenders) =>
-    conflicts.flatMap(({ outpoint, txid, failed = false }) =>
-      (byOutpoint.get(outpoint) ?? [])
-        .filter((row) => failed || row.txid !== txid)
-        .map((row) => ({ paymentId: row.paymentId, ref: row.ref, txid })),
-    );
-
   const begin = async (): Promise<void> => {
     const genesis = await source.genesis();
     await ctx.db.sql`insert into chains (coin, genesis) values (${coin}, ${genesis}) on conflict do nothing`;
@@ -287,13 +270,13 @@ export function createFollower(
   /** Reads one block into the database: facts, block and cursor in one transaction. */
   const applyBlock = async (cursor: Cursor, fetched: Fetched): Promise<Cursor> => {
     const scannedAt = ctx.clock.now();
-    const [waiting] = await Promise.all([readWaiting(), refresh()]);
-    const { matcher, byOutpoint } = matcherOf(waiting);
+    const [waiting] = await Promise.all([readWaiting(ctx.db.sql, coin), refresh()]);
+    const { matcher, spenders } = matcherOf(waiting);
     const scanned = await fetched.scan(matcher);
     fetched.done?.();
     const { conflicts } = scanned;
     const { sightings, strays } = await sort(scanned.sightings);
-    const lost = conflictsOf(conflicts, byOutpoint);
+    const lost = conflictsOf(conflicts, spenders);
     const ids = [...sightings.map((s) => s.owner.paymentId), ...lost.map((c) => c.paymentId)];
     const found = await ctx.db.begin(async (tx) => {
       const next = { height: fetched.ref.height, hash: fetched.ref.hash };
@@ -306,8 +289,8 @@ export function createFollower(
           insertBlock(tx, coin, fetched.ref, worthOf(sightings)),
           tx`delete from blocks where coin = ${coin} and height < ${fetched.ref.height - 2_000}`,
         ]);
-        await writeSightings(tx, sightings, fetched.ref, scannedAt, byOutpoint);
-        await writeConflicts(tx, lost, fetched.ref.height);
+        await writeSightings(tx, sightings, { coin, block: fetched.ref, seenAt: scannedAt, spenders });
+        await writeConflicts(tx, lost, { coin, height: fetched.ref.height });
         // Confirmations grew: everything of this coin that waits for them is settled again.
         await queueProcessing(tx, { coin, except: ids });
       });
@@ -321,124 +304,6 @@ export function createFollower(
   const worthOf = (sightings: readonly Sighting[]): bigint => {
     const price = ctx.prices.look(coin)?.priceE8 ?? 0n;
     return sightings.reduce((sum, s) => sum + e8ToCents(worthUsdE8(coin, s.units, price)), 0n);
-  };
-
-  /**
-   * A replacement keeps the first sight of what it replaces, as long as it pays the payment no more than that did: a small
-   * transfer raised later must not carry an old rate or an early hour over to the rest. Null: nothing is inherited.
-   */
-  const inheritedSight = (sighting: Owned, all: readonly Owned[], byOutpoint: Spenders): Date | null => {
-    const { paymentId } = sighting.owner;
-    const replaced = new Map(
-      sighting.spends
-        .flatMap((outpoint) => byOutpoint.get(outpoint) ?? [])
-        .filter((row) => row.paymentId === paymentId && row.txid !== sighting.txid)
-        .map((row) => [row.ref, row]),
-    );
-    if (replaced.size === 0) return null;
-    // Of several generations the largest is what was replaced; they never stood together.
-    const byTx = new Map<string, bigint>();
-    for (const row of replaced.values()) byTx.set(row.txid, (byTx.get(row.txid) ?? 0n) + row.units);
-    const before = [...byTx.values()].reduce((a, b) => (b > a ? b : a));
-    const now = all.filter((s) => s.txid === sighting.txid && s.owner.paymentId === paymentId).reduce((total, s) => total + s.units, 0n);
-    return now > before ? null : earliest(...[...replaced.values()].map((row) => row.firstSeenAt));
-  };
-
-  /** Returns which transfers they are. */
-  const writeSightings = async (
-    tx: Tx,
-    found: readonly Owned[],
-    block: BlockRef | null,
-    seenAt: Date,
-    byOutpoint: Spenders,
-    /** Txids now in the mempool, when it was looked at. */
-    present: ReadonlySet<string> | null = null,
-  ): Promise<ReadonlySet<string>> => {
-    if (found.length === 0) return new Set();
-    const sightings = coin === 'LTC' ? await knownPegouts(tx, found, present) : found;
-    const rows = sightings.map((s) => {
-      const { owner } = s;
-      // Read late, but mined in time: the block's time tells, never before the address was given.
-      const first = block && block.time < seenAt ? (block.time > owner.createdAt ? block.time : owner.createdAt) : seenAt;
-      return {
-        coin,
-        ref: s.ref,
-        payment_id: owner.paymentId,
-        merchant_id: owner.merchantId,
-        txid: s.txid,
-        address: owner.address,
-        units: s.units.toString(),
-        kind: s.kind,
-        spends: s.spends,
-        first_seen_at: inheritedSight(s, sightings, byOutpoint) ?? first,
-        block_height: block?.height ?? null,
-        block_hash: block?.hash ?? null,
-        block_time: block?.time ?? null,
-        lock: s.lock,
-      };
-    });
-    await tx`
-      insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, spends, first_seen_at, block_height, block_hash, block_time, lock)
-      select r.coin, r.ref, r.payment_id, r.merchant_id, r.txid, r.address, r.units, r.kind, r.spends, r.first_seen_at, r.block_height, r.block_hash, r.block_time, r.lock
-      from jsonb_to_recordset(${tx.json(rows as never)}) as r (coin text, ref text, payment_id text, merchant_id text, txid text, address text, units numeric,
-        kind text, spends text[], first_seen_at timestamptz, block_height bigint, block_hash text, block_time timestamptz, lock text)
-      on conflict (payment_id, coin, ref) do update set
-        -- A block read anew replaces what it told before; what is worth another sum is valued again.
-        values = case when excluded.block_height is not null and excluded.units <> transfers.units then '[]' else transfers.values end,
-        units = case when excluded.block_height is not null then excluded.units else transfers.units end,
-        block_height = coalesce(excluded.block_height, transfers.block_height), block_hash = coalesce(excluded.block_hash, transfers.block_hash),
-        block_time = coalesce(excluded.block_time, transfers.block_time), lock = coalesce(excluded.lock, transfers.lock),
-        txid = case when excluded.block_height is null and transfers.block_height is not null then transfers.txid else excluded.txid end,
-        absent_since = null, conflict_txid = null, conflict_height = null, conflict_seen_at = null,
-        unmined_since = case when excluded.block_height is null then transfers.unmined_since end`;
-    return new Set(sightings.map((s) => `${s.owner.paymentId} ${s.ref}`));
-  };
-
-  /**
-   * LTC: a peg-out is one transfer under changing transaction ids: its own while it waits, the HogEx's once mined, another HogEx's
-   * after a reorganisation. It keeps the ref it was first seen under, and with it first sight, worth and what was decided about it.
-   * Of equal ones to the same payment nobody knows which is which: as many are recorded as were ever there at the same time.
-   */
-  const knownPegouts = async (tx: Tx, sightings: readonly Owned[], present: ReadonlySet<string> | null): Promise<readonly Owned[]> => {
-    const pegouts = sightings.filter((s) => s.kind === 'pegout');
-    if (pegouts.length === 0) return sightings;
-    const ids = pegouts.map((s) => s.owner.paymentId);
-    type Row = { paymentId: string; ref: string; txid: string; units: string; mined: boolean };
-    const rows = await tx<Row[]>`
-      select payment_id as "paymentId", ref, txid, units::text as units, block_height is not null as mined
-      from transfers where coin = 'LTC' and kind = 'pegout' and payment_id = any(${ids}::text[]) order by first_seen_at, ref`;
-    const free = new Set<Row>(rows);
-    const refs = new Map<Owned, string>();
-    const pair = (fits: (row: Row, s: Owned) => boolean): void => {
-      for (const s of pegouts) {
-        if (refs.has(s)) continue;
-        const row = [...free].find((one) => one.paymentId === s.owner.paymentId && one.units === s.units.toString() && fits(one, s));
-        if (!row) continue;
-        refs.set(s, row.ref);
-        free.delete(row);
-      }
-    };
-    // The surest first, each for all of them: one that is found under its own name is never taken for another.
-    pair((row, s) => !row.mined && row.ref === s.ref);
-    pair((row, s) => !row.mined && row.txid === s.txid);
-    // In a block, any that waits; in the mempool, one whose transaction is no longer there: it lost its block, or the block that took
-    // it was taken for that of an equal one.
-    pair((row) => !row.mined && !present?.has(row.txid));
-    // Shown as waiting by a machine that lacks its block.
-    pair((row, s) => row.ref === s.ref);
-    return sightings.map((s) => ({ ...s, ref: refs.get(s) ?? s.ref }));
-  };
-
-  const writeConflicts = async (
-    tx: Tx,
-    conflicts: readonly { paymentId: string; ref: string; txid: string }[],
-    height: number | null,
-  ): Promise<void> => {
-    if (conflicts.length === 0) return;
-    await tx`
-      update transfers t set conflict_txid = r.txid, conflict_height = r.height, conflict_seen_at = coalesce(t.conflict_seen_at, clock_timestamp())
-      from jsonb_to_recordset(${tx.json(conflicts.map((c) => ({ ...c, payment_id: c.paymentId, height })) as never)}) as r (payment_id text, ref text, txid text, height bigint)
-      where t.payment_id = r.payment_id and t.coin = ${coin} and t.ref = r.ref and t.block_height is null and t.conflict_height is null`;
   };
 
   /** ETH: which blocks can no longer be reorganised, as of the cursor's chain. */
@@ -464,11 +329,11 @@ export function createFollower(
     if ((fetched.beside ?? (await source.tip()).hash) !== cursor.hash) return false;
     const seenAt = ctx.clock.now();
     await refresh();
-    const waiting = await readWaiting();
-    const { matcher, byOutpoint } = matcherOf(waiting);
+    const waiting = await readWaiting(ctx.db.sql, coin);
+    const { matcher, spenders } = matcherOf(waiting);
     const { conflicts, present, complete = true, ...scanned } = await fetched.scan(matcher);
     const { sightings, strays } = await sort(scanned.sightings);
-    const lost = conflictsOf(conflicts, byOutpoint).filter((c) => present.has(c.txid));
+    const lost = conflictsOf(conflicts, spenders).filter((c) => present.has(c.txid));
     const knownConflicts = new Set(waiting.filter((row) => row.contested).map((row) => `${row.paymentId} ${row.ref}`));
     const fresh = lost.filter((c) => !knownConflicts.has(`${c.paymentId} ${c.ref}`));
     const gone: Waiting[] = [];
@@ -489,8 +354,8 @@ export function createFollower(
       await ctx.db.begin((tx) =>
         lockAndSettle(ctx, tx, ids, async () => {
           await holdCursor(tx, coin, cursor);
-          const seen = await writeSightings(tx, sightings, null, seenAt, byOutpoint, present);
-          await writeConflicts(tx, fresh, null);
+          const seen = await writeSightings(tx, sightings, { coin, block: null, seenAt, spenders, present });
+          await writeConflicts(tx, fresh, { coin, height: null });
           for (const [rows, absent] of [
             [gone.filter((row) => !seen.has(`${row.paymentId} ${row.ref}`)), true],
             [back, false],
