@@ -68,12 +68,9 @@ const isContested = (t: Transfer): boolean => !t.block && t.conflict !== null &&
 const protectionMs = (facts: PaymentFacts): number =>
   (facts.targetUsdCents >= facts.rules.protectionLargeUsdCents ? facts.rules.protectionLargeHours : facts.rules.protectionHours) * HOUR_MS;
 
-/** Whether first sight no longer protects: mined only after the protection ended. */
+/** Whether first sight no longer protects: mined only after the protection ended. It then counts as seen when mined. */
 const lostProtection = (facts: PaymentFacts, t: Transfer): boolean =>
   t.block !== null && t.block.time.getTime() > t.firstSeenAt.getTime() + protectionMs(facts);
-
-/** When the transfer counts as seen: first sight, or its first confirmation when the protection had ended. */
-const seenAt = (facts: PaymentFacts, t: Transfer): Date => (lostProtection(facts, t) ? t.block!.time : t.firstSeenAt);
 
 /** End of the lock of a quote: as fixed, or as moved by a partial payment when it is the current one. */
 function lockEnd(facts: PaymentFacts, quote: Quote): Date {
@@ -117,38 +114,42 @@ export function valueTransfer({
 }
 
 const worth = (t: Transfer): bigint => t.values.at(-1)?.usdE8 ?? 0n;
-const sum = (transfers: readonly Transfer[]): bigint => transfers.reduce((total, t) => total + worth(t), 0n);
+const sum = (transfers: readonly { worthE8: bigint }[]): bigint => transfers.reduce((total, { worthE8 }) => total + worthE8, 0n);
 
-/** What the merchant decided, folded in order. */
-function foldDecisions(facts: PaymentFacts): {
+type Decided = {
   closedAt: Date | null;
   cancelled: boolean;
-  /** What each accept still names. */
-  accepts: (readonly string[])[];
-  settledRefs: Set<string>;
-} {
+  /** What each accept still names: refs rejected or refunded after it are out. */
+  accepts: readonly (readonly string[])[];
+  /** All that an accept names. */
+  named: ReadonlySet<string>;
+  settledRefs: ReadonlySet<string>;
+};
+/** What the merchant decided, read from the last decision to the first. */
+function foldDecisions(facts: PaymentFacts): Decided {
   let closedAt: Date | null = null;
   let cancelled = false;
-  let accepts: (readonly string[])[] = [];
+  const accepts: (readonly string[])[] = [];
   const settledRefs = new Set<string>();
-  for (const { kind, at, transfers } of facts.decisions) {
+  for (const { kind, at, transfers } of facts.decisions.toReversed()) {
     switch (kind) {
       case 'cancel':
         cancelled = true;
-        closedAt ??= at;
+        closedAt = at;
         break;
-      case 'accept':
-        accepts.push(transfers);
+      case 'accept': {
+        const left = transfers.filter((ref) => !settledRefs.has(ref));
+        if (left.length > 0) accepts.push(left);
         break;
+      }
       case 'reject':
       case 'refund_sent':
-        closedAt ??= at;
-        accepts = accepts.map((refs) => refs.filter((ref) => !transfers.includes(ref))).filter((refs) => refs.length > 0);
+        closedAt = at;
         for (const ref of transfers) settledRefs.add(ref);
         break;
     }
   }
-  return { closedAt, cancelled, accepts, settledRefs };
+  return { closedAt, cancelled, accepts, named: new Set(accepts.flat()), settledRefs };
 }
 
 /** What a transfer needs to be confirmed enough, by the gravest amount that hangs on it. */
@@ -219,163 +220,247 @@ export function isFinal(status: PaymentStatus): boolean {
   }
 }
 
-/**
- * The payment as it follows from its facts at `now` (the database clock, read after the lock, plus the test offsets).
- * Returns the steps to take from the stored status along allowed edges: a payment first found confirmed passes through
- * processing. Settling again with the same facts takes no step. The order of facts does not matter.
- */
-export function settle(payment: PaymentFacts, transfers: readonly Transfer[], tips: Tips, now: Date): Settlement {
-  const { rules, fixed } = payment;
-  const targetE8 = centsToE8(payment.targetUsdCents);
-  const windowEnd = addMs(payment.createdAt, rules.windowSeconds * 1000);
-  const expiresAt = payment.extendedUntil ? latest(windowEnd, payment.extendedUntil) : windowEnd;
-  const decided = foldDecisions(payment);
+/** A transfer with what one look at it tells: settling asks each question once, however many transfers there are. */
+type Judged = {
+  t: Transfer;
+  worthE8: bigint;
+  firstSeenMs: number;
+  /** When it counts as seen. */
+  seenMs: number;
+  contested: boolean;
+  /** First seen before the end, whatever became of its first sight since. */
+  firstSeenInTime: boolean;
+  inTime: boolean;
+  /** Late, and soon enough for the late rule. */
+  soon: boolean;
+  /** By an accept. */
+  named: boolean;
+};
+const byFirstSight = (a: Judged, b: Judged): number => a.firstSeenMs - b.firstSeenMs || (a.t.ref < b.t.ref ? -1 : 1);
 
-  const real = transfers
-    .filter((t) => !isDust(t))
-    .toSorted((a, b) => a.firstSeenAt.getTime() - b.firstSeenAt.getTime() || (a.ref < b.ref ? -1 : 1));
-  const standing = real.filter((t) => !isGone(t, tips));
-  const alive = standing.filter((t) => !isContested(t));
-  const byEnd = (t: Transfer, at: Date) => at.getTime() <= expiresAt.getTime() + COIN[t.coin].slackSeconds * 1000;
-  const inTime = (t: Transfer) => byEnd(t, seenAt(payment, t));
+/** All transfers above dust by first sight (`real`), those not gone (`standing`), and of these those without a conflict (`alive`). */
+function judge(
+  payment: PaymentFacts,
+  transfers: readonly Transfer[],
+  tips: Tips,
+  { expiresAt, named }: { expiresAt: Date; named: Decided['named'] },
+) {
+  const { lateAcceptMinutes } = payment.rules;
+  const endMs = expiresAt.getTime();
+  const lateEndMs = lateAcceptMinutes === null ? Number.NEGATIVE_INFINITY : endMs + lateAcceptMinutes * MINUTE_MS;
+  const protectedMs = protectionMs(payment);
+  const real: Judged[] = [];
+  for (const t of transfers) {
+    if (isDust(t)) continue;
+    const lastMs = endMs + COIN[t.coin].slackSeconds * 1000;
+    const firstSeenMs = t.firstSeenAt.getTime();
+    const minedMs = t.block?.time.getTime() ?? 0;
+    const seenMs = minedMs > firstSeenMs + protectedMs ? minedMs : firstSeenMs;
+    const inTime = seenMs <= lastMs;
+    real.push({
+      t,
+      worthE8: worth(t),
+      firstSeenMs,
+      seenMs,
+      contested: isContested(t),
+      firstSeenInTime: firstSeenMs <= lastMs,
+      inTime,
+      soon: !inTime && seenMs <= lateEndMs,
+      named: named.has(t.ref),
+    });
+  }
+  // They are read in this order.
+  if (real.some((j, i) => i > 0 && byFirstSight(real[i - 1]!, j) > 0)) real.sort(byFirstSight);
+  const standing = real.filter(({ t }) => !isGone(t, tips));
+  return { real, standing, alive: standing.filter((j) => !j.contested) };
+}
+
+/** What counts toward the amount, and whether it is enough: seen, and confirmed. */
+function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tips, decided: Decided) {
   const open = decided.closedAt === null;
-
-  // Which transfers count
-  const early = open ? alive.filter(inTime) : [];
-  let counted = early;
-  const crumbE8 = crumb(payment, counted[0]?.coin ?? payment.quotes.at(-1)?.coin ?? null);
+  const early = open ? alive.filter((j) => j.inTime) : [];
+  const crumbE8 = crumb(payment, early[0]?.t.coin ?? payment.quotes.at(-1)?.coin ?? null);
   // Each worth was rounded down: parts of the quoted amount must add up to it, however many they are.
-  const wantedE8 = targetE8 - tolerance(payment, crumbE8 + BigInt(alive.length));
-  const lateEnd = rules.lateAcceptMinutes === null ? null : expiresAt.getTime() + rules.lateAcceptMinutes * MINUTE_MS;
-  const isSoon = (t: Transfer) => lateEnd !== null && !inTime(t) && seenAt(payment, t).getTime() <= lateEnd;
-  const soon = open ? alive.filter(isSoon) : [];
+  const wantedE8 = centsToE8(payment.targetUsdCents) - tolerance(payment, crumbE8 + BigInt(alive.length));
+  const soon = open ? alive.filter((j) => j.soon) : [];
   const takesLate = soon.length > 0 && sum(early) + sum(soon) >= wantedE8;
-  if (takesLate) counted = [...early, ...soon];
-  const isNamed = (t: Transfer) => decided.accepts.some((refs) => refs.includes(t.ref));
-  counted = alive.filter((t) => counted.includes(t) || isNamed(t));
-
+  const counts = (j: Judged): boolean => j.named || (open && (j.inTime || (takesLate && j.soon)));
+  const counted = alive.filter(counts);
   const receivedE8 = sum(counted);
   const receivedCents = e8ToCents(receivedE8);
   // An accept takes what it names for enough, as long as all of it is there and worth something.
-  const includes = (list: readonly Transfer[], refs: readonly string[]) =>
-    refs.every((ref) => list.some((t) => t.ref === ref && t.values.length > 0));
-  const isAccepted = decided.accepts.some((refs) => includes(counted, refs));
-  const covered = counted.length > 0 && (receivedE8 >= wantedE8 || isAccepted);
-  const ready = counted.filter((t) => isConfirmed(t, requirement(payment, t, receivedCents, tips[t.coin]), tips[t.coin]));
-  const confirmed = covered && (sum(ready) >= wantedE8 || decided.accepts.some((refs) => includes(ready, refs)));
-  const holdReason = counted.map((t) => tips[t.coin]?.holdReason ?? null).find((reason) => reason !== null) ?? null;
+  const hasAccepted = (list: readonly Judged[]): boolean => {
+    if (decided.accepts.length === 0) return false;
+    const there = new Set(list.flatMap(({ t }) => (t.values.length > 0 ? [t.ref] : [])));
+    return decided.accepts.some((refs) => refs.every((ref) => there.has(ref)));
+  };
+  const covered = counted.length > 0 && (receivedE8 >= wantedE8 || hasAccepted(counted));
+  const ready = covered
+    ? counted.filter(({ t }) => isConfirmed(t, requirement(payment, t, receivedCents, tips[t.coin]), tips[t.coin]))
+    : [];
+  return {
+    counted,
+    held: alive.filter((j) => !counts(j)),
+    takesLate,
+    receivedE8,
+    receivedCents,
+    covered,
+    confirmed: covered && (sum(ready) >= wantedE8 || hasAccepted(ready)),
+    holdReason: counted.map(({ t }) => tips[t.coin]?.holdReason ?? null).find((reason) => reason !== null) ?? null,
+  };
+}
+type Count = ReturnType<typeof count>;
 
-  // Where the window stands
-  const windowOpen = now.getTime() <= expiresAt.getTime();
-  const coinsIssued = [...new Set(payment.quotes.map((q) => q.coin))];
-  const ended =
-    coinsIssued.length === 0
-      ? !windowOpen
-      : coinsIssued.every((coin) => {
-          const end = expiresAt.getTime() + COIN[coin].slackSeconds * 1000;
-          return now.getTime() > end && (tips[coin]?.scannedThrough.getTime() ?? 0) >= end;
-        });
-  const undecided = standing.some((t) => (isContested(t) || t.values.length === 0) && ((open && (inTime(t) || isSoon(t))) || isNamed(t)));
+/** Whether the window is over for every coin given out, as far as their followers have come. */
+function hasEnded(issued: readonly Coin[], { expiresAt, tips, now }: { expiresAt: Date; tips: Tips; now: Date }): boolean {
+  if (issued.length === 0) return now > expiresAt;
+  return issued.every((coin) => {
+    const end = expiresAt.getTime() + COIN[coin].slackSeconds * 1000;
+    return now.getTime() > end && (tips[coin]?.scannedThrough.getTime() ?? 0) >= end;
+  });
+}
 
-  const goal = ((): PaymentStatus => {
-    switch (payment.status) {
-      case 'completed':
-        return 'completed';
-      case 'expired':
-      case 'failed':
-      case 'cancelled':
-        // What turns good again after the end (a conflict undone by a reorganisation) waits for the merchant as late money does.
-        if (!covered || !(takesLate || counted.some(isNamed))) return payment.status;
-        return confirmed && holdReason === null ? 'completed' : 'processing';
-      case 'pending':
-        if (decided.cancelled && !covered) return 'cancelled';
-        if (covered) return confirmed && holdReason === null ? 'completed' : 'processing';
-        if (!ended || undecided) return 'pending';
-        return real.some((t) => byEnd(t, t.firstSeenAt)) ? 'failed' : 'expired';
-      case 'processing':
-        if (covered) return confirmed && holdReason === null ? 'completed' : 'processing';
-        // Until the chain has been seen up to the end, other money may still turn out to be in time.
-        if (open && !ended) return windowOpen ? 'pending' : 'processing';
-        return undecided ? 'processing' : 'failed';
-    }
-  })();
-
-  // Both clocks move once, from the first partial payment, also when it is judged only now, and has lost its first sight since: a
-  // missed wake-up ends nothing early.
-  const waits = open && (goal === 'pending' || (payment.status === 'pending' && goal === 'failed'));
-  const partial = waits && !payment.extendedUntil && !covered ? alive.find((t) => byEnd(t, t.firstSeenAt) && worth(t) > 0n) : undefined;
-  if (partial) {
-    const extendUntil = latest(expiresAt, addMs(partial.firstSeenAt, EXTENSION_MS));
-    return { ...settle({ ...payment, extendedUntil: extendUntil }, transfers, tips, now), extendUntil };
+/** The status that follows, from the stored one. */
+function goalOf(
+  payment: PaymentFacts,
+  { covered, confirmed, holdReason, takesLate, counted }: Count,
+  at: { decided: Decided; ended: boolean; windowOpen: boolean; undecided: boolean; triedInTime: boolean },
+): PaymentStatus {
+  const open = at.decided.closedAt === null;
+  const paid = (): PaymentStatus => (confirmed && holdReason === null ? 'completed' : 'processing');
+  switch (payment.status) {
+    case 'completed':
+      return 'completed';
+    case 'expired':
+    case 'failed':
+    case 'cancelled':
+      // What turns good again after the end (a conflict undone by a reorganisation) waits for the merchant as late money does.
+      return covered && (takesLate || counted.some((j) => j.named)) ? paid() : payment.status;
+    case 'pending':
+      if (at.decided.cancelled && !covered) return 'cancelled';
+      if (covered) return paid();
+      if (!at.ended || at.undecided) return 'pending';
+      return at.triedInTime ? 'failed' : 'expired';
+    case 'processing':
+      if (covered) return paid();
+      // Until the chain has been seen up to the end, other money may still turn out to be in time.
+      if (open && !at.ended) return at.windowOpen ? 'pending' : 'processing';
+      return at.undecided ? 'processing' : 'failed';
   }
+}
 
-  const steps: Step[] = [];
-  if (goal !== payment.status) {
-    if (goal === 'completed' && payment.status !== 'processing')
-      steps.push(move(payment.status, 'processing'), move('processing', 'completed'));
-    else steps.push(move(payment.status, goal));
-  }
-
-  // What is unusual
-  const overE8 = receivedE8 - targetE8;
-  const overpaid = covered && overE8 * 100n > targetE8;
-  const held = alive.filter((t) => !counted.includes(t) && !decided.settledRefs.has(t.ref));
+/** What is unusual, gravest first. */
+function exceptionsOf(
+  payment: PaymentFacts,
+  goal: PaymentStatus,
+  { real, decided, now, ...counting }: Count & { real: readonly Judged[]; decided: Decided; now: Date },
+): readonly Exception[] {
+  const { covered, receivedE8 } = counting;
+  const { closedAt } = decided;
+  const held = counting.held.filter(({ t }) => !decided.settledRefs.has(t.ref));
   const found: Record<Exception, boolean> = {
     reorged: real.some(
-      (t) =>
+      ({ t }) =>
         t.unminedSince !== null &&
         !t.block &&
         ((t.conflict?.height ?? null) !== null || now.getTime() - t.unminedSince.getTime() >= REORGED_AFTER_MS),
     ),
-    replaced: !covered && goal !== 'completed' && real.some((t) => !t.block && t.conflict !== null),
+    replaced: !covered && goal !== 'completed' && real.some(({ t }) => !t.block && t.conflict !== null),
     paid_after_cancel:
-      goal === 'cancelled' || !open ? held.some((t) => goal === 'cancelled' || seenAt(payment, t) > decided.closedAt!) : false,
-    late: open && ((goal !== 'pending' && held.some((t) => !inTime(t))) || (covered && (goal === 'expired' || goal === 'failed'))),
+      (goal === 'cancelled' || closedAt !== null) && held.some((j) => goal === 'cancelled' || j.seenMs > closedAt!.getTime()),
+    late:
+      closedAt === null && ((goal !== 'pending' && held.some((j) => !j.inTime)) || (covered && (goal === 'expired' || goal === 'failed'))),
     underpaid: !covered && receivedE8 > 0n && (goal === 'pending' || goal === 'failed'),
-    overpaid,
+    overpaid: isOverpaid(payment, counting),
   };
-  const exceptions = EXCEPTIONS.filter((name) => found[name]);
+  return EXCEPTIONS.filter((name) => found[name]);
+}
+const isOverpaid = (payment: PaymentFacts, { covered, receivedE8 }: Pick<Count, 'covered' | 'receivedE8'>): boolean => {
+  const targetE8 = centsToE8(payment.targetUsdCents);
+  return covered && (receivedE8 - targetE8) * 100n > targetE8;
+};
 
-  // What is shown
-  const coin = counted[0]?.coin ?? payment.quotes.at(-1)?.coin ?? fixed?.coin ?? null;
-  const quote = payment.quotes.findLast((q) => q.coin === coin) ?? null;
-  const amountUnits = coin === null ? null : fixed?.coin === coin ? fixed.units : (quote?.units ?? null);
-  const receivedUnits = counted.reduce((total, t) => (t.coin === coin ? total + t.units : total), 0n);
-  const main = counted.find((t) => t.coin === coin);
-  const wanted = main
-    ? requirement(payment, main, receivedCents, tips[main.coin])
-    : coin === null
-      ? null
-      : requirement(payment, shape(coin), receivedCents, tips[coin]);
-  const least = counted.reduce<number | null>((low, t) => {
-    const count = confirmationsOf(t, tips[t.coin]);
-    return low === null || count < low ? count : low;
-  }, null);
-  const completedAt = payment.completedAt ?? (goal === 'completed' ? now : null);
+/**
+ * The payment as it follows from its facts at `now` (the database clock, read after the lock, plus the test offsets).
+ * Returns the steps to take from the stored status along allowed edges: a payment first found confirmed passes through
+ * processing. Settling again with the same facts takes no step. The order of facts does not matter. The work grows with the
+ * number of transfers, not with its square: anybody can send thousands of them.
+ */
+export function settle(payment: PaymentFacts, transfers: readonly Transfer[], tips: Tips, now: Date): Settlement {
+  const windowEnd = addMs(payment.createdAt, payment.rules.windowSeconds * 1000);
+  const expiresAt = payment.extendedUntil ? latest(windowEnd, payment.extendedUntil) : windowEnd;
+  const decided = foldDecisions(payment);
+  const { real, standing, alive } = judge(payment, transfers, tips, { expiresAt, named: decided.named });
+  const counting = count(payment, alive, tips, decided);
+  const coinsIssued = [...new Set(payment.quotes.map((q) => q.coin))];
+  const ended = hasEnded(coinsIssued, { expiresAt, tips, now });
+  const open = decided.closedAt === null;
+  const goal = goalOf(payment, counting, {
+    decided,
+    ended,
+    windowOpen: now <= expiresAt,
+    undecided: standing.some((j) => (j.contested || j.t.values.length === 0) && ((open && (j.inTime || j.soon)) || j.named)),
+    triedInTime: real.some((j) => j.firstSeenInTime),
+  });
+
+  // Both clocks move once, from the first partial payment, also when it is judged only now, and has lost its first sight since: a
+  // missed wake-up ends nothing early.
+  const waits = open && (goal === 'pending' || (payment.status === 'pending' && goal === 'failed'));
+  const partial = waits && !payment.extendedUntil && !counting.covered ? alive.find((j) => j.firstSeenInTime && j.worthE8 > 0n) : undefined;
+  if (partial) {
+    const extendUntil = latest(expiresAt, addMs(partial.t.firstSeenAt, EXTENSION_MS));
+    return { ...settle({ ...payment, extendedUntil: extendUntil }, transfers, tips, now), extendUntil };
+  }
+
+  const exceptions = exceptionsOf(payment, goal, { ...counting, real, decided, now });
   return {
-    steps,
+    steps: stepsTo(payment.status, goal),
     status: goal,
     exceptions,
     exception: exceptions[0] ?? null,
     expiresAt,
-    quoteExpiresAt: quote && earliest(lockEnd(payment, quote), expiresAt),
     extendUntil: null,
+    ...shown(payment, counting, { tips, expiresAt }),
+    completedAt: payment.completedAt ?? (goal === 'completed' ? now : null),
+    holdReason: goal === 'processing' ? counting.holdReason : null,
+    nextDueAt: nextDue({ status: goal, ended, expiresAt, coinsIssued, standing, now }),
+  };
+}
+
+function stepsTo(from: PaymentStatus, goal: PaymentStatus): readonly Step[] {
+  if (goal === from) return [];
+  return goal === 'completed' && from !== 'processing' ? [move(from, 'processing'), move('processing', 'completed')] : [move(from, goal)];
+}
+
+/** What the payment looks like in the coin it is shown in. */
+function shown(payment: PaymentFacts, counting: Count, { tips, expiresAt }: { tips: Tips; expiresAt: Date }) {
+  const { counted, covered, receivedE8, receivedCents } = counting;
+  const { fixed } = payment;
+  const coin = counted[0]?.t.coin ?? payment.quotes.at(-1)?.coin ?? fixed?.coin ?? null;
+  const quote = payment.quotes.findLast((q) => q.coin === coin) ?? null;
+  const amountUnits = coin === null ? null : fixed?.coin === coin ? fixed.units : (quote?.units ?? null);
+  const receivedUnits = counted.reduce((total, { t }) => (t.coin === coin ? total + t.units : total), 0n);
+  const main = counted[0]?.t;
+  const wanted = coin === null ? null : requirement(payment, main ?? shape(coin), receivedCents, tips[coin]);
+  const least = counted.reduce<number | null>((low, { t }) => {
+    const count = confirmationsOf(t, tips[t.coin]);
+    return low === null || count < low ? count : low;
+  }, null);
+  return {
     coin,
     amountUnits,
+    quoteExpiresAt: quote && earliest(lockEnd(payment, quote), expiresAt),
     receivedUnits,
     receivedUsdE8: receivedE8,
     remainingUnits:
       covered || coin === null || amountUnits === null
         ? 0n
-        : remaining({ payment, coin, quote, amountUnits, restE8: targetE8 - receivedE8 }),
-    overpaidUnits: overpaid && amountUnits !== null && receivedUnits > amountUnits ? receivedUnits - amountUnits : 0n,
+        : remaining({ payment, coin, quote, amountUnits, restE8: centsToE8(payment.targetUsdCents) - receivedE8 }),
+    overpaidUnits: isOverpaid(payment, counting) && amountUnits !== null && receivedUnits > amountUnits ? receivedUnits - amountUnits : 0n,
     transactionHash: main?.txid ?? null,
     confirmations: least ?? 0,
     confirmationsRequired: wanted && requiredOf(wanted),
-    completionRule: wanted?.rule ?? 'confirmations',
-    completedAt,
-    holdReason: goal === 'processing' ? holdReason : null,
-    nextDueAt: nextDue({ status: goal, ended, expiresAt, coinsIssued, standing, now }),
+    completionRule: wanted?.rule ?? ('confirmations' as const),
   };
 }
 
@@ -448,29 +533,32 @@ function nextDue({
   expiresAt: Date;
   coinsIssued: readonly Coin[];
   /** What is gone changes nothing any more by time. */
-  standing: readonly Transfer[];
+  standing: readonly Judged[];
   now: Date;
 }): Date | null {
-  const due: Date[] = [];
+  let next: Date | null = null;
+  let isOverdue = false;
+  const wake = (at: Date): void => {
+    if (at > now && (!next || at < next)) next = at;
+    isOverdue ||= at <= now && !isFinal(status);
+  };
   if (status === 'pending' && !ended) {
     const slackMs = Math.max(0, ...coinsIssued.map((coin) => COIN[coin].slackSeconds * 1000));
-    due.push(addMs(expiresAt, slackMs + 1));
+    wake(addMs(expiresAt, slackMs + 1));
   }
-  let isOverdue = false;
-  for (const t of standing) {
+  for (const { t } of standing) {
     if (t.block) continue;
     if (t.absentSince) {
       // Also when the payment has ended: what it received is told as long as it stands.
       const goneAt = addMs(t.absentSince, GONE_AFTER_MS);
-      due.push(goneAt);
+      wake(goneAt);
       isOverdue ||= goneAt <= now;
     }
-    if (t.unminedSince) due.push(addMs(t.unminedSince, REORGED_AFTER_MS));
+    if (t.unminedSince) wake(addMs(t.unminedSince, REORGED_AFTER_MS));
   }
   // What should have happened by now waits for the follower: asked again soon.
-  const ahead = due.filter((at) => at > now);
-  if (isOverdue || (ahead.length < due.length && !isFinal(status))) ahead.push(addMs(now, RECHECK_MS));
-  return ahead.length === 0 ? null : earliest(...ahead);
+  if (isOverdue) wake(addMs(now, RECHECK_MS));
+  return next;
 }
 
 const GRADE: Readonly<Record<CompletionRule, number>> = {
