@@ -77,7 +77,15 @@ async function bareLoop(): Promise<number> {
     Array.from({ length: AT_ONCE }, async () => {
       while (left-- > 0) {
         const url = `${receiver.line}/ok/0`;
-        await ctx.outgoing.requestMerchantUrl({ url, method: 'POST', body, headers: {}, timeoutMs: 10_000, maxReplyBytes: 16_384 });
+        await ctx.outgoing.requestMerchantUrl({
+          merchantId: 'mer_shop',
+          url,
+          method: 'POST',
+          body,
+          headers: {},
+          timeoutMs: 10_000,
+          maxReplyBytes: 16_384,
+        });
       }
     }),
   );

@@ -120,7 +120,8 @@ export const CONFIG: readonly ConfigKey[] = [
     name: 'WEBHOOK_ALLOW',
     type: 'CIDRs and hosts',
     default: '',
-    description: 'Private addresses that merchant URLs may reach all the same; for these alone http:// is accepted too.',
+    description:
+      'Private addresses that merchant URLs may reach all the same; for these alone http:// is accepted too. Name a host here if only the search domain of this machine completes its name.',
     danger: 'Every merchant can make the service send requests there.',
   },
 ];

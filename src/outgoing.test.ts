@@ -63,7 +63,8 @@ const fails = (kind: OutgoingError['class']) => (error: unknown) => {
   assert.equal(error.class, kind, error.message);
   return true;
 };
-const limits = { timeoutMs: 120_000, maxReplyBytes: 1_000 };
+const merchantId = 'mer_shop';
+const limits = { merchantId, timeoutMs: 120_000, maxReplyBytes: 1_000 };
 /** Far less than that limit, far more than a busy machine needs for what takes no time, or 300 ms. */
 const FAR_LESS_MS = 60_000;
 const toMerchant = (url: string, more: Partial<OutgoingRequest> = {}) => own.requestMerchantUrl({ url, ...limits, ...more });
@@ -99,7 +100,7 @@ const SPELLINGS = `
 `;
 for (const path of ['save', 'send'] as const) {
   const tryUrl = (url: string, out = wayOut().outgoing) =>
-    path === 'save' ? out.vetMerchantUrl(url) : out.requestMerchantUrl({ url, ...limits });
+    path === 'save' ? out.vetMerchantUrl({ merchantId, url }) : out.requestMerchantUrl({ url, ...limits });
 
   test(`no spelling of a private address can be used (${path})`, async () => {
     for (const host of words(SPELLINGS)) {
@@ -175,7 +176,7 @@ test('a public https URL may be saved, whatever its port above 1023', async () =
     'https://1.1.1.1/',
     'https://[2606:4700::1111]/',
   ])
-    await outgoing.vetMerchantUrl(url);
+    await outgoing.vetMerchantUrl({ merchantId, url });
 });
 
 test('a refused URL is never connected to', async () => {
@@ -196,24 +197,24 @@ test('WEBHOOK_ALLOW opens exactly what it names, over http too', async () => {
   const byName = wayOut(names, { allow: ['Own.Example'] }).outgoing;
   assert.equal((await byName.requestMerchantUrl({ url: `http://own.example:${inside.port}/`, ...limits })).status, 200);
   assert.equal((await byName.requestMerchantUrl({ url: `http://OWN.example.:${inside.port}/`, ...limits })).status, 200);
-  await assert.rejects(byName.vetMerchantUrl(`http://other.example:${inside.port}/`), fails('refused_address'));
-  await assert.rejects(byName.vetMerchantUrl(`http://127.0.0.1:${inside.port}/`), fails('refused_address'));
+  await assert.rejects(byName.vetMerchantUrl({ merchantId, url: `http://other.example:${inside.port}/` }), fails('refused_address'));
+  await assert.rejects(byName.vetMerchantUrl({ merchantId, url: `http://127.0.0.1:${inside.port}/` }), fails('refused_address'));
   const byNetwork = wayOut(names, { allow: ['127.0.0.0/8', 'fd00::/8'] }).outgoing;
   assert.equal((await byNetwork.requestMerchantUrl({ url: `http://127.1:${inside.port}/`, ...limits })).status, 200);
-  await byNetwork.vetMerchantUrl('http://[fd12::1]/');
+  await byNetwork.vetMerchantUrl({ merchantId, url: 'http://[fd12::1]/' });
   for (const host of ['both.example', '[::1]', '10.0.0.1', '[fe80::1]'])
-    await assert.rejects(byNetwork.vetMerchantUrl(`http://${host}:${inside.port}/`), fails('refused_address'), host);
+    await assert.rejects(byNetwork.vetMerchantUrl({ merchantId, url: `http://${host}:${inside.port}/` }), fails('refused_address'), host);
   const byAddress = wayOut(names, { allow: ['127.0.0.1', '::1'] }).outgoing;
-  await byAddress.vetMerchantUrl('http://127.0.0.1/');
-  await byAddress.vetMerchantUrl('http://[::1]/');
-  await assert.rejects(byAddress.vetMerchantUrl('http://127.0.0.2/'), fails('refused_address'));
+  await byAddress.vetMerchantUrl({ merchantId, url: 'http://127.0.0.1/' });
+  await byAddress.vetMerchantUrl({ merchantId, url: 'http://[::1]/' });
+  await assert.rejects(byAddress.vetMerchantUrl({ merchantId, url: 'http://127.0.0.2/' }), fails('refused_address'));
 });
 
 test('a name that was public when it was saved and leads inside later is refused', async () => {
   const inside = await httpReceiver((_, reply) => reply.end('secret'));
   const { outgoing, asked } = wayOut({ 'turns.example': [['93.184.216.34'], ['127.0.0.1']] });
   const url = `https://turns.example:${inside.port}/`;
-  await outgoing.vetMerchantUrl(url);
+  await outgoing.vetMerchantUrl({ merchantId, url });
   await assert.rejects(outgoing.requestMerchantUrl({ url, ...limits }), fails('refused_address'));
   assert.deepEqual([asked.length, inside.connections], [2, 0]);
 });

@@ -1,10 +1,10 @@
 /** The one way out: time and size limits, no redirects, and for URLs that merchants gave, public addresses only. */
-import { lookup as systemLookup } from 'node:dns';
 import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
 import { matchNetworks } from './core/networks.ts';
 import type { Log } from './log.ts';
+import { createNames, NameError, type Names } from './names.ts';
 
 export type OutgoingReply = { status: number; headers: Record<string, string>; body: Uint8Array };
 export type OutgoingRequest = {
@@ -23,6 +23,8 @@ export type OutgoingRequest = {
    */
   take?: (part: Buffer, announced: number) => void;
 };
+/** On behalf of a merchant, whose look-ups are counted together. */
+export type MerchantRequest = OutgoingRequest & { merchantId: string };
 /** Why nothing came back. `class` is stable and shown to merchants. */
 export class OutgoingError extends Error {
   readonly class: 'refused_address' | 'dns' | 'connect' | 'tls' | 'timeout' | 'reset' | 'too_large' | 'invalid_url';
@@ -36,13 +38,11 @@ export type Outgoing = {
   /** To hosts the operator configured: nodes, price sources. No redirects. */
   request(request: OutgoingRequest): Promise<OutgoingReply>;
   /** To a URL a merchant gave: public addresses only (or WEBHOOK_ALLOW), https, vetted and pinned. No redirects. */
-  requestMerchantUrl(request: OutgoingRequest): Promise<OutgoingReply>;
+  requestMerchantUrl(request: MerchantRequest): Promise<OutgoingReply>;
   /** Whether a merchant URL may be saved: grammar, scheme, port, literal addresses, and every address its name resolves to. Throws OutgoingError. */
-  vetMerchantUrl(url: string): Promise<void>;
+  vetMerchantUrl(target: { merchantId: string; url: string }): Promise<void>;
   close(): Promise<void>;
 };
-
-type Resolve = (host: string) => Promise<readonly { address: string; family: number }[]>;
 
 /** Everything that is not the public internet (IANA special-purpose registries). */
 const PRIVATE = new BlockList();
@@ -93,15 +93,16 @@ export function createOutgoing({
   allow,
   log,
   ca,
-  resolve = systemResolve,
+  resolve,
 }: {
   allow: readonly string[];
   log: Log;
   ca?: string;
-  resolve?: Resolve;
+  resolve?: Names['resolve'];
 }): Outgoing {
   const namesHost = (entry: string) => isIP(entry.split('/')[0]!) === 0;
   const allowedHosts = new Set(allow.filter(namesHost).map((host) => host.toLowerCase()));
+  const find = resolve ?? createNames({ allowedHosts, asksSystem: allow.length > 0 }).resolve;
   const isAllowedAddress = matchNetworks(allow.filter((entry) => !namesHost(entry)));
   const agents = {
     http: new http.Agent({ keepAlive: true, maxSockets: 256 }),
@@ -110,7 +111,10 @@ export function createOutgoing({
   const allowed = (host: string, address: string) => allowedHosts.has(host) || isAllowedAddress(address);
 
   /** Checks the URL and every address it leads to; returns one vetted address to connect to. */
-  const vet = async (text: string): Promise<{ url: URL; address: string; family: number }> => {
+  const vet = async (
+    { merchantId, url: text }: { merchantId: string; url: string },
+    signal: AbortSignal,
+  ): Promise<{ url: URL; address: string; family: number }> => {
     const refuse = (kind: OutgoingError['class'], reason: string): never => {
       throw new OutgoingError(kind, reason);
     };
@@ -127,9 +131,9 @@ export function createOutgoing({
     const literal = isIP(host);
     let addresses: readonly { address: string; family: number }[];
     try {
-      addresses = literal ? [{ address: host, family: literal }] : await resolve(host);
+      addresses = literal ? [{ address: host, family: literal }] : await find(host, { merchantId, signal });
     } catch (cause) {
-      throw new OutgoingError('dns', `the name ${host} does not resolve`, { cause });
+      throw new OutgoingError('dns', cause instanceof NameError ? cause.message : `the name ${host} does not resolve`, { cause });
     }
     if (addresses.length === 0) refuse('dns', `the name ${host} does not resolve`);
     const own = addresses.every(({ address }) => allowed(host, address));
@@ -214,12 +218,12 @@ export function createOutgoing({
     request: (request) => send(new URL(request.url), request),
     requestMerchantUrl: async (request) => {
       const started = performance.now();
-      const { url, address, family } = await within(vet(request.url), request.timeoutMs);
+      const { url, address, family } = await within((signal) => vet(request, signal), request.timeoutMs);
       return send(url, { ...request, timeoutMs: Math.max(1, request.timeoutMs - (performance.now() - started)) }, { address, family });
     },
-    vetMerchantUrl: async (url) => {
-      await within(vet(url), 5_000);
-      log.debug({ url }, 'merchant URL vetted');
+    vetMerchantUrl: async (target) => {
+      await within((signal) => vet(target, signal), 5_000);
+      log.debug({ url: target.url }, 'merchant URL vetted');
     },
     close: async () => {
       agents.http.destroy();
@@ -228,20 +232,17 @@ export function createOutgoing({
   };
 }
 
-const systemResolve: Resolve = (host) =>
-  new Promise((resolve, reject) => {
-    systemLookup(host, { all: true, verbatim: true }, (error, addresses) => (error ? reject(error) : resolve(addresses)));
-  });
-
-async function within<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
+async function within<T>(work: (ended: AbortSignal) => Promise<T>, timeoutMs: number): Promise<T> {
+  const ended = new AbortController();
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new OutgoingError('timeout', `no answer within ${timeoutMs} ms`)), timeoutMs);
   });
   try {
-    return await Promise.race([work, late]);
+    return await Promise.race([work(ended.signal), late]);
   } finally {
     clearTimeout(timer);
+    ended.abort();
   }
 }
 

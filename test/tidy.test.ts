@@ -20,10 +20,10 @@ const LAYERS: readonly (readonly string[])[] = [
   ['merchants'],
   ['context'],
   ['db', 'chains', 'prices'],
-  ['outgoing', 'log', 'mail'],
+  ['outgoing', 'log', 'mail', 'names'],
   ['core'],
 ];
-const PAIRS = new Set(['prices -> db', 'web -> http', 'outgoing -> log']);
+const PAIRS = new Set(['prices -> db', 'web -> http', 'outgoing -> log', 'outgoing -> names']);
 const partOf = (path: string): string =>
   path
     .replace(/^src\//, '')

@@ -171,6 +171,7 @@ async function send(ctx: Context, due: Due): Promise<Outcome> {
       }),
     };
     const reply = await ctx.outgoing.requestMerchantUrl({
+      merchantId: due.merchantId,
       url: due.url,
       method: 'POST',
       headers,

@@ -58,9 +58,9 @@ function checkEvents(events: readonly string[]): string[] {
   }
   return [...new Set(events)];
 }
-async function checkUrl(ctx: Context, url: string): Promise<void> {
+async function checkUrl(ctx: Context, merchantId: string, url: string): Promise<void> {
   try {
-    await ctx.outgoing.vetMerchantUrl(url);
+    await ctx.outgoing.vetMerchantUrl({ merchantId, url });
   } catch (error) {
     if (error instanceof OutgoingError)
       throw new Problem('url_invalid', { schemes: 'https', reason: error.message }, { param: 'url', cause: error });
@@ -92,7 +92,7 @@ export async function planEndpoint(
   await requireWebhooks(ctx, ctx.db.sql, { merchantId });
   const types = checkEvents(events);
   checkDescription(description);
-  await checkUrl(ctx, url);
+  await checkUrl(ctx, merchantId, url);
   return async (tx) => {
     // Two at once must not both become the last.
     await tx`select pg_advisory_xact_lock(hashtextextended(${`endpoints ${merchantId} ${mode}`}, 0))`;
@@ -165,7 +165,7 @@ export async function planUpdate(
   if (enabled !== false) await requireWebhooks(ctx, ctx.db.sql, { merchantId });
   const types = events === undefined ? null : checkEvents(events);
   if (description !== undefined) checkDescription(description);
-  if (url !== undefined) await checkUrl(ctx, url);
+  if (url !== undefined) await checkUrl(ctx, merchantId, url);
   return async (tx) => {
     const was = await getEndpoint(ctx, { merchantId, mode, endpointId, tx });
     await tx`

@@ -17,13 +17,17 @@ const ANSWERS = [[PUBLIC], [INSIDE], [PUBLIC], [PUBLIC, INSIDE], [INSIDE, PUBLIC
 const A = 1;
 
 let questions = 0;
+/** What was answered, by the id of the question: one that is asked again because the machine stood still is the same question. */
+const answered = new Map<number, string[]>();
 const dns = createSocket('udp4');
 dns.on('message', (message, from) => {
   let end = 12;
   while (message[end] !== 0) end += message[end]! + 1;
   const question = message.subarray(12, end + 5);
   const asksForA = question.readUInt16BE(question.length - 4) === A;
-  const addresses = asksForA ? ANSWERS[questions++ % ANSWERS.length]! : [];
+  const id = message.readUInt16BE(0);
+  if (asksForA && !answered.has(id)) answered.set(id, ANSWERS[questions++ % ANSWERS.length]!);
+  const addresses = asksForA ? answered.get(id)! : [];
   const header = Buffer.from([message[0]!, message[1]!, 0x81, 0x80, 0, 1, 0, addresses.length, 0, 0, 0, 0]);
   // Each record points to the name in the question, class IN, and lives for no time at all (RFC 1035, section 4).
   const records = addresses.map((address) => Buffer.from([0xc0, 12, 0, A, 0, 1, 0, 0, 0, 0, 0, 4, ...address.split('.').map(Number)]));
@@ -47,7 +51,13 @@ for (const host of [PUBLIC, INSIDE]) {
 const outgoing = createOutgoing({ allow: [], ca: certificate!, log: { debug() {}, info() {}, warn() {}, error() {} } });
 const outcomes: string[] = [];
 for (let i = 0; i < ANSWERS.length; i++) {
-  const attempt = outgoing.requestMerchantUrl({ url: 'https://hooks.example:8443/', method: 'POST', timeoutMs: 5_000, maxReplyBytes: 100 });
+  const attempt = outgoing.requestMerchantUrl({
+    merchantId: 'mer_shop',
+    url: 'https://hooks.example:8443/',
+    method: 'POST',
+    timeoutMs: 5_000,
+    maxReplyBytes: 100,
+  });
   outcomes.push(
     await attempt.then(
       ({ status }) => String(status),

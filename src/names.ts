@@ -1,0 +1,191 @@
+/**
+ * What the names in merchants' URLs lead to. They are asked of the name servers over sockets of their own: the system's look-up
+ * takes a thread of a small pool, and slow name servers of one merchant would hold up every other look-up of the process.
+ */
+import { lookup as systemLookup } from 'node:dns';
+import { Resolver } from 'node:dns/promises';
+import { readFile } from 'node:fs/promises';
+import { isIP } from 'node:net';
+import { networkInterfaces } from 'node:os';
+
+export type Address = { address: string; family: number };
+/** Why a name leads nowhere; the message is shown to merchants. */
+export class NameError extends Error {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = 'NameError';
+  }
+}
+export type Names = {
+  /** All addresses of a host, the one to connect to first. `signal`: nobody waits for the answer any more. Throws NameError. */
+  resolve(host: string, caller: { merchantId: string; signal?: AbortSignal }): Promise<readonly Address[]>;
+};
+
+/** A look-up ends after this long, whatever came of it. */
+const LOOK_UP_MS = 3_000;
+/** Look-ups of one merchant at a time, and how many more may wait for their turn. */
+export const LOOK_UPS_PER_MERCHANT = 8;
+const WAITING_PER_MERCHANT = 64;
+/** A name that led nowhere is not asked again for this long: less than the pause before the second attempt of a delivery. */
+const FAILED_MS = 4_000;
+const REMEMBERED = 10_000;
+/** Node lends half of its four threads to look-ups: one for names of the operator's network leaves the other to everything else. */
+const SYSTEM_AT_ONCE = 1;
+const HOSTS_FILE_MS = 10_000;
+
+/**
+ * `allowedHosts`: names of the operator's own network, asked of the system as they may be known to it alone; so are names without
+ * a dot when `asksSystem`. `servers` and `hostsFile` are the machine's unless given.
+ */
+export function createNames({
+  allowedHosts = new Set(),
+  asksSystem = false,
+  servers,
+  hostsFile = '/etc/hosts',
+  lookUpMs = LOOK_UP_MS,
+  failedMs = FAILED_MS,
+}: {
+  allowedHosts?: ReadonlySet<string>;
+  asksSystem?: boolean;
+  servers?: readonly string[];
+  hostsFile?: string;
+  lookUpMs?: number;
+  failedMs?: number;
+}): Names {
+  const turns = new Map<string, Turns>();
+  const system = createTurns(SYSTEM_AT_ONCE, REMEMBERED);
+  const underWay = new Map<string, { answer: Promise<readonly Address[]> | null; waiting: number }>();
+  const failed = new Map<string, { error: NameError; until: number }>();
+  const readHosts = createHostsReader(hostsFile);
+
+  const ask = async (host: string): Promise<readonly Address[]> => {
+    if (allowedHosts.has(host)) return system.run(() => askSystem(host));
+    const listed = (await readHosts()).get(host);
+    if (listed) return listed;
+    // RFC 6761, section 6.3.
+    if (/(^|\.)localhost$/.test(host)) return [asAddress('127.0.0.1'), asAddress('::1')];
+    if (host.includes('.')) return askServers(host, lookUpMs, servers);
+    if (asksSystem) return system.run(() => askSystem(host));
+    throw new NameError(`the name ${host} does not resolve`);
+  };
+  /** A failure is remembered for a moment, so that what waits for the same name ends with it. */
+  const askOnce = async (host: string): Promise<readonly Address[]> => {
+    const known = failed.get(host);
+    if (known && known.until > performance.now()) throw known.error;
+    failed.delete(host);
+    try {
+      return await ask(host);
+    } catch (cause) {
+      const error = cause instanceof NameError ? cause : new NameError(`the name ${host} does not resolve`, { cause });
+      if (failed.size >= REMEMBERED) failed.delete(failed.keys().next().value!);
+      failed.set(host, { error, until: performance.now() + failedMs });
+      throw error;
+    }
+  };
+  const inTurn = async (host: string, merchantId: string, isWanted: () => boolean): Promise<readonly Address[]> => {
+    const own = turns.get(merchantId) ?? createTurns(LOOK_UPS_PER_MERCHANT, WAITING_PER_MERCHANT);
+    turns.set(merchantId, own);
+    try {
+      return await own.run(async () => {
+        if (!isWanted()) throw new NameError(`the name ${host} was not asked: nobody waits for it any more`);
+        return askOnce(host);
+      });
+    } finally {
+      if (own.isIdle()) turns.delete(merchantId);
+    }
+  };
+  return {
+    resolve: async (host, { merchantId, signal }) => {
+      // One question for all of a merchant that ask it at the same time.
+      const key = `${merchantId} ${host}`;
+      const shared = underWay.get(key) ?? { waiting: 0, answer: null };
+      shared.waiting++;
+      underWay.set(key, shared);
+      shared.answer ??= inTurn(host, merchantId, () => shared.waiting > 0).finally(() => underWay.delete(key));
+      const leave = () => void shared.waiting--;
+      signal?.addEventListener('abort', leave, { once: true });
+      return shared.answer.finally(() => signal?.removeEventListener('abort', leave));
+    },
+  };
+}
+
+type Turns = { run<T>(work: () => Promise<T>): Promise<T>; isIdle(): boolean };
+/** At most `atOnce` at a time, in order of arrival; refuses what would wait behind `mostWaiting` others. */
+function createTurns(atOnce: number, mostWaiting: number): Turns {
+  const waiting: (() => void)[] = [];
+  let running = 0;
+  return {
+    isIdle: () => running === 0,
+    run: async (work) => {
+      if (running < atOnce) running++;
+      else if (waiting.length >= mostWaiting) throw new NameError('too many names are being looked up for this merchant');
+      // Whoever ends hands over the place.
+      else await new Promise<void>((resolve) => waiting.push(resolve));
+      try {
+        return await work();
+      } finally {
+        const next = waiting.shift();
+        if (next) next();
+        else running--;
+      }
+    },
+  };
+}
+
+const asAddress = (address: string): Address => ({ address, family: isIP(address) });
+
+const askSystem = (host: string): Promise<readonly Address[]> =>
+  new Promise((resolve, reject) => {
+    systemLookup(host, { all: true, verbatim: true }, (error, addresses) => (error ? reject(error) : resolve(addresses)));
+  });
+
+/** Both families side by side; one that fails or is not answered in time leaves the other. A resolver of its own: it can be ended alone. */
+async function askServers(host: string, lookUpMs: number, servers: readonly string[] | undefined): Promise<readonly Address[]> {
+  // A server is asked again after a third of the time; the second question gets the rest.
+  const resolver = new Resolver({ timeout: Math.ceil(lookUpMs / 3), tries: 2 });
+  if (servers) resolver.setServers(servers);
+  const timer = setTimeout(() => resolver.cancel(), lookUpMs);
+  try {
+    const [four, six] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
+    const found = [four, six].map((answer) => (answer.status === 'fulfilled' ? answer.value.map(asAddress) : []));
+    const addresses = (prefersSix() ? found.toReversed() : found).flat();
+    if (addresses.length > 0) return addresses;
+    const reasons = [four, six].flatMap((answer) => (answer.status === 'rejected' ? [answer.reason as NodeJS.ErrnoException] : []));
+    const silent = reasons.find(({ code }) => code === 'ETIMEOUT' || code === 'ECANCELLED');
+    throw new NameError(silent ? `the name servers of ${host} do not answer` : `the name ${host} does not resolve`, {
+      cause: silent ?? reasons[0],
+    });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** A machine with an IPv6 address to the outside and no IPv4 one; everywhere else IPv4 is the safer choice of the two. */
+function prefersSix(): boolean {
+  const outward = Object.values(networkInterfaces()).flatMap((addresses) => (addresses ?? []).filter(({ internal }) => !internal));
+  return !outward.some(({ family }) => family === 'IPv4') && outward.some(({ address }) => /^[23]/.test(address) && isIP(address) === 6);
+}
+
+/** The names of the machine's hosts file (hosts(5)), read again after a while. */
+function createHostsReader(file: string): () => Promise<ReadonlyMap<string, readonly Address[]>> {
+  let readAt = Number.NEGATIVE_INFINITY;
+  let names: Promise<ReadonlyMap<string, readonly Address[]>>;
+  return () => {
+    if (performance.now() - readAt >= HOSTS_FILE_MS) {
+      readAt = performance.now();
+      // A machine without the file lists no names.
+      names = readFile(file, 'utf8').then(parseHosts, () => new Map());
+    }
+    return names;
+  };
+}
+
+export function parseHosts(text: string): ReadonlyMap<string, readonly Address[]> {
+  const names = new Map<string, Address[]>();
+  for (const line of text.split('\n')) {
+    const [address = '', ...hosts] = line.replace(/#.*/, '').trim().split(/\s+/);
+    if (isIP(address) === 0) continue;
+    for (const host of hosts.map((name) => name.toLowerCase())) names.set(host, [...(names.get(host) ?? []), asAddress(address)]);
+  }
+  return names;
+}
