@@ -1,13 +1,14 @@
 /** Follows one chain: pulls blocks by hash from a stored cursor, walks back over reorganisations, watches the mempool, misses nothing. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type BlockRef, type Chain, ChainError, type ChainSource, type Matcher, type Sighting } from '../chains/chain.ts';
+import { type Chain, ChainError, type ChainSource, type Matcher, type Sighting } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { DAY_MS, earliest } from '../core/clock.ts';
-import { COIN, type Coin } from '../core/coin.ts';
+import { COIN } from '../core/coin.ts';
 import { e8ToCents, worthUsdE8 } from '../core/money.ts';
-import { readEndedBelow, type Tx } from '../db/db.ts';
+import { readEndedBelow } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
-import { createGuard, noteReorg } from './guard.ts';
+import { type Cursor, CursorMoved, createCursor, holdCursor, insertBlock, moveCursor } from './cursor.ts';
+import { createGuard } from './guard.ts';
 import { AddressGiven, createLookAhead, type Stray } from './look-ahead.ts';
 import { lockAndSettle, queueProcessing } from './settle-payments.ts';
 import {
@@ -41,12 +42,8 @@ const BLOCKS_AHEAD = 2;
 /** Addresses read between two turns of the event loop. */
 const KEYS_AT_ONCE = 2_000;
 
-type Cursor = { height: number; hash: string };
 type Fetched = Awaited<ReturnType<ChainSource['fetchBlock']>>;
 const NOTHING = Promise.resolve(null);
-
-/** Thrown when another follower moved the cursor: its work stands, ours is dropped. */
-class CursorMoved extends Error {}
 
 /** Starts following; `stop` waits for the step under way. Failures are logged and tried again with growing pauses. */
 export function startFollower(
@@ -106,6 +103,7 @@ export function createFollower(
   const { coin } = source;
   const watched = createWatchSet();
   const spares = createLookAhead(ctx, source, watched);
+  const position = createCursor(ctx, source);
   const missing = new Map<string, number>();
   let readFrom = '0';
   let lockedThrough: number | null = null;
@@ -164,102 +162,6 @@ export function createFollower(
     }
     return { sightings, strays };
   };
-  const begin = async (): Promise<void> => {
-    const genesis = await source.genesis();
-    await ctx.db.sql`insert into chains (coin, genesis) values (${coin}, ${genesis}) on conflict do nothing`;
-    const [pinned] = await ctx.db.sql<{ genesis: string }[]>`select genesis from chains where coin = ${coin}`;
-    if (pinned!.genesis !== genesis) {
-      throw new ChainError('wrong_network', `the ${coin} node is on another network (genesis ${genesis.slice(0, 16)}…) than this install`);
-    }
-    const health = await source.health();
-    if (health.network !== source.network)
-      throw new ChainError('wrong_network', `the ${coin} node is on ${health.network}, ${coin}_NETWORK says ${source.network}`);
-    checked = true;
-  };
-
-  const readCursor = async (): Promise<Cursor> => {
-    const [row] = await ctx.db.sql<{ height: bigint; hash: string }[]>`select height, hash from tips where coin = ${coin}`;
-    if (row) return { height: Number(row.height), hash: row.hash };
-    // A fresh install has no address that an earlier block could pay.
-    const tip = await source.tip();
-    await ctx.db.begin(async (tx) => {
-      await tx`insert into tips (coin, height, hash, scanned_through) values (${coin}, ${tip.height}, ${tip.hash}, clock_timestamp()) on conflict do nothing`;
-      await insertBlock(tx, coin, tip, 0n);
-    });
-    return { height: tip.height, hash: tip.hash };
-  };
-
-  /** A source that only lacks the newest blocks (just started, or taking over from another): its tip is one of those below the cursor. */
-  const isBehind = async (tip: BlockRef, cursor: Cursor): Promise<boolean> =>
-    tip.height < cursor.height &&
-    (await ctx.db.sql`select 1 from blocks where coin = ${coin} and height = ${tip.height} and hash = ${tip.hash}`).length > 0;
-
-  /** Steps back to the last block that is still on the chain. */
-  const unwind = async (cursor: Cursor, tip: BlockRef): Promise<Cursor> => {
-    // Most of the time, and always while catching up, the last block still stands.
-    if ((await source.blockAt(cursor.height))?.hash === cursor.hash) return cursor;
-    // It takes nothing back: it is waited for.
-    if (await isBehind(tip, cursor))
-      throw new ChainError('outage', `the ${coin} source is ${cursor.height - tip.height} blocks behind what was read before`);
-    const stored = await ctx.db.sql<{ height: bigint; hash: string }[]>`
-      select height, hash from blocks where coin = ${coin} and height <= ${cursor.height} order by height desc limit ${COIN[coin].maxReorg + 1}`;
-    for (const row of stored) {
-      const there = await source.blockAt(Number(row.height));
-      // Several machines behind one address are not equally far: what one lacks is not gone.
-      if (!there && tip.height >= Number(row.height))
-        throw new ChainError('outage', `the ${coin} node has a tip above ${row.height} but not that block`);
-      if (there?.hash === row.hash) {
-        const fork = { height: Number(row.height), hash: row.hash };
-        if (fork.height < cursor.height) await orphanAbove(fork, cursor);
-        return fork;
-      }
-    }
-    // An install younger than that knows no common block when the fork lies below its first one. It begins anew as deep as the
-    // coin allows: what was paid since lies above, wherever it is mined now.
-    const first = stored.at(-1);
-    if (first && stored.length <= COIN[coin].maxReorg) {
-      const base = await source.blockAt(Math.max(0, Number(first.height) - COIN[coin].maxReorg));
-      if (base) {
-        await orphanAbove(base, cursor, base);
-        return { height: base.height, hash: base.hash };
-      }
-    }
-    await ctx.db
-      .sql`update tips set hold_reason = 'a reorganisation deeper than this coin allows; an operator must look' where coin = ${coin}`;
-    throw new ChainError('outage', `no common block of ${coin} within ${COIN[coin].maxReorg} blocks; completion is held`);
-  };
-
-  /** `base`: a block that is not recorded yet and becomes the lowest one. */
-  const orphanAbove = async (fork: Cursor, cursor: Cursor, base: BlockRef | null = null): Promise<void> => {
-    ctx.log.warn({ coin, depth: cursor.height - fork.height, height: fork.height }, 'the chain was reorganised');
-    const affected = await ctx.db.sql<{ id: string }[]>`
-      select distinct payment_id as id from transfers where coin = ${coin} and (block_height > ${fork.height} or conflict_height > ${fork.height})`;
-    await ctx.db.begin((tx) =>
-      lockAndSettle(
-        ctx,
-        tx,
-        affected.map((row) => row.id),
-        async () => {
-          await moveCursor(tx, coin, cursor, fork, null);
-          // A bare gain of balance belongs to its block alone: the blocks that follow tell anew what was gained.
-          await tx`delete from transfers where coin = ${coin} and kind = 'delta' and block_height > ${fork.height}`;
-          await tx`
-            update tips set safe_height = case when safe_height > ${fork.height} then ${fork.height} else safe_height end,
-              finalized_height = case when finalized_height > ${fork.height} then ${fork.height} else finalized_height end
-            where coin = ${coin}`;
-          await tx`
-          update transfers set block_height = null, block_hash = null, block_time = null, lock = null, unmined_since = clock_timestamp()
-          where coin = ${coin} and block_height > ${fork.height}`;
-          await tx`update transfers set conflict_height = null where coin = ${coin} and conflict_height > ${fork.height}`;
-          await tx`delete from blocks where coin = ${coin} and height > ${fork.height}`;
-          await noteReorg(tx, source, { depth: cursor.height - fork.height, height: cursor.height });
-          if (base) await insertBlock(tx, coin, base, 0n);
-          // Should never happen; but a height that named a locked block must not vouch for another one.
-          await tx`update tips set chainlock_height = ${fork.height} where coin = ${coin} and chainlock_height > ${fork.height}`;
-        },
-      ),
-    );
-  };
 
   /** Fetches the block of a height; null when the source has none there. */
   const fetchAt = async (height: number): Promise<Fetched | null> => {
@@ -285,7 +187,7 @@ export function createFollower(
         recorded = await spares.record(tx, strays, scannedAt);
         // One statement each, sent without waiting for the one before; the database runs them in this order.
         await Promise.all([
-          moveCursor(tx, coin, cursor, next, null),
+          moveCursor(tx, coin, cursor, next),
           insertBlock(tx, coin, fetched.ref, worthOf(sightings)),
           tx`delete from blocks where coin = ${coin} and height < ${fetched.ref.height - 2_000}`,
         ]);
@@ -403,15 +305,15 @@ export function createFollower(
 
   return {
     step: async (signal, { behind } = { behind: false }) => {
-      if (!checked) await begin();
-      let cursor = await readCursor();
+      if (!checked) await position.checkNetwork();
+      checked = true;
+      let cursor = await position.read();
       for (;;) {
         if (signal?.aborted) return;
         const [before] = await ctx.db.sql<{ now: Date }[]>`select clock_timestamp() as now`;
         const tip = await source.tip();
-        // Behind one address of a provider stand machines that are not equally far: one that is behind says nothing new.
-        if (coin === 'ETH' && (await isBehind(tip, cursor))) return;
         if (tip.hash === cursor.hash) {
+          await position.stands(cursor);
           await lookAtFinality(cursor);
           const health = await source.health();
           const complete = await lookAtMempool(cursor);
@@ -431,7 +333,10 @@ export function createFollower(
           }
           return;
         }
-        cursor = await unwind(cursor, tip);
+        const found = await position.find(cursor, tip);
+        // It says nothing new, and takes nothing back: it is waited for.
+        if ('behind' in found) return;
+        cursor = found.cursor;
         let fetched = await fetchAt(cursor.height + 1);
         // The source names a next block that does not follow the one it named before: it is between two chains, and is asked again later.
         if (fetched?.ref.parent !== cursor.hash) return;
@@ -455,25 +360,4 @@ export function createFollower(
       }
     },
   };
-}
-
-/** Compare-and-set on the old hash: two followers never apply the same step. */
-async function moveCursor(tx: Tx, coin: Coin, from: Cursor, to: Cursor, holdReason: string | null): Promise<void> {
-  const moved = await tx`
-    update tips set height = ${to.height}, hash = ${to.hash}, hold_reason = ${holdReason}, updated_at = clock_timestamp()
-    where coin = ${coin} and hash = ${from.hash}`;
-  if (moved.count === 0) throw new CursorMoved();
-}
-
-/** Keeps the cursor where it is until the transaction ends: what was seen beside a block is not written beside a later one, which may hold it. */
-async function holdCursor(tx: Tx, coin: Coin, cursor: Cursor): Promise<void> {
-  const stands = await tx`select 1 from tips where coin = ${coin} and hash = ${cursor.hash} for share`;
-  if (stands.length === 0) throw new CursorMoved();
-}
-
-async function insertBlock(tx: Tx, coin: Coin, block: BlockRef, usdCents: bigint): Promise<void> {
-  await tx`
-    insert into blocks (coin, height, hash, parent, time, usd_cents)
-    values (${coin}, ${block.height}, ${block.hash}, ${block.parent}, ${block.time}, ${usdCents.toString()})
-    on conflict (coin, height) do update set hash = excluded.hash, parent = excluded.parent, time = excluded.time, usd_cents = excluded.usd_cents`;
 }
