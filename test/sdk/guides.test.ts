@@ -1,6 +1,6 @@
 /** The code of the guides, as printed, against the running service. */
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -299,6 +299,26 @@ for (const [language, program] of [
       );
     } finally {
       child.kill();
+    }
+  });
+}
+
+for (const [language, program] of [
+  ['js', process.execPath],
+  ['python', 'python3'],
+] as const) {
+  test(`the ${language} receiver of the guide of webhooks does not start without a secret`, async () => {
+    const { text } = codeBlocks('docs/guides/webhooks.md').find((block) => block.language === language)!;
+    const file = join(folder, `no-secret.${language === 'js' ? 'mjs' : 'py'}`);
+    writeFileSync(file, text.replace(/\b4000\b/, String(await freePort())));
+    for (const secret of [undefined, '', 'whsec_', `whsec_${Buffer.alloc(15).toString('base64')}`, Buffer.alloc(32).toString('base64')]) {
+      const { status, stderr } = spawnSync(program, [file], {
+        env: { PATH: process.env.PATH, ...(secret !== undefined && { SIGNING_SECRET: secret }) },
+        encoding: 'utf8',
+        timeout: 60_000,
+      });
+      assert.equal(status, 1, `${secret}: ${stderr}`);
+      assert.match(stderr, /SIGNING_SECRET is not set/);
     }
   });
 }

@@ -1,6 +1,7 @@
 /** The recipes of the guides as they are printed: each language believes what is real and refuses what is not. */
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
+import { createHmac } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -27,7 +28,35 @@ const body = JSON.stringify({
   created_at: new Date().toISOString(),
   data: { metadata: { name: 'Zoë 🦊' } },
 });
-type Case = { name: string; headers: Record<string, string>; body: string; taken: boolean };
+/** `secret` null: that of an environment variable that is not set, as the language gives it. */
+type Case = { name: string; headers: Record<string, string>; body: string; taken: boolean; secret?: string | null };
+const MADE_UP = 'changeme-changeme-changeme';
+/** What a receiver may be set up with that is no secret of ours. */
+const NO_SECRETS: readonly (readonly [name: string, secret: string | null])[] = [
+  ['an environment variable that is not set', null],
+  ['an empty secret', ''],
+  ['a prefix alone', 'whsec_'],
+  ['a secret of 15 bytes', `whsec_${Buffer.alloc(15, 'x').toString('base64')}`],
+  ['a secret without its prefix', Buffer.alloc(32, 'x').toString('base64')],
+  ['a made-up text', MADE_UP],
+  ['an API key', 'sk_test_0123456789abcdefghijklmnop'],
+];
+/** Signed by somebody who guesses that secret, with every key that a receiver might make of it. */
+function forgedFor(guessed: string | null, timestamp: number): Record<string, string> {
+  const text = guessed ?? '';
+  const keys = [text.slice('whsec_'.length), text, text.replace(/^whsec_/, '')].flatMap((part) => [
+    Buffer.from(part, 'base64'),
+    Buffer.from(part),
+  ]);
+  const signatures = [...keys, Buffer.alloc(0)].map((key) =>
+    createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64'),
+  );
+  return {
+    'webhook-id': id,
+    'webhook-timestamp': String(timestamp),
+    'webhook-signature': [...new Set(signatures)].map((s) => `v1,${s}`).join(' '),
+  };
+}
 /** Dated at the call, with minutes to spare: what is read late must not have become old, nor what is dated ahead true. */
 function datedNow(): Case[] {
   const now = Math.floor(Date.now() / 1000);
@@ -61,6 +90,7 @@ function datedNow(): Case[] {
     { name: 'a short signature', headers: { ...sign(), 'webhook-signature': 'v1,AAAA' }, body, taken: false },
     { name: 'a timestamp in words', headers: { ...sign(), 'webhook-timestamp': 'now' }, body, taken: false },
     { name: 'another id', headers: sign({ id: 'evt_other' }), body, taken: false },
+    ...NO_SECRETS.map(([name, guessed]) => ({ name, headers: forgedFor(guessed, now), body, taken: false, secret: guessed })),
   ];
 }
 
@@ -76,7 +106,7 @@ const LANGUAGES: readonly { name: string; page: string; program: string; file: s
 for (const line of readFileSync(0, 'utf8').trim().split('\\n')) {
   const { secret, headers, body } = JSON.parse(line);
   try {
-    console.log('taken', verify(secret, headers, Buffer.from(body)).data.metadata.name);
+    console.log('taken', verify(secret ?? process.env.UNSET_SECRET, headers, Buffer.from(body)).data.metadata.name);
   } catch {
     console.log('refused');
   }
@@ -89,11 +119,12 @@ for (const line of readFileSync(0, 'utf8').trim().split('\\n')) {
     file: 'recipe.py',
     args: (file) => [file],
     main: `
+import os
 import sys
 for line in sys.stdin.buffer:
     case = json.loads(line)
     try:
-        event = verify(case["secret"], case["headers"], case["body"].encode())
+        event = verify(case["secret"] if case["secret"] is not None else os.environ.get("UNSET_SECRET"), case["headers"], case["body"].encode())
         print("taken", event["data"]["metadata"]["name"])
     except ValueError:
         print("refused")`,
@@ -108,7 +139,7 @@ for line in sys.stdin.buffer:
 while ($line = fgets(STDIN)) {
     $case = json_decode($line, true);
     try {
-        echo 'taken ' . verify($case['secret'], $case['headers'], $case['body'])['data']['metadata']['name'] . "\\n";
+        echo 'taken ' . verify($case['secret'] ?? (getenv('UNSET_SECRET') ?: null), $case['headers'], $case['body'])['data']['metadata']['name'] . "\\n";
     } catch (UnexpectedValueException $e) {
         echo "refused\\n";
     }
@@ -124,7 +155,7 @@ while ($line = fgets(STDIN)) {
 STDIN.set_encoding('UTF-8')
 STDIN.each_line do |line|
   given = JSON.parse(line)
-  puts "taken #{verify(given['secret'], given['headers'], given['body'])['data']['metadata']['name']}"
+  puts "taken #{verify(given['secret'] || ENV['UNSET_SECRET'], given['headers'], given['body'])['data']['metadata']['name']}"
 rescue ArgumentError
   puts 'refused'
 end`,
@@ -153,15 +184,20 @@ func main() {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		var given struct {
-			Secret, Body string
-			Headers      map[string]string
+			Secret  *string
+			Body    string
+			Headers map[string]string
 		}
 		json.Unmarshal(lines.Bytes(), &given)
+		secret := os.Getenv("UNSET_SECRET")
+		if given.Secret != nil {
+			secret = *given.Secret
+		}
 		headers := http.Header{}
 		for name, value := range given.Headers {
 			headers.Set(name, value)
 		}
-		event, err := Verify(given.Secret, headers, []byte(given.Body), 5*time.Minute)
+		event, err := Verify(secret, headers, []byte(given.Body), 5*time.Minute)
 		if err != nil {
 			fmt.Println("refused")
 			continue
@@ -181,8 +217,9 @@ for (const { name, page, program, file, main, args } of LANGUAGES) {
     assert.equal(more.length, 0);
     const path = join(folder, file);
     writeFileSync(path, `${recipe!.text}\n${main}\n`);
+    const { UNSET_SECRET: _, ...inherited } = process.env;
     const env = {
-      ...process.env,
+      ...inherited,
       LC_ALL: 'C.UTF-8',
       // Go alone: no C compiler, no modules of others, no newer toolchain, nothing fetched and nothing left behind.
       GOCACHE: join(folder, 'go-cache'),
@@ -208,14 +245,34 @@ for (const { name, page, program, file, main, args } of LANGUAGES) {
     let cases: Case[] = [];
     const out = await execute(command, args(path), () => {
       cases = datedNow();
-      return cases.map((given) => JSON.stringify({ secret, headers: given.headers, body: given.body })).join('\n');
+      return cases.map((given) => JSON.stringify({ secret, ...given })).join('\n');
     });
     assert.deepEqual(
-      out.trim().split('\n'),
-      cases.map((given) => (given.taken ? 'taken Zoë 🦊' : 'refused')),
+      out
+        .trim()
+        .split('\n')
+        .map((said, i) => `${cases[i]?.name}: ${said}`),
+      cases.map((given) => `${given.name}: ${given.taken ? 'taken Zoë 🦊' : 'refused'}`),
     );
   });
 }
+
+test('the receiver for those who come from Coinbase Commerce takes real deliveries, and no forgery when it has no secret', async () => {
+  const [receiver] = codeBlocks('docs/guides/migrate-coinbase-commerce.md').filter(({ language }) => language === 'js');
+  writeFileSync(join(folder, 'coinbase.mjs'), receiver!.text);
+  const { verifySignature } = await import(pathToFileURL(join(folder, 'coinbase.mjs')).href);
+  const signed = (key: string) => ({ 'x-service-signature': createHmac('sha256', key).update(body).digest('hex') });
+  assert.equal(verifySignature(Buffer.from(body), signed(secret), secret).id, id);
+  assert.throws(() => verifySignature(Buffer.from(body), signed(webhooks.newSecret()), secret), /not from Florin/);
+  for (const [name, guessed] of NO_SECRETS)
+    assert.throws(() => verifySignature(Buffer.from(body), signed(guessed ?? ''), guessed ?? undefined), /secret/, name);
+});
+
+test('the SDK believes no forgery when it has no secret', async () => {
+  const now = Math.floor(Date.now() / 1000);
+  for (const [name, guessed] of NO_SECRETS)
+    await assert.rejects(webhooks.verify(body, forgedFor(guessed, now), guessed ?? (undefined as never)), /secret/, name);
+});
 
 const EXAMPLES = codeBlocks('docs/guides/frameworks.md');
 const exampleOf = (heading: string): string => EXAMPLES.find((block) => block.heading === heading)!.text;
