@@ -671,6 +671,7 @@ export type Api = {
         fiat_rate?: string | undefined;
         fiat_rate_source?: string | undefined;
         fiat_rate_at?: string | undefined;
+        /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
         transfers: {
           /** Names the transfer in resolve. */
           ref: string;
@@ -686,6 +687,8 @@ export type Api = {
           block_hash: string | null;
           replaced_by: string | null;
         }[];
+        /** Of all transfers, also those that are not shown here. */
+        transfers_count: number;
         metadata: { [key: string]: string };
       };
     };
@@ -745,6 +748,7 @@ export type Api = {
         fiat_rate?: string | undefined;
         fiat_rate_source?: string | undefined;
         fiat_rate_at?: string | undefined;
+        /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
         transfers: {
           /** Names the transfer in resolve. */
           ref: string;
@@ -760,6 +764,8 @@ export type Api = {
           block_hash: string | null;
           replaced_by: string | null;
         }[];
+        /** Of all transfers, also those that are not shown here. */
+        transfers_count: number;
         metadata: { [key: string]: string };
       };
     };
@@ -857,6 +863,7 @@ export type Api = {
         fiat_rate?: string | undefined;
         fiat_rate_source?: string | undefined;
         fiat_rate_at?: string | undefined;
+        /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
         transfers: {
           /** Names the transfer in resolve. */
           ref: string;
@@ -872,6 +879,8 @@ export type Api = {
           block_hash: string | null;
           replaced_by: string | null;
         }[];
+        /** Of all transfers, also those that are not shown here. */
+        transfers_count: number;
         metadata: { [key: string]: string };
       };
       timeline: {
@@ -973,6 +982,7 @@ export type Api = {
         fiat_rate?: string | undefined;
         fiat_rate_source?: string | undefined;
         fiat_rate_at?: string | undefined;
+        /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
         transfers: {
           /** Names the transfer in resolve. */
           ref: string;
@@ -988,6 +998,8 @@ export type Api = {
           block_hash: string | null;
           replaced_by: string | null;
         }[];
+        /** Of all transfers, also those that are not shown here. */
+        transfers_count: number;
         metadata: { [key: string]: string };
       };
     };
@@ -1047,6 +1059,7 @@ export type Api = {
         fiat_rate?: string | undefined;
         fiat_rate_source?: string | undefined;
         fiat_rate_at?: string | undefined;
+        /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
         transfers: {
           /** Names the transfer in resolve. */
           ref: string;
@@ -1062,6 +1075,8 @@ export type Api = {
           block_hash: string | null;
           replaced_by: string | null;
         }[];
+        /** Of all transfers, also those that are not shown here. */
+        transfers_count: number;
         metadata: { [key: string]: string };
       };
     };
@@ -1122,6 +1137,7 @@ export type Api = {
         fiat_rate?: string | undefined;
         fiat_rate_source?: string | undefined;
         fiat_rate_at?: string | undefined;
+        /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
         transfers: {
           /** Names the transfer in resolve. */
           ref: string;
@@ -1137,6 +1153,8 @@ export type Api = {
           block_hash: string | null;
           replaced_by: string | null;
         }[];
+        /** Of all transfers, also those that are not shown here. */
+        transfers_count: number;
         metadata: { [key: string]: string };
       };
     };

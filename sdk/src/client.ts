@@ -1,6 +1,6 @@
 /** The client: one function for each request of the service. Names and fields are those of its reference. */
 import { FlorinError, TimeoutError } from './errors.ts';
-import { type Listing, listing } from './pages.ts';
+import { byId, type Listing, listing } from './pages.ts';
 import { type ClientOptions, createSend, pause, type RequestOptions } from './request.ts';
 import type {
   AdvanceClockParams,
@@ -22,6 +22,7 @@ import type {
   ListEventsParams,
   ListPaymentsParams,
   ListRequestsParams,
+  ListTransfersParams,
   OnChainTransaction,
   Payment,
   PaymentEvent,
@@ -34,6 +35,7 @@ import type {
   RotateSecretParams,
   SimulateParams,
   TestClock,
+  TransferList,
   UpdateWebhookEndpointParams,
   WebhookDelivery,
   WebhookDeliveryList,
@@ -100,11 +102,18 @@ export function createClient(options: ClientOptions) {
       retrieve: readPayment,
       /** Newest first. */
       list: (params: ListPaymentsParams = {}, more?: RequestOptions): Listing<PaymentList> =>
-        listing(params, (page) => get<PaymentList>('/v1/api/payments', page, more)),
+        listing(params, (page) => get<PaymentList>('/v1/api/payments', page, more), byId),
       /** Merges into the payment's metadata; null takes a key away. */
       updateMetadata: (id: string, metadata: { [key: string]: string | null }, more?: RequestOptions) =>
         post<Payment>(`/v1/payments/${part(id)}`, { metadata }, more),
       cancel: (id: string, more?: RequestOptions) => post<Payment>(`/v1/payments/${part(id)}/cancel`, {}, more),
+      /** All that arrived, in the order of first sight: a payment itself shows the largest of many. */
+      listTransfers: (id: string, params: ListTransfersParams = {}, more?: RequestOptions): Listing<TransferList> =>
+        listing(
+          params,
+          (page) => get<TransferList>(`/v1/payments/${part(id)}/transfers`, page, more),
+          (transfer) => transfer.ref,
+        ),
       /** Decides about what arrived late, short or after the end. */
       resolve: (id: string, params: ResolveParams, more?: RequestOptions) =>
         post<Payment>(`/v1/payments/${part(id)}/resolve`, params, more),
@@ -133,7 +142,7 @@ export function createClient(options: ClientOptions) {
     events: {
       /** Newest first, as they were when they happened. */
       list: (params: ListEventsParams = {}, more?: RequestOptions): Listing<EventList> =>
-        listing(params, (page) => get<EventList>('/v1/events', page, more)),
+        listing(params, (page) => get<EventList>('/v1/events', page, more), byId),
       retrieve: (id: string, more?: RequestOptions) => get<PaymentEvent>(`/v1/events/${part(id)}`, {}, more),
       /** The exact text that every delivery of the event carries. */
       retrieveRaw: (id: string, more?: RequestOptions) => send({ method: 'GET', path: `/v1/events/${part(id)}` }, more),
@@ -163,7 +172,7 @@ export function createClient(options: ClientOptions) {
     webhookDeliveries: {
       /** Newest first. */
       list: (params: ListDeliveriesParams = {}, more?: RequestOptions): Listing<WebhookDeliveryList> =>
-        listing(params, (page) => get<WebhookDeliveryList>('/v1/webhook_deliveries', page, more)),
+        listing(params, (page) => get<WebhookDeliveryList>('/v1/webhook_deliveries', page, more), byId),
       retrieve: (id: string, more?: RequestOptions) => get<WebhookDelivery>(`/v1/webhook_deliveries/${part(id)}`, {}, more),
       resend: (id: string, more?: RequestOptions) => post<WebhookDelivery>(`/v1/webhook_deliveries/${part(id)}/resend`, {}, more),
     },
@@ -171,7 +180,7 @@ export function createClient(options: ClientOptions) {
     requests: {
       /** Newest first. */
       list: (params: ListRequestsParams = {}, more?: RequestOptions): Listing<RequestList> =>
-        listing(params, (page) => get<RequestList>('/v1/requests', page, more)),
+        listing(params, (page) => get<RequestList>('/v1/requests', page, more), byId),
     },
     /** Test mode only. */
     test: {

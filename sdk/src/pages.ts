@@ -6,12 +6,15 @@ export type Listing<Page extends PageOf<unknown>> = Promise<Page> & {
   [Symbol.asyncIterator](): AsyncIterator<Page['data'][number]>;
   toArray(options: { limit: number }): Promise<Page['data'][number][]>;
 };
+/** Most rows are named by their id. */
+export const byId = (row: { id: string }): string => row.id;
 type Cursors = { starting_after?: string | undefined; ending_before?: string | undefined };
 
-/** A listing whose pages are asked for by `ask`. With `ending_before` the rows come in the opposite order, away from the cursor. */
-export function listing<Row extends { id: string }, Page extends PageOf<Row>, Params extends Cursors>(
+/** A listing whose pages are asked for by `ask`, and begin behind the row that `cursorOf` names. With `ending_before` the rows come in the opposite order, away from the cursor. */
+export function listing<Row, Page extends PageOf<Row>, Params extends Cursors>(
   params: Params,
   ask: (params: Params) => Promise<Page>,
+  cursorOf: (row: Page['data'][number]) => string,
 ): Listing<Page> {
   const first = ask(params);
   async function* rows(): AsyncGenerator<Row> {
@@ -22,7 +25,7 @@ export function listing<Row extends { id: string }, Page extends PageOf<Row>, Pa
       yield* data;
       const last = data.at(-1);
       if (!page.has_more || !last) return;
-      page = await ask({ ...params, [back ? 'ending_before' : 'starting_after']: last.id });
+      page = await ask({ ...params, [back ? 'ending_before' : 'starting_after']: cursorOf(last) });
     }
   }
   return Object.assign(first, {

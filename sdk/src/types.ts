@@ -356,6 +356,7 @@ export type Payment = {
   fiat_rate?: string | undefined;
   fiat_rate_source?: string | undefined;
   fiat_rate_at?: string | undefined;
+  /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
   transfers: {
     /** Names the transfer in resolve. */
     ref: string;
@@ -371,6 +372,8 @@ export type Payment = {
     block_hash: string | null;
     replaced_by: string | null;
   }[];
+  /** Of all transfers, also those that are not shown here. */
+  transfers_count: number;
   metadata: { [key: string]: string };
 };
 
@@ -501,6 +504,7 @@ export type EventOf<T extends PaymentEventType> = {
     fiat_rate?: string | undefined;
     fiat_rate_source?: string | undefined;
     fiat_rate_at?: string | undefined;
+    /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
     transfers: {
       /** Names the transfer in resolve. */
       ref: string;
@@ -516,6 +520,8 @@ export type EventOf<T extends PaymentEventType> = {
       block_hash: string | null;
       replaced_by: string | null;
     }[];
+    /** Of all transfers, also those that are not shown here. */
+    transfers_count: number;
     metadata: { [key: string]: string };
     /** Counts the events of the payment from 1. */
     sequence: number;
@@ -808,6 +814,33 @@ export type OnChainTransaction = {
   }[];
   /** Of test mode. */
   simulated?: boolean | undefined;
+};
+
+export type TransferList = {
+  success: boolean;
+  data: {
+    /** Names the transfer in resolve. */
+    ref: string;
+    transaction_hash: string | null;
+    /** Coin code. */
+    currency: Coin;
+    network: string;
+    amount: string;
+    amount_usd: string | null;
+    kind: string;
+    first_seen_at: string;
+    block_height: number | null;
+    block_hash: string | null;
+    replaced_by: string | null;
+  }[];
+  has_more: boolean;
+};
+
+export type ListTransfersParams = {
+  /** Rows of a page. */
+  limit?: number | undefined;
+  /** The ref of the last transfer of the page before; the page begins behind it. */
+  starting_after?: string | undefined;
 };
 
 export type UpdateWebhookEndpointParams = {

@@ -45,6 +45,7 @@ const pending = {
   quote_expires_at: null,
   return_url: RETURN_URL,
   transfers: [],
+  transfers_count: 0,
   metadata: { order: 'A-1001' },
 };
 const chosen = {
@@ -81,9 +82,10 @@ const processing = {
   amount_received_usd: '25.50',
   transaction_hash: TXID,
   transfers: [transfer],
+  transfers_count: 1,
 };
 const mined = { ...transfer, block_height: 925_000, block_hash: '00000000000000000001a7c09e7e5b7f0f3c7b4a9d2e6f1a8b5c4d3e2f1a0b9c' };
-const completed = { ...processing, status: 'completed', confirmations: 1, completed_at: at(12), transfers: [mined] };
+const completed = { ...processing, status: 'completed', confirmations: 1, completed_at: at(12), transfers: [mined], transfers_count: 1 };
 const half = { ...transfer, amount: '0.00013144', amount_usd: '12.75' };
 const underpaid = {
   ...chosen,
@@ -94,6 +96,7 @@ const underpaid = {
   exception: 'underpaid',
   exceptions: ['underpaid'],
   transfers: [half],
+  transfers_count: 1,
 };
 const expired = { ...pending, status: 'expired' };
 const late = {
@@ -103,6 +106,7 @@ const late = {
   exception: 'late',
   exceptions: ['late'],
   transfers: [{ ...transfer, first_seen_at: '2026-11-21T11:05:00.000Z' }],
+  transfers_count: 1,
 };
 
 const event = (type: EventType, minute: number, sequence: number, payment: object) => ({
@@ -350,6 +354,7 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
     },
   },
   updatePayment: { requests: { default: { metadata: { order: 'A-1001', note: null } } }, reply: pending },
+  readTransfers: { reply: { success: true, data: [mined], has_more: false } },
   cancel: { requests: { default: {} }, reply: { ...pending, status: 'cancelled' } },
   resolve: {
     requests: { default: { action: 'accept' }, named: { action: 'reject', transfers: [`${TXID}:0`] }, refunded: { action: 'refund_sent' } },

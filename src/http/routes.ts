@@ -9,7 +9,18 @@ import type { ParsedBody } from './json.ts';
 import { createAdvanced, createLegacy, createSimple, readPayment, readPayments } from './payments.ts';
 import type { Query } from './read.ts';
 import * as schema from './schema.ts';
-import { advance, cancel, createTransaction, readEvent, readEvents, readRequests, resolve, simulate, updatePayment } from './v1.ts';
+import {
+  advance,
+  cancel,
+  createTransaction,
+  readEvent,
+  readEvents,
+  readRequests,
+  readTransfers,
+  resolve,
+  simulate,
+  updatePayment,
+} from './v1.ts';
 import {
   createWebhookEndpoint,
   deleteWebhookEndpoint,
@@ -163,6 +174,15 @@ export const ROUTES: readonly Route[] = [
     summary: 'Accept, reject or mark as refunded what arrived',
     body: C.Resolve,
     reply: C.Detail,
+  },
+  {
+    method: 'GET',
+    path: '/v1/payments/:id/transfers',
+    access: 'secret',
+    handle: readTransfers,
+    summary: 'List the transfers of a payment, in the order of first sight',
+    query: C.TransfersQuery,
+    reply: C.TransferList,
   },
   {
     method: 'GET',

@@ -6,6 +6,7 @@ import { EVENT_TYPES, TEST_EVENT, UPDATED_EVENT } from '../core/event.ts';
 import { FIATS } from '../core/fiat.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES } from '../core/payment.ts';
 import { PROBLEM_TYPES, Problem } from '../core/problem.ts';
+import { SHOWN_TRANSFERS } from '../payments/view.ts';
 import { DELIVERY_STATES, RECOVERY_STATUSES } from '../webhooks/deliveries.ts';
 import { DISABLED_REASONS, LONGEST_OVERLAP_SECONDS } from '../webhooks/endpoints.ts';
 import type { ParsedBody } from './json.ts';
@@ -159,6 +160,16 @@ export const ListQuery = Type.Object({
   status: Type.Optional(Status),
   currency: Type.Optional(Coin),
 });
+export const TransfersQuery = Type.Object({
+  limit: Limit,
+  starting_after: Type.Optional(
+    Type.String({
+      maxLength: 200,
+      description: 'The ref of the last transfer of the page before; the page begins behind it.',
+      examples: ['5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060:0'],
+    }),
+  ),
+});
 export const EventsQuery = Type.Object({
   limit: Limit,
   starting_after: Cursor(['evt_8sWn2LxR7vKd1Ye4fTq0ZcJb']),
@@ -290,8 +301,16 @@ export const Detail = Type.Object({
   fiat_rate: Type.Optional(Decimal('0.92165000', 'Units of currency_fiat for one US dollar, at creation.')),
   fiat_rate_source: Type.Optional(Type.String({ examples: ['coinbase, kraken'] })),
   fiat_rate_at: Type.Optional(Timestamp),
-  transfers: Type.Array(Transfer),
+  transfers: Type.Array(Transfer, {
+    description: `What arrived, in the order of first sight. Of more than ${SHOWN_TRANSFERS} the ones of the largest worth; /v1/payments/{id}/transfers lists all.`,
+  }),
+  transfers_count: Type.Integer({ description: 'Of all transfers, also those that are not shown here.', examples: [1] }),
   metadata: Type.Record(Type.String(), Type.String()),
+});
+export const TransferList = Type.Object({
+  success: Type.Boolean({ examples: [true] }),
+  data: Type.Array(Transfer),
+  has_more: Type.Boolean({ examples: [false] }),
 });
 export const List = Type.Object({
   success: Type.Boolean({ examples: [true] }),

@@ -7,8 +7,9 @@ import { MAX_USD_CENTS } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import type { KeyOwner } from '../merchants/keys.ts';
 import { type LoggedRequest, listRequests } from '../merchants/requests.ts';
-import { fiatDetail, paymentDetail, paymentUrl } from '../payments/detail.ts';
+import { fiatDetail, paymentDetail, paymentUrl, transferDetail } from '../payments/detail.ts';
 import { advanceClock, cancelPayment, createPayment, resolvePayment, setMetadata, simulatePayment } from '../payments/payments.ts';
+import { listTransfers } from '../payments/queries.ts';
 import type { PaymentRequest } from '../payments/view.ts';
 import { getEvent, listEvents } from '../webhooks/events.ts';
 import type { ParsedBody } from './json.ts';
@@ -100,6 +101,16 @@ const detailsOf = (problem: Problem, coin: string) => ({
   reason: /: (.*)\.$/.exec(problem.message)?.[1] ?? '',
   minimum: /amount, (.*)\.$/.exec(problem.message)?.[1] ?? '',
 });
+
+export async function readTransfers({ ctx, owner, params, query }: Call): Promise<Answer> {
+  const { transfers, hasMore } = await listTransfers(ctx, {
+    ...mine(owner),
+    paymentId: params.id!,
+    limit: readLimit(query),
+    startingAfter: readQuery(query, 'starting_after'),
+  });
+  return render(200, { success: true, data: transfers.map(transferDetail), has_more: hasMore });
+}
 
 export const cancel = ({ ctx, owner, params, claim }: Call): Promise<Answer> =>
   cancelPayment(ctx, { ...mine(owner), paymentId: params.id!, idempotency: claim, render: renderDetail(ctx) });

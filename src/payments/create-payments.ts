@@ -381,6 +381,7 @@ function newView(item: NewPayment, createdAt: Date): PaymentView {
     facts,
     settlement: settle(facts, [], {}, createdAt),
     transfers: [],
+    transfersCount: 0,
     quote: null,
     derivationPath: null,
     request: item.draft.request,

@@ -2,6 +2,7 @@
 
 import { COIN } from '../core/coin.ts';
 import { e8ToCents, formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
+import type { Transfer } from '../core/payment.ts';
 import type { PaymentRequest, PaymentView } from './view.ts';
 
 const at = (date: Date | null): string | null => date?.toISOString() ?? null;
@@ -16,6 +17,20 @@ export const fiatDetail = (fiat: NonNullable<PaymentRequest['fiat']>): Record<st
   fiat_rate: formatDecimal(fiat.rateE8, 8),
   fiat_rate_source: fiat.source,
   fiat_rate_at: fiat.at,
+});
+
+export const transferDetail = (t: Transfer): Record<string, unknown> => ({
+  ref: t.ref,
+  transaction_hash: t.txid,
+  currency: t.coin,
+  network: COIN[t.coin].networkName,
+  amount: formatUnits(t.coin, t.units),
+  amount_usd: t.values.length > 0 ? formatUsd(e8ToCents(t.values.at(-1)!.usdE8)) : null,
+  kind: t.kind,
+  first_seen_at: at(t.firstSeenAt),
+  block_height: t.block?.height ?? null,
+  block_hash: t.block?.hash ?? null,
+  replaced_by: t.conflict?.txid ?? null,
 });
 
 /**
@@ -66,19 +81,8 @@ export function paymentDetail(view: PaymentView, pageUrl: string): Record<string
       tax: formatUsd(view.request.taxCents ?? 0n),
     }),
     ...(view.request.fiat && fiatDetail(view.request.fiat)),
-    transfers: view.transfers.map((t) => ({
-      ref: t.ref,
-      transaction_hash: t.txid,
-      currency: t.coin,
-      network: COIN[t.coin].networkName,
-      amount: formatUnits(t.coin, t.units),
-      amount_usd: t.values.length > 0 ? formatUsd(e8ToCents(t.values.at(-1)!.usdE8)) : null,
-      kind: t.kind,
-      first_seen_at: at(t.firstSeenAt),
-      block_height: t.block?.height ?? null,
-      block_hash: t.block?.hash ?? null,
-      replaced_by: t.conflict?.txid ?? null,
-    })),
+    transfers: view.transfers.map(transferDetail),
+    transfers_count: view.transfersCount,
     metadata: view.metadata,
   };
 }

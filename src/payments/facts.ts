@@ -19,7 +19,7 @@ import type {
 } from '../core/payment.ts';
 import { settle } from '../core/settle.ts';
 import { type Fragment, OID, type Sql, type Tx } from '../db/db.ts';
-import type { PaymentItem, PaymentRequest, PaymentView } from './view.ts';
+import { type PaymentItem, type PaymentRequest, type PaymentView, SHOWN_TRANSFERS } from './view.ts';
 
 export type Marks = {
   openedAt: Date | null;
@@ -120,6 +120,13 @@ export type StoredRequest = {
   items?: { productId: string; name: string; quantity: string; unitPriceCents: string }[];
   fiat?: { amount: string; currency: string; rateE8: string; source: string; at: string };
 };
+
+/** A row `t` of transfers as `transferFromJson` reads it. */
+const transferJson = (sql: Sql | Tx): Fragment => sql`
+  json_build_object('coin', t.coin, 'ref', t.ref, 'txid', t.txid, 'address', t.address, 'units', t.units::text,
+    'kind', t.kind, 'firstSeenAt', t.first_seen_at, 'blockHeight', t.block_height, 'blockHash', t.block_hash,
+    'blockTime', t.block_time, 'lock', t.lock, 'absentSince', t.absent_since, 'conflictTxid', t.conflict_txid,
+    'conflictHeight', t.conflict_height, 'conflictSeenAt', t.conflict_seen_at, 'unminedSince', t.unmined_since, 'values', t.values)`;
 
 const date = (text: string | null): Date | null => (text === null ? null : new Date(text));
 
@@ -246,6 +253,32 @@ export async function readOwnedRecords(ctx: Context, sql: Sql, wanted: readonly 
   return wanted.map((one) => records.get(name(one)) ?? null);
 }
 
+/**
+ * A page of the transfers of a payment in the order of first sight, after the one with the ref `startingAfter`. Null: the owner has
+ * no such payment, or the payment no such transfer.
+ */
+export async function readTransfers(
+  sql: Sql,
+  { merchantId, mode, paymentId, startingAfter, limit }: OwnedId & { startingAfter: string | null; limit: number },
+): Promise<{ transfers: Transfer[]; hasMore: boolean } | { unknown: 'payment' | 'cursor' }> {
+  const [row] = await sql<{ known: boolean; transfers: StoredTransfer[] | null }[]>`
+    select ${startingAfter === null ? sql`true` : sql`exists (select 1 from transfers where payment_id = p.id and ref = ${startingAfter})`} as known,
+      (select json_agg(${transferJson(sql)} order by t.first_seen_at, t.coin, t.ref) from (
+        select * from transfers where payment_id = p.id
+          ${
+            startingAfter === null
+              ? sql``
+              : sql`and (first_seen_at, coin, ref) > (select first_seen_at, coin, ref from transfers
+                  where payment_id = p.id and ref = ${startingAfter} order by first_seen_at desc, coin desc limit 1)`
+          }
+        order by first_seen_at, coin, ref limit ${limit + 1}) as t) as transfers
+    from payments p where p.id = ${paymentId} and p.merchant_id = ${merchantId} and p.mode = ${mode}`;
+  if (!row) return { unknown: 'payment' };
+  if (!row.known) return { unknown: 'cursor' };
+  const transfers = (row.transfers ?? []).map(transferFromJson);
+  return { transfers: transfers.slice(0, limit), hasMore: transfers.length > limit };
+}
+
 /** `from` names the payments as `p`. */
 async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: number): Promise<PaymentRecord[]> {
   if (count === 0) return [];
@@ -262,11 +295,7 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
         where a.payment_id = p.id) as paths,
       (select json_agg(json_build_object('kind', d.kind, 'at', d.at, 'transfers', d.transfers) order by d.number)
         from decisions d where d.payment_id = p.id) as decisions,
-      (select json_agg(json_build_object('coin', t.coin, 'ref', t.ref, 'txid', t.txid, 'address', t.address, 'units', t.units::text,
-        'kind', t.kind, 'firstSeenAt', t.first_seen_at, 'blockHeight', t.block_height, 'blockHash', t.block_hash,
-        'blockTime', t.block_time, 'lock', t.lock, 'absentSince', t.absent_since, 'conflictTxid', t.conflict_txid,
-        'conflictHeight', t.conflict_height, 'conflictSeenAt', t.conflict_seen_at, 'unminedSince', t.unmined_since,
-        'values', t.values) order by t.first_seen_at, t.ref) from transfers t where t.payment_id = p.id) as transfers,
+      (select json_agg(${transferJson(sql)} order by t.first_seen_at, t.ref) from transfers t where t.payment_id = p.id) as transfers,
       (select json_build_object('coin', s.coin, 'scenario', s.scenario, 'units', s.units::text, 'startedAt', s.started_at)
         from simulations s where s.payment_id = p.id) as simulation,
       case when p.mode = 'test' then coalesce((select c.offset_seconds from test_clocks c where c.merchant_id = p.merchant_id), 0)
@@ -442,6 +471,22 @@ export function observe(record: PaymentRecord) {
   return simulate({ paymentId: record.facts.id, ...record.simulation, windowEndsAt, now: record.now });
 }
 
+/** Of so many transfers those of the largest worth, the earlier of equal ones, in their order. */
+export function largest(transfers: readonly Transfer[], count: number): readonly Transfer[] {
+  if (transfers.length <= count) return transfers;
+  const kept: { worthE8: bigint; at: number }[] = [];
+  for (const [at, t] of transfers.entries()) {
+    const worthE8 = t.values.at(-1)?.usdE8 ?? 0n;
+    if (kept.length === count && worthE8 <= kept.at(-1)!.worthE8) continue;
+    kept.splice(kept.findLastIndex((k) => k.worthE8 >= worthE8) + 1, 0, { worthE8, at });
+    if (kept.length > count) kept.pop();
+  }
+  return kept
+    .map((k) => k.at)
+    .sort((a, b) => a - b)
+    .map((at) => transfers[at]!);
+}
+
 /**
  * The view of a record. Without a `settlement` just computed, amounts and confirmations are derived here, but the status is
  * the stored one: a read never runs ahead of the events.
@@ -463,7 +508,8 @@ export function toView(record: PaymentRecord, settlement?: Settlement): PaymentV
     version: record.version,
     facts: record.facts,
     settlement,
-    transfers: record.transfers,
+    transfers: largest(record.transfers, SHOWN_TRANSFERS),
+    transfersCount: record.transfers.length,
     quote: quotes.at(-1) ?? null,
     derivationPath: (coin && record.paths[coin]) ?? null,
     request: record.request,

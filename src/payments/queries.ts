@@ -4,12 +4,12 @@ import type { ChainTransaction } from '../chains/chain.ts';
 import { type Context, perContext } from '../context.ts';
 import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
 import { quoteUnits } from '../core/money.ts';
-import type { Exception, PaymentStatus, TransferStanding } from '../core/payment.ts';
+import type { Exception, PaymentStatus, Transfer, TransferStanding } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import { standingOf } from '../core/settle.ts';
 import { createBatcher } from '../db/batch.ts';
 import { getMerchant, type Merchant } from '../merchants/merchants.ts';
-import { type OwnedId, type PaymentRecord, readOwnedRecords, readRecords, tipsOf, toView } from './facts.ts';
+import { type OwnedId, type PaymentRecord, readOwnedRecords, readRecords, readTransfers, tipsOf, toView } from './facts.ts';
 import type { CustomerView, PaymentView, Unavailable } from './view.ts';
 
 /** One payment of the merchant in the mode. Errors: payment_not_found (also for another merchant's or mode's). */
@@ -19,7 +19,7 @@ export async function getPayment(
 ): Promise<PaymentView> {
   return toView(await recordOf(ctx, { merchantId, mode, paymentId }));
 }
-/** And how each of its transfers stands, in their order. Errors: payment_not_found. */
+/** And how each of the transfers that it shows stands, in their order. Errors: payment_not_found. */
 export async function getPaymentOnChain(
   ctx: Context,
   payment: { merchantId: string; mode: Mode; paymentId: string },
@@ -27,7 +27,17 @@ export async function getPaymentOnChain(
   const record = await recordOf(ctx, payment);
   const view = toView(record);
   const tips = tipsOf(record);
-  return { view, standings: record.transfers.map((t) => standingOf(record.facts, t, view.settlement.receivedUsdE8, tips)) };
+  return { view, standings: view.transfers.map((t) => standingOf(record.facts, t, view.settlement.receivedUsdE8, tips)) };
+}
+/** A page of all transfers of a payment, in the order of first sight. Errors: payment_not_found, cursor_invalid. */
+export async function listTransfers(
+  ctx: Context,
+  page: OwnedId & { limit: number; startingAfter: string | null },
+): Promise<{ transfers: Transfer[]; hasMore: boolean }> {
+  const found = await readTransfers(ctx.db.sql, page);
+  if (!('unknown' in found)) return found;
+  if (found.unknown === 'cursor') throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
+  throw new Problem('payment_not_found', { id: page.paymentId });
 }
 async function recordOf(ctx: Context, payment: OwnedId): Promise<PaymentRecord> {
   const record = await readerOf(ctx)(payment);

@@ -15,6 +15,9 @@ export type PaymentRequest = {
   locale: string | null;
 };
 
+/** How many of its transfers a payment shows: a body with so many stays far below the 100 kB that web frameworks take by default. */
+export const SHOWN_TRANSFERS = 50;
+
 export type PaymentView = {
   merchantId: string;
   sequence: bigint;
@@ -22,7 +25,10 @@ export type PaymentView = {
   version: bigint;
   facts: PaymentFacts;
   settlement: Settlement;
+  /** In the order of first sight; where there are more than `SHOWN_TRANSFERS`, those of the largest worth. */
   transfers: readonly Transfer[];
+  /** Of all transfers. */
+  transfersCount: number;
   /** The quote of the shown coin, as it stands; null before a coin is chosen. */
   quote: Quote | null;
   /** Of the address shown, below the wallet's account key; null in test mode and before a coin is chosen. */

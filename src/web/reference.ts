@@ -28,6 +28,7 @@ export const CLIENT: Readonly<Record<string, string>> = {
   readPayment: 'payments.retrieve(id)',
   readPayments: 'payments.list(params)',
   updatePayment: 'payments.updateMetadata(id, metadata)',
+  readTransfers: 'payments.listTransfers(id, params)',
   cancel: 'payments.cancel(id)',
   resolve: 'payments.resolve(id, params)',
   readPrices: 'crypto.prices({ currencies })',

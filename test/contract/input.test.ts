@@ -371,6 +371,7 @@ test('text that cannot be stored is refused in every text field', async () => {
     ['/v1/webhook_deliveries?starting_after=%00', 'starting_after'],
     ['/v1/webhook_deliveries?endpoint_id=%00', 'endpoint_id'],
     ['/v1/requests?key_id=%00', 'key_id'],
+    ['/v1/payments/pay_x/transfers?starting_after=%00', 'starting_after'],
     ['/api/crypto/prices?currencies=%00', 'currencies'],
     ['/api/crypto/balance?currency=BTC&address=%00', 'address'],
   ] as const)
@@ -570,6 +571,7 @@ test('unknown routes are 404, other methods 405 with Allow', async () => {
     [`/v1/payments/${payment}`, 'POST'],
     [`/v1/payments/${payment}/cancel`, 'POST'],
     [`/v1/payments/${payment}/resolve`, 'POST'],
+    [`/v1/payments/${payment}/transfers`, 'GET'],
     ['/v1/events', 'GET'],
     ['/v1/events/evt_x', 'GET'],
     [`/v1/test/payments/${payment}/simulate`, 'POST'],

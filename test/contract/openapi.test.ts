@@ -142,7 +142,13 @@ async function stage(operationId: string): Promise<Stage> {
   }
   const created = await app.test.post('/api/payment/create/simple', { amount_usd: 25.5, return_url: 'https://shop.example/' });
   const payment = created.json.transaction_id as string;
-  const scenario = { readPayment: 'success', readPayments: 'success', readTransaction: 'success', resolve: 'late' }[operationId];
+  const scenario = {
+    readPayment: 'success',
+    readPayments: 'success',
+    readTransaction: 'success',
+    readTransfers: 'success',
+    resolve: 'late',
+  }[operationId];
   if (scenario) {
     await app.test.post(`/v1/test/payments/${payment}/simulate`, { scenario, currency: 'BTC' });
     await eventually(

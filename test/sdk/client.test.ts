@@ -107,6 +107,7 @@ test('what came late is resolved', async () => {
   await client.test.simulate(id, { scenario: 'late' });
   const late = await client.payments.waitFor(id, { until: (payment) => payment.exception === 'late', timeoutMs: 30_000, intervalMs: 100 });
   assert.equal(late.status, 'expired');
+  assert.deepEqual(await client.payments.listTransfers(id, { limit: 1 }).toArray({ limit: 10 }), late.transfers);
   await client.payments.resolve(id, { action: 'accept', transfers: [late.transfers[0]!.ref] });
   assert.equal((await client.payments.waitFor(id, { until: 'completed', timeoutMs: 30_000, intervalMs: 100 })).status, 'completed');
 });

@@ -81,5 +81,10 @@ export const Transfers = ({ data: { payment, standings, explorers } }: { data: F
           );
         })}
       </ul>
+      {payment.transfers_count > payment.transfers.length && (
+        <p className="border-t border-line px-4 py-3 text-sm text-soft">
+          The {payment.transfers.length} largest of {payment.transfers_count.toLocaleString('en')} transfers. The reports have all of them.
+        </p>
+      )}
     </Card>
   );

@@ -137,6 +137,7 @@ function viewOf(story: Story, now: Date, before: Before): CustomerView {
     facts: { ...facts, exceptions: settlement.exceptions },
     settlement,
     transfers,
+    transfersCount: transfers.length,
     quote: quotes.at(-1) ?? null,
     request: {
       returnUrl: 'https://shop.example/thanks',

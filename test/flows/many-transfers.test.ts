@@ -1,0 +1,112 @@
+/** Payments to which very much is sent, in very small parts: what they show, what they tell, and how the rest is read. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { createMerchant } from '../../src/merchants/merchants.ts';
+import { lockAndSettle } from '../../src/payments/payments.ts';
+import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
+import { type Receiver, startReceiver } from '../kit/receiver.ts';
+
+let app: TestApp;
+let receiver: Receiver;
+before(async () => {
+  app = await startTestApp();
+  receiver = await startReceiver();
+});
+after(async () => {
+  await receiver.stop();
+  await app.stop();
+});
+
+const ok = (reply: Reply, status = 200): any => {
+  assert.equal(reply.status, status, reply.text);
+  return reply.json;
+};
+/** A test payment of 97 USD in BTC, which is 0.00100000 BTC. */
+const createInBtc = async (): Promise<string> =>
+  ok(await app.test.post('/v1/transactions/create', { crypto: 'BTC', amount: '97.00', currency_fiat: 'USD' }), 201).transaction_id;
+
+/** Records transfers of these amounts as a follower does, in the one block of the payment's chain. */
+async function receive(paymentId: string, units: readonly number[]): Promise<string[]> {
+  const { ctx } = app.app;
+  const rows = units.map((amount, i) => ({
+    ref: `${String(i).padStart(64, '0')}:0`,
+    txid: String(i).padStart(64, '0'),
+    units: String(amount),
+    i,
+  }));
+  await ctx.db.begin((tx) =>
+    lockAndSettle(
+      ctx,
+      tx,
+      [paymentId],
+      async () =>
+        void (await tx`
+          insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, first_seen_at, block_height, block_hash, block_time)
+          select 'BTC', r.ref, p.id, p.merchant_id, r.txid, 'test_btc_success', r.units, 'output', p.created_at + r.i * interval '1 millisecond',
+            0, 'b', p.created_at
+          from payments p, jsonb_to_recordset(${tx.json(rows)}) as r (ref text, txid text, units numeric, i int) where p.id = ${paymentId}`),
+    ),
+  );
+  return rows.map((row) => row.ref);
+}
+
+test('a payment of many transfers shows the largest of them, and its events stay small enough for every receiver', async () => {
+  ok(await app.test.post('/v1/webhook_endpoints', { url: receiver.url, events: ['payment.completed'] }), 201);
+  const id = await createInBtc();
+  // 120 crumbs, and among the last of them what matters.
+  const refs = await receive(id, [...Array.from({ length: 120 }, () => 550), 30_000, ...Array.from({ length: 10 }, () => 551)]);
+  const detail = ok(await app.test.get(`/api/payment/${id}`));
+  assert.equal(detail.status, 'completed');
+  assert.equal(detail.amount_received, '0.00101510');
+  assert.equal(detail.transfers_count, 131);
+  assert.deepEqual(
+    detail.transfers.map((t: any) => t.ref),
+    [...refs.slice(0, 39), ...refs.slice(120)],
+    'the largest, the earlier of equal ones, in the order of first sight',
+  );
+  const [{ body, event }] = (await eventually(
+    async () => receiver.received.filter(({ event }) => event.data.id === id),
+    (found) => found.length > 0,
+  )) as [Receiver['received'][number]];
+  assert.equal(event.data.transfers_count, 131);
+  assert.ok(body.length < 40_000, `${body.length} bytes`);
+});
+
+test('the transfers of a payment are listed page by page, to its merchant alone', async () => {
+  const id = await createInBtc();
+  const refs = await receive(
+    id,
+    Array.from({ length: 230 }, (_, i) => 600 + i),
+  );
+  const listed: string[] = [];
+  for (let page: any = null; !page || page.has_more; ) {
+    page = ok(await app.test.get(`/v1/payments/${id}/transfers?limit=100${listed.length > 0 ? `&starting_after=${listed.at(-1)}` : ''}`));
+    assert.equal(page.success, true);
+    listed.push(...page.data.map((t: any) => t.ref));
+    assert.ok(listed.length <= 230);
+  }
+  assert.deepEqual(listed, refs);
+  const [first] = ok(await app.test.get(`/v1/payments/${id}/transfers?limit=1`)).data;
+  assert.deepEqual(first, {
+    ref: refs[0],
+    transaction_hash: refs[0]!.slice(0, 64),
+    currency: 'BTC',
+    network: 'Bitcoin',
+    amount: '0.00000600',
+    amount_usd: '0.58',
+    kind: 'output',
+    first_seen_at: first.first_seen_at,
+    block_height: 0,
+    block_hash: 'b',
+    replaced_by: null,
+  });
+  // An empty payment has an empty list; a strange ref begins no page.
+  assert.deepEqual(ok(await app.test.get(`/v1/payments/${await createInBtc()}/transfers`)), { success: true, data: [], has_more: false });
+  const wrong = await app.test.get(`/v1/payments/${await createInBtc()}/transfers?starting_after=${refs[0]}`);
+  assert.deepEqual([wrong.status, wrong.json.error.code, wrong.json.error.param], [400, 'cursor_invalid', 'starting_after']);
+  const other = await createMerchant(app.app.ctx, { name: 'Another shop' });
+  for (const key of [other.keys.testSecret, app.merchant.keys.liveSecret]) {
+    const refused = await app.as(key).get(`/v1/payments/${id}/transfers`);
+    assert.deepEqual([refused.status, refused.json.error.code], [404, 'payment_not_found']);
+  }
+});
