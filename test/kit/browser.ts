@@ -6,6 +6,7 @@ import { createRequire } from 'node:module';
 import { type Browser, chromium, type Locator, type Page } from 'playwright-core';
 import { PNG } from 'pngjs';
 import decodeQR from 'qr/decode.js';
+import { shiftMs } from './shifted-clock.ts';
 import { CHROMIUM, CHROMIUM_ALONE } from './tools.ts';
 
 const FLAGS = [
@@ -30,6 +31,17 @@ export type Tab = {
   close(): Promise<void>;
 };
 
+/** In a page: `Date` is as far from the machine's clock as the tests are. Timers and durations stay. */
+function shiftDate(ms: number): void {
+  const RealDate = Date;
+  const now = () => RealDate.now() + ms;
+  globalThis.Date = new Proxy(RealDate, {
+    apply: () => new RealDate(now()).toString(),
+    construct: (target, given, self) => Reflect.construct(target, given.length === 0 ? [now()] : given, self),
+    get: (target, name) => (name === 'now' ? now : Reflect.get(target, name)),
+  });
+}
+
 /** Opens a tab with a profile of its own. */
 export async function openTab(
   browser: Browser,
@@ -52,6 +64,7 @@ export async function openTab(
     timeZone?: string;
   } = {},
 ): Promise<Tab> {
+  const zone = timeZone ?? process.env.TZ;
   const context = await browser.newContext({
     javaScriptEnabled: scripts,
     viewport: { width, height: 844 },
@@ -61,10 +74,12 @@ export async function openTab(
     locale,
     forcedColors: forcedColors ? 'active' : 'none',
     reducedMotion: reducedMotion ? 'reduce' : 'no-preference',
-    ...(timeZone && { timezoneId: timeZone }),
+    ...(zone && { timezoneId: zone }),
   });
   // Of a whole chain of processes on a machine that does other things as well.
   context.setDefaultTimeout(60_000);
+  // In a run at another date the browser is at today's: its pages are told the date of the tests.
+  if (shiftMs() !== 0) await context.addInitScript(shiftDate, shiftMs());
   const page = await context.newPage();
   await page.addInitScript(() => {
     type Box = { x: number; y: number; width: number; height: number };

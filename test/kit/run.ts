@@ -1,16 +1,22 @@
-/** Runs the tests: sees to the tools, starts one database server for the run, hands over to Node's own runner, whose summary comes last. */
+/**
+ * Runs the tests: sees to the tools, starts one database server for the run, hands over to Node's own runner, whose summary comes last.
+ * `--long` adds what takes long, and then runs the usual tests once at each of the dates; `--date=1` runs them at the first one alone.
+ */
 import { globSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { finished } from 'node:stream/promises';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { startTestServer } from './database.ts';
+import { DATES, type ShiftedDate, startAt } from './shifted-clock.ts';
 import { ensureTools } from './tools.ts';
 
 const args = process.argv.slice(2);
 const long = args.includes('--long');
+const date = args.find((arg) => arg.startsWith('--date='));
 const named = args.filter((arg) => !arg.startsWith('--'));
-const inFolders = (patterns: string[]) => globSync(patterns).filter((file) => long || !file.endsWith('.long.test.ts'));
+const isLong = (file: string) => file.endsWith('.long.test.ts');
+const inFolders = (patterns: string[]) => globSync(patterns).filter((file) => long || !isLong(file));
 const files =
   named.length > 0
     ? named.flatMap((name) => (name.endsWith('.ts') ? [name] : inFolders([`${name}/**/*.test.ts`])))
@@ -25,38 +31,55 @@ if (files.length === 0) {
  * killed services, stand between those that mostly compute: run beside one another, the former cost the latter little.
  */
 const weight = (file: string): number => (file.endsWith('states.test.ts') ? 1e9 : statSync(file).size);
-const byWeight = files.toSorted((a, b) => weight(b) - weight(a));
-const waiting = byWeight.filter((file) => /^test\/(nodes|faults)\//.test(file));
-const computing = byWeight.filter((file) => !waiting.includes(file));
-const mixed = Array.from({ length: Math.max(waiting.length, computing.length) }, (_, i) =>
-  [waiting[i], computing[i]].filter((file) => file !== undefined),
-).flat();
+/** In the order in which they are begun. The command line would sort them by name. */
+function inOrder(some: readonly string[]): string[] {
+  const byWeight = some.toSorted((a, b) => weight(b) - weight(a));
+  const waiting = byWeight.filter((file) => /^test\/(nodes|faults)\//.test(file));
+  const computing = byWeight.filter((file) => !waiting.includes(file));
+  return Array.from({ length: Math.max(waiting.length, computing.length) }, (_, i) =>
+    [waiting[i], computing[i]].filter((file) => file !== undefined),
+  ).flat();
+}
 
 if (files.some((file) => file.startsWith('test/'))) await ensureTools(long ? ['strace'] : []);
-const server = await startTestServer();
-Object.assign(process.env, {
-  NODE_COMPILE_CACHE: resolve('.cache/compiled'),
-  FLORIN_TEST_DATABASE: server.host,
-  ...(long && { FLORIN_LONG: '1' }),
-});
+process.env.NODE_COMPILE_CACHE = resolve('.cache/compiled');
 // Ended from outside, it leaves nothing behind.
 const ended = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => ended.abort());
-// The command line would sort the files by name.
-const tests = run({
-  files: mixed.map((file) => resolve(file)),
-  concurrency: 4,
-  timeout: long ? 7_200_000 : 600_000,
-  execArgv: ['--disable-warning=ExperimentalWarning'],
-  signal: ended.signal,
-});
-tests.on('test:fail', () => {
-  process.exitCode = 1;
-});
-const report = tests.compose(spec);
-report.pipe(process.stdout);
-try {
-  await finished(report);
-} finally {
-  await server.stop();
+
+/** One run of these files, with a database server of its own. */
+async function runAll(some: readonly string[]): Promise<void> {
+  const server = await startTestServer();
+  process.env.FLORIN_TEST_DATABASE = server.host;
+  const tests = run({
+    files: inOrder(some).map((file) => resolve(file)),
+    concurrency: 4,
+    timeout: long ? 7_200_000 : 600_000,
+    execArgv: ['--disable-warning=ExperimentalWarning'],
+    signal: ended.signal,
+  });
+  tests.on('test:fail', () => {
+    process.exitCode = 1;
+  });
+  const report = tests.compose(spec);
+  report.pipe(process.stdout, { end: false });
+  try {
+    await finished(report);
+  } finally {
+    await server.stop();
+  }
+}
+async function runAt(shifted: ShiftedDate): Promise<void> {
+  process.stdout.write(`\nThe tests at another date: ${shifted.name} (${shifted.at}, ${shifted.timeZone})\n`);
+  startAt(shifted);
+  await runAll(usual);
+}
+
+const usual = files.filter((file) => !isLong(file));
+if (date !== undefined) await runAt(DATES[Number(date.slice('--date='.length)) - 1]!);
+else {
+  if (long) process.env.FLORIN_LONG = '1';
+  await runAll(files);
+  delete process.env.FLORIN_LONG;
+  if (long && usual.length > 0) for (const shifted of DATES) if (!ended.signal.aborted) await runAt(shifted);
 }

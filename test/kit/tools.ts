@@ -15,6 +15,7 @@ const PROGRAMS: readonly { path: string; package: string }[] = [
   { path: '/usr/lib/litecoin/litecoind', package: 'litecoind' },
   { path: REDIS, package: 'redis-tools' },
   { path: '/usr/sbin/ip', package: 'iproute2' },
+  { path: '/usr/bin/faketime', package: 'faketime' },
 ];
 /** Languages of the webhook recipes, and shells that complete commands: where they cannot be installed their tests are skipped, and say so. */
 const LANGUAGES: typeof PROGRAMS = [

@@ -1,0 +1,51 @@
+/**
+ * Tests at another date: everything that a process starts gets Debian's libfaketime, whatever environment it is given: Node, PostgreSQL,
+ * nodes of chains, shells. Monotonic clocks stay as they are: durations and pauses do not change with the date.
+ */
+import { ChildProcess } from 'node:child_process';
+import { globSync } from 'node:fs';
+
+export type ShiftedDate = { name: string; at: string; timeZone: string };
+/** Dates on which a suite written on another day may fail. */
+export const DATES: readonly ShiftedDate[] = [
+  { name: 'the last day of February, years from now', at: '2031-02-28T12:00:00Z', timeZone: 'Asia/Kolkata' },
+  { name: 'two minutes before a new year', at: '2026-12-31T23:58:00Z', timeZone: 'UTC' },
+  { name: 'two minutes before daylight-saving time', at: '2027-03-28T00:58:00Z', timeZone: 'Europe/Berlin' },
+];
+
+type Spawning = { file: string; envPairs?: string[] };
+type Prototype = { spawn(options: Spawning): unknown };
+/**
+ * Has all further children of this process live at the date of its own environment. Runs in other Node processes too, as text, of any
+ * version: it may use nothing but its argument.
+ */
+function shiftChildren(prototype: Prototype): void {
+  const names = ['LD_PRELOAD', 'FAKETIME', 'FAKETIME_DONT_FAKE_MONOTONIC', 'TZ', 'NODE_OPTIONS', 'FLORIN_TEST_SHIFT_SECONDS'];
+  // Chromium's processes wait for ever with a shifted clock: its pages get the date from `openTab`.
+  const real = /chromium/;
+  const { spawn } = prototype;
+  prototype.spawn = function (this: unknown, options) {
+    const rest = (options.envPairs ?? []).filter((pair) => !names.some((name) => pair.startsWith(`${name}=`)));
+    const own = names.flatMap((name) => (process.env[name] === undefined ? [] : [`${name}=${process.env[name]}`]));
+    return spawn.call(this, { ...options, envPairs: real.test(options.file) ? rest : [...rest, ...own] });
+  };
+}
+const EVERYWHERE = `import { ChildProcess } from 'node:child_process'; (${shiftChildren})(ChildProcess.prototype);`;
+
+/** From here on what this process starts lives at that date: it begins there now, and goes on as fast as any clock. */
+export function startAt({ at, timeZone }: ShiftedDate): void {
+  const [library] = globSync('/usr/lib/*/faketime/libfaketimeMT.so.1');
+  if (!library) throw new Error('libfaketime is missing; npm test installs Debian’s package faketime');
+  const seconds = Math.round((Date.parse(at) - Date.now()) / 1000);
+  if (process.env.FLORIN_TEST_SHIFT_SECONDS === undefined) shiftChildren(ChildProcess.prototype as unknown as Prototype);
+  Object.assign(process.env, {
+    LD_PRELOAD: library,
+    FAKETIME: `${seconds < 0 ? '' : '+'}${seconds}s`,
+    FAKETIME_DONT_FAKE_MONOTONIC: '1',
+    TZ: timeZone,
+    NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(EVERYWHERE)}`,
+    FLORIN_TEST_SHIFT_SECONDS: String(seconds),
+  });
+}
+/** How far the clock of this process is from the machine's; 0 but in a run at another date. */
+export const shiftMs = (): number => Number(process.env.FLORIN_TEST_SHIFT_SECONDS ?? 0) * 1000;
