@@ -11,7 +11,8 @@ export type Mode = (typeof MODES)[number];
 
 /** Confirmations wanted below each USD bound; the last tier has no bound. `lock`, `safe` and `finalized` are chain rules. */
 export type ConfirmationTier = { belowUsdCents: bigint | null; confirmations: number; rule: CompletionRule };
-export type CompletionRule = 'confirmations' | 'instantsend' | 'instantsend_or_chainlock' | 'chainlock' | 'safe' | 'finalized';
+export const COMPLETION_RULES = ['confirmations', 'instantsend', 'instantsend_or_chainlock', 'chainlock', 'safe', 'finalized'] as const;
+export type CompletionRule = (typeof COMPLETION_RULES)[number];
 
 export type CoinSpec = {
   coin: Coin;

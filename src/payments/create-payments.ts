@@ -12,8 +12,9 @@ import { type Claim, claimKeys, claimProblem, createBatcher, type StoredReply, s
 import { OID, type Sql, type Tx } from '../db/db.ts';
 import { getMerchant, type Merchant } from '../merchants/merchants.ts';
 import { jsonColumn, recordingParts, wakeDeliveries } from '../webhooks/events.ts';
-import { readRecords, requestToJson, rulesToJson, toView } from './facts.ts';
+import { readRecords, toView } from './facts.ts';
 import { newEvent } from './settle-payments.ts';
+import { requestToJson, rulesToJson } from './stored.ts';
 import type { IdempotencyClaim, Outcome, PaymentRequest, PaymentView, Rendered } from './view.ts';
 
 export type PaymentDraft = {

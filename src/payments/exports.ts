@@ -6,12 +6,16 @@ import { formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
 import type { Exception, PaymentStatus, TransferValue } from '../core/payment.ts';
 import { readDayRows } from './days.ts';
 import { conditionsOf, type Filter } from './search.ts';
+import { requestFromJson, valuesFromJson } from './stored.ts';
+import type { PaymentRequest } from './view.ts';
 
 type Owner = { merchantId: string; mode: Mode };
 /** Read so many payments at a time: memory stays the same however many there are, and a slow reader holds no statement open. */
 const PAGE = 1_000;
 
-type Stored = { usdE8: string; reason: TransferValue['reason'] };
+/** With what it was worth as its column holds it. */
+type Stored<T> = Omit<T, 'values'> & { values: unknown };
+const withValues = <T>(row: Stored<T>) => ({ ...row, values: valuesFromJson(row.values) });
 type TransferRow = {
   coin: Coin;
   units: string;
@@ -22,7 +26,7 @@ type TransferRow = {
   blockTime: string | null;
   blockHeight: number | null;
   replaced: boolean;
-  values: Stored[];
+  values: TransferValue[];
 };
 type Row = {
   id: string;
@@ -38,7 +42,7 @@ type Row = {
   expiresAt: Date;
   completedAt: Date | null;
   invoiceId: string | null;
-  request: { description?: string; taxCents?: string; items?: unknown[] };
+  request: PaymentRequest;
   metadata: Record<string, string>;
   createdWith: string;
   refundRequestedAt: Date | null;
@@ -51,12 +55,12 @@ const usdE8 = (value: bigint): string => formatDecimal(value, 8, 2);
 const sum = (values: readonly bigint[]): bigint => values.reduce((a, b) => a + b, 0n);
 /** What stands on the chain: what was replaced never arrived. */
 const standing = (row: Row): TransferRow[] => row.transfers.filter((t) => !t.replaced);
-const worth = (row: Row, pick: (values: Stored[]) => Stored | undefined): string | null => {
+const worth = (row: Row, pick: (values: TransferValue[]) => TransferValue | undefined): string | null => {
   const values = standing(row).map((t) => pick(t.values));
-  return values.length === 0 || values.includes(undefined) ? null : usdE8(sum(values.map((v) => BigInt(v!.usdE8))));
+  return values.length === 0 || values.includes(undefined) ? null : usdE8(sum(values.map((v) => v!.usdE8)));
 };
-const first = (values: Stored[]) => values[0];
-const last = (values: Stored[]) => values.at(-1);
+const first = (values: TransferValue[]) => values[0];
+const last = (values: TransferValue[]) => values.at(-1);
 
 /** Every column there is, in its order. New ones are added at the end, none is renamed. */
 const PAYMENT_CELLS = {
@@ -68,7 +72,7 @@ const PAYMENT_CELLS = {
   expires_at: (row) => at(row.expiresAt),
   completed_at: (row) => at(row.completedAt),
   amount_usd: (row) => formatUsd(row.amountUsdCents),
-  tax_usd: (row) => (row.request.taxCents === undefined ? null : formatUsd(BigInt(row.request.taxCents))),
+  tax_usd: (row) => (row.request.taxCents === null ? null : formatUsd(row.request.taxCents)),
   currency: (row) => row.coin,
   amount_received: (row) => (row.coin ? formatUnits(row.coin, row.receivedUnits) : null),
   usd_at_first_sight: (row) => worth(row, first),
@@ -80,7 +84,7 @@ const PAYMENT_CELLS = {
       .join(' '),
   addresses: (row) => [...new Set(row.transfers.map((t) => t.address))].join(' '),
   invoice_id: (row) => row.invoiceId,
-  description: (row) => row.request.description ?? null,
+  description: (row) => row.request.description,
   created_with: (row) => row.createdWith,
   refund_requested_at: (row) => at(row.refundRequestedAt),
   refund_address: (row) => row.refundAddress,
@@ -110,8 +114,8 @@ const TRANSFER_CELLS: Record<string, (row: ReceivedRow) => string | null> = {
   currency: (row) => row.coin,
   network: (row) => COIN[row.coin].networkName,
   amount: (row) => formatUnits(row.coin, BigInt(row.units)),
-  usd_at_receipt: (row) => (row.values[0] ? usdE8(BigInt(row.values[0].usdE8)) : null),
-  usd_last_valued: (row) => (row.values.length > 0 ? usdE8(BigInt(row.values.at(-1)!.usdE8)) : null),
+  usd_at_receipt: (row) => (row.values[0] ? usdE8(row.values[0].usdE8) : null),
+  usd_last_valued: (row) => (row.values.length > 0 ? usdE8(row.values.at(-1)!.usdE8) : null),
   transaction_hash: (row) => row.txid,
   address: (row) => row.address,
   block_height: (row) => (row.blockHeight === null ? null : String(row.blockHeight)),
@@ -145,7 +149,7 @@ async function* readPages(ctx: Context, { merchantId, mode, filter }: Owner & { 
   for (;;) {
     // A statement a page, each with its own start: one statement for all would hold its rows in memory, or its snapshot for as long
     // as the reader takes.
-    const rows: (Omit<Row, 'transfers'> & { transfers: TransferRow[] | null })[] = await sql`
+    const rows: (Omit<Row, 'transfers' | 'request'> & { request: unknown; transfers: Stored<TransferRow>[] | null })[] = await sql`
       select p.id, p.mode, p.sequence, p.status, p.exceptions, p.amount_usd_cents as "amountUsdCents", p.paid_usd_cents as "paidUsdCents",
         p.coin, p.received_units as "receivedUnits", p.created_at as "createdAt", p.expires_at as "expiresAt",
         p.completed_at as "completedAt", p.invoice_id as "invoiceId", p.request, p.metadata, p.created_with as "createdWith",
@@ -157,7 +161,8 @@ async function* readPages(ctx: Context, { merchantId, mode, filter }: Owner & { 
       from (select * from payments where merchant_id = ${merchantId} and mode = ${mode} ${indexed} ${others}
         ${below === null ? sql`` : sql`and sequence < ${below}`} order by sequence desc limit ${PAGE}) as p
       order by p.sequence desc`;
-    if (rows.length > 0) yield rows.map((row) => ({ ...row, transfers: row.transfers ?? [] }));
+    if (rows.length > 0)
+      yield rows.map((row) => ({ ...row, request: requestFromJson(row.request), transfers: (row.transfers ?? []).map(withValues) }));
     if (rows.length < PAGE) return;
     below = rows.at(-1)!.sequence;
   }
@@ -183,7 +188,7 @@ export async function* exportTransfers(
   const { sql } = ctx.db;
   let after: { at: string; ref: string } | null = null;
   for (;;) {
-    const rows: (ReceivedRow & { cursor: string })[] = await sql`
+    const stored: Stored<ReceivedRow & { cursor: string }>[] = await sql`
       select p.id, p.mode, p.status, p.invoice_id as "invoiceId", p.request->>'description' as description, t.coin, t.units::text as units,
         t.txid, t.ref, t.address, t.first_seen_at as "firstSeenAt", t.first_seen_at::text as cursor, t.block_time as "blockTime",
         t.block_height::int as "blockHeight", t.conflict_txid is not null and t.block_height is null as replaced, t.values
@@ -191,6 +196,7 @@ export async function* exportTransfers(
       where t.merchant_id = ${merchantId} and t.first_seen_at >= ${from} and t.first_seen_at < ${until} and p.mode = ${mode}
         ${after === null ? sql`` : sql`and (t.first_seen_at, t.payment_id || t.ref) > (${after.at}::text::timestamptz, ${after.ref})`}
       order by t.first_seen_at, t.payment_id || t.ref limit ${PAGE}`;
+    const rows = stored.map(withValues);
     yield rows.map((row) => csvLine(cells.map((cell) => cell(row)))).join('');
     if (rows.length < PAGE) return;
     const end = rows.at(-1)!;

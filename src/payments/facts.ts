@@ -3,23 +3,12 @@
 import { simulate } from '../chains/simulated.ts';
 import { type Context, perContext } from '../context.ts';
 import { addMs } from '../core/clock.ts';
-import { COINS, type Coin, type ConfirmationTier, type Mode } from '../core/coin.ts';
-import type {
-  Decision,
-  Exception,
-  PaymentFacts,
-  PaymentStatus,
-  Quote,
-  Rules,
-  Settlement,
-  Tip,
-  Tips,
-  Transfer,
-  TransferValue,
-} from '../core/payment.ts';
+import type { Coin, Mode } from '../core/coin.ts';
+import type { Decision, Exception, PaymentFacts, PaymentStatus, Quote, Rules, Settlement, Tip, Tips, Transfer } from '../core/payment.ts';
 import { settle } from '../core/settle.ts';
 import { type Fragment, OID, type Sql, type Tx } from '../db/db.ts';
-import { type PaymentItem, type PaymentRequest, type PaymentView, SHOWN_TRANSFERS } from './view.ts';
+import { requestFromJson, rulesFromJson, valuesFromJson } from './stored.ts';
+import { type PaymentRequest, type PaymentView, SHOWN_TRANSFERS } from './view.ts';
 
 export type Marks = {
   openedAt: Date | null;
@@ -71,7 +60,7 @@ type Row = Marks & {
   fixedUnits: bigint | null;
   ruleSet: bigint;
   createdWith: 'secret' | 'public';
-  request: StoredRequest;
+  request: unknown;
   invoiceId: string | null;
   metadata: Record<string, string>;
   scenario: string | null;
@@ -109,18 +98,8 @@ type StoredTransfer = {
   conflictHeight: number | null;
   conflictSeenAt: string | null;
   unminedSince: string | null;
-  values: { usdE8: string; at: string; basis: TransferValue['basis']; reason: TransferValue['reason'] }[];
+  values: unknown;
 };
-/** As kept in `payments.request`: amounts as text, absent keys left out. */
-export type StoredRequest = {
-  returnUrl?: string;
-  description?: string;
-  taxCents?: string;
-  locale?: string;
-  items?: { productId: string; name: string; quantity: string; unitPriceCents: string }[];
-  fiat?: { amount: string; currency: string; rateE8: string; source: string; at: string };
-};
-
 /** A row `t` of transfers as `transferFromJson` reads it. */
 const transferJson = (sql: Sql | Tx): Fragment => sql`
   json_build_object('coin', t.coin, 'ref', t.ref, 'txid', t.txid, 'address', t.address, 'units', t.units::text,
@@ -140,86 +119,9 @@ async function readRules(ctx: Context, sql: Sql | Tx, ids: readonly bigint[]): P
       { id: bigint; rules: unknown }[]
     >`select id, rules from rule_sets where id = any(${sql.array(missing, OID.int8)}::bigint[])`;
     if (cache.size > 10_000) cache.clear();
-    for (const row of rows) cache.set(row.id, rulesFromJson(row.rules as StoredRules));
+    for (const row of rows) cache.set(row.id, rulesFromJson(row.rules));
   }
   return cache;
-}
-
-type StoredTier = [belowUsdCents: string | null, confirmations: number, rule: ConfirmationTier['rule']];
-type StoredRules = Omit<Rules, 'toleranceCapUsdCents' | 'protectionLargeUsdCents' | 'confirmations'> & {
-  toleranceCapUsdCents: string;
-  protectionLargeUsdCents: string;
-  confirmations: Record<Coin, StoredTier[]>;
-};
-export function rulesToJson(rules: Rules): StoredRules {
-  return {
-    ...rules,
-    toleranceCapUsdCents: String(rules.toleranceCapUsdCents),
-    protectionLargeUsdCents: String(rules.protectionLargeUsdCents),
-    confirmations: Object.fromEntries(
-      COINS.map((coin) => [
-        coin,
-        rules.confirmations[coin].map(
-          (t): StoredTier => [t.belowUsdCents === null ? null : String(t.belowUsdCents), t.confirmations, t.rule],
-        ),
-      ]),
-    ) as Record<Coin, StoredTier[]>,
-  };
-}
-function rulesFromJson(stored: StoredRules): Rules {
-  return {
-    ...stored,
-    toleranceCapUsdCents: BigInt(stored.toleranceCapUsdCents),
-    protectionLargeUsdCents: BigInt(stored.protectionLargeUsdCents),
-    confirmations: Object.fromEntries(
-      COINS.map((coin) => [
-        coin,
-        stored.confirmations[coin].map(([below, confirmations, rule]) => ({
-          belowUsdCents: below === null ? null : BigInt(below),
-          confirmations,
-          rule,
-        })),
-      ]),
-    ) as unknown as Rules['confirmations'],
-  };
-}
-
-/** The stored form of what the merchant asked for. */
-export function requestToJson(request: PaymentRequest): StoredRequest {
-  return {
-    ...(request.returnUrl === null ? {} : { returnUrl: request.returnUrl }),
-    ...(request.description === null ? {} : { description: request.description }),
-    ...(request.taxCents === null ? {} : { taxCents: String(request.taxCents) }),
-    ...(request.locale === null ? {} : { locale: request.locale }),
-    ...(request.items === null
-      ? {}
-      : {
-          items: request.items.map((i) => ({
-            productId: i.productId,
-            name: i.name,
-            quantity: String(i.quantity),
-            unitPriceCents: String(i.unitPriceCents),
-          })),
-        }),
-    ...(request.fiat === null ? {} : { fiat: { ...request.fiat, rateE8: String(request.fiat.rateE8) } }),
-  };
-}
-function requestFromJson(stored: StoredRequest): PaymentRequest {
-  const items: PaymentItem[] | null =
-    stored.items?.map((i) => ({
-      productId: i.productId,
-      name: i.name,
-      quantity: BigInt(i.quantity),
-      unitPriceCents: BigInt(i.unitPriceCents),
-    })) ?? null;
-  return {
-    returnUrl: stored.returnUrl ?? null,
-    description: stored.description ?? null,
-    taxCents: stored.taxCents === undefined ? null : BigInt(stored.taxCents),
-    locale: stored.locale ?? null,
-    items,
-    fiat: stored.fiat ? { ...stored.fiat, rateE8: BigInt(stored.fiat.rateE8) } : null,
-  };
 }
 
 /** `test_btc_success` as coin and scenario name. */
@@ -437,7 +339,7 @@ function transferFromJson(t: StoredTransfer): Transfer {
     units: BigInt(t.units),
     kind: t.kind,
     firstSeenAt: new Date(t.firstSeenAt),
-    values: t.values.map((v) => ({ usdE8: BigInt(v.usdE8), at: new Date(v.at), basis: v.basis, reason: v.reason })),
+    values: valuesFromJson(t.values),
     block: t.blockHeight === null ? null : { height: t.blockHeight, hash: t.blockHash!, time: new Date(t.blockTime!) },
     lock: t.lock,
     absentSince: date(t.absentSince),

@@ -15,6 +15,7 @@ import { asksForMerchant } from './attention.ts';
 import { type Counted, dayChanges, writeDayChanges } from './days.ts';
 import { paymentDetail } from './detail.ts';
 import { type Marks, observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
+import { valuesToJson } from './stored.ts';
 import type { PaymentView } from './view.ts';
 
 /** An unvalued transfer is looked at again this often, for the next usable price. */
@@ -127,7 +128,7 @@ async function valueTransfers(ctx: Context, tx: Tx, records: PaymentRecord[]): P
         payment_id: record.facts.id,
         coin: transfer.coin,
         ref: transfer.ref,
-        values: values.map((v) => ({ ...v, usdE8: v.usdE8.toString() })),
+        values: valuesToJson(values),
       });
       return { ...transfer, values };
     });

@@ -1,0 +1,109 @@
+/** What released versions left in the columns of payments is read for ever. */
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { COIN, COINS } from '../core/coin.ts';
+import type { Rules, TransferValue } from '../core/payment.ts';
+import { requestFromJson, requestToJson, rulesFromJson, rulesToJson, valuesFromJson, valuesToJson } from './stored.ts';
+import type { PaymentRequest } from './view.ts';
+
+const FOLDER = join(import.meta.dirname, '../../test/fixtures/stored');
+const fixtures = globSync('*.json', { cwd: FOLDER }).map((file) => ({
+  version: file.replace('.json', ''),
+  ...JSON.parse(readFileSync(join(FOLDER, file), 'utf8')),
+}));
+
+const rules: Rules = {
+  windowSeconds: 3_600,
+  rateLockSeconds: 900,
+  toleranceBasisPoints: 100,
+  toleranceCapUsdCents: 500n,
+  lateAcceptMinutes: 30,
+  protectionHours: 24,
+  protectionLargeHours: 2,
+  protectionLargeUsdCents: 100_000n,
+  confirmations: Object.fromEntries(COINS.map((coin) => [coin, COIN[coin].confirmations])) as Rules['confirmations'],
+};
+const request: PaymentRequest = {
+  returnUrl: 'https://shop.example/thanks',
+  description: 'Two mugs',
+  items: [{ productId: 'mug', name: 'Mug', quantity: 2n, unitPriceCents: 1_250n }],
+  taxCents: 50n,
+  locale: 'de',
+  fiat: { amount: '23.50', currency: 'EUR', rateE8: 92_165_000n, source: 'coinbase, kraken', at: '2026-11-21T10:00:00.000Z' },
+};
+const empty: PaymentRequest = { returnUrl: null, description: null, items: null, taxCents: null, locale: null, fiat: null };
+const values: TransferValue[] = [
+  { usdE8: 2_550_000_000n, at: new Date('2026-11-21T10:02:00Z'), basis: 'quote', reason: 'first_sight' },
+  { usdE8: 2_400_000_000n, at: new Date('2026-11-22T11:00:00Z'), basis: 'spot', reason: 'confirmation' },
+];
+
+/** The tiers of a fixture: a later table of coins does not change what was agreed on. */
+const tiersOf = (stored: Record<string, [string | null, number, string][]>) =>
+  Object.fromEntries(
+    COINS.map((coin) => [
+      coin,
+      stored[coin]?.map(([below, confirmations, rule]) => ({
+        belowUsdCents: below === null ? null : BigInt(below),
+        confirmations,
+        rule,
+      })) ?? COIN[coin].confirmations,
+    ]),
+  );
+
+test('what each released version stored is read as it was meant', () => {
+  assert.ok(fixtures.length > 0);
+  for (const stored of fixtures) {
+    assert.deepEqual(rulesFromJson(stored.rules), { ...rules, confirmations: tiersOf(stored.rules.confirmations) }, stored.version);
+    assert.deepEqual(requestFromJson(stored.request), request, stored.version);
+    assert.deepEqual(requestFromJson(stored.emptyRequest), empty, stored.version);
+    assert.deepEqual(valuesFromJson(stored.values), values, stored.version);
+  }
+});
+
+test('what is stored today carries the version of its form and is read as it was', () => {
+  const again = (stored: unknown): any => JSON.parse(JSON.stringify(stored));
+  for (const stored of [rulesToJson(rules), requestToJson(request), requestToJson(empty), ...valuesToJson(values)]) {
+    assert.equal(again(stored).v, 1);
+  }
+  assert.deepEqual(rulesFromJson(again(rulesToJson(rules))), rules);
+  assert.deepEqual(requestFromJson(again(requestToJson(request))), request);
+  assert.deepEqual(requestFromJson(again(requestToJson(empty))), empty);
+  assert.deepEqual(valuesFromJson(again(valuesToJson(values))), values);
+});
+
+test('a coin or a rule that came later gets its default, and one that has gone is left out', () => {
+  const [stored] = fixtures;
+  for (const coin of COINS) {
+    const { [coin]: _, ...others } = stored.rules.confirmations;
+    assert.deepEqual(rulesFromJson({ ...stored.rules, confirmations: others }).confirmations[coin], COIN[coin].confirmations);
+  }
+  const older = { BTC: [[null, 9, 'confirmations']], XMR: [[null, 10, 'confirmations']] };
+  const read = rulesFromJson({ ...stored.rules, confirmations: older });
+  assert.deepEqual(Object.keys(read.confirmations), [...COINS]);
+  assert.equal(read.confirmations.BTC[0]!.confirmations, 9);
+  for (const name of Object.keys(stored.rules)) {
+    const { [name]: _, ...others } = stored.rules;
+    assert.deepEqual(Object.keys(rulesFromJson(others)).sort(), Object.keys(rules).sort(), name);
+    for (const value of Object.values(rulesFromJson(others))) assert.notEqual(value, undefined, name);
+  }
+  // What a merchant never asked for is not given away.
+  assert.deepEqual([rulesFromJson({}).toleranceBasisPoints, rulesFromJson({}).lateAcceptMinutes], [0, null]);
+});
+
+test('tiers of which one cannot be read are those of the table; a worth that cannot be read is never guessed', () => {
+  for (const tiers of [
+    [],
+    [[null, 1, 'hope']],
+    [
+      ['100.5', 1, 'confirmations'],
+      [null, 1, 'confirmations'],
+    ],
+    [[null, '1', 'confirmations']],
+    'none',
+  ]) {
+    assert.deepEqual(rulesFromJson({ confirmations: { BTC: tiers } }).confirmations.BTC, COIN.BTC.confirmations, JSON.stringify(tiers));
+  }
+  for (const entry of [{}, { usdE8: 25.5 }, { usdE8: '25.5' }, null]) assert.throws(() => valuesFromJson([entry]), /cannot be read/);
+});

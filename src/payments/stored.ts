@@ -1,0 +1,134 @@
+/**
+ * The JSON that payments keep in their columns: written with the version of its form, read field by field. What an older version did
+ * not write yet, a coin or a rule that came later, gets the default; nothing stored is taken for today's type without a look.
+ */
+import { COIN, COINS, COMPLETION_RULES, type Coin, type ConfirmationTier } from '../core/coin.ts';
+import type { Rules, TransferValue } from '../core/payment.ts';
+import type { PaymentItem, PaymentRequest } from './view.ts';
+
+/**
+ * Grows when the meaning of a field changes. A new field needs no new version: it has a default. What was written before there were
+ * versions is the first form.
+ */
+const VERSION = 1;
+
+type Json = Readonly<Record<string, unknown>>;
+const asObject = (value: unknown): Json => (typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {});
+const asList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+const asText = (value: unknown): string | null => (typeof value === 'string' ? value : null);
+const asWhole = (value: unknown): number | null => (Number.isSafeInteger(value) ? (value as number) : null);
+/** Whole numbers of any size are kept as text. */
+const asBigint = (value: unknown): bigint | null => (typeof value === 'string' && /^-?\d+$/.test(value) ? BigInt(value) : null);
+const oneOf = <T extends string>(known: readonly T[], value: unknown): T | null => known.find((one) => one === value) ?? null;
+
+/** What holds for a payment whose rules say nothing about it. */
+const DEFAULT_RULES: Omit<Rules, 'confirmations'> = {
+  windowSeconds: 3_600,
+  rateLockSeconds: 900,
+  toleranceBasisPoints: 0,
+  toleranceCapUsdCents: 0n,
+  lateAcceptMinutes: null,
+  protectionHours: 24,
+  protectionLargeHours: 2,
+  protectionLargeUsdCents: 100_000n,
+};
+
+const tierToJson = ({ belowUsdCents, confirmations, rule }: ConfirmationTier): unknown => [
+  belowUsdCents === null ? null : String(belowUsdCents),
+  confirmations,
+  rule,
+];
+export const rulesToJson = (rules: Rules): Json => ({
+  v: VERSION,
+  ...rules,
+  toleranceCapUsdCents: String(rules.toleranceCapUsdCents),
+  protectionLargeUsdCents: String(rules.protectionLargeUsdCents),
+  confirmations: Object.fromEntries(COINS.map((coin) => [coin, rules.confirmations[coin].map(tierToJson)])),
+});
+
+export function rulesFromJson(value: unknown): Rules {
+  const stored = asObject(value);
+  const confirmations = asObject(stored.confirmations);
+  return {
+    windowSeconds: asWhole(stored.windowSeconds) ?? DEFAULT_RULES.windowSeconds,
+    rateLockSeconds: asWhole(stored.rateLockSeconds) ?? DEFAULT_RULES.rateLockSeconds,
+    toleranceBasisPoints: asWhole(stored.toleranceBasisPoints) ?? DEFAULT_RULES.toleranceBasisPoints,
+    toleranceCapUsdCents: asBigint(stored.toleranceCapUsdCents) ?? DEFAULT_RULES.toleranceCapUsdCents,
+    lateAcceptMinutes: asWhole(stored.lateAcceptMinutes) ?? DEFAULT_RULES.lateAcceptMinutes,
+    protectionHours: asWhole(stored.protectionHours) ?? DEFAULT_RULES.protectionHours,
+    protectionLargeHours: asWhole(stored.protectionLargeHours) ?? DEFAULT_RULES.protectionLargeHours,
+    protectionLargeUsdCents: asBigint(stored.protectionLargeUsdCents) ?? DEFAULT_RULES.protectionLargeUsdCents,
+    confirmations: Object.fromEntries(COINS.map((coin) => [coin, tiersFromJson(coin, confirmations[coin])])) as Rules['confirmations'],
+  };
+}
+
+/** The table of the coin where there are none, or where one cannot be read: half of them would ask for too little. */
+function tiersFromJson(coin: Coin, value: unknown): readonly ConfirmationTier[] {
+  const tiers = asList(value).map((entry): ConfirmationTier | null => {
+    const [below, count, kind] = asList(entry);
+    const [belowUsdCents, confirmations, rule] = [asBigint(below), asWhole(count), oneOf(COMPLETION_RULES, kind)];
+    return (below !== null && belowUsdCents === null) || confirmations === null || rule === null
+      ? null
+      : { belowUsdCents, confirmations, rule };
+  });
+  const whole = tiers.flatMap((tier) => tier ?? []);
+  return whole.length > 0 && whole.length === tiers.length ? whole : COIN[coin].confirmations;
+}
+
+/** What the merchant asked for; absent keys are left out. */
+export const requestToJson = (request: PaymentRequest): Json => ({
+  v: VERSION,
+  ...(request.returnUrl === null ? {} : { returnUrl: request.returnUrl }),
+  ...(request.description === null ? {} : { description: request.description }),
+  ...(request.taxCents === null ? {} : { taxCents: String(request.taxCents) }),
+  ...(request.locale === null ? {} : { locale: request.locale }),
+  ...(request.items === null
+    ? {}
+    : { items: request.items.map((i) => ({ ...i, quantity: String(i.quantity), unitPriceCents: String(i.unitPriceCents) })) }),
+  ...(request.fiat === null ? {} : { fiat: { ...request.fiat, rateE8: String(request.fiat.rateE8) } }),
+});
+
+export function requestFromJson(value: unknown): PaymentRequest {
+  const stored = asObject(value);
+  return {
+    returnUrl: asText(stored.returnUrl),
+    description: asText(stored.description),
+    taxCents: asBigint(stored.taxCents),
+    locale: asText(stored.locale),
+    items: Array.isArray(stored.items) ? stored.items.map(itemFromJson) : null,
+    fiat: fiatFromJson(stored.fiat),
+  };
+}
+function itemFromJson(value: unknown): PaymentItem {
+  const stored = asObject(value);
+  return {
+    productId: asText(stored.productId) ?? '',
+    name: asText(stored.name) ?? '',
+    quantity: asBigint(stored.quantity) ?? 0n,
+    unitPriceCents: asBigint(stored.unitPriceCents) ?? 0n,
+  };
+}
+/** Null where the price cannot be told: half of it would be a wrong one. */
+function fiatFromJson(value: unknown): PaymentRequest['fiat'] {
+  const stored = asObject(value);
+  const [amount, currency, rateE8] = [asText(stored.amount), asText(stored.currency), asBigint(stored.rateE8)];
+  if (amount === null || currency === null || rateE8 === null) return null;
+  return { amount, currency, rateE8, source: asText(stored.source) ?? '', at: asText(stored.at) ?? '' };
+}
+
+export const valuesToJson = (values: readonly TransferValue[]): readonly Json[] =>
+  values.map(({ usdE8, at, basis, reason }) => ({ v: VERSION, usdE8: String(usdE8), at: at.toISOString(), basis, reason }));
+
+/** Errors: what a transfer is worth cannot be read. It is never guessed. */
+export const valuesFromJson = (value: unknown): TransferValue[] =>
+  asList(value).map((entry) => {
+    const stored = asObject(entry);
+    const usdE8 = asBigint(stored.usdE8);
+    if (usdE8 === null) throw new Error(`the worth of a transfer cannot be read: ${JSON.stringify(entry)}`);
+    return {
+      usdE8,
+      at: new Date(asText(stored.at) ?? 0),
+      basis: oneOf(['quote', 'spot'], stored.basis) ?? 'spot',
+      reason: oneOf(['first_sight', 'confirmation'], stored.reason) ?? 'first_sight',
+    };
+  });

@@ -1,0 +1,53 @@
+/** Payments made by older versions are read by this one: the API, the page and what follows from them. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { type Reply, startTestApp, type TestApp } from '../kit/app.ts';
+
+let app: TestApp;
+before(async () => {
+  app = await startTestApp();
+});
+after(async () => {
+  await app.stop();
+});
+const ok = (reply: Reply, status = 200): any => {
+  assert.equal(reply.status, status, reply.text);
+  return reply.json;
+};
+
+/** A payment with rules as an older version wrote them; `rules` takes away what that version did not know. */
+async function createOlder(rules: string): Promise<string> {
+  const { sql } = app.app.ctx.db;
+  const body = { amount_usd: '97.00', return_url: 'https://shop.example/thanks', description: 'Older' };
+  const id: string = ok(await app.test.post('/api/payment/create/simple', body), 201).transaction_id;
+  // Under an id that no process has read yet.
+  await sql`
+    with old as (
+      insert into rule_sets (hash, rules)
+      select sha256(convert_to(${id}, 'utf8')), ${sql.unsafe(rules)} from rule_sets r join payments p on p.rule_set = r.id where p.id = ${id}
+      returning id
+    )
+    update payments p set rule_set = old.id, request = request - 'v' from old where p.id = ${id}`;
+  return id;
+}
+
+for (const [what, rules] of [
+  ['a coin was added', "r.rules #- '{confirmations,LTC}'"],
+  ['a rule was added', "r.rules - 'protectionHours' - 'toleranceCapUsdCents'"],
+  ['stored rules had a version', "r.rules - 'v'"],
+  ['a coin was taken out', `jsonb_set(r.rules, '{confirmations,XMR}', '[[null, 10, "confirmations"]]')`],
+] as const) {
+  test(`a payment of before ${what} can be read and paid`, async () => {
+    const id = await createOlder(rules);
+    const detail = ok(await app.test.get(`/api/payment/${id}`));
+    assert.deepEqual([detail.status, detail.description], ['pending', 'Older']);
+    const page = await fetch(`${app.url}/pay?id=${id}`);
+    assert.equal(page.status, 200);
+    assert.match(await page.text(), /Litecoin/);
+    // In the coin that its rules did not know, with the confirmations of the table.
+    const chosen = ok(await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'slow', currency: 'LTC' }));
+    assert.deepEqual([chosen.currency, chosen.confirmations_required], ['LTC', 6]);
+    assert.equal((await fetch(`${app.url}/pay?id=${id}`)).status, 200);
+    assert.equal(ok(await app.test.get(`/v1/events?payment_id=${id}`)).data.at(-1).type, 'payment.created');
+  });
+}
