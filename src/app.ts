@@ -119,18 +119,19 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
     for (const coin of COINS) {
       const network = config.networks[coin];
       const sources: NamedSource[] = [];
+      const trustOf = () => config.trusts[coin][sources.length]!;
       for (const url of config.nodeUrls[coin]) {
         const source =
           coin === 'ETH'
             ? createEthereumSource({ network, chainId: config.ethChainId, url, outgoing, log })
             : createCoreSource({ coin, network, url, outgoing, log, clock });
-        sources.push({ name: nameOfSource(url), source, follows: true });
+        sources.push({ name: nameOfSource(url), trust: trustOf(), source, follows: true });
       }
       // Payments are read from Blockbook only where no node is set; never ETH, whose internal transfers it shows reverted ones among.
       const follows = sources.length === 0 && coin !== 'ETH';
       for (const url of config.blockbookUrls[coin]) {
         const source = createBlockbookSource({ coin, network, url, outgoing, log, clock });
-        sources.push({ name: nameOfSource(url), source, follows });
+        sources.push({ name: nameOfSource(url), trust: trustOf(), source, follows });
       }
       if (sources.length === 0) continue;
       const chain = joinSources({ coin, network, sources, log, clock });
@@ -161,6 +162,7 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
         ethChainId: config.ethChainId,
         plans: config.plans,
         confirmations: config.confirmations,
+        quorumAboveUsdCents: config.quorumAboveUsdCents,
       },
     };
     return { ctx, log, close };

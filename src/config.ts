@@ -2,6 +2,7 @@
 import { COINS, type Coin, type ConfirmationTier, NETWORKS, type Network } from './core/coin.ts';
 import { DEFAULT_PLANS, PLANS, type Plan, type PlanLimits } from './core/plan.ts';
 import { parseConfirmations } from './core/settle.ts';
+import { defaultTrust, TRUSTS, type Trust } from './core/trust.ts';
 
 type ConfigKey = { name: string; type: string; default: string; description: string; danger?: string };
 
@@ -90,6 +91,21 @@ export const CONFIG: readonly ConfigKey[] = [
       'Blockbook server: look-ups of any address, a second opinion on the tip, and detection of payments when no node is set (not of ETH). Several are separated by commas.',
   },
   {
+    name: '<COIN>_TRUST',
+    type: 'own | untrusted',
+    default: 'own at a loopback or private address or a local name, else untrusted',
+    description:
+      'Who runs the sources of the coin: one word for all of them, or one for each, separated by commas, nodes first. Where an own source is configured, nothing completes that no own source shows.',
+    danger: 'Say own only of servers that you run: up to QUORUM_ABOVE an own source completes payments by itself.',
+  },
+  {
+    name: 'QUORUM_ABOVE',
+    type: 'US dollars',
+    default: '1000',
+    description: 'Payments above this complete only while two sources show their block, where two are configured for the coin.',
+    danger: 'Below it one source is enough when the others are away.',
+  },
+  {
     name: '<COIN>_CONFIRMATIONS',
     type: 'tiers',
     default: 'the built-in table',
@@ -148,6 +164,9 @@ export type Config = {
   /** In order of preference; empty when none is set. */
   nodeUrls: Readonly<Record<Coin, readonly string[]>>;
   blockbookUrls: Readonly<Record<Coin, readonly string[]>>;
+  /** Of each source of a coin: its nodes, then its Blockbooks. */
+  trusts: Readonly<Record<Coin, readonly Trust[]>>;
+  quorumAboveUsdCents: bigint;
   networks: Readonly<Record<Coin, Network>>;
   ethChainId: number;
   confirmations: Readonly<Partial<Record<Coin, readonly ConfirmationTier[]>>>;
@@ -203,6 +222,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
   const networks = {} as Record<Coin, Network>;
   const nodeUrls = {} as Record<Coin, readonly string[]>;
   const blockbookUrls = {} as Record<Coin, readonly string[]>;
+  const trusts = {} as Record<Coin, readonly Trust[]>;
   const confirmations: Partial<Record<Coin, readonly ConfirmationTier[]>> = {};
   for (const coin of COINS) {
     const network = text(`${coin}_NETWORK`) ?? 'mainnet';
@@ -210,6 +230,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     networks[coin] = network as Network;
     nodeUrls[coin] = urls(`${coin}_NODE_URL`, 'http://user:pass@host:port');
     blockbookUrls[coin] = urls(`${coin}_BLOCKBOOK_URL`, 'https://host:port');
+    trusts[coin] = readTrusts(`${coin}_TRUST`, list(`${coin}_TRUST`), [...nodeUrls[coin], ...blockbookUrls[coin]]);
     const tiers = text(`${coin}_CONFIRMATIONS`);
     if (tiers !== null) {
       try {
@@ -236,6 +257,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     logLevel: text('LOG_LEVEL') ?? 'info',
     nodeUrls,
     blockbookUrls,
+    trusts,
+    quorumAboveUsdCents: BigInt(integer('QUORUM_ABOVE', 1_000, 0, 1_000_000_000)) * 100n,
     networks,
     ethChainId: integer('ETH_CHAIN_ID', CHAIN_IDS[networks.ETH], 1, 2_147_483_647),
     confirmations,
@@ -244,6 +267,14 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     plans: readPlans(text('PLANS')),
     webhookAllow: list('WEBHOOK_ALLOW'),
   };
+}
+
+function readTrusts(name: string, words: readonly string[], urls: readonly string[]): readonly Trust[] {
+  if (words.length === 0) return urls.map(defaultTrust);
+  const trusts = words.map((word) => TRUSTS.find((known) => known === word));
+  if (trusts.includes(undefined) || (trusts.length !== 1 && trusts.length !== urls.length))
+    throw new ConfigError(name, 'must be own or untrusted, or one of the two for each source of the coin: nodes first, then Blockbooks');
+  return urls.map((_, i) => trusts[trusts.length === 1 ? 0 : i]!);
 }
 
 function readRedisUrl(value: string | null): string | null {

@@ -45,6 +45,8 @@ export type Settings = {
   plans: Readonly<Record<Plan, PlanLimits>>;
   /** Operator's override of the confirmation table, per coin. */
   confirmations: Readonly<Partial<Record<Coin, readonly ConfirmationTier[]>>>;
+  /** Payments above this complete only while two sources show their block, where two are configured. */
+  quorumAboveUsdCents: bigint;
 };
 
 /** State that belongs to one context and is never stored: caches and batchers. Made at the first use. */

@@ -1,6 +1,7 @@
 /** What the follower and the look-ups ask of a chain. Amounts are bigint base units. Events are hints, pulls are truth. */
 import type { Coin, Network } from '../core/coin.ts';
 import type { Lock, TransferKind } from '../core/payment.ts';
+import type { Trust } from '../core/trust.ts';
 
 export type BlockRef = { height: number; hash: string; parent: string; time: Date };
 
@@ -167,6 +168,8 @@ export interface ChainSource {
 export type NamedSource = {
   /** Host and port, never credentials. */
   name: string;
+  /** Whether it may complete payments by itself. */
+  trust: Trust;
   source: ChainSource;
   /** Whether payments can be read from it. */
   follows: boolean;
@@ -176,6 +179,7 @@ export type NamedSource = {
 export type SourceState = {
   /** Host and port, never credentials. */
   name: string;
+  trust: Trust;
   source: ChainSource;
   state: 'ok' | 'syncing' | 'down' | 'wrong_network';
   /** Why it has no vote; null when it has one. */

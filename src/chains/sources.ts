@@ -117,7 +117,13 @@ export function joinSources({
       const standings = await Promise.all(sources.map((one) => inspect(one)));
       const well = followers.find((one) => known.get(one)!.state === 'ok');
       if (well) moveTo(well, current ? (known.get(current)!.reason ?? 'it is preferred and well again') : '');
-      return sources.map((one, i) => ({ name: one.name, source: one.source, ...standings[i]!, followed: one === current }));
+      return sources.map((one, i) => ({
+        name: one.name,
+        trust: one.trust,
+        source: one.source,
+        ...standings[i]!,
+        followed: one === current,
+      }));
     },
     genesis: () => follow((source) => source.genesis()),
     health: () => follow((source) => source.health()),

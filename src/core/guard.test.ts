@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { COIN, COINS, type Coin } from './coin.ts';
-import { calmAt, type GuardCode, isBinding, judgeChain, type Observed, type Vote } from './guard.ts';
+import { calmAt, type GuardCode, isBinding, judgeChain, judgeQuorum, type Observed, type Vote, type Voter } from './guard.ts';
 
 const NOW = new Date('2026-05-01T12:00:00Z');
 /** Newest first, each `seconds` apart, the newest `age` seconds old. */
@@ -82,4 +82,47 @@ test('without blocks and without votes nothing is claimed', () => {
 
 test('only mainnet is held', () => {
   assert.deepEqual([isBinding('mainnet'), isBinding('testnet'), isBinding('regtest')], [true, false, false]);
+});
+
+test('who may complete, by the trust of the sources and which of them have a vote', () => {
+  // One letter a source, in order of preference: O own, U untrusted, lower case away. The first with a vote is followed.
+  const rows: readonly (readonly [sources: string, all: boolean, above: boolean, locks: boolean])[] = [
+    ['O', true, true, true],
+    ['U', true, true, false],
+    ['OO', true, true, true],
+    ['Oo', true, false, true],
+    ['oO', true, false, true],
+    ['OU', true, true, true],
+    ['Ou', true, false, true],
+    ['oU', false, false, false],
+    ['UO', true, true, false],
+    ['Uo', false, false, false],
+    ['UU', true, true, false],
+    ['Uu', true, false, false],
+    ['oUU', false, true, false],
+    ['uOU', true, true, true],
+    ['oo', false, false, false],
+    ['uu', true, false, false],
+  ];
+  for (const [sources, all, above, locks] of rows) {
+    const voters = [...sources].map(
+      (letter, i): Voter => ({
+        name: `source ${i}`,
+        trust: letter.toLowerCase() === 'o' ? 'own' : 'untrusted',
+        votes: letter !== letter.toLowerCase(),
+      }),
+    );
+    const found = judgeQuorum(voters, voters.find(({ votes }) => votes) ?? null, 100_000n);
+    assert.deepEqual([found.hold === null, found.above === null, found.locks], [all, above, locks], sources);
+  }
+  const twins: Voter[] = [true, false].map((votes) => ({ name: 'one.example', trust: 'untrusted', votes }));
+  assert.equal(judgeQuorum(twins, twins[0]!, 100_000n).above, null, 'two of one name are one');
+  assert.match(
+    judgeQuorum(
+      twins.map((one, i) => ({ ...one, name: `${i}` })),
+      null,
+      123_456_700n,
+    ).above!,
+    /above 1,234,567 USD/,
+  );
 });

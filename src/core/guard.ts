@@ -1,5 +1,6 @@
 /** Whether a chain is healthy enough to complete payments on it. Pure: what was observed is handed in, reasons come out. */
 import { COIN, type Coin, type Network } from './coin.ts';
+import type { Trust } from './trust.ts';
 
 /** What was seen of one source that has a vote. */
 export type Vote = {
@@ -20,7 +21,7 @@ export type Observed = {
   reorg: Reorg | null;
 };
 
-export const GUARD_CODES = ['deep_reorg', 'disagreement', 'stalled', 'slow', 'old_version'] as const;
+export const GUARD_CODES = ['deep_reorg', 'disagreement', 'own_away', 'quorum', 'stalled', 'slow', 'old_version'] as const;
 export type GuardCode = (typeof GUARD_CODES)[number];
 export type GuardReason = { code: GuardCode; text: string };
 
@@ -39,6 +40,39 @@ export const calmAt = (coin: Coin, { depth, height }: Reorg): number =>
   height + Math.max(2 * depth, ...COIN[coin].confirmations.map((tier) => tier.confirmations));
 export const reorgText = (coin: Coin, reorg: Reorg): string =>
   `a reorganisation of ${reorg.depth} blocks was seen; completion waits for block ${calmAt(coin, reorg)}`;
+
+/** A configured source, and whether it has a vote now. */
+export type Voter = { name: string; trust: Trust; votes: boolean };
+export type Quorum = {
+  /** Why nothing completes at all; null when payments may. */
+  hold: GuardReason | null;
+  /** Why payments above the quorum amount wait; null when they need not. */
+  above: string | null;
+  /** Whether a lock that the followed source reports completes small payments before their block is agreed on. */
+  locks: boolean;
+};
+
+const dollars = (usdCents: bigint): string => String(usdCents / 100n).replace(/\B(?=(\d{3})+$)/g, ',');
+
+/**
+ * What may complete with the sources that have a vote now. Where an own source is configured nothing completes without the vote of
+ * one: a stranger's server could otherwise pay itself as soon as the own node is down. Above the quorum amount two are needed.
+ * Sources of one name are one machine or one provider, and one source alone is believed as the operator set it up.
+ */
+export function judgeQuorum(voters: readonly Voter[], followed: Voter | null, quorumAboveUsdCents: bigint): Quorum {
+  const voting = voters.filter((one) => one.votes);
+  const isOwn = ({ trust }: Voter) => trust === 'own';
+  const names = (of: readonly Voter[]) => new Set(of.map(({ name }) => name)).size;
+  const ownAway = voters.some(isOwn) && !voting.some(isOwn);
+  const few = names(voters) > 1 && names(voting) < 2;
+  return {
+    hold: ownAway
+      ? { code: 'own_away', text: 'the own node of this chain is away, and what other sources show completes nothing meanwhile' }
+      : null,
+    above: few ? `payments above ${dollars(quorumAboveUsdCents)} USD need two sources of this chain, and one of them is away` : null,
+    locks: followed?.votes === true && isOwn(followed),
+  };
+}
 
 const minutes = (ms: number): string => `${Math.round(ms / 60_000)} min`;
 

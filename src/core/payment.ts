@@ -88,6 +88,16 @@ export type PaymentFacts = {
   completedAt: Date | null;
 };
 
+/** What the sources of a chain say together. */
+export type Agreement = {
+  /** All sources that have a vote have the recorded blocks up to this height; -1: none of them. */
+  height: number;
+  /** Payments above this amount wait, and why; null: none do. */
+  above: { usdCents: bigint; reason: string } | null;
+  /** Up to this amount a lock completes a transfer before its block is agreed on; null: never. */
+  lockUsdCents: bigint | null;
+};
+
 /** What the follower knows of a chain. */
 export type Tip = {
   height: number;
@@ -99,6 +109,8 @@ export type Tip = {
   scannedThrough: Date;
   /** Why completion is held on this chain; null when healthy. */
   holdReason: string | null;
+  /** Absent where a coin has one source, and where nothing is held. */
+  agreement?: Agreement;
   /** USD cents this install counts per block height of open transfers: many small payments in a block are one big one. */
   blockUsdCents: ReadonlyMap<number, bigint>;
 };

@@ -231,6 +231,61 @@ test('a hold keeps a confirmed payment processing and says why', () => {
   assert.equal(result.holdReason, 'a deep reorganisation');
 });
 
+test('with several sources a transfer counts as far as all of them show its block and those on it', () => {
+  const at = (confirmations: number, agreement: NonNullable<Tip['agreement']>) =>
+    settle(base, [transferOf(`100@5 x${confirmations}`, 0)], { BTC: tip(minute(10), { agreement }) }, minute(10));
+  const agreed = (height: number) => ({ height, above: null, lockUsdCents: null });
+  // Two confirmations are wanted: the transfer's block and one on it must be agreed on.
+  assert.deepEqual([at(3, agreed(HEIGHT)).status, at(3, agreed(HEIGHT - 1)).status], ['completed', 'completed']);
+  const short = at(3, agreed(HEIGHT - 2));
+  assert.deepEqual(
+    [short.status, short.holdReason],
+    ['processing', `the sources of this chain have not agreed on block ${HEIGHT - 1} yet`],
+  );
+  for (const height of [HEIGHT - 3, -1]) {
+    const lacks = at(3, agreed(height));
+    assert.deepEqual(
+      [lacks.status, lacks.holdReason],
+      ['processing', `the sources of this chain have not agreed on block ${HEIGHT - 2} yet`],
+    );
+  }
+  // Agreed on further than was read: what was read counts.
+  assert.equal(at(1, agreed(HEIGHT + 5)).status, 'processing');
+  assert.equal(at(1, agreed(HEIGHT + 5)).holdReason, null, 'it waits for blocks, and nothing holds it');
+});
+
+test('above the quorum amount a payment waits for the second source, up to it one is enough', () => {
+  const reason = 'payments above 100 USD need two sources';
+  const at = (usdCents: bigint) =>
+    settle(
+      base,
+      [transferOf('100@5 x2', 0)],
+      { BTC: tip(minute(10), { agreement: { height: HEIGHT, above: { usdCents, reason }, lockUsdCents: null } }) },
+      minute(10),
+    );
+  assert.deepEqual([at(10_000n).status, at(10_000n).holdReason], ['completed', null]);
+  assert.deepEqual([at(9_999n).status, at(9_999n).holdReason], ['processing', reason]);
+});
+
+test('a lock that the own node reports completes a small Dash payment before its block is agreed on', () => {
+  const payment = { ...base, targetUsdCents: 9_000n, quotes: [{ ...quote, coin: 'DASH' as const }] };
+  const t = { ...transferOf('90@5 x0', 0), coin: 'DASH' as const, units: 90_000_000n, lock: 'instantsend' as const };
+  const status = (transfer: Transfer, lockUsdCents: bigint | null, height = HEIGHT - 1) =>
+    settle(
+      payment,
+      [transfer],
+      { DASH: tip(minute(10), { chainlockHeight: 0, agreement: { height, above: null, lockUsdCents } }) },
+      minute(10),
+    ).status;
+  const mined = { ...t, block: { height: HEIGHT, hash: 'b', time: minute(6) } };
+  assert.deepEqual([status(t, 100_000n), status(mined, 100_000n)], ['completed', 'completed']);
+  assert.deepEqual([status(t, 8_999n), status(t, null), status(mined, null)], ['processing', 'processing', 'processing']);
+  assert.equal(status(mined, null, HEIGHT), 'completed', 'once its block is agreed on, whoever reports the lock');
+  // Depth is no lock: blocks that are not agreed on give none.
+  const deep = { ...mined, lock: null, block: { height: HEIGHT - 30, hash: 'b', time: minute(6) } };
+  assert.equal(status(deep, 100_000n, HEIGHT - 31), 'processing');
+});
+
 test('many small payments in one block count as one big one', () => {
   const t = transferOf('100@5 x2', 0);
   const crowded = tip(minute(10), { blockUsdCents: new Map([[t.block!.height, 500_000n]]) });

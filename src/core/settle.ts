@@ -152,10 +152,15 @@ function foldDecisions(facts: PaymentFacts): Decided {
   return { closedAt, cancelled, accepts, named: new Set(accepts.flat()), settledRefs };
 }
 
-/** What a transfer needs to be confirmed enough, by the gravest amount that hangs on it. */
-function requirement(facts: PaymentFacts, t: Transfer, receivedCents: bigint, tip: Tip | undefined): ConfirmationTier {
+/** The gravest amount that hangs on a transfer. */
+function gravity(facts: PaymentFacts, t: Transfer, receivedCents: bigint, tip: Tip | undefined): bigint {
   const inBlock = (t.block && tip?.blockUsdCents.get(t.block.height)) ?? 0n;
-  const amount = [facts.targetUsdCents, receivedCents, inBlock].reduce((a, b) => (b > a ? b : a));
+  return [facts.targetUsdCents, receivedCents, inBlock].reduce((a, b) => (b > a ? b : a));
+}
+
+/** What a transfer needs to be confirmed enough. */
+function requirement(facts: PaymentFacts, t: Transfer, receivedCents: bigint, tip: Tip | undefined): ConfirmationTier {
+  const amount = gravity(facts, t, receivedCents, tip);
   const tiers = facts.rules.confirmations[t.coin];
   const tier = tiers.find((row) => row.belowUsdCents === null || amount < row.belowUsdCents) ?? tiers.at(-1)!;
   let { confirmations } = tier;
@@ -186,6 +191,22 @@ function isConfirmed(t: Transfer, { rule, confirmations }: ConfirmationTier, tip
     case 'finalized':
       return t.block !== null && tip.finalizedHeight !== null && t.block.height <= tip.finalizedHeight;
   }
+}
+
+/**
+ * Why a transfer that is confirmed on the chain as it was read does not complete yet: the sources of the coin must all show its
+ * block, and as many blocks on it as are wanted. Null when they do, or when there is one source.
+ */
+function whyNotAgreed(t: Transfer, wanted: ConfirmationTier, tip: Tip | undefined, amount: bigint): string | null {
+  const agreement = tip?.agreement;
+  if (!tip || !agreement) return null;
+  if (agreement.above && amount > agreement.above.usdCents) return agreement.above.reason;
+  const isIn = t.block !== null && t.block.height <= agreement.height;
+  if (isIn && isConfirmed(t, wanted, { ...tip, height: Math.min(tip.height, agreement.height) })) return null;
+  // What a lock confirms while it waits, the own node alone tells.
+  const isLocked = t.lock !== null && isConfirmed({ ...t, block: null }, wanted, tip);
+  if (isLocked && agreement.lockUsdCents !== null && amount <= agreement.lockUsdCents) return null;
+  return `the sources of this chain have not agreed on block ${isIn || !t.block ? agreement.height + 1 : t.block.height} yet`;
 }
 
 /** What `settle` asks of one transfer of a payment that has received so much, and how far it is. */
@@ -295,9 +316,18 @@ function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tips, deci
     return decided.accepts.some((refs) => refs.every((ref) => there.has(ref)));
   };
   const covered = counted.length > 0 && (receivedE8 >= wantedE8 || hasAccepted(counted));
-  const ready = covered
-    ? counted.filter(({ t }) => isConfirmed(t, requirement(payment, t, receivedCents, tips[t.coin]), tips[t.coin]))
-    : [];
+  const ready: Judged[] = [];
+  let withheld: string | null = null;
+  for (const j of covered ? counted : []) {
+    const tip = tips[j.t.coin];
+    const wanted = requirement(payment, j.t, receivedCents, tip);
+    if (!isConfirmed(j.t, wanted, tip)) continue;
+    const reason = whyNotAgreed(j.t, wanted, tip, gravity(payment, j.t, receivedCents, tip));
+    if (reason === null) ready.push(j);
+    else withheld ??= reason;
+  }
+  const confirmed = covered && (sum(ready) >= wantedE8 || hasAccepted(ready));
+  const chainHold = counted.map(({ t }) => tips[t.coin]?.holdReason ?? null).find((reason) => reason !== null) ?? null;
   return {
     counted,
     held: alive.filter((j) => !counts(j)),
@@ -305,8 +335,8 @@ function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tips, deci
     receivedE8,
     receivedCents,
     covered,
-    confirmed: covered && (sum(ready) >= wantedE8 || hasAccepted(ready)),
-    holdReason: counted.map(({ t }) => tips[t.coin]?.holdReason ?? null).find((reason) => reason !== null) ?? null,
+    confirmed,
+    holdReason: chainHold ?? (confirmed ? null : withheld),
   };
 }
 type Count = ReturnType<typeof count>;

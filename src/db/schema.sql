@@ -473,6 +473,10 @@ create table chain_guard (
   sources jsonb not null default '[]'::jsonb,
   checked_at timestamp with time zone not null default clock_timestamp(),
   agreed_hash text,
+  agreed_height bigint,
+  held_above_usd_cents bigint,
+  held_above_reason text,
+  lock_usd_cents bigint,
   PRIMARY KEY (coin)
 );
 

@@ -33,8 +33,10 @@ export async function readReadiness(
       const price = ctx.prices.quotable(coin);
       if (!('price' in price)) reasons.push(`${coin}: ${price.reason}`);
     }
-    for (const { coin, binding, reasons: found, sources } of await readGuards(ctx)) {
+    for (const { coin, binding, reasons: found, aboveReason, sources } of await readGuards(ctx)) {
       (binding ? holds : warnings).push(...found.map((reason) => `${coin}: ${reason}`));
+      // Holds larger payments only.
+      if (aboveReason !== null) warnings.push(`${coin}: ${aboveReason}`);
       const without = sources.filter((source) => source.state !== 'ok').length;
       if (without > 0 && sources.length > 1) warnings.push(`${coin}: ${without} of ${sources.length} sources have no vote`);
     }

@@ -9,6 +9,7 @@ import { formatUnits } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { listNotices } from '../webhooks/endpoints.ts';
 import { readDeliveryQueue } from '../webhooks/queue.ts';
+import { readGuards } from './guard.ts';
 
 /** `ok` is false when the operator must do something; with `ok`, a `fix` is advice. */
 export type Finding = { check: string; ok: boolean; detail: string; fix: string | null };
@@ -32,6 +33,7 @@ export async function diagnose(ctx: Context): Promise<{ ok: boolean; findings: F
     ...checkAddress(ctx),
     ...(await checkProxies(ctx)),
     ...(await checkCoins(ctx, wallets)),
+    ...(await checkCompletion(ctx)),
     ...(await checkPrices(ctx, wallets)),
     ...(await checkEndpoints(ctx)),
     ...(await checkStrays(ctx)),
@@ -123,6 +125,17 @@ async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<
   }
   if (findings.length === 0) findings.push(good('live mode', 'no wallet and no node yet: test mode only'));
   return findings;
+}
+
+/** What the guard found that holds payments, as the running service last wrote it. */
+async function checkCompletion(ctx: Context): Promise<Finding[]> {
+  return (await readGuards(ctx)).flatMap(({ coin, binding, reasons, aboveReason }) => {
+    const all = aboveReason === null ? reasons : [...reasons, aboveReason];
+    if (all.length === 0) return [];
+    const detail = `${binding ? 'completion waits' : 'on mainnet completion would wait'}: ${all.join('; ')}`;
+    const fix = 'bring the sources that are away back; docs/guides/blockbook.md says what completes meanwhile';
+    return [binding ? bad(`${coin} completion`, detail, fix) : good(`${coin} completion`, detail, fix)];
+  });
 }
 
 /** One source of a coin: first whether it answers, then whether it is the right one, then what it can do. */

@@ -238,15 +238,23 @@ async function readTips(sql: Sql | Tx, coins: Coin[], transfers: StoredTransfer[
       holdReason: string | null;
       guardReasons: string[] | null;
       agreedHash: string | null;
+      agreedHeight: bigint | null;
+      heldAboveUsdCents: bigint | null;
+      heldAboveReason: string | null;
+      lockUsdCents: bigint | null;
       blocks: { height: number; usdCents: string }[] | null;
     }[]
   >`
     select t.coin, t.height, t.hash, t.safe_height as "safeHeight", t.finalized_height as "finalizedHeight",
       t.chainlock_height as "chainlockHeight", t.scanned_through as "scannedThrough", t.hold_reason as "holdReason",
-      g.reasons as "guardReasons", g.agreed_hash as "agreedHash",
+      g.reasons as "guardReasons", g.agreed_hash as "agreedHash", agreed.height as "agreedHeight",
+      g.held_above_usd_cents as "heldAboveUsdCents", g.held_above_reason as "heldAboveReason", g.lock_usd_cents as "lockUsdCents",
       (select json_agg(json_build_object('height', b.height, 'usdCents', b.usd_cents::text)) from blocks b
         where b.coin = t.coin and b.height = any(${heights}::bigint[])) as blocks
-    from tips t left join chain_guard g on g.coin = t.coin and g.binding where t.coin = any(${coins}::text[])`;
+    from tips t left join chain_guard g on g.coin = t.coin and g.binding
+    -- What was agreed on counts while it is part of the chain that was read.
+    left join blocks agreed on agreed.coin = g.coin and agreed.height = g.agreed_height and agreed.hash = g.agreed_hash
+    where t.coin = any(${coins}::text[])`;
   const number = (value: bigint | null) => (value === null ? null : Number(value));
   return Object.fromEntries(
     rows.map((row): [Coin, Tip] => [
@@ -258,13 +266,14 @@ async function readTips(sql: Sql | Tx, coins: Coin[], transfers: StoredTransfer[
         finalizedHeight: number(row.finalizedHeight),
         chainlockHeight: number(row.chainlockHeight),
         scannedThrough: row.scannedThrough,
-        holdReason:
-          row.holdReason ??
-          row.guardReasons?.[0] ??
-          // Blocks read since the sources were compared are not agreed on yet, and blocks on the way to the agreed one might not lead there.
-          (row.agreedHash !== null && row.hash !== row.agreedHash
-            ? `the sources of this chain have not agreed on block ${row.height} yet`
-            : null),
+        holdReason: row.holdReason ?? row.guardReasons?.[0] ?? null,
+        ...(row.agreedHash !== null && {
+          agreement: {
+            height: number(row.agreedHeight) ?? -1,
+            above: row.heldAboveUsdCents === null ? null : { usdCents: row.heldAboveUsdCents, reason: row.heldAboveReason! },
+            lockUsdCents: row.lockUsdCents,
+          },
+        }),
         blockUsdCents: new Map((row.blocks ?? []).map((b) => [b.height, BigInt(b.usdCents)])),
       },
     ]),

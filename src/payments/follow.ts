@@ -70,7 +70,9 @@ export function startFollower(
           await session.sql<{ taken: boolean }[]>`select pg_try_advisory_lock(${FOLLOW_LOCK}::int, hashtext(${source.coin})) as taken`
         )[0]!.taken;
         // Judged first: what is read then completes only as far as the sources agree.
-        if (leading) await follower.step(stopping, await guard.check());
+        if (!leading) return false;
+        await follower.step(stopping, await guard.check());
+        await guard.agree();
       } catch (error) {
         // Somebody else's work stands: no failure.
         if (!(error instanceof CursorMoved || error instanceof AddressGiven)) throw error;

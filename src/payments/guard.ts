@@ -1,9 +1,11 @@
 /** The chain-health guard: compares the sources of a coin and judges its chain before anything completes on it. */
-import { type Chain, ChainError, type SourceState } from '../chains/chain.ts';
+import { type Chain, ChainError, type ChainSource, type SourceState } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { COIN, COINS, type Coin } from '../core/coin.ts';
-import { isBinding, judgeChain, reorgText, type Vote } from '../core/guard.ts';
+import { type GuardCode, type GuardReason, isBinding, judgeChain, judgeQuorum, type Quorum, reorgText, type Vote } from '../core/guard.ts';
+import type { Trust } from '../core/trust.ts';
 import type { Tx } from '../db/db.ts';
+import { createAgreement, type Evidence } from './agreement.ts';
 import { queueProcessing } from './settle-payments.ts';
 
 /** Intervals need one block more than there are of them. */
@@ -12,23 +14,48 @@ const BLOCKS_JUDGED = 13;
 const REWRITE_MS = 30_000;
 
 /** One source as the watcher last found it. */
-type StoredSource = { name: string; state: SourceState['state']; reason: string | null; height: number | null; software: string | null };
+type StoredSource = {
+  name: string;
+  trust: Trust;
+  state: SourceState['state'];
+  reason: string | null;
+  height: number | null;
+  /** The highest block that was read and that this source has; null: not known. */
+  through: number | null;
+  software: string | null;
+};
 export type GuardView = {
   coin: Coin;
   /** Whether the reasons hold completion, or are reported only. */
   binding: boolean;
   reasons: string[];
   codes: string[];
+  /** Why larger payments wait; null when they need not. */
+  aboveReason: string | null;
   sources: StoredSource[];
 };
 
+type Cursor = { height: number; hash: string };
+type Judgement = {
+  sources: StoredSource[];
+  reasons: readonly GuardReason[];
+  quorum: Quorum;
+  /** Null: one source is set, or none has a vote and what was agreed on stays. */
+  agreed: Cursor | null;
+};
+
 /**
- * One guard per coin, run by its follower. `check` never fails for what a source does; only the database makes it throw.
- * `behind`: another source has blocks that the followed one lacks, so that what is not seen may be there all the same.
+ * One guard per coin, run by its follower. Neither of its functions fails for what a source does; only the database makes them throw.
+ * `check` surveys the sources; `behind`: another source has blocks that the followed one lacks, so that what is not seen may be there
+ * all the same. `agree` compares what was read since with what they showed.
  */
-export function createGuard(ctx: Context, chain: Chain): { check(): Promise<{ behind: boolean }> } {
+export function createGuard(ctx: Context, chain: Chain): { check(): Promise<{ behind: boolean }>; agree(): Promise<void> } {
   const { coin } = chain;
   const binding = isBinding(chain.network);
+  const evidenceOf = createAgreement(ctx, chain);
+  const compared = new Map<ChainSource, { tips: string; agrees: boolean }>();
+  let survey: readonly SourceState[] = [];
+  let judged = '';
   let written = '';
   let writtenAtMs = Number.NEGATIVE_INFINITY;
 
@@ -38,76 +65,123 @@ export function createGuard(ctx: Context, chain: Chain): { check(): Promise<{ be
     const [a, b] = [one.health!.tip, other.health!.tip];
     if (a.hash === b.hash) return true;
     if (Math.abs(a.height - b.height) > within) return false;
+    const tips = `${a.hash} ${b.hash}`;
+    const before = compared.get(other.source);
+    if (before?.tips === tips) return before.agrees;
     const at = Math.max(0, Math.min(a.height, b.height) - within);
     try {
       const [here, there] = await Promise.all([one.source.blockAt(at), other.source.blockAt(at)]);
-      return here !== null && there !== null && here.hash === there.hash;
+      const agrees = here !== null && there !== null && here.hash === there.hash;
+      if (here && there) compared.set(other.source, { tips, agrees });
+      return agrees;
     } catch (error) {
       if (error instanceof ChainError) return null;
       throw error;
     }
   };
 
+  const readVotes = async (followed: SourceState | undefined): Promise<Vote[]> => {
+    const votes: Vote[] = [];
+    for (const voter of survey) {
+      if (voter.state !== 'ok') continue;
+      const agrees = !followed || voter === followed ? true : await compare(followed, voter);
+      if (agrees !== null) votes.push({ version: voter.health!.version, agrees });
+    }
+    return votes;
+  };
+
+  /** How far each source has what was read, and how far all do that have a vote. */
+  const readAgreement = async (cursor: Cursor): Promise<{ evidence: Map<SourceState, Evidence>; agreed: Cursor | null }> => {
+    const evidence = new Map<SourceState, Evidence>();
+    let agreed: Cursor | null = null;
+    for (const voter of survey) {
+      if (voter.state !== 'ok') continue;
+      const found = await evidenceOf(voter, cursor);
+      evidence.set(voter, found);
+      const through = found.through ?? { height: -1, hash: '' };
+      if (agreed === null || through.height < agreed.height) agreed = through;
+    }
+    return { evidence, agreed };
+  };
+
+  const judge = async (): Promise<void> => {
+    const followed = survey.find((state) => state.followed && state.state === 'ok');
+    const [seen] = await ctx.db.sql<
+      { height: bigint; hash: string; times: Date[] | null; depth: number | null; reorgHeight: bigint | null; now: Date }[]
+    >`
+      select t.height, t.hash, g.reorg_depth as depth, g.reorg_height as "reorgHeight", clock_timestamp() as now,
+        (select array_agg(b.time order by b.height desc) from (
+          select time, height from blocks where coin = ${coin} order by height desc limit ${BLOCKS_JUDGED}) as b) as times
+      from tips t left join chain_guard g on g.coin = t.coin where t.coin = ${coin}`;
+    const several = survey.length > 1;
+    const cursor = seen && { height: Number(seen.height), hash: seen.hash };
+    const { evidence, agreed } = several && cursor ? await readAgreement(cursor) : { evidence: null, agreed: null };
+    const reasons = judgeChain({
+      coin,
+      votes: await readVotes(followed),
+      height: Number(seen?.height ?? 0n),
+      blockTimes: seen?.times ?? [],
+      now: seen?.now ?? ctx.clock.now(),
+      reorg: seen?.depth ? { depth: seen.depth, height: Number(seen.reorgHeight) } : null,
+    });
+    const voters = survey.map((one) => ({ one, name: one.name, trust: one.trust, votes: one.state === 'ok' }));
+    const quorum = judgeQuorum(voters, voters.find(({ one }) => one === followed) ?? null, ctx.settings.quorumAboveUsdCents);
+    const sources = survey.map((state): StoredSource => {
+      const { name, trust, state: standing, reason, health } = state;
+      const through = evidence?.get(state)?.through?.height ?? null;
+      return { name, trust, state: standing, reason, height: health?.tip.height ?? null, through, software: health?.software ?? null };
+    });
+    await record({ sources, reasons: quorum.hold ? [...reasons, quorum.hold] : reasons, quorum, agreed });
+    judged = cursor?.hash ?? '';
+  };
+
   return {
     check: async () => {
-      const survey = await chain.survey();
+      survey = await chain.survey();
+      await judge();
       const followed = survey.find((state) => state.followed && state.state === 'ok');
-      const votes: Vote[] = [];
-      for (const voter of survey) {
-        if (voter.state !== 'ok') continue;
-        const agrees = !followed || voter === followed ? true : await compare(followed, voter);
-        if (agrees === null) continue;
-        votes.push({ version: voter.health!.version, agrees });
-      }
-      const [seen] = await ctx.db.sql<
-        { height: bigint; times: Date[] | null; depth: number | null; reorgHeight: bigint | null; now: Date }[]
-      >`
-        select t.height, g.reorg_depth as depth, g.reorg_height as "reorgHeight", clock_timestamp() as now,
-          (select array_agg(b.time order by b.height desc) from (
-            select time, height from blocks where coin = ${coin} order by height desc limit ${BLOCKS_JUDGED}) as b) as times
-        from tips t left join chain_guard g on g.coin = t.coin where t.coin = ${coin}`;
-      const reasons = judgeChain({
-        coin,
-        votes,
-        height: Number(seen?.height ?? 0n),
-        blockTimes: seen?.times ?? [],
-        now: seen?.now ?? ctx.clock.now(),
-        reorg: seen?.depth ? { depth: seen.depth, height: Number(seen.reorgHeight) } : null,
-      });
-      const agreed = followed && votes.every((vote) => vote.agrees) ? followed.health!.tip.hash : null;
-      await record(survey, reasons, survey.length > 1 ? agreed : null);
       const highest = Math.max(...survey.map((state) => (state.state === 'ok' ? state.health!.tip.height : 0)));
       return { behind: binding && followed !== undefined && highest > followed.health!.tip.height + COIN[coin].agreeWithin };
     },
+    agree: async () => {
+      if (survey.length < 2) return;
+      const [now] = await ctx.db.sql<{ hash: string }[]>`select hash from tips where coin = ${coin}`;
+      if (now && now.hash !== judged) await judge();
+    },
   };
 
-  async function record(survey: readonly SourceState[], reasons: ReturnType<typeof judgeChain>, agreed: string | null): Promise<void> {
-    const sources = survey.map(
-      ({ name, state, reason, health }): StoredSource => ({
-        name,
-        state,
-        reason,
-        height: health?.tip.height ?? null,
-        software: health?.software ?? null,
-      }),
-    );
+  async function record({ sources, reasons, quorum, agreed }: Judgement): Promise<void> {
     const texts = reasons.map((reason) => reason.text);
-    const codes = reasons.map((reason) => reason.code);
-    // Where several sources are set, what they agreed on stays until they agree on more: none of them answering is no agreement.
-    const first = survey.length > 1 ? '' : null;
-    const found = JSON.stringify([texts, agreed, sources]);
+    const several = sources.length > 1;
+    const above = several ? quorum.above : null;
+    const codes: GuardCode[] = [...reasons.map((reason) => reason.code), ...(above === null ? [] : (['quorum'] as const))];
+    const found = JSON.stringify([texts, above, quorum.locks, agreed, sources]);
     if (found === written && ctx.clock.monotonicMs() - writtenAtMs < REWRITE_MS) return;
+    const limit = String(ctx.settings.quorumAboveUsdCents);
+    const row = {
+      aboveCents: above === null ? null : limit,
+      lockCents: several && quorum.locks ? limit : null,
+      agreedHash: several ? (agreed?.hash ?? '') : null,
+      agreedHeight: agreed && agreed.height >= 0 ? agreed.height : null,
+    };
     const changed = await ctx.db.begin(async (tx) => {
-      const [before] = await tx<{ reasons: string[]; codes: string[]; agreedHash: string | null }[]>`
-        select reasons, codes, agreed_hash as "agreedHash" from chain_guard where coin = ${coin} for update`;
+      const [before] = await tx<{ reasons: string[]; codes: string[]; above: string | null; agreedHash: string | null }[]>`
+        select reasons, codes, held_above_reason as above, agreed_hash as "agreedHash" from chain_guard where coin = ${coin} for update`;
+      // None of several answering is no agreement: what they agreed on stays until they agree on more.
+      const keeps = several && agreed === null ? tx`chain_guard.agreed_hash is not null` : tx`false`;
       await tx`
-        insert into chain_guard (coin, binding, reasons, codes, agreed_hash, sources)
-        values (${coin}, ${binding}, ${texts}, ${codes}, ${agreed ?? first}, ${tx.json(sources as never)})
+        insert into chain_guard (coin, binding, reasons, codes, agreed_hash, agreed_height, held_above_usd_cents, held_above_reason,
+          lock_usd_cents, sources)
+        values (${coin}, ${binding}, ${texts}, ${codes}, ${row.agreedHash}, ${row.agreedHeight}, ${row.aboveCents}, ${above},
+          ${row.lockCents}, ${tx.json(sources as never)})
         on conflict (coin) do update set binding = excluded.binding, reasons = excluded.reasons, codes = excluded.codes,
-          agreed_hash = ${agreed === null && first !== null ? tx`coalesce(chain_guard.agreed_hash, '')` : tx`excluded.agreed_hash`},
-          sources = excluded.sources, checked_at = clock_timestamp()`;
-      const lifted = (before?.reasons.length ?? 0) > 0 && texts.length === 0;
-      const agreesOnMore = agreed !== null && before !== undefined && before.agreedHash !== agreed;
+          agreed_hash = case when ${keeps} then chain_guard.agreed_hash else excluded.agreed_hash end,
+          agreed_height = case when ${keeps} then chain_guard.agreed_height else excluded.agreed_height end,
+          held_above_usd_cents = excluded.held_above_usd_cents, held_above_reason = excluded.held_above_reason,
+          lock_usd_cents = excluded.lock_usd_cents, sources = excluded.sources, checked_at = clock_timestamp()`;
+      const lifted =
+        before !== undefined && ((before.reasons.length > 0 && texts.length === 0) || (before.above !== null && above === null));
+      const agreesOnMore = agreed !== null && before !== undefined && before.agreedHash !== row.agreedHash;
       // What was held may complete: it is settled again.
       if (binding && (lifted || agreesOnMore)) await queueProcessing(tx, { coin });
       return codes.join() !== (before?.codes ?? []).join();
@@ -115,8 +189,9 @@ export function createGuard(ctx: Context, chain: Chain): { check(): Promise<{ be
     written = found;
     writtenAtMs = ctx.clock.monotonicMs();
     if (!changed) return;
-    if (texts.length === 0) ctx.log.info({ coin }, 'the chain is healthy again');
-    else ctx.log[binding ? 'warn' : 'info']({ coin, reasons: texts, held: binding }, 'the chain is not healthy');
+    const told = above === null ? texts : [...texts, above];
+    if (told.length === 0) ctx.log.info({ coin }, 'the chain is healthy again');
+    else ctx.log[binding ? 'warn' : 'info']({ coin, reasons: told, held: binding }, 'the chain is not healthy');
   }
 }
 
@@ -136,6 +211,8 @@ export async function noteReorg(
 
 /** The guard's findings, for readiness, metrics and look-ups; in the order of the coins. */
 export async function readGuards(ctx: Context): Promise<GuardView[]> {
-  const rows = await ctx.db.sql<GuardView[]>`select coin, binding, reasons, codes, sources from chain_guard`;
+  const rows = await ctx.db.sql<
+    GuardView[]
+  >`select coin, binding, reasons, codes, held_above_reason as "aboveReason", sources from chain_guard`;
   return COINS.flatMap((coin) => rows.filter((row) => row.coin === coin && ctx.chains.has(coin)));
 }

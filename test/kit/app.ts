@@ -1,5 +1,5 @@
 /** The whole service on a database of its own: in this process for stories, or as a real process for kills. */
-import { type App, startApp } from '../../src/app.ts';
+import { type App, type Role, startApp } from '../../src/app.ts';
 import { type Config, readConfig } from '../../src/config.ts';
 import { createLog } from '../../src/log.ts';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
@@ -69,10 +69,13 @@ export const testEnvironment = (databaseUrl: string, dataFolder: string, more: R
 });
 
 /** Starts the service in this process, with one Enterprise merchant. */
-export async function startTestApp(environment: Record<string, string> = {}): Promise<TestApp> {
+export async function startTestApp(
+  environment: Record<string, string> = {},
+  { roles }: { roles?: readonly Role[] } = {},
+): Promise<TestApp> {
   const database = await testDatabase();
   const config = readConfig(testEnvironment(database.url, database.folder, environment));
-  const app = await startApp(config, { log: createLog(config.logLevel) });
+  const app = await startApp(config, { log: createLog(config.logLevel), ...(roles && { roles }) });
   const merchant = await createMerchant(app.ctx, { name: 'Test shop' });
   const url = app.url!;
   return {

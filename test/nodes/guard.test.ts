@@ -24,12 +24,14 @@ async function tell(
     servers: count = 2,
     age = 0,
     options = [],
+    environment = {},
   }: {
     coin?: Coin;
     network?: 'mainnet' | 'regtest';
     servers?: number;
     age?: number;
     options?: Parameters<typeof startBlockbook>[1][];
+    environment?: Record<string, string>;
   },
   story: (told: Story) => Promise<void>,
 ): Promise<void> {
@@ -40,6 +42,7 @@ async function tell(
     [`${coin}_BLOCKBOOK_URL`]: servers.map((server) => server.url).join(', '),
     [`${coin}_NETWORK`]: network,
     [`${coin}_CONFIRMATIONS`]: '1',
+    ...environment,
   });
   const ready = async () => (await (await fetch(`${app.url}/readyz`)).json()) as Ready;
   try {
@@ -131,7 +134,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       await eventually(ready, ({ holds }) => holds.length === 0);
     }));
 
-  test('two blocks behind still agrees, three do not', () =>
+  test('two blocks behind still agrees, three do not; a payment waits until the source that is behind has its block', () =>
     tell({}, async (story) => {
       const { app, chain, servers, ready } = story;
       const behind = chain.copy();
@@ -150,6 +153,9 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       const closer = chain.copy();
       closer.blocks.splice(closer.blocks.length - 2);
       servers[1]!.show(closer);
+      await reach(app, id, held(/not agreed on block 32 yet/));
+      assert.deepEqual((await ready()).holds, [], 'other payments are not held');
+      servers[1]!.show(chain);
       await reach(app, id, completed);
     }));
 
@@ -179,6 +185,38 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       lying.mine(10);
       servers[0]!.show(lying);
       await reach(app, id, held(/differ by more than 2 blocks|not agreed on block/));
+      await staysHeld(story, id);
+    }));
+
+  test('one or two blocks that the followed source puts on the honest tip complete nothing that the other has not seen', () =>
+    tell({ environment: { BTC_CONFIRMATIONS: '' } }, async (story) => {
+      const { app, chain, servers } = story;
+      const lying = chain.copy();
+      servers[0]!.show(lying);
+      const ids: string[] = [];
+      for (const dollars of [999, 99]) {
+        const { id, address, amount } = await openPayment(app, 'BTC', dollars);
+        lying.pay([[address, units(amount)]]);
+        lying.mine();
+        ids.push(id);
+      }
+      // Confirmed as far as the lying source shows.
+      await reach(app, ids[0]!, (d) => d.confirmations === 2);
+      for (const id of ids) await reach(app, id, held(/not agreed on block/));
+      for (const id of ids) await staysHeld(story, id);
+    }));
+
+  test('an own node that is away for a moment completes no large payment on the word of another source', () =>
+    tell({ environment: { BTC_TRUST: 'own,untrusted' } }, async (story) => {
+      const { app, chain, servers } = story;
+      const lying = chain.copy();
+      servers[1]!.show(lying);
+      servers[0]!.behave('down');
+      const { id, address, amount } = await openPayment(app, 'BTC', 50_000);
+      lying.pay([[address, units(amount)]]);
+      lying.mine(6);
+      await reach(app, id, (d) => d.confirmations === 6);
+      await reach(app, id, held(/the own node of this chain is away/));
       await staysHeld(story, id);
     }));
 

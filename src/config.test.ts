@@ -1,0 +1,22 @@
+/** Settings that need more than a glance: whose word a source is. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ConfigError, readConfig } from './config.ts';
+
+const BTC = { BTC_NODE_URL: 'http://bitcoind:8332,http://8.8.8.8:8332', BTC_BLOCKBOOK_URL: 'https://blockbook.example' };
+
+test('each source is trusted by its address, or as the operator says: one word for all, or one for each', () => {
+  const trusts = (BTC_TRUST = '') => readConfig({ ...BTC, BTC_TRUST }).trusts.BTC;
+  assert.deepEqual(trusts(), ['own', 'untrusted', 'untrusted']);
+  assert.deepEqual(trusts('own'), ['own', 'own', 'own']);
+  assert.deepEqual(trusts('untrusted'), ['untrusted', 'untrusted', 'untrusted']);
+  assert.deepEqual(trusts('own, own,untrusted'), ['own', 'own', 'untrusted']);
+  for (const wrong of ['mine', 'own,untrusted', 'own,own,own,own', 'Own']) assert.throws(() => trusts(wrong), ConfigError, wrong);
+  assert.deepEqual(readConfig({ LTC_TRUST: 'own' }).trusts.LTC, []);
+});
+
+test('the quorum amount is in whole dollars, 1,000 by default', () => {
+  const above = (QUORUM_ABOVE?: string) => readConfig({ ...BTC, QUORUM_ABOVE }).quorumAboveUsdCents;
+  assert.deepEqual([above(), above('0'), above('25000')], [100_000n, 0n, 2_500_000n]);
+  for (const wrong of ['-1', '10.50', '1e3']) assert.throws(() => above(wrong), ConfigError, wrong);
+});

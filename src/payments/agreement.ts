@@ -1,0 +1,81 @@
+/** How far each source of a coin shows the blocks that were read: the evidence that the guard's rules are applied to. */
+import { type Chain, ChainError, type SourceState } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import { COIN } from '../core/coin.ts';
+
+type Block = { height: number; hash: string };
+/** `through`: the highest recorded block that the source showed; null: none yet. `contradicts`: above it the source has another block. */
+export type Evidence = { through: Block | null; contradicts: boolean };
+const NONE: Evidence = { through: null, contradicts: false };
+
+/** One per coin, with the memory of what each source showed: a source is asked once for each block that is new to it or to us. */
+export function createAgreement(ctx: Context, chain: Chain): (voter: SourceState, cursor: Block) => Promise<Evidence> {
+  const { coin } = chain;
+  const known = new Map<SourceState['source'], Evidence & { asked: string }>();
+
+  /** The recorded hashes of some heights. */
+  const readHashes = async (from: number, to: number): Promise<Map<number, string>> => {
+    const rows = await ctx.db.sql<{ height: bigint; hash: string }[]>`
+      select height, hash from blocks where coin = ${coin} and height between ${from} and ${to}`;
+    return new Map(rows.map((row) => [Number(row.height), row.hash]));
+  };
+
+  /** What a source shows now; null when it cannot be told: behind one address are machines that are not equally far. */
+  const look = async ({ source, health }: SourceState, cursor: Block): Promise<Evidence | null> => {
+    const tip = health!.tip;
+    if (tip.hash === cursor.hash) return { through: cursor, contradicts: false };
+    const top = Math.min(tip.height, cursor.height);
+    const shown = async (height: number): Promise<string | null> =>
+      height === tip.height ? tip.hash : ((await source.blockAt(height))?.hash ?? null);
+    const first = await shown(top);
+    if (first === null) return null;
+    const recorded = await readHashes(top - COIN[coin].maxReorg, top);
+    if (first === recorded.get(top)) return { through: { height: top, hash: first }, contradicts: false };
+    // Another branch: steps that double find a common block, then halves find the last one.
+    let differs = top;
+    let common: number | null = null;
+    for (let step = 1; common === null; step *= 2) {
+      const at = top - step;
+      if (!recorded.has(at)) return { through: null, contradicts: recorded.has(top) };
+      const hash = await shown(at);
+      if (hash === null) return null;
+      if (hash === recorded.get(at)) common = at;
+      else differs = at;
+    }
+    while (differs - common > 1) {
+      const at = Math.floor((common + differs) / 2);
+      const hash = await shown(at);
+      if (hash === null) return null;
+      if (hash === recorded.get(at)) common = at;
+      else differs = at;
+    }
+    return { through: { height: common, hash: recorded.get(common)! }, contradicts: true };
+  };
+
+  /** What it showed before, as far as that is still part of the chain that was read. */
+  const stillRecorded = async ({ through, contradicts }: Evidence): Promise<Evidence> => {
+    if (!through) return NONE;
+    return (await readHashes(through.height, through.height)).get(through.height) === through.hash ? { through, contradicts } : NONE;
+  };
+
+  return async (voter, cursor) => {
+    const asked = `${voter.health!.tip.hash} ${cursor.hash}`;
+    const before = known.get(voter.source);
+    if (before?.asked === asked) return before;
+    let found: Evidence | null = null;
+    try {
+      found = await look(voter, cursor);
+    } catch (error) {
+      if (!(error instanceof ChainError)) throw error;
+    }
+    const last = before ? await stillRecorded(before) : NONE;
+    if (found === null) {
+      known.set(voter.source, { ...last, asked: '' });
+      return last;
+    }
+    // A machine that is behind does not take back what another one behind the same address showed.
+    if (!found.contradicts && (last.through?.height ?? -1) > (found.through?.height ?? -1)) found = last;
+    known.set(voter.source, { ...found, asked });
+    return found;
+  };
+}

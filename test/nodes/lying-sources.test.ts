@@ -1,0 +1,274 @@
+/**
+ * Sources that lie, on mainnet: blocks without any work, made up by the source that payments are read from, while the other source
+ * is well, away, slow or behind. The follower and its guard are stepped by the test, so that nothing depends on how fast a machine is.
+ */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { ChainError } from '../../src/chains/chain.ts';
+import type { Trust } from '../../src/core/trust.ts';
+import { diagnose } from '../../src/payments/doctor.ts';
+import { createFollower } from '../../src/payments/follow.ts';
+import { createGuard } from '../../src/payments/guard.ts';
+import { settleDuePayments } from '../../src/payments/settle-payments.ts';
+import { startTestApp, type TestApp } from '../kit/app.ts';
+import { type Blockbook, startBlockbook } from '../kit/blockbook.ts';
+import { giveWallet, openPayment, units } from '../kit/shop.ts';
+import { createTestChain, type TestChain } from '../kit/test-chain.ts';
+
+type Story = {
+  app: TestApp;
+  chain: TestChain;
+  servers: Blockbook[];
+  /** One look, as the watcher takes it, and the work that follows from it. */
+  look(times?: number): Promise<void>;
+  /** Opens payments of so many dollars each, and pays all of them on a chain. */
+  pay(on: TestChain, ...dollars: number[]): Promise<string[]>;
+  detail(id: string): Promise<any>;
+  statuses(ids: readonly string[]): Promise<string[]>;
+};
+
+/** A shop that reads BTC from one server for each trust, in order of preference. */
+async function tell(
+  trusts: readonly Trust[],
+  story: (told: Story) => Promise<void>,
+  environment: Record<string, string> = {},
+): Promise<void> {
+  const chain = createTestChain({ coin: 'BTC' });
+  const servers: Blockbook[] = [];
+  for (const _ of trusts) servers.push(await startBlockbook(chain));
+  const app = await startTestApp(
+    {
+      BTC_BLOCKBOOK_URL: servers.map(({ url }) => url).join(','),
+      BTC_TRUST: trusts.join(','),
+      LOG_LEVEL: 'silent',
+      ...environment,
+    },
+    { roles: ['api'] },
+  );
+  const { ctx } = app.app;
+  const source = ctx.chains.get('BTC')!;
+  const guard = createGuard(ctx, source);
+  const follower = createFollower(ctx, source);
+  // What a source answered a while ago is believed for some seconds: each look is a minute after the one before.
+  const monotonicMs = ctx.clock.monotonicMs.bind(ctx.clock);
+  let skippedMs = 0;
+  Object.assign(ctx.clock, { monotonicMs: () => monotonicMs() + skippedMs });
+  const look = async (times = 1) => {
+    for (let i = 0; i < times; i++) {
+      skippedMs += 60_000;
+      try {
+        await follower.step(undefined, await guard.check());
+        await guard.agree();
+      } catch (error) {
+        // A source that is away or behind: it is tried again.
+        if (!(error instanceof ChainError)) throw error;
+      }
+      while ((await settleDuePayments(ctx, { limit: 100 })) > 0);
+    }
+  };
+  const detail = async (id: string) => (await app.live.get(`/api/payment/${id}`)).json;
+  try {
+    await giveWallet(app, 'BTC');
+    await look();
+    await story({
+      ...{ app, chain, servers, look, detail },
+      pay: async (on, ...dollars) => {
+        const ids: string[] = [];
+        for (const amount of dollars) {
+          const opened = await openPayment(app, 'BTC', amount);
+          on.pay([[opened.address, units(opened.amount)]]);
+          ids.push(opened.id);
+        }
+        return ids;
+      },
+      statuses: async (ids) => Promise.all(ids.map(async (id) => (await detail(id)).status)),
+    });
+  } finally {
+    await app.stop();
+    for (const server of servers) await server.close();
+  }
+}
+
+const OTHERS = ['well', 'away', 'slow', 'behind'] as const;
+type Other = (typeof OTHERS)[number];
+/** What the other source is like from now on, while the first one lies. */
+function become({ servers, chain }: Pick<Story, 'servers' | 'chain'>, other: Other): void {
+  if (other === 'away') servers[1]!.behave('down');
+  if (other === 'slow') servers[1]!.behave('slow');
+  if (other === 'behind') {
+    const behind = chain.copy();
+    behind.rewind(1, { forget: true });
+    servers[1]!.show(behind);
+  }
+}
+
+const AMOUNTS = [99, 999, 50_000] as const;
+/** Confirmations that BTC asks for each of them. */
+const DEPTHS = [1, 2, 6] as const;
+/** What a source may complete by itself while the other is away: the trust of the one that lies, then of the other. */
+const RULES: readonly { trusts: readonly [Trust, Trust]; alone: readonly number[] }[] = [
+  { trusts: ['own', 'own'], alone: [99, 999] },
+  { trusts: ['own', 'untrusted'], alone: [99, 999] },
+  { trusts: ['untrusted', 'own'], alone: [] },
+  { trusts: ['untrusted', 'untrusted'], alone: [99, 999] },
+];
+
+describe('a source that makes up blocks', { concurrency: 8 }, () => {
+  for (const { trusts, alone } of RULES) {
+    for (const other of OTHERS) {
+      const completes = other === 'away' ? alone : [];
+      const told = completes.length === 0 ? 'completes nothing' : `completes ${completes.join(' and ')} USD, and nothing above`;
+      test(`${trusts[0]}, beside one that is ${trusts[1]} and ${other}: 1, 2, 6 and 30 made-up blocks: it ${told}`, () =>
+        tell(trusts, async (story) => {
+          const { chain, servers, look, pay, detail, statuses } = story;
+          become(story, other);
+          const lying = chain.copy();
+          servers[0]!.show(lying);
+          const honestHeight = lying.tip().height;
+          const ids: string[] = [];
+          for (const blocks of other === 'slow' ? [1, 2, 3, 30] : [1, 2, 3, 6, 8, 30]) {
+            // Each in a block of its own: what comes to one block together counts as one payment.
+            if (ids.length < AMOUNTS.length) ids.push(...(await pay(lying, AMOUNTS[ids.length]!)));
+            lying.mine(blocks - (lying.tip().height - honestHeight));
+            // Read, and looked at again: what was held the first time stays held.
+            await look(other === 'slow' ? 1 : 2);
+            const expected = ids.map((_, i) => (completes.includes(AMOUNTS[i]!) && blocks - i >= DEPTHS[i]! ? 'completed' : 'processing'));
+            assert.deepEqual(await statuses(ids), expected, `${blocks} blocks`);
+          }
+          for (const [i, id] of ids.entries()) {
+            const { status, confirmations, hold_reason } = await detail(id);
+            assert.equal(confirmations, 30 - i);
+            if (status !== 'completed') assert.notEqual(hold_reason, null, `${AMOUNTS[i]} USD: the payment says why it waits`);
+          }
+        }));
+    }
+  }
+
+  for (const trusts of [
+    ['own', 'untrusted'],
+    ['untrusted', 'untrusted'],
+    ['own', 'own'],
+  ] as const) {
+    const small = trusts[0] === 'own' && trusts[1] === 'untrusted' ? 'processing' : 'completed';
+    test(`${trusts[1]}, which takes over from an honest one that is ${trusts[0]}: of 99 and 50,000 USD it leaves ${small} and processing`, () =>
+      tell(trusts, async ({ chain, servers, look, pay, detail, statuses }) => {
+        const lying = chain.copy();
+        servers[1]!.show(lying);
+        servers[0]!.behave('down');
+        const ids: string[] = [];
+        for (const amount of [99, 50_000]) {
+          ids.push(...(await pay(lying, amount)));
+          lying.mine(15);
+        }
+        await look(3);
+        assert.deepEqual(await statuses(ids), [small, 'processing']);
+        assert.match(
+          (await detail(ids[1]!)).hold_reason,
+          small === 'completed' ? /above 1,000 USD need two/ : /own node of this chain is away/,
+        );
+        // The honest one is back: on its chain there is no such payment.
+        servers[0]!.behave('well');
+        chain.mine(31, { empty: true });
+        await look(3);
+        assert.equal((await detail(ids[1]!)).confirmations, 0);
+      }));
+  }
+});
+
+describe('honest sources', { concurrency: 4 }, () => {
+  for (const { trusts } of RULES) {
+    test(`${trusts.join(' and ')} that show the same blocks complete payments of any amount`, () =>
+      tell(trusts, async ({ chain, look, pay, statuses }) => {
+        const ids: string[] = [];
+        for (const amount of AMOUNTS) {
+          ids.push(...(await pay(chain, amount)));
+          chain.mine();
+          await look();
+        }
+        assert.deepEqual(await statuses(ids), ['completed', 'completed', 'processing']);
+        chain.mine(5);
+        await look();
+        assert.deepEqual(await statuses(ids), ['completed', 'completed', 'completed']);
+      }));
+  }
+
+  for (const trust of ['own', 'untrusted'] as const)
+    test(`one ${trust} source alone completes payments of any amount, as the operator set it up`, () =>
+      tell([trust], async ({ chain, look, pay, statuses }) => {
+        const ids = await pay(chain, ...AMOUNTS);
+        chain.mine(6);
+        await look();
+        assert.deepEqual(await statuses(ids), ['completed', 'completed', 'completed']);
+      }));
+
+  test('an own source that is away for a moment: payments above the amount wait with the reason, and complete when it is back', () =>
+    tell(['own', 'untrusted'], async ({ app, chain, servers, look, pay, detail, statuses }) => {
+      const ids = await pay(chain, 99, 50_000);
+      servers[0]!.behave('down');
+      chain.mine(6);
+      await look(2);
+      assert.deepEqual(await statuses(ids), ['processing', 'processing']);
+      const reason = /the own node of this chain is away/;
+      for (const id of ids) assert.match((await detail(id)).hold_reason, reason);
+      const ready = (await (await fetch(`${app.url}/readyz`)).json()) as { holds: string[] };
+      assert.match(ready.holds.join(), reason);
+      const finding = (await diagnose(app.app.ctx)).findings.find(({ check }) => check === 'BTC completion');
+      assert.deepEqual([finding?.ok, reason.test(finding?.detail ?? '')], [false, true], JSON.stringify(finding));
+      servers[0]!.behave('well');
+      await look(2);
+      assert.deepEqual(await statuses(ids), ['completed', 'completed']);
+    }));
+
+  test('QUORUM_ABOVE sets the amount from which two sources are needed', () =>
+    tell(
+      ['own', 'own'],
+      async ({ app, chain, servers, look, pay, detail, statuses }) => {
+        servers[1]!.behave('down');
+        const ids: string[] = [];
+        for (const amount of [50, 51]) {
+          ids.push(...(await pay(chain, amount)));
+          chain.mine();
+        }
+        await look(2);
+        assert.deepEqual(await statuses(ids), ['completed', 'processing']);
+        const reason = /payments above 50 USD need two sources of this chain/;
+        assert.match((await detail(ids[1]!)).hold_reason, reason);
+        const ready = (await (await fetch(`${app.url}/readyz`)).json()) as { holds: string[]; warnings: string[] };
+        assert.deepEqual([ready.holds, reason.test(ready.warnings.join())], [[], true]);
+        servers[1]!.behave('well');
+        await look();
+        assert.deepEqual(await statuses(ids), ['completed', 'completed']);
+      },
+      { QUORUM_ABOVE: '50', BTC_CONFIRMATIONS: '1' },
+    ));
+
+  test('two sources of one name are one: one of them away holds nothing', async () => {
+    const chain = createTestChain({ coin: 'BTC' });
+    const server = await startBlockbook(chain);
+    const app = await startTestApp({ BTC_BLOCKBOOK_URL: `${server.url}, ${server.url}` }, { roles: ['api'] });
+    try {
+      const { ctx } = app.app;
+      const source = ctx.chains.get('BTC')!;
+      await createGuard(ctx, source).check();
+      const [row] = await app.app.ctx.db.sql<{ above: string | null }[]>`select held_above_reason as above from chain_guard`;
+      assert.equal(row!.above, null);
+    } finally {
+      await app.stop();
+      await server.close();
+    }
+  });
+
+  test('a new block costs each source one question about it, and a quiet chain none', () =>
+    tell(['own', 'own'], async ({ chain, servers, look }) => {
+      await look(2);
+      // Beside the tip that is asked for with each status.
+      const count = (path: string) => servers[1]!.requests.filter((request) => request.includes(path)).length;
+      const asked = () => count('/block-index/') - count('/status');
+      const before = asked();
+      await look(5);
+      assert.equal(asked(), before, 'nothing new, nothing asked');
+      chain.mine(3);
+      await look(3);
+      assert.ok(asked() - before <= 1, `${asked() - before} questions`);
+    }));
+});
