@@ -1410,6 +1410,7 @@ export type Api = {
       website: string | null;
       support_contact: string | null;
       retention_days: number | null;
+      strict_parameters: boolean;
     };
   };
   'POST /:mode/settings/business': {
@@ -1419,6 +1420,7 @@ export type Api = {
       website?: string | null | undefined;
       support_contact?: string | null | undefined;
       retention_days?: number | null | undefined;
+      strict_parameters?: boolean | undefined;
     };
     reply: {
       success: boolean;
@@ -2373,6 +2375,8 @@ export type Api = {
         has_idempotency_key: boolean;
         ip: string;
         request_body: string | null;
+        /** Names of parameters that the request does not take and that were ignored; of many the first 20. */
+        ignored_parameters: string[];
         /** Further requests of the same key and second, which were counted and not kept. */
         omitted: number;
         key_name: string;
@@ -2404,6 +2408,8 @@ export type Api = {
         has_idempotency_key: boolean;
         ip: string;
         request_body: string | null;
+        /** Names of parameters that the request does not take and that were ignored; of many the first 20. */
+        ignored_parameters: string[];
         /** Further requests of the same key and second, which were counted and not kept. */
         omitted: number;
         key_name: string;

@@ -85,6 +85,16 @@ export function Screen() {
               ],
               ['From address', request.ip],
               ['Idempotency-Key', request.has_idempotency_key ? 'Given' : 'None'],
+              ...(request.ignored_parameters.length > 0
+                ? [
+                    [
+                      'Ignored parameters',
+                      <code key="ignored" className="text-xs break-all">
+                        {request.ignored_parameters.join(', ')}
+                      </code>,
+                    ] as const,
+                  ]
+                : []),
               ...(payment
                 ? [
                     [

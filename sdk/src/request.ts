@@ -14,6 +14,8 @@ export type ClientOptions = {
   fetch?: typeof globalThis.fetch;
   /** Hears of every attempt that was answered. */
   onResponse?: (response: ResponseInfo) => void;
+  /** Hears of parameters that the service does not take and ignored; default: `console.warn`, once for each name. */
+  onIgnoredParameters?: (names: readonly string[], response: ResponseInfo) => void;
 };
 export type ResponseInfo = {
   method: string;
@@ -25,6 +27,8 @@ export type ResponseInfo = {
   durationMs: number;
   /** Requests that the key may make in a minute; null where the reply does not say. */
   limitPerMinute: number | null;
+  /** Names of parameters that the service does not take and ignored, such as `items[].colour`. */
+  ignoredParameters: readonly string[];
 };
 /** What every call takes as its last argument. */
 export type RequestOptions = {
@@ -85,6 +89,31 @@ function retryAfterOf(headers: Headers): number | null {
   return Number.isNaN(instant) ? null : Math.max(0, Math.ceil((instant - Date.now()) / 1000));
 }
 
+/** Names as the service lists them: separated by commas, each escaped as in a URL. */
+function ignoredIn(headers: Headers): string[] {
+  const text = headers.get('x-ignored-parameters');
+  if (!text) return [];
+  return text.split(', ').map((name) => {
+    try {
+      return decodeURIComponent(name);
+    } catch {
+      return name;
+    }
+  });
+}
+
+/** A name that nobody takes is a slip or a leftover: worth a line, not a line for each payment. */
+function warnOnce(): (names: readonly string[], response: ResponseInfo) => void {
+  const warned = new Set<string>();
+  return (names, { method, path }) => {
+    for (const name of names) {
+      if (warned.has(name) || warned.size >= 1_000) continue;
+      warned.add(name);
+      console.warn(`florin: ${method} ${path} does not take ${name}; it was ignored.`);
+    }
+  };
+}
+
 function checkOptions({ url, key }: ClientOptions): string {
   let parsed: URL;
   try {
@@ -104,6 +133,7 @@ function checkOptions({ url, key }: ClientOptions): string {
 /** The sender of a client. Errors: FlorinError when url or key cannot be right. */
 export function createSend(client: ClientOptions): Send {
   const base = checkOptions(client);
+  const onIgnored = client.onIgnoredParameters ?? warnOnce();
 
   const attempt = async (asked: Asked, headers: Record<string, string>, options: RequestOptions, number: number) => {
     const { timeoutMs = client.timeoutMs ?? 30_000, signal } = options;
@@ -132,6 +162,7 @@ export function createSend(client: ClientOptions): Send {
         attempt: number,
         durationMs: performance.now() - started,
         limitPerMinute: Number(reply.headers.get('x-ratelimit-limit')) || null,
+        ignoredParameters: ignoredIn(reply.headers),
       };
       if (reply.ok) return { text, error: null, response };
       if (reply.type === 'opaqueredirect' || (reply.status >= 300 && reply.status < 400)) {
@@ -161,6 +192,7 @@ export function createSend(client: ClientOptions): Send {
       const { text, error, response } = await attempt(asked, headers, options, number);
       // Here, where an error of the listener is the caller's own and no reason for another attempt.
       if (response) client.onResponse?.(response);
+      if (response && response.ignoredParameters.length > 0) onIgnored(response.ignoredParameters, response);
       if (!error) return text;
       const answered = error instanceof ApiError ? error : null;
       const passing = answered === null || isPassing(answered.status, answered.code);

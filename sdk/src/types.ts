@@ -56,6 +56,7 @@ export type ErrorCode =
   | 'idempotency_key_invalid'
   | 'idempotency_key_in_use'
   | 'idempotency_mismatch'
+  | 'parameter_unknown'
   | 'parameter_missing'
   | 'parameter_invalid'
   | 'amount_invalid'
@@ -716,6 +717,8 @@ export type LoggedRequest = {
   has_idempotency_key: boolean;
   ip: string;
   request_body: string | null;
+  /** Names of parameters that the request does not take and that were ignored; of many the first 20. */
+  ignored_parameters: string[];
   /** Further requests of the same key and second, which were counted and not kept. */
   omitted: number;
 };

@@ -88,6 +88,7 @@ export const PROBLEMS = {
   idempotency_key_in_use: entry(409, 'conflict', 'A request with this Idempotency-Key is still running. Retry in a second.'),
   idempotency_mismatch: entry(422, 'idempotency_mismatch', 'This Idempotency-Key was used with a different request body.'),
   // Parameters
+  parameter_unknown: bad('There is no parameter {param} here. {hint}'),
   parameter_missing: bad('{param} is required.'),
   parameter_invalid: bad('{param} is invalid: {reason}.'),
   amount_invalid: bad('Amount must be greater than 0'),

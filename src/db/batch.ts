@@ -150,6 +150,13 @@ export async function runOnce(
   });
 }
 
+/** Whether a request with this key and body was answered before: its repeat gets that answer, whatever is asked of new ones. */
+export async function isAnswered(db: Db, { claim, fingerprint }: Claim): Promise<boolean> {
+  const rows = await db.sql`
+    select 1 from idempotency where claim = ${Buffer.from(claim)} and fingerprint = ${Buffer.from(fingerprint)}`;
+  return rows.length > 0;
+}
+
 /** Why a claim cannot run; null when it is free. */
 export function claimProblem(state: 'busy' | 'mismatch' | 'free'): Problem | null {
   if (state === 'busy') return new Problem('idempotency_key_in_use', {}, { retryAfterSeconds: 1 });

@@ -883,6 +883,7 @@ create table requests (
   ip text not null,
   body text,
   omitted integer not null,
+  ignored text[],
   PRIMARY KEY (id)
 );
 CREATE INDEX requests_by_key ON requests USING btree (key_id, id DESC);

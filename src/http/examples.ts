@@ -414,6 +414,7 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
           has_idempotency_key: false,
           ip: '203.0.113.7',
           request_body: '{"amount_usd":0,"return_url":"https://shop.example/thanks"}',
+          ignored_parameters: [],
           omitted: 0,
         },
       ],

@@ -19,6 +19,8 @@ declare module 'fastify' {
     clientIp: string;
     /** When it began, on the monotonic clock. */
     startedMs: number;
+    /** Names of parameters that its route does not take and that are ignored; null: none. */
+    ignoredParameters: readonly string[] | null;
   }
 }
 
@@ -114,7 +116,10 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
 function showTo(origin: string, reply: FastifyReply): void {
   reply.raw.setHeader('access-control-allow-origin', origin);
   reply.raw.setHeader('vary', 'origin');
-  reply.raw.setHeader('access-control-expose-headers', 'idempotent-replayed, retry-after, x-ratelimit-limit, x-request-id');
+  reply.raw.setHeader(
+    'access-control-expose-headers',
+    'idempotent-replayed, retry-after, x-ignored-parameters, x-ratelimit-limit, x-request-id',
+  );
 }
 
 /** The claim of an Idempotency-Key (draft-ietf-httpapi-idempotency-key-header): quoted or bare, scoped to key kind, merchant, mode and route. */

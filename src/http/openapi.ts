@@ -36,6 +36,7 @@ const LIMIT_HEADERS = {
   'X-RateLimit-Remaining': ref('headers', 'Remaining'),
   'X-RateLimit-Reset': ref('headers', 'Reset'),
   'X-Request-Id': ref('headers', 'RequestId'),
+  'X-Ignored-Parameters': ref('headers', 'Ignored'),
 };
 const integer = (description: string) => ({ description, schema: { type: 'integer' } });
 
@@ -116,6 +117,11 @@ export function openapiDocument(url: string): object {
         Limit: integer('Requests of a minute; 2147483647 where there is no limit.'),
         Remaining: integer('Requests left in this minute.'),
         Reset: integer('When the minute ends, in seconds since 1970.'),
+        Ignored: {
+          description:
+            'Names of parameters that the request does not take and that were ignored, separated by commas, escaped as in a URL. Absent when there are none.',
+          schema: { type: 'string' },
+        },
         RequestId: { description: 'Names the request in logs and errors.', schema: { type: 'string' } },
       },
       parameters: {

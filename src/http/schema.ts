@@ -504,6 +504,9 @@ export const RequestEntry = Type.Object({
   has_idempotency_key: Type.Boolean(),
   ip: Type.String({ examples: ['203.0.113.7'] }),
   request_body: Nullable(Type.String({ description: 'What was sent, without secrets; the first 2048 characters.' })),
+  ignored_parameters: Type.Array(Type.String(), {
+    description: 'Names of parameters that the request does not take and that were ignored; of many the first 20.',
+  }),
   omitted: Type.Integer({ description: 'Further requests of the same key and second, which were counted and not kept.', examples: [0] }),
 });
 export const RequestList = Type.Object({ success: Type.Boolean(), data: Type.Array(RequestEntry), has_more: Type.Boolean() });

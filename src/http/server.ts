@@ -4,13 +4,17 @@ import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, ty
 import type { Context } from '../context.ts';
 import { base62 } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
-import { originAllowedByAnyKey } from '../merchants/keys.ts';
+import { isAnswered } from '../db/batch.ts';
+import { type KeyOwner, originAllowedByAnyKey } from '../merchants/keys.ts';
+import { getMerchant } from '../merchants/merchants.ts';
 import { noteRequest } from '../merchants/requests.ts';
+import type { IdempotencyClaim } from '../payments/view.ts';
 import { createGate, type Gate, readClaim } from './gate.ts';
 import { isAlive, readMetrics, readReadiness } from './health.ts';
 import { type ParsedBody, parseJson } from './json.ts';
 import type { Limits } from './limits.ts';
 import { openapiDocument } from './openapi.ts';
+import { createNameChecks, ignoredHeader, type Unknown, unknownProblem } from './parameters.ts';
 import { type Query, readQuery } from './read.ts';
 import { ROUTES, type Route } from './routes.ts';
 
@@ -75,6 +79,7 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
   app.decorateRequest('keyOwner', null);
   app.decorateRequest('clientIp', '');
   app.decorateRequest('startedMs', 0);
+  app.decorateRequest('ignoredParameters', null);
   app.addHook('onRequest', (request, reply, done) => {
     request.startedMs = ctx.clock.monotonicMs();
     reply.raw.setHeader('x-request-id', request.id);
@@ -151,6 +156,7 @@ function pathsOf(path: string): string[] {
 
 function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<typeof createGate>, route: Route): void {
   const canonical = `${route.method} ${route.path}`;
+  const checkNames = NAME_CHECKS.get(route)!;
   const common: Omit<RouteOptions, 'url'> = {
     method: route.method,
     exposeHeadRoute: false,
@@ -167,6 +173,8 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
         throw new Problem('unsupported_media_type');
       }
       const claim = route.method === 'POST' ? readClaim(request, owner, canonical, body) : null;
+      const unknown = checkNames({ query: request.query as Query, body: body.value, isStrict: () => isStrict(ctx, owner) });
+      if (unknown) await meetUnknown(ctx, { request, reply, claim, unknown: await unknown });
       const answer = await route.handle({
         ctx,
         owner,
@@ -184,6 +192,27 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
   };
   for (const url of pathsOf(route.path)) app.route({ ...common, url } as RouteOptions);
 }
+const NAME_CHECKS = createNameChecks(ROUTES);
+const isStrict = async (ctx: Context, { merchantId }: KeyOwner): Promise<boolean> =>
+  (await getMerchant(ctx, { merchantId })).settings.strictParameters;
+
+/** Says which parameters are ignored, and refuses those that were probably meant to have an effect. */
+async function meetUnknown(
+  ctx: Context,
+  {
+    request,
+    reply,
+    claim,
+    unknown: { refused, ignored },
+  }: { request: FastifyRequest; reply: FastifyReply; claim: IdempotencyClaim | null; unknown: Unknown },
+): Promise<void> {
+  if (ignored.length > 0) {
+    request.ignoredParameters = ignored;
+    reply.raw.setHeader('x-ignored-parameters', ignoredHeader(ignored));
+  }
+  // What was done before such names were refused is not done again by a repeat of it: that gets the answer of then.
+  if (refused.length > 0 && !(claim && (await isAnswered(ctx.db, claim)))) throw unknownProblem(refused);
+}
 /** For the log of requests: what is known of it when its answer is ready. */
 function note(ctx: Context, request: FastifyRequest, status: number, errorCode: string | null): void {
   const owner = request.keyOwner;
@@ -199,6 +228,7 @@ function note(ctx: Context, request: FastifyRequest, status: number, errorCode: 
     hasIdempotencyKey: request.headers['idempotency-key'] !== undefined,
     ip: request.clientIp,
     body: typeof request.body === 'string' ? request.body : null,
+    ignored: request.ignoredParameters,
   });
 }
 const requiresBody = (route: Route): boolean => ((route.body as { required?: string[] } | undefined)?.required?.length ?? 0) > 0;

@@ -174,6 +174,7 @@ export const requestBody = (request: LoggedRequest) => ({
   has_idempotency_key: request.hasIdempotencyKey,
   ip: request.ip,
   request_body: request.body,
+  ignored_parameters: request.ignored ?? [],
   omitted: request.omitted,
 });
 export async function readRequests({ ctx, owner, query }: Call): Promise<Answer> {

@@ -37,6 +37,8 @@ export type MerchantSettings = {
   website: string | null;
   /** Days after the end of a payment at which the data of its payer is erased; null: never. */
   retentionDays: number | null;
+  /** Whether requests with parameters that are not documented are refused, all of them. */
+  strictParameters: boolean;
   /** Raised confirmations per coin; never below the table. */
   confirmations: Partial<Record<Coin, { belowUsdCents: string | null; confirmations: number; rule: ConfirmationTier['rule'] }[]>>;
 };
@@ -58,6 +60,7 @@ const DEFAULT_SETTINGS: MerchantSettings = {
   coins: null,
   website: null,
   retentionDays: null,
+  strictParameters: false,
   confirmations: {},
 };
 export type Merchant = {

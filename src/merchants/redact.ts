@@ -38,6 +38,9 @@ export function redactBody(text: string): string {
   return storable(cut(redactText(kept), MOST_BODY));
 }
 
+/** The name of a parameter: somebody may have sent a secret in its place. */
+export const redactName = (name: string): string => storable(cut(redactText(name), 120));
+
 /** The path of a URL and its query, each as it is kept. */
 export function redactUrl(url: string): { path: string; query: string | null } {
   const at = url.indexOf('?');

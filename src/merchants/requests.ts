@@ -4,7 +4,7 @@ import type { Mode } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import { type LookedBackTo, lookThrough } from '../db/look.ts';
 import type { KeyOwner } from './keys.ts';
-import { redactBody, redactUrl } from './redact.ts';
+import { redactBody, redactName, redactUrl } from './redact.ts';
 
 const WRITE_MS = 1_000;
 /** Of a key and a process in one second: as many that succeeded and as many that failed; the rest is counted on the last of them. */
@@ -16,6 +16,8 @@ const USE_MS = 60_000;
 const KEPT_DAYS = 30;
 /** Rows of a merchant and mode beyond the newest of these go before their time: a search without an index stays quick. */
 const MOST_KEPT = 200_000;
+/** Of the names of parameters that a request had ignored, so many are kept. */
+const MOST_IGNORED = 20;
 const FORGET_ROWS = 2_000;
 const FORGET_MERCHANTS = 20;
 
@@ -31,6 +33,8 @@ export type Asked = {
   hasIdempotencyKey: boolean;
   ip: string;
   body: string | null;
+  /** Names of parameters that were ignored. */
+  ignored: readonly string[] | null;
 };
 type Kept = Asked & { endedMs: number; omitted: number };
 type Use = {
@@ -141,12 +145,13 @@ async function writeRows(ctx: Context, rows: readonly Kept[]): Promise<void> {
     ip: row.ip,
     body: row.body === null || row.body === '' ? null : redactBody(row.body),
     omitted: row.omitted,
+    ignored: row.ignored?.slice(0, MOST_IGNORED).map(redactName) ?? null,
   }));
   await ctx.db.sql`
-    insert into requests (request_id, merchant_id, mode, key_id, at, method, path, query, status, error_code, duration_ms, has_idempotency_key, ip, body, omitted)
-    select request_id, merchant_id, mode, key_id, at, method, path, query, status, error_code, duration_ms, has_idempotency_key, ip, body, omitted
+    insert into requests (request_id, merchant_id, mode, key_id, at, method, path, query, status, error_code, duration_ms, has_idempotency_key, ip, body, omitted, ignored)
+    select request_id, merchant_id, mode, key_id, at, method, path, query, status, error_code, duration_ms, has_idempotency_key, ip, body, omitted, ignored
     from json_to_recordset(${JSON.stringify(values)}::text::json) as r (request_id text, merchant_id text, mode text, key_id text, at timestamptz,
-      method text, path text, query text, status int, error_code text, duration_ms int, has_idempotency_key boolean, ip text, body text, omitted int)`;
+      method text, path text, query text, status int, error_code text, duration_ms int, has_idempotency_key boolean, ip text, body text, omitted int, ignored text[])`;
 }
 
 async function writeUses(ctx: Context, used: readonly [keyId: string, use: Use][]): Promise<void> {
@@ -197,11 +202,13 @@ export type LoggedRequest = {
   ip: string;
   body: string | null;
   omitted: number;
+  /** Names of parameters that were ignored. */
+  ignored: string[] | null;
 };
 type Owner = { merchantId: string; mode: Mode };
 const COLUMNS = (ctx: Context) => ctx.db.sql`
   r.request_id as id, r.mode, r.key_id as "keyId", k.name as "keyName", k.hint as "keyHint", r.at, r.method, r.path, r.query, r.status,
-  r.error_code as "errorCode", r.duration_ms as "durationMs", r.has_idempotency_key as "hasIdempotencyKey", r.ip, r.body, r.omitted`;
+  r.error_code as "errorCode", r.duration_ms as "durationMs", r.has_idempotency_key as "hasIdempotencyKey", r.ip, r.body, r.omitted, r.ignored`;
 
 export type RequestFilter = {
   /** Only those that were refused or failed. */

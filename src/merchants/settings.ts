@@ -20,6 +20,7 @@ export type SettingsChange = Branding &
       | 'coins'
       | 'website'
       | 'retentionDays'
+      | 'strictParameters'
     >
   > & {
     /** Confirmations for each tier of a coin's table, in its order; null leaves the default. Never below it. */

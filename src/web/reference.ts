@@ -188,6 +188,7 @@ JSON over HTTPS. Every request carries \`Authorization: Bearer <API_KEY>\`. Amou
 - **Repeats.** Every POST takes an \`Idempotency-Key\` (1 to 255 printable characters). The same key with the same body answers the first reply again, for 7 days, with \`Idempotent-Replayed: true\`; with another body 422.
 - **Limits.** Every reply carries \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\` (seconds since 1970); 429 comes with \`Retry-After\`.
 - **Errors.** \`{"error": {"type", "message", "param", "code", "doc_url", "request_id"}}\`: [all codes](/docs/errors).
+- **Parameters that a request does not take.** A name that looks like a slip (up to two wrong letters, another case or spelling) and one that another request takes answer 400 \`parameter_unknown\`, with the name that was probably meant in the message; a misspelled \`currency\` would otherwise ask for another coin. Any other name is ignored, and listed in the \`X-Ignored-Parameters\` header of the reply and in the request log. Turn on \`strict_parameters\` in the dashboard, under Business, to refuse all of them. The keys of \`metadata\` are your own.
 - **Lists** are newest first. \`limit\` is 1 to 100; the last row's id as \`starting_after\` gives the next page while \`has_more\` is true.
 
 The examples assume \`KEY\` to hold a secret test key, and \`florin\` to be a client as the [quick start](/docs/guides/quickstart) makes it.

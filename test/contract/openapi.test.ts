@@ -242,7 +242,8 @@ test('every request example answers as documented', async (t) => {
           assert.equal(reply.status, status, `${what}: ${reply.text}`);
           assertForm(content.schema, reply.json, what);
           assert.deepEqual(undocumented(content.schema, reply.json), [], what);
-          for (const header of Object.keys(operation.responses[status].headers)) assert.ok(reply.headers.get(header), `${what} ${header}`);
+          for (const header of Object.keys(operation.responses[status].headers))
+            assert.equal(reply.headers.has(header), header !== 'X-Ignored-Parameters', `${what} ${header}`);
           replayed++;
         }
       }
@@ -260,10 +261,8 @@ test('a request without parameters or with wrong ones answers a documented error
     for (const key of [null, app.merchant.keys.testPublic, app.merchant.keys.testSecret, app.merchant.keys.liveSecret]) {
       const client = key === null ? app.anonymous : app.as(key);
       if (method === 'delete') replies.push(await client.delete(url));
-      else
-        replies.push(
-          method === 'get' ? await client.get(`${url}?limit=0`) : await client.post(url, { metadata: { order: 7 }, items: 'none' }),
-        );
+      else if (method === 'get') replies.push(await client.get(`${url}?limit=0`), await client.get(url));
+      else replies.push(await client.post(url, { metadata: { order: 7 }, items: 'none' }), await client.post(url));
     }
     const refused = replies.filter((reply) => reply.status >= 400);
     assert.ok(refused.length > 0, `${method} ${path}`);
@@ -283,6 +282,7 @@ test('a request without parameters or with wrong ones answers a documented error
     'invalid_api_key',
     'secret_key_required',
     'test_key_required',
+    'parameter_unknown',
     'parameter_missing',
     'parameter_invalid',
     'payment_not_found',

@@ -314,6 +314,7 @@ test('what waits for the database has a bound; the rest is dropped and counted',
       hasIdempotencyKey: false,
       ip: '',
       body: null,
+      ignored: null,
     });
   }
   assert.equal(requestLogCounts(stuck).dropped, 1_000);

@@ -1,4 +1,4 @@
-/** Who the business is to its payers, and how long their data is kept. */
+/** Who the business is to its payers, how long their data is kept, and which requests are taken. */
 import { type FormEvent, useState } from 'react';
 import { ApiError, type Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMay, useTitle } from '../../lib/hooks.ts';
@@ -28,6 +28,7 @@ export function Screen() {
         <>
           <Profile business={data} />
           <Retention days={data.retention_days} />
+          <Requests strict={data.strict_parameters} />
         </>
       )}
     </div>
@@ -91,6 +92,25 @@ function Profile({ business }: { business: Business }) {
           <ReadOnly />
         )}
       </form>
+    </Card>
+  );
+}
+
+function Requests({ strict }: { strict: boolean }) {
+  const may = useMay('settings.write');
+  const save = useSave('Saved.');
+  return (
+    <Card title="Requests to the API">
+      <div className="grid gap-4 p-4">
+        <Tick
+          label="Refuse every parameter that a request does not take"
+          hint="Parameters that look like a slip are always refused. Others are ignored and named in the request log, unless this is on."
+          disabled={!may || save.isPending}
+          checked={strict}
+          onChange={(event) => save.mutate({ body: { strict_parameters: event.target.checked } })}
+        />
+        {save.error && <Note tone="bad">{save.error.message}</Note>}
+      </div>
     </Card>
   );
 }

@@ -19,6 +19,7 @@ export const describeRequest = (request: LoggedRequest): string =>
     request.error_code ?? '',
     `${request.duration_ms} ms`,
     request.id,
+    request.ignored_parameters?.length > 0 ? `(ignored: ${request.ignored_parameters.join(', ')})` : '',
     request.omitted > 0 ? `(and ${request.omitted} more in that second)` : '',
   ]
     .filter((part) => part !== '')

@@ -172,6 +172,7 @@ export const SETTINGS: readonly Route[] = [
       website: Nullable(Text),
       support_contact: Nullable(Text),
       retention_days: Nullable(Type.Integer()),
+      strict_parameters: Type.Boolean(),
     }),
     handle: async (call) => {
       const { name, settings } = await getMerchant(call.ctx, { merchantId: call.member.merchantId });
@@ -181,6 +182,7 @@ export const SETTINGS: readonly Route[] = [
         website: settings.website,
         support_contact: settings.supportContact,
         retention_days: settings.retentionDays,
+        strict_parameters: settings.strictParameters,
       };
     },
   }),
@@ -193,10 +195,11 @@ export const SETTINGS: readonly Route[] = [
       website: Maybe(Nullable(Short)),
       support_contact: Maybe(Nullable(Short)),
       retention_days: Maybe(Nullable(Type.Integer())),
+      strict_parameters: Maybe(Type.Boolean()),
     }),
     reply: Done,
     handle: async (call) => {
-      const { name, website, support_contact, retention_days } = call.body;
+      const { name, website, support_contact, retention_days, strict_parameters } = call.body;
       await changeOwnSettings(call.ctx, {
         merchantId: call.member.merchantId,
         actor: call.actor,
@@ -204,6 +207,7 @@ export const SETTINGS: readonly Route[] = [
           ...(website !== undefined && { website: orNull(website) }),
           ...(support_contact !== undefined && { supportContact: orNull(support_contact) }),
           ...(retention_days !== undefined && { retentionDays: retention_days }),
+          ...(strict_parameters !== undefined && { strictParameters: strict_parameters }),
         },
         ...(name !== undefined && { name }),
       });

@@ -1,0 +1,199 @@
+/**
+ * Names of parameters that a request carries and its route does not take. What was probably meant to have an effect is refused:
+ * dropped in silence, a misspelled currency asks for another coin and a misspelled filter returns everything.
+ */
+import type { TSchema } from 'typebox';
+import { Problem } from '../core/problem.ts';
+import type { Json } from './json.ts';
+import type { Query } from './read.ts';
+import type { Route } from './routes.ts';
+
+/** What a request carries beyond what its route takes: what is refused and why, and what is ignored, as `items[].colour`. */
+export type Unknown = { refused: readonly { param: string; hint: string }[]; ignored: readonly string[] };
+/** Null when every name is known, which is all that most requests cost. `isStrict` is asked otherwise: refuse all of them? */
+export type CheckNames = (given: { query: Query; body: Json; isStrict: () => Promise<boolean> }) => Promise<Unknown> | null;
+
+/** The names of an object in a body, and those of the objects in it; what is not in `inside` has names of its callers' own. */
+type Tree = { names: ReadonlySet<string>; listed: readonly string[]; inside: ReadonlyMap<string, Tree> };
+/** A name where it was found: `param` is its path, `shape` the same for all rows of an array. */
+type Stranger = { name: string; param: string; shape: string; place: 'query' | 'body'; names: readonly string[] };
+
+/** Names longer than this are nobody's slip. */
+const LONGEST_NAME = 100;
+/** So many names of a request are compared with known ones; further ones are ignored and said to be. */
+const MOST_COMPARED = 50;
+/** Of the names that are refused or ignored, so many are named. */
+const MOST_TOLD = 20;
+
+/** A check for each route, from the schemas that validate. Siblings are all routes given. */
+export function createNameChecks(routes: readonly Route[]): ReadonlyMap<Route, CheckNames> {
+  const elsewhere = { query: new Map<string, string>(), body: new Map<string, string>() };
+  for (const route of routes) {
+    const takes = `This request does not take it; ${route.method} ${route.path.replace(/:(\w+)/g, '{$1}')} does.`;
+    const body = namesWithin(treeOf(route.body));
+    for (const name of body) if (!elsewhere.body.has(name)) elsewhere.body.set(name, takes);
+    for (const name of [...namesOf(route.query), ...body]) if (!elsewhere.query.has(name)) elsewhere.query.set(name, takes);
+  }
+  return new Map(routes.map((route) => [route, checkOf(route, elsewhere)]));
+}
+
+function checkOf(route: Route, elsewhere: Record<'query' | 'body', ReadonlyMap<string, string>>): CheckNames {
+  const listed = namesOf(route.query);
+  const query = new Set(listed);
+  const tree = treeOf(route.body);
+  // Nearer ones replace what is further away: a filter by a shown field, a parameter sent in the query, one a level too high.
+  const siblings = {
+    query: new Map([
+      ...elsewhere.query,
+      ...rowFieldsOf(route.reply).map((name) => [name, 'This list cannot be filtered by it.'] as const),
+      ...tree.listed.map((name) => [name, 'Send it in the body.'] as const),
+    ]),
+    body: new Map([...elsewhere.body, ...placesOf(tree)]),
+  };
+  return ({ query: asked, body, isStrict }) => {
+    const strangers: Stranger[] = [];
+    for (const name in asked) if (!query.has(name)) strangers.push({ name, param: name, shape: name, place: 'query', names: listed });
+    findStrangers(body, tree, { path: '', shape: '' }, strangers);
+    return strangers.length === 0 ? null : judge(strangers, siblings, isStrict);
+  };
+}
+
+function findStrangers(value: Json, tree: Tree, at: { path: string; shape: string }, found: Stranger[]): void {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return;
+  for (const name in value) {
+    if (!tree.names.has(name)) {
+      found.push({ name, param: at.path + name, shape: at.shape + name, place: 'body', names: tree.listed });
+      continue;
+    }
+    const inside = tree.inside.get(name);
+    if (!inside) continue;
+    const held = value[name]!;
+    const rows = Array.isArray(held) ? held : [held];
+    const place = (i: number) => (Array.isArray(held) ? `${at.path}${name}[${i}].` : `${at.path}${name}.`);
+    const shape = `${at.shape}${name}${Array.isArray(held) ? '[]' : ''}.`;
+    for (const [i, row] of rows.entries()) findStrangers(row, inside, { path: place(i), shape }, found);
+  }
+}
+
+async function judge(
+  strangers: readonly Stranger[],
+  siblings: Record<'query' | 'body', ReadonlyMap<string, string>>,
+  isStrict: () => Promise<boolean>,
+): Promise<Unknown> {
+  const hints = new Map<string, string | null>();
+  const keyOf = ({ place, shape }: Stranger) => `${place} ${shape}`;
+  for (const stranger of strangers) {
+    const { name, names, place } = stranger;
+    if (hints.has(keyOf(stranger))) continue;
+    hints.set(keyOf(stranger), hints.size < MOST_COMPARED ? hintFor(name, names, siblings[place]) : null);
+  }
+  const rest = [...hints.values()].includes(null) && (await isStrict()) ? STRICT : null;
+  const refused: { param: string; hint: string }[] = [];
+  const ignored = new Set<string>();
+  for (const stranger of strangers) {
+    const hint = hints.get(keyOf(stranger)) ?? rest;
+    if (hint === null) ignored.add(cut(stranger.shape));
+    else refused.push({ param: cut(stranger.param), hint });
+  }
+  return { refused, ignored: [...ignored] };
+}
+const STRICT = 'Your settings refuse parameters that this request does not take.';
+
+/** The refusal of a request, with all its names. */
+export function unknownProblem(refused: Unknown['refused']): Problem {
+  const [first, ...others] = refused.slice(0, MOST_TOLD).map(({ param, hint }) => new Problem('parameter_unknown', { hint }, { param }));
+  return new Problem('parameter_unknown', { hint: refused[0]!.hint }, { param: first!.param, others });
+}
+
+/** Names as a header carries them: separated by commas, what could not stand there escaped as in a URL. */
+export function ignoredHeader(names: readonly string[]): string {
+  const escaped = names
+    .slice(0, MOST_TOLD)
+    .map((name) => name.toWellFormed().replace(/[^\x21-\x24\x26-\x2b\x2d-\x7e]/gu, encodeURIComponent));
+  return [...escaped, ...(names.length > MOST_TOLD ? ['...'] : [])].join(', ');
+}
+const cut = (name: string): string => (name.length <= LONGEST_NAME ? name : `${name.slice(0, LONGEST_NAME)}…`);
+
+/** What was probably meant, as a sentence; null when the name resembles nothing. */
+export function hintFor(given: string, names: readonly string[], siblings: ReadonlyMap<string, string>): string | null {
+  if (given.length > LONGEST_NAME) return null;
+  // `status[]` and `metadata.order` are ways of other services to write `status` and `metadata`.
+  const name = given.split(/[[.]/, 1)[0]!;
+  const meant = nearest(name, names, mistakesAllowed);
+  if (meant !== null) return `Did you mean ${meant}?`;
+  const told = siblings.get(given) ?? siblings.get(name);
+  if (told !== undefined) return told;
+  // Of names that are not taken here only a slip of one letter: there are many of them.
+  const sibling = nearest(name, [...siblings.keys()], (known) => Math.min(1, mistakesAllowed(known)));
+  return sibling === null ? null : `Did you mean ${sibling}? ${siblings.get(sibling)}`;
+}
+
+/** In one word whatever the convention: amountUsd, amount-usd and AMOUNT_USD are amount_usd. */
+const plain = (name: string): string => name.replace(/[_\-\s]/g, '').toLowerCase();
+/** Short names have too many neighbours: `tax` and `fax`, `name` and `note`. */
+const mistakesAllowed = (known: string): number => (known.length <= 3 ? 0 : known.length <= 5 ? 1 : 2);
+
+function nearest(given: string, names: readonly string[], allowed: (known: string) => number): string | null {
+  const word = plain(given);
+  const same = names.find((name) => plain(name) === word);
+  if (same !== undefined) return same;
+  const lower = given.toLowerCase();
+  let best: { name: string; mistakes: number } | null = null;
+  for (const name of names) {
+    const most = Math.min(allowed(name), best === null ? 2 : best.mistakes - 1);
+    if (most < 1 || Math.abs(name.length - lower.length) > most) continue;
+    const mistakes = mistakesBetween(lower, name, most);
+    if (mistakes <= most) best = { name, mistakes };
+  }
+  return best?.name ?? null;
+}
+
+/** Letters left out, added, replaced, or swapped with their neighbour (optimal string alignment); beyond `most` it stops to count. */
+export function mistakesBetween(a: string, b: string, most = Number.POSITIVE_INFINITY): number {
+  let before: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = last[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1] ? before[j - 2]! + 1 : Number.POSITIVE_INFINITY;
+      row.push(Math.min(last[j]! + 1, row[j - 1]! + 1, replaced, swapped));
+    }
+    if (Math.min(...row, ...last) > most) return most + 1;
+    before = last;
+    last = row;
+  }
+  return last[b.length]!;
+}
+
+type Described = { type?: string; properties?: Record<string, TSchema>; items?: TSchema; anyOf?: TSchema[] };
+const namesOf = (schema: TSchema | undefined): string[] => Object.keys((schema as Described | undefined)?.properties ?? {});
+
+function treeOf(schema: TSchema | undefined): Tree {
+  const properties = (schema as Described | undefined)?.properties ?? {};
+  const inside = new Map<string, Tree>();
+  for (const [name, held] of Object.entries(properties)) {
+    const row = (held as Described).items ?? held;
+    if ((row as Described).properties) inside.set(name, treeOf(row));
+  }
+  const listed = Object.keys(properties);
+  return { names: new Set(listed), listed, inside };
+}
+const namesWithin = (tree: Tree): string[] => [...tree.names, ...[...tree.inside.values()].flatMap(namesWithin)];
+
+/** The names of one body, each with where it belongs in it. */
+function placesOf(tree: Tree, path = ''): [string, string][] {
+  return [
+    ...[...tree.inside].flatMap(([name, inside]) => placesOf(inside, `${path}${name}[]`)),
+    ...tree.listed.map((name): [string, string] => [
+      name,
+      path === '' ? 'It belongs into the body itself, beside the list.' : `It belongs into ${path}.`,
+    ]),
+  ];
+}
+
+/** Fields of the rows of a list. */
+function rowFieldsOf(reply: TSchema): string[] {
+  const data = (reply as Described).properties?.data as Described | undefined;
+  return namesOf(data?.items);
+}
