@@ -162,6 +162,8 @@ export interface ChainSource {
   readUnspent?(of: { address: string; outputs: readonly { ref: string; units: bigint }[] }): Promise<Unspent>;
   /** Calls when something may be new, until the returned function is called. Hints may be lost: whoever listens asks anyway, later. */
   onHint?(wake: () => void): () => void;
+  /** How many of its answers could not be used and something else replaced, by method, since the start. */
+  unusable?(): ReadonlyMap<string, number>;
   close(): void;
 }
 

@@ -1,14 +1,15 @@
 /** JSON-RPC 2.0 to an Ethereum node or provider: batches as large as it takes, patience with its limits, exact hex. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Outgoing } from '../outgoing.ts';
+import type { Log } from '../log.ts';
+import { type Outgoing, OutgoingError } from '../outgoing.ts';
 import { ChainError } from './chain.ts';
-import { fields, requestFrom } from './reply.ts';
+import { fields, isAway, requestFrom } from './reply.ts';
 
-const TIMEOUT_MS = 30_000;
-/** Traces of a full block are tens of megabytes. */
-const MAX_REPLY_BYTES = 128 * 1024 * 1024;
+const LIMITS: EthLimits = { timeoutMs: 30_000, maxReplyBytes: 128 * 1024 * 1024 };
 /** Calls in one batch at first; halved for a provider that refuses so many. */
 const BATCH = 50;
+/** What a node lacks is asked for again after this long: it may have been replaced. */
+const ASK_AGAIN_MS = 600_000;
 /** How often a call that met a limit is sent again, and how long it waits at most for each. */
 const TRIES = 4;
 const MAX_WAIT_MS = 10_000;
@@ -16,12 +17,30 @@ const MAX_WAIT_MS = 10_000;
 export type EthCall = readonly [method: string, ...params: unknown[]];
 export type EthError = { code: number; message: string };
 export type EthReply = { result: unknown; error: EthError | null };
+/** How long one answer may take, and how large it may be. */
+export type EthLimits = { timeoutMs: number; maxReplyBytes: number };
+/** A question that not every node can answer. */
+export type EthAttempt = {
+  call: EthCall;
+  /** What is missing when the node refuses it: the method, unless only these parameters are unusual. */
+  as?: string;
+  limits?: EthLimits;
+  /** Whether an error means that the node never answers this. */
+  lacks?: (error: EthError) => boolean;
+};
 
 export type EthRpc = {
   /** One call; its error as ChainError. */
   call(method: string, ...params: unknown[]): Promise<unknown>;
   /** Many calls, in order; errors of single calls are values, those of the connection are thrown as ChainError. */
   batch(calls: readonly EthCall[]): Promise<EthReply[]>;
+  /**
+   * An answer that something else can replace; undefined where the node lacks the method, gives an error, or gives an answer that
+   * cannot be used: too large, too late, or broken. Only a node that cannot be reached at all is thrown as ChainError.
+   */
+  attempt(question: EthAttempt): Promise<unknown>;
+  /** How many answers could not be used, by method. */
+  unusable(): ReadonlyMap<string, number>;
   close(): void;
 };
 
@@ -66,13 +85,27 @@ export const isPruned = ({ code, message }: EthError): boolean =>
   code === 4444 || /pruned|missing trie node|historical state|state .*not available|required historical/i.test(message);
 
 /** Makes the connection; it sends when asked. `retryMs`: the first pause after a limit that says no other. */
-export function createEthRpc({ url, outgoing, retryMs = 1_000 }: { url: string; outgoing: Outgoing; retryMs?: number }): EthRpc {
+export function createEthRpc({
+  url,
+  outgoing,
+  log,
+  retryMs = 1_000,
+}: {
+  url: string;
+  outgoing: Outgoing;
+  log: Log;
+  retryMs?: number;
+}): EthRpc {
   const closing = new AbortController();
+  const missing = new Map<string, number>();
+  const unusable = new Map<string, number>();
   let batchSize = BATCH;
+  let smallerSince = 0;
   let nextId = 1;
 
   const exchange = async (
     calls: readonly EthCall[],
+    limits: EthLimits,
   ): Promise<{ status: number; retryAfter: string | undefined; parsed: unknown; first: number }> => {
     const first = nextId;
     nextId += calls.length;
@@ -82,35 +115,52 @@ export function createEthRpc({ url, outgoing, retryMs = 1_000 }: { url: string; 
       method: 'POST',
       headers: { 'content-type': 'application/json', accept: 'application/json' },
       body: Buffer.from(JSON.stringify(calls.length === 1 ? body[0] : body)),
-      timeoutMs: TIMEOUT_MS,
-      maxReplyBytes: MAX_REPLY_BYTES,
+      ...limits,
     });
     let parsed: unknown = null;
     try {
       parsed = JSON.parse(Buffer.from(reply.body).toString());
     } catch (cause) {
       // A limit or a refused batch may come as a page of words: the status alone tells.
-      if (reply.status === 200) throw new ChainError('outage', 'the ETH node answered no JSON', { cause });
+      if (reply.status === 200 && calls.length === 1) throw new ChainError('outage', 'the ETH node answered no JSON', { cause });
     }
     return { status: reply.status, retryAfter: reply.headers['retry-after'], parsed, first };
   };
 
+  /** The same calls in smaller batches, which are sent from now on. */
+  const sendSmaller = async (calls: readonly EthCall[], limits: EthLimits): Promise<(EthReply | null)[]> => {
+    // Kept: a part may be halved again.
+    const size = Math.max(1, Math.floor(calls.length / 2));
+    batchSize = size;
+    smallerSince = performance.now();
+    log.debug({ coin: 'ETH', calls: calls.length, now: size }, 'the node did not answer a batch; smaller ones are sent');
+    const replies: EthReply[] = [];
+    for (let i = 0; i < calls.length; i += size) replies.push(...(await batch(calls.slice(i, i + size), limits)));
+    return replies;
+  };
+
   /** One round for these calls; null where a limit was met and the call is to be sent again. */
-  const send = async (calls: readonly EthCall[]): Promise<{ replies: (EthReply | null)[]; waitMs: number | null }> => {
-    const { status, retryAfter, parsed, first } = await exchange(calls);
+  const send = async (calls: readonly EthCall[], limits: EthLimits): Promise<{ replies: (EthReply | null)[]; waitMs: number | null }> => {
+    let answered: Awaited<ReturnType<typeof exchange>>;
+    try {
+      answered = await exchange(calls, limits);
+    } catch (error) {
+      // Each by itself may fit.
+      if (calls.length === 1 || !isTooLarge(error)) throw error;
+      return { replies: await sendSmaller(calls, limits), waitMs: null };
+    }
+    const { status, retryAfter, parsed, first } = answered;
     if (status === 429 || (status === 503 && retryAfter !== undefined))
       return { replies: calls.map(() => null), waitMs: waitOf(retryAfter) };
     const whole = Array.isArray(parsed) ? null : errorOf(parsed);
-    if (calls.length > 1 && !Array.isArray(parsed)) {
-      if (whole && isLimited(whole)) return { replies: calls.map(() => null), waitMs: waitOf(retryAfter) };
-      if (status >= 500) throw new ChainError('outage', `the ETH node answered status ${status}`);
-      // It takes no batch of this size: smaller ones from now on.
-      batchSize = Math.max(1, Math.floor(calls.length / 2));
-      const replies: EthReply[] = [];
-      for (let i = 0; i < calls.length; i += batchSize) replies.push(...(await batch(calls.slice(i, i + batchSize))));
-      return { replies, waitMs: null };
-    }
     const answers = new Map((Array.isArray(parsed) ? parsed : [parsed]).map((answer) => [String(fields(answer).id), fields(answer)]));
+    if (calls.length > 1 && (!Array.isArray(parsed) || calls.some((_, i) => !answers.has(String(first + i))))) {
+      const limit = whole ?? (Array.isArray(parsed) ? parsed.map(errorOf).find((error) => error && isLimited(error)) : null);
+      if (limit && isLimited(limit)) return { replies: calls.map(() => null), waitMs: waitOf(retryAfter) };
+      if (status >= 500) throw new ChainError('outage', `the ETH node answered status ${status}`);
+      // It takes no batch of this size, or none at all.
+      return { replies: await sendSmaller(calls, limits), waitMs: null };
+    }
     const replies = calls.map((_, i): EthReply | null => {
       // A refusal before the call was read carries no id.
       const answer = answers.get(String(first + i)) ?? (calls.length === 1 && whole ? fields(parsed) : undefined);
@@ -124,7 +174,8 @@ export function createEthRpc({ url, outgoing, retryMs = 1_000 }: { url: string; 
     return { replies, waitMs: replies.includes(null) ? waitOf(retryAfter) : null };
   };
 
-  const batch = async (calls: readonly EthCall[]): Promise<EthReply[]> => {
+  const batch = async (calls: readonly EthCall[], limits = LIMITS): Promise<EthReply[]> => {
+    if (batchSize < BATCH && performance.now() - smallerSince > ASK_AGAIN_MS) batchSize = BATCH;
     const done: EthReply[] = new Array(calls.length);
     let open = calls.map((_, i) => i);
     for (let tries = 1; open.length > 0; tries++) {
@@ -133,7 +184,10 @@ export function createEthRpc({ url, outgoing, retryMs = 1_000 }: { url: string; 
       for (let i = 0; i < open.length; ) {
         const part = open.slice(i, i + batchSize);
         i += part.length;
-        const { replies, waitMs } = await send(part.map((n) => calls[n]!));
+        const { replies, waitMs } = await send(
+          part.map((n) => calls[n]!),
+          limits,
+        );
         for (const [j, reply] of replies.entries()) {
           if (reply) done[part[j]!] = reply;
           else limited.push(part[j]!);
@@ -156,8 +210,30 @@ export function createEthRpc({ url, outgoing, retryMs = 1_000 }: { url: string; 
     return done;
   };
 
+  const attempt: EthRpc['attempt'] = async ({ call, as = call[0], limits = LIMITS, lacks = isMissing }) => {
+    const [method] = call;
+    const since = missing.get(as);
+    if (since !== undefined && performance.now() - since < ASK_AGAIN_MS) return undefined;
+    try {
+      const [reply] = await batch([call], limits);
+      if (!reply!.error) {
+        missing.delete(as);
+        return reply!.result ?? undefined;
+      }
+      if (lacks(reply!.error)) missing.set(as, performance.now());
+      else log.debug({ coin: 'ETH', method, reason: reply!.error.message }, 'the node gives no answer to this');
+    } catch (error) {
+      if (!(error instanceof ChainError) || error.kind !== 'outage' || isAway(error)) throw error;
+      unusable.set(method, (unusable.get(method) ?? 0) + 1);
+      log.warn({ coin: 'ETH', method, reason: error.message }, 'an answer of the node cannot be used; another one is asked for');
+    }
+    return undefined;
+  };
+
   return {
-    batch,
+    batch: (calls) => batch(calls),
+    attempt,
+    unusable: () => unusable,
     call: async (method, ...params) => {
       const [reply] = await batch([[method, ...params]]);
       if (reply!.error) throw failure(reply!.error, method);
@@ -174,6 +250,9 @@ export const failure = (error: EthError, method: string): ChainError =>
     : isMissing(error)
       ? new ChainError('unsupported', `this ETH node has no ${method}`)
       : new ChainError('outage', `${method}: ${error.message}`);
+
+const isTooLarge = (error: unknown): boolean =>
+  error instanceof ChainError && error.cause instanceof OutgoingError && error.cause.class === 'too_large';
 
 function errorOf(answer: unknown): EthError | null {
   const { error } = fields(answer);

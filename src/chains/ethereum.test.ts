@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { pipeline, Readable } from 'node:stream';
 import { after, describe, test } from 'node:test';
 import { createLog } from '../log.ts';
 import { createOutgoing } from '../outgoing.ts';
@@ -34,7 +35,8 @@ after(async () => {
 /** A node of these answers, and what it was asked. `raw` may answer a whole request by itself. */
 async function nodeOf(
   answers: Answers,
-  raw?: (calls: Call[], n: number) => { status: number; body: string; headers?: Record<string, string> } | undefined,
+  raw?: (calls: Call[], n: number) => { status: number; body: string | Readable; headers?: Record<string, string> } | undefined,
+  options: { traceMs?: number } = {},
 ) {
   const asked: string[] = [];
   const batches: number[] = [];
@@ -47,7 +49,10 @@ async function nodeOf(
     asked.push(...calls.map((call) => call.method));
     const whole = raw?.(calls, batches.length);
     if (whole) {
-      reply.writeHead(whole.status, { 'content-type': 'application/json', ...whole.headers }).end(whole.body);
+      reply.writeHead(whole.status, { 'content-type': 'application/json', ...whole.headers });
+      // Who asked may hang up in the middle.
+      if (whole.body instanceof Readable) pipeline(whole.body, reply, () => {});
+      else reply.end(whole.body);
       return;
     }
     const replies = calls.map(({ id, method, params }) => {
@@ -68,7 +73,7 @@ async function nodeOf(
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `http://user:key@127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const source = createEthereumSource({ network: 'regtest', chainId: 31337, url, outgoing, log, retryMs: 10 });
+  const source = createEthereumSource({ network: 'regtest', chainId: 31337, url, outgoing, log, retryMs: 10, ...options });
   return { source, asked, batches };
 }
 
@@ -476,7 +481,7 @@ describe('a block is read by the first account of value moves that the node give
   });
 
   test('balances of many addresses are read some hundred at a time', async () => {
-    const many = Array.from({ length: 450 }, (_, i) => i.toString(16).padStart(40, '1'));
+    const many = Array.from({ length: 450 }, (_, i) => i.toString(16).padStart(3, '0').padStart(40, '1'));
     const node = await nodeOf({ ...block([{ n: 1 }]), ...balances({ [many[449]!]: [0n, 4n] }) });
     const { sightings } = await scan(node, { has: (key) => many.includes(key), recent: () => many });
     assert.deepEqual(
@@ -545,6 +550,163 @@ describe('a block is read by the first account of value moves that the node give
       { outpoint: `${PAYER}:2`, txid: hash('f2'), failed: true },
       { outpoint: `${PAYER}:3`, txid: hash('f3') },
     ]);
+  });
+});
+
+describe('traces are asked for what a balance does not explain, and nothing hangs on them', () => {
+  const TRACES = ['debug_traceTransaction', 'debug_traceBlockByHash', 'trace_transaction', 'trace_block'];
+  const silent: Tx[] = [
+    { n: 1, to: US, value: 500n },
+    { n: 2, value: 70n },
+    { n: 3, to: null, input: '0x600035' },
+  ];
+  const moved = balances({ [US]: [1n, 571n] });
+  const tracesAsked = (asked: readonly string[]) => asked.filter((method) => TRACES.includes(method));
+  /** An answer of so many megabytes, made as it is read. */
+  const stream = (megabytes: number, close = true) => {
+    const part = Buffer.alloc(1 << 20, '0');
+    let left = megabytes;
+    let begun = false;
+    return new Readable({
+      read() {
+        if (!begun) this.push('{"jsonrpc":"2.0","id":1,"result":[{"result":{"type":"CALL","input":"0x');
+        begun = true;
+        if (left-- > 0) this.push(part);
+        else if (close) this.push(null);
+      },
+    });
+  };
+  const answerTraces =
+    (body: () => string | Readable, status = 200) =>
+    (calls: Call[]) =>
+      calls.some(({ method }) => TRACES.includes(method)) ? { status, body: body() } : undefined;
+
+  test('a block in which balances grew by what was sent directly is not traced', async () => {
+    const node = await nodeOf({ ...block(silent), ...balances({ [US]: [1n, 501n] }), debug_traceBlockByHash: () => [] });
+    assert.deepEqual(told((await scan(node)).sightings), ['direct f1:tx aa 500']);
+    assert.deepEqual(tracesAsked(node.asked), []);
+  });
+
+  test('a transaction that names the address is traced alone, without its call data', async () => {
+    const traced: unknown[] = [];
+    const node = await nodeOf({
+      ...block([...silent, { n: 4, value: 70n, input: `0x${pad(US)}` }]),
+      ...moved,
+      debug_traceTransaction: (txid: string, { tracer }: { tracer: string }) => {
+        traced.push(txid, /input/.test(tracer));
+        return { type: 'CALL', calls: [frame(CONTRACT, US, 70n)] };
+      },
+    });
+    assert.deepEqual(told((await scan(node)).sightings), ['direct f1:tx aa 500', 'internal f4:to aa 70']);
+    assert.deepEqual(traced, [hash('f4'), false]);
+    assert.deepEqual(tracesAsked(node.asked), ['debug_traceTransaction']);
+  });
+
+  test('what the first kind of traces leaves out is taken from the next', async () => {
+    const ended = { n: 1, to: null, value: 70n, input: `0x73${US}ff` };
+    const node = await nodeOf({
+      ...block([ended]),
+      ...balances({ [US]: [0n, 70n] }),
+      debug_traceTransaction: (_: string, { tracer }: { tracer: string }) =>
+        frame(PAYER, CONTRACT, 70n, { calls: tracer === 'callTracer' ? [frame(CONTRACT, US, 70n, { type: 'SELFDESTRUCT' })] : [] }),
+    });
+    assert.deepEqual(told((await scan(node)).sightings), ['internal f1:to aa 70']);
+    assert.deepEqual(tracesAsked(node.asked), ['debug_traceTransaction', 'debug_traceTransaction']);
+  });
+
+  test('a node that runs no tracers of others is asked for its own, and not for the others again', async () => {
+    const node = await nodeOf({
+      ...block(silent),
+      ...moved,
+      debug_traceBlockByHash: (_: string, { tracer }: { tracer: string }) => {
+        if (tracer !== 'callTracer') throw new NodeError(-32602, 'custom tracers are not allowed');
+        return silent.map(({ n }) => ({
+          txHash: hash(`f${n}`),
+          result: n === 2 ? frame(PAYER, CONTRACT, 70n, { calls: [frame(CONTRACT, US, 70n)] }) : {},
+        }));
+      },
+    });
+    for (const asked of [2, 3]) {
+      assert.deepEqual(told((await scan(node)).sightings), ['direct f1:tx aa 500', 'internal f2:to aa 70']);
+      assert.equal(tracesAsked(node.asked).length, asked);
+    }
+  });
+
+  test('an account that is not among the recent ones is seen when the call data names it', async () => {
+    const nested = `0x12345678${'00'.repeat(4)}${pad(US_TOO)}`;
+    const node = await nodeOf({ ...block([{ n: 1, input: nested }]), ...balances({ [US_TOO]: [3n, 12n] }) });
+    assert.deepEqual(told((await scan(node, { recent: () => [] })).sightings), ['internal f1:to bb 9']);
+  });
+
+  test('a contract creation that floods the trace does not stop ETH: answers of 500 MB take no memory', async () => {
+    const node = await nodeOf(
+      { ...block(silent), ...moved },
+      answerTraces(() => stream(500)),
+    );
+    const before = process.memoryUsage();
+    let most = 0;
+    const watch = setInterval(() => {
+      const { arrayBuffers, heapUsed } = process.memoryUsage();
+      most = Math.max(most, arrayBuffers + heapUsed - before.arrayBuffers - before.heapUsed);
+    }, 5);
+    const { sightings } = await scan(node);
+    clearInterval(watch);
+    assert.deepEqual(told(sightings), ['delta delta:100 aa 70', 'direct f1:tx aa 500']);
+    assert.ok(most < 200 << 20, `${most >> 20} MB were held`);
+    assert.deepEqual(
+      [...node.source.unusable!()],
+      [
+        ['debug_traceBlockByHash', 2],
+        ['trace_block', 1],
+      ],
+    );
+  });
+
+  test('traces that do not come in time are not waited for', async () => {
+    const node = await nodeOf(
+      { ...block(silent), ...moved },
+      answerTraces(() => stream(1, false)),
+      { traceMs: 300 },
+    );
+    assert.deepEqual(told((await scan(node)).sightings), ['delta delta:100 aa 70', 'direct f1:tx aa 500']);
+    assert.deepEqual([...node.source.unusable!()], [['debug_traceBlockByHash', 1]]);
+  });
+
+  for (const [what, status, body] of [
+    ['broken', 200, '{"jsonrpc":"2.0","id":1,"result":[{"re'],
+    ['a page of words', 200, '<html>'],
+    ['those of a gateway that gave up', 504, '<html>gateway timeout</html>'],
+    ['refused with the key', 403, 'not in your plan'],
+  ] as const) {
+    test(`traces that are ${what} leave the payment to the balance`, async () => {
+      const node = await nodeOf(
+        { ...block(silent), ...moved },
+        answerTraces(() => body, status),
+      );
+      assert.deepEqual(told((await scan(node)).sightings), ['delta delta:100 aa 70', 'direct f1:tx aa 500']);
+    });
+  }
+
+  test('an access list that is too large, and a mempool, leave it to the next answer as well', async () => {
+    const node = await nodeOf({ ...block(silent), ...moved, eth_getBlockByNumber: () => null }, (calls) =>
+      calls.some(({ method }) => /AccessList|txpool/.test(method)) ? { status: 200, body: '[{"accounts":' } : undefined,
+    );
+    assert.deepEqual(told((await scan(node)).sightings), ['delta delta:100 aa 70', 'direct f1:tx aa 500']);
+    assert.deepEqual((await (await node.source.fetchMempool()).scan(matcher())).sightings, []);
+  });
+
+  test('receipts of a block that are too large for the provider are read one by one', async () => {
+    const { eth_getBlockReceipts, ...rest } = block(silent);
+    const receipts = eth_getBlockReceipts!(hash(100)) as { transactionHash: string }[];
+    const node = await nodeOf({
+      ...rest,
+      ...moved,
+      eth_getBlockReceipts: () => {
+        throw new NodeError(-32008, 'response is too big');
+      },
+      eth_getTransactionReceipt: (txid: string) => receipts.find((receipt) => receipt.transactionHash === txid) ?? null,
+    });
+    assert.deepEqual(told((await scan(node)).sightings), ['delta delta:100 aa 70', 'direct f1:tx aa 500']);
   });
 });
 
@@ -625,6 +787,24 @@ describe('limits of providers', () => {
     assert.ok(node.batches.slice(later).every((size) => size <= 10));
     assert.ok(node.batches.slice(later).some((size) => size > 1));
   });
+
+  for (const [what, status, body] of [
+    ['with one error without an id', 200, '[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batches are not supported"}}]'],
+    ['with the answer to its first call', 200, '{"jsonrpc":"2.0","id":1,"result":"0x7a69"}'],
+    ['with a list of nothing', 200, '[]'],
+    ['with words', 200, 'no batches'],
+    ['with 403', 403, ''],
+  ] as const) {
+    test(`a provider that answers batches ${what} is asked one by one`, async () => {
+      const node = await nodeOf({ ...answers, eth_chainId: () => '0x7a69', eth_syncing: () => false }, (calls) =>
+        calls.length > 1 ? { status, body } : undefined,
+      );
+      assert.equal((await node.source.health()).tip.height, 100);
+      const later = node.batches.length;
+      assert.equal((await node.source.health()).tip.height, 100);
+      assert.deepEqual(new Set(node.batches.slice(later)), new Set([1]), 'batches are not tried each time');
+    });
+  }
 
   test('calls of a batch that met a limit are sent again, the others are not', async () => {
     let refused = 0;
@@ -723,9 +903,10 @@ describe('as anvil 1.7.1 answered', () => {
     const { source } = await nodeOf({
       eth_getBlockByHash: () => mined,
       eth_getBlockReceipts: () => answer('blockReceipts'),
-      debug_traceBlockByHash: () => [{ result: frame(PAYER, AA, 1n) }],
+      eth_getBalance: (_: string, at: { blockHash: string }) => (at.blockHash === mined.hash ? '0x1b69b4ba630f34e' : '0x0'),
     });
-    const { block: ref, sightings } = await (await source.fetchBlock(mined.hash)).scan(matcher({ has: (key) => key === AA }));
+    const ours = matcher({ has: (key) => key === AA, recent: () => [AA] });
+    const { block: ref, sightings } = await (await source.fetchBlock(mined.hash)).scan(ours);
     assert.deepEqual([ref.height, ref.parent], [0x48, mined.parentHash]);
     assert.deepEqual(
       sightings.map((s) => [s.kind, s.units, s.ref]),
@@ -752,7 +933,8 @@ describe('as anvil 1.7.1 answered', () => {
         [method]: () => answer(label),
         eth_getBalance: (_: string, at: { blockHash: string }) => (at.blockHash === hash(1) ? '0x5' : '0x303e'),
       });
-      const { sightings } = await (await source.fetchBlock(receipt.blockHash)).scan(matcher({ has: (key) => key === AA }));
+      const ours = matcher({ has: (key) => key === AA, recent: () => [AA] });
+      const { sightings } = await (await source.fetchBlock(receipt.blockHash)).scan(ours);
       assert.deepEqual(
         sightings.map((s) => [s.kind, s.key, s.units, s.txid]),
         [['internal', AA, 0x3039n, receipt.transactionHash]],

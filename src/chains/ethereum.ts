@@ -1,6 +1,6 @@
 /**
  * An Ethereum node or provider over JSON-RPC. ETH also moves inside contracts, where no transaction shows it: each block is read
- * by the best account of value moves that the node gives (value logs, access lists, traces, balances), and by that one alone.
+ * by the best account of value moves that the node gives (value logs, access lists, balances), and by that one alone.
  */
 import { checksumAddress } from '../core/address.ts';
 import { COIN, type Network } from '../core/coin.ts';
@@ -17,27 +17,11 @@ import {
   type Matcher,
   type Sighting,
 } from './chain.ts';
-import { account, createEthRpc, failure, hash32, isMissing, isPruned, quantity, rows, smallNumber, toHex } from './eth-rpc.ts';
+import { createGainReader, type EthBlock, type Gain } from './eth-gains.ts';
+import { account, createEthRpc, failure, hash32, isPruned, quantity, rows, smallNumber, toHex } from './eth-rpc.ts';
 import { fields } from './reply.ts';
-import {
-  type BalanceChange,
-  directMoves,
-  type EthReceipt,
-  type EthTransaction,
-  type Move,
-  movesOfCallTraces,
-  movesOfFlatTraces,
-  movesOfLogs,
-  readAccessList,
-  readReceipt,
-  readTransaction,
-  sentBy,
-} from './value-moves.ts';
+import { type EthTransaction, readReceipt, readTransaction } from './value-moves.ts';
 
-/** A node that lacks a method is asked for it again after this long: it may have been replaced. */
-const ASK_AGAIN_MS = 600_000;
-/** Accounts whose balances are read in one call. */
-const BALANCES = 200;
 /** A mempool larger than this is not read as a whole: the next block as the node would build it does. */
 const MAX_POOL = 5_000;
 /** Depths that stand for `safe` and `finalized` where a provider does not know them: two epochs, and twice that. */
@@ -47,24 +31,6 @@ const FINALIZED_DEPTH = 128;
 const FEE_BLOCKS = 20;
 const FEE_PERCENTILES = [20, 50, 90];
 
-type Rung = 'value logs' | 'access lists' | 'traces' | 'balances';
-type Block = { ref: BlockRef; transactions: readonly EthTransaction[]; receipts: readonly EthReceipt[] };
-/** What an account gained by one transaction of a block; `index` is null where nothing names the transaction. */
-type Gain = { key: string; index: number | null; units: bigint };
-
-/**
- * Reads balances without a contract on the chain: as the code of a contract creation that is only simulated, followed by the
- * accounts as words. It turns each word into the balance and returns them all.
- *
- *   PUSH1 1f CODESIZE SUB DUP1 PUSH1 1f PUSH1 00 CODECOPY   size = what follows the code; copy it to memory 0
- *   DUP1                                                    i = size
- *   JUMPDEST DUP1 ISZERO PUSH1 1d JUMPI                     (0b) until i is 0:
- *   PUSH1 20 SWAP1 SUB DUP1 MLOAD BALANCE DUP2 MSTORE       i -= 32; memory[i] = balance(memory[i])
- *   PUSH1 0b JUMP
- *   JUMPDEST RETURN                                         (1d) return memory from 0 (that is i) to size
- */
-const READ_BALANCES = '0x601f380380601f60003980' + '5b8015601d57' + '6020900380513181' + '52600b56' + '5bf3';
-
 /** Makes the reader of one node. It connects when asked; nothing is polled by itself. */
 export function createEthereumSource({
   network,
@@ -73,6 +39,7 @@ export function createEthereumSource({
   outgoing,
   log,
   retryMs,
+  traceMs,
 }: {
   network: Network;
   chainId: number;
@@ -81,33 +48,13 @@ export function createEthereumSource({
   log: Log;
   /** First pause after a limit of the provider that names no other. */
   retryMs?: number;
+  /** How long the traces of one block may take. */
+  traceMs?: number;
 }): ChainSource {
   const coin = 'ETH';
-  const rpc = createEthRpc({ url, outgoing, ...(retryMs !== undefined && { retryMs }) });
-  const { call, batch } = rpc;
-  const missing = new Map<string, number>();
-  let logsSeen = false;
-  let blind = false;
-  let last: { hash: string; balances: ReadonlyMap<string, bigint> } = { hash: '', balances: new Map() };
-  let rung: Rung | null = null;
-
-  const use = (now: Rung) => {
-    if (now !== rung) log.info({ coin, from: now }, 'value moves inside contracts are read from another answer of the node');
-    rung = now;
-  };
-  /** The answer to a method that not every node has; undefined where this one gives none. */
-  const attempt = async (method: string, ...params: unknown[]): Promise<unknown> => {
-    const since = missing.get(method);
-    if (since !== undefined && performance.now() - since < ASK_AGAIN_MS) return undefined;
-    const [reply] = await batch([[method, ...params]]);
-    if (!reply!.error) {
-      missing.delete(method);
-      return reply!.result ?? undefined;
-    }
-    if (isMissing(reply!.error)) missing.set(method, performance.now());
-    else log.debug({ coin, method, reason: reply!.error.message }, 'the node could not answer for this block');
-    return undefined;
-  };
+  const rpc = createEthRpc({ url, outgoing, log, ...(retryMs !== undefined && { retryMs }) });
+  const { call, batch, attempt } = rpc;
+  const gainReader = createGainReader({ rpc, log, ...(traceMs !== undefined && { traceMs }) });
 
   const header = (value: unknown): BlockRef => {
     const h = fields(value);
@@ -121,7 +68,13 @@ export function createEthereumSource({
   const orNull = (value: unknown): BlockRef | null => (value === null ? null : header(value));
   const tip = async (): Promise<BlockRef> => header(await call('eth_getBlockByNumber', 'latest', false));
 
-  const readBlock = async (hash: string): Promise<Block> => {
+  /** Receipts of single transactions, where the node does not give those of the block. */
+  const readReceipts = async (transactions: readonly EthTransaction[]): Promise<unknown[]> =>
+    (await batch(transactions.map(({ txid }) => ['eth_getTransactionReceipt', txid]))).map(({ result, error }) => {
+      if (error) throw failure(error, 'eth_getTransactionReceipt');
+      return result;
+    });
+  const readBlock = async (hash: string): Promise<EthBlock> => {
     const [block, receipts] = await batch([
       ['eth_getBlockByHash', hash, true],
       ['eth_getBlockReceipts', hash],
@@ -131,15 +84,9 @@ export function createEthereumSource({
     if (block!.result === null) throw new ChainError('outage', `the ETH node does not have block ${hash} yet`);
     const ref = header(block!.result);
     const transactions = rows(fields(block!.result).transactions).map(readTransaction);
-    let found = receipts!.result;
-    if (receipts!.error) {
-      if (!isMissing(receipts!.error)) throw failure(receipts!.error, 'eth_getBlockReceipts');
-      const replies = await batch(transactions.map(({ txid }) => ['eth_getTransactionReceipt', txid]));
-      found = replies.map(({ result, error }) => {
-        if (error) throw failure(error, 'eth_getTransactionReceipt');
-        return result;
-      });
-    }
+    if (receipts!.error && isPruned(receipts!.error)) throw failure(receipts!.error, 'eth_getBlockReceipts');
+    // A provider may lack the method, or refuse an answer of this size.
+    const found = receipts!.error ? await readReceipts(transactions) : receipts!.result;
     const list = found === null ? [] : rows(found);
     const isOwn = (value: unknown, i: number) => {
       const receipt = fields(value);
@@ -150,153 +97,11 @@ export function createEthereumSource({
     return { ref, transactions, receipts: list.map(readReceipt) };
   };
 
-  /** Balances at a block, by hash so that no reorganisation comes between; null where the node no longer has them. */
-  const balancesAt = async (blockHash: string, keys: readonly string[]): Promise<Map<string, bigint> | null> => {
-    const found = new Map<string, bigint>();
-    const at = { blockHash };
-    for (let i = 0; i < keys.length; i += BALANCES) {
-      const part = keys.slice(i, i + BALANCES);
-      const words = await attempt('eth_call', { data: READ_BALANCES + part.map((key) => key.padStart(64, '0')).join('') }, at);
-      if (typeof words === 'string' && words.length === 2 + 64 * part.length) {
-        for (const [n, key] of part.entries()) found.set(key, quantity(`0x${words.slice(2 + 64 * n, 66 + 64 * n)}`));
-        continue;
-      }
-      const replies = await batch(part.map((key) => ['eth_getBalance', `0x${key}`, at]));
-      for (const [n, { result, error }] of replies.entries()) {
-        if (error && isPruned(error)) return null;
-        if (error) throw failure(error, 'eth_getBalance');
-        found.set(part[n]!, quantity(result));
-      }
-    }
-    return found;
-  };
-
-  /** What accounts gained in a block beyond what its transactions sent them directly; null where the node has dropped the balances. */
-  const unexplained = async ({ ref, transactions, receipts }: Block, keys: readonly string[], direct: readonly Move[]) => {
-    // What one block ended with the next begins with: most balances were read already.
-    const known = last.hash === ref.parent ? last.balances : new Map<string, bigint>();
-    const asked = keys.filter((key) => !known.has(key));
-    const fresh = await balancesAt(ref.parent, asked);
-    const after = fresh && (await balancesAt(ref.hash, keys));
-    if (!after) return null;
-    const before = new Map([...known, ...fresh]);
-    last = { hash: ref.hash, balances: after };
-    if (blind) log.warn({ coin, height: ref.height }, 'the node has the balances again from this block on');
-    blind = false;
-    const received = sumsOf(direct);
-    return new Map(
-      keys.map((key) => [key, after.get(key)! - before.get(key)! + sentBy(key, transactions, receipts) - (received.get(key) ?? 0n)]),
-    );
-  };
-
-  /** By access list: the balance after each transaction against the one before it. Undefined where the node gives no list. */
-  const gainsOfAccessList = async (
-    { ref, transactions, receipts }: Block,
-    matcher: Matcher,
-    direct: readonly Move[],
-  ): Promise<Gain[] | undefined> => {
-    const list = await attempt('eth_getBlockAccessList', ref.hash);
-    if (list === undefined) return undefined;
-    let changes: Map<string, BalanceChange[]>;
-    try {
-      changes = readAccessList(list, (key) => matcher.has(key));
-      if (!direct.every(({ to }) => changes.has(to))) throw new Error('an account that was paid is not in it');
-    } catch (error) {
-      log.warn({ coin, height: ref.height, reason: (error as Error).message }, 'the access list of a block cannot be used');
-      return undefined;
-    }
-    const before = await balancesAt(ref.parent, [...changes.keys()]);
-    if (!before) return undefined;
-    return [...changes].flatMap(([key, steps]) => {
-      let balance = before.get(key)!;
-      return steps.flatMap(({ place, units }): Gain[] => {
-        const index = place >= 1 && place <= transactions.length ? place - 1 : null;
-        const gained = units - balance + (index === null ? 0n : sentBy(key, transactions, receipts, index));
-        balance = units;
-        return gained > 0n ? [{ key, index, units: gained }] : [];
-      });
-    });
-  };
-
-  /** Moves inside the transactions, from whichever kind of traces the node has. */
-  const traced = async ({ ref, transactions }: Block): Promise<Move[] | undefined> => {
-    if (transactions.length === 0) return [];
-    for (const [method, params, read] of [
-      ['debug_traceBlockByHash', [ref.hash, { tracer: 'callTracer' }], movesOfCallTraces],
-      ['trace_block', [toHex(ref.height)], movesOfFlatTraces],
-    ] as const) {
-      const answer = await attempt(method, ...params);
-      if (answer === undefined) continue;
-      try {
-        return read(answer, transactions, ref.hash);
-      } catch (error) {
-        log.warn({ coin, method, height: ref.height, reason: (error as Error).message }, 'the traces of a block cannot be used');
-      }
-    }
-    return undefined;
-  };
-
-  /** What watched accounts gained in the block, by exactly one rung: the first that the node can answer for it. */
-  const gainsOf = async (block: Block, matcher: Matcher): Promise<Gain[]> => {
-    const { ref, transactions, receipts } = block;
-    const toUs = ({ to }: Move) => matcher.has(to);
-    const all = directMoves(transactions, receipts);
-    const direct = all.filter(toUs);
-    const logged = movesOfLogs(receipts);
-    // Logs are in force when value moves leave them; a list without what the transactions moved themselves is not one of all moves.
-    const inForce = logged.length > 0 || (logsSeen && all.length === 0);
-    const isFull = direct.every((d) =>
-      logged.some((l) => l.index === d.index && l.from === d.from && l.to === d.to && l.units === d.units),
-    );
-    logsSeen = inForce;
-    if (inForce && isFull) {
-      use('value logs');
-      return gains(logged.filter(toUs));
-    }
-    const listed = await gainsOfAccessList(block, matcher, direct);
-    if (listed) {
-      use('access lists');
-      return listed;
-    }
-    const inner = (await traced(block))?.filter(toUs);
-    if (inner) {
-      use('traces');
-      if (inner.length === 0) return gains(direct);
-      const claimed = sumsOf(inner);
-      const rest = await unexplained(block, [...claimed.keys()], direct);
-      if (rest) {
-        // A trace says which transaction, the balance whether it is true.
-        const proven = inner.filter(({ to }) => rest.get(to)! >= claimed.get(to)!);
-        const doubted = [...rest].filter(([key, units]) => units < claimed.get(key)!);
-        for (const [key, units] of doubted)
-          log.warn({ coin, height: ref.height, address: `0x${key}`, gained: String(units) }, 'traces claim more than the balance shows');
-        return [
-          ...gains([...direct, ...proven]),
-          ...doubted.filter(([, units]) => units > 0n).map(([key, units]) => ({ key, index: null, units })),
-        ];
-      }
-    } else {
-      use('balances');
-      const rest = await unexplained(block, await matcher.recent(ref.time), direct);
-      if (rest) {
-        const found = [...rest].filter(([, units]) => units > 0n);
-        return [...gains(direct), ...found.map(([key, units]) => ({ key, index: namedBy(key, block), units }))];
-      }
-    }
-    if (!blind)
-      log.error(
-        { coin, height: ref.height },
-        'the node has dropped the balances from this block on: until it has them again, payments made through contracts are not seen',
-      );
-    blind = true;
-    return gains(direct);
-  };
-
-  const scanBlock = async (block: Block, matcher: Matcher): Promise<BlockScan> => {
+  const scanBlock = async (block: EthBlock, matcher: Matcher): Promise<BlockScan> => {
     const { ref, transactions } = block;
     // One transfer for each transaction and address: the same name and sum whichever rung tells of it, in the mempool too.
     const sums = new Map<string, Gain>();
-    for (const gain of await gainsOf(block, matcher)) {
+    for (const gain of await gainReader.read(block, matcher)) {
       const name = `${gain.key} ${gain.index}`;
       sums.set(name, { ...gain, units: gain.units + (sums.get(name)?.units ?? 0n) });
     }
@@ -325,9 +130,9 @@ export function createEthereumSource({
 
   /** Transactions that wait: those that could be mined next, and the ids of all that the node names. */
   const readPool = async (): Promise<{ ready: EthTransaction[]; known: Set<string> }> => {
-    const status = fields(await attempt('txpool_status'));
+    const status = fields(await attempt({ call: ['txpool_status'] }));
     const size = [status.pending, status.queued].reduce((sum: bigint, n) => sum + (typeof n === 'string' ? quantity(n) : 0n), 0n);
-    const content = status.pending === undefined || size > MAX_POOL ? undefined : await attempt('txpool_content');
+    const content = status.pending === undefined || size > MAX_POOL ? undefined : await attempt({ call: ['txpool_content'] });
     const listed = (section: unknown) =>
       Object.values(fields(section)).flatMap((byNonce) => Object.values(fields(byNonce)).flatMap(readable));
     if (content !== undefined) {
@@ -476,6 +281,7 @@ export function createEthereumSource({
         .toReversed();
     },
     readUnspent: async ({ address }) => ({ units: quantity(await call('eth_getBalance', address, 'latest')), leavingUnits: 0n }),
+    unusable: rpc.unusable,
     close: () => rpc.close(),
   };
 
@@ -503,18 +309,6 @@ export function createEthereumSource({
 
 /** The place that only one transaction can take: what a replacement shares with what it replaces. */
 const outpoint = ({ from, nonce }: EthTransaction): string => `${from}:${nonce}`;
-const gains = (moves: readonly Move[]): Gain[] => moves.map(({ index, to, units }) => ({ key: to, index, units }));
-const sumsOf = (moves: readonly Move[]): Map<string, bigint> => {
-  const sums = new Map<string, bigint>();
-  for (const { to, units } of moves) sums.set(to, (sums.get(to) ?? 0n) + units);
-  return sums;
-};
-
-/** The one transaction of the block that names the account in its call data; null when none or several do. */
-function namedBy(key: string, { transactions, receipts }: Block): number | null {
-  const found = transactions.flatMap(({ input }, i) => (receipts[i]!.ok && input.includes(key) ? [i] : []));
-  return found.length === 1 ? found[0]! : null;
-}
 
 /** A waiting transaction as far as it can be read: nodes may leave out what they have not checked. */
 function readable(value: unknown): EthTransaction[] {

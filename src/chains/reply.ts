@@ -17,6 +17,10 @@ export async function requestFrom(
   }
 }
 
+/** Whether a source could not be reached at all: no other question would be answered either. */
+export const isAway = (error: ChainError): boolean =>
+  error.cause instanceof OutgoingError && ['connect', 'dns', 'tls'].includes(error.cause.class);
+
 export type Fields = Record<string, unknown>;
 /** The fields of an object; none of anything else. */
 export const fields = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {});

@@ -157,6 +157,31 @@ export function movesOfFlatTraces(value: unknown, transactions: readonly EthTran
   });
 }
 
+/** Zero bytes before an address that call data holds as a word of 32. */
+const PADDING = 12;
+/** Bytes of an address that may be zero themselves. */
+const LEADING = 4;
+
+/**
+ * Accounts that call data may name: 20 bytes after at least twelve zero bytes, wherever the words begin. Names may be missed in
+ * other encodings, and most of what is found is no account: it is only asked whether it is a watched one.
+ */
+export function* namedIn(input: string): Generator<string> {
+  const bytes = Buffer.from(input.slice(2), 'hex');
+  let zeros = 0;
+  for (let i = 0; i + 20 <= bytes.length; i++) {
+    if (bytes[i] === 0) {
+      zeros++;
+      continue;
+    }
+    for (let leading = 0; leading <= LEADING && zeros - leading >= PADDING; leading++) {
+      const from = i - leading;
+      if (from + 20 <= bytes.length) yield bytes.toString('hex', from, from + 20);
+    }
+    zeros = 0;
+  }
+}
+
 /** What left an account by its own transactions of the block: fees always, values where they went well. */
 export const sentBy = (key: string, transactions: readonly EthTransaction[], receipts: readonly EthReceipt[], index?: number): bigint =>
   transactions.reduce((sum, tx, i) => {

@@ -93,6 +93,18 @@ export async function readMetrics(ctx: Context): Promise<string> {
       sources.flatMap((s) => (s.height === null ? [] : [[s.labels, s.height] as const])),
     ],
     [
+      'florin_chain_answers_unusable_total',
+      'counter',
+      'Answers of a source, in this process, that were too large, too late or broken, and that another answer replaced',
+      [...ctx.chains].flatMap(([coin, chain]) =>
+        chain.sources.flatMap(({ name, source }) =>
+          [...(source.unusable?.() ?? [])].map(
+            ([method, answers]) => [`{coin="${coin}",source="${name.replace(/[\\"\n]/g, '')}",method="${method}"}`, answers] as const,
+          ),
+        ),
+      ),
+    ],
+    [
       'florin_price_usable',
       'gauge',
       'Whether live quotes can be made',

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 type Call = { id: unknown; method: string; params: any[] };
 export type EthProxy = {
   url: string;
-  /** Methods that this provider does not have. */
+  /** Methods that this provider does not have; `custom tracers`: it runs those of its own only. */
   refused: Set<string>;
   /** Changes the answer to one call; undefined passes it on. */
   answer: (call: Call) => unknown;
@@ -37,7 +37,8 @@ export async function startEthProxy(target: string): Promise<EthProxy> {
     }
     const answers = new Map<unknown, object>();
     for (const call of calls) {
-      if (proxy.refused.has(call.method)) {
+      const isCustom = /^\s*\{/.test(call.params?.[1]?.tracer ?? '');
+      if (proxy.refused.has(call.method) || (isCustom && proxy.refused.has('custom tracers'))) {
         const error = { code: -32601, message: `the method ${call.method} does not exist/is not available` };
         answers.set(call.id, { jsonrpc: '2.0', id: call.id, error });
         continue;

@@ -53,17 +53,27 @@ const OTHER = '0x00000000000000000000000000000000000000aa';
 const PAYER = (node: EthNode) => node.accounts[3]!;
 const toHex = (value: number | bigint) => `0x${value.toString(16)}`;
 
+const TRACES = ['debug_traceTransaction', 'debug_traceBlockByHash', 'trace_transaction', 'trace_block'];
+/**
+ * A creation that makes its memory 128 KiB large and calls an empty account 600 times with all of it: 190,000 gas, and 157 MB of trace.
+ *   PUSH2 0258                                                  600 times:
+ *   JUMPDEST PUSH1 0 PUSH1 0 PUSH3 020000 PUSH1 0 PUSH1 0       (03) no output, 128 KiB of input, no value
+ *   PUSH2 dead GAS CALL POP                                     the account
+ *   PUSH1 1 SWAP1 SUB DUP1 PUSH1 03 JUMPI STOP
+ */
+const FLOOD = '610258' + '5b60006000620200006000600061dead5af150' + '600190038060035700';
+
 /** The same stories on each account of value moves that a node may give. */
 const PROVIDERS: readonly { name: string; refused: readonly string[]; namesInner: boolean }[] = [
-  { name: 'a node with traces of the callTracer', refused: [], namesInner: true },
+  { name: 'a node that runs the tracers of others', refused: [], namesInner: true },
   {
     name: 'a node with flat traces, without block receipts and mempool',
-    refused: ['debug_traceBlockByHash', 'eth_getBlockReceipts', 'txpool_status'],
+    refused: ['debug_traceTransaction', 'debug_traceBlockByHash', 'eth_getBlockReceipts', 'txpool_status'],
     namesInner: true,
   },
   {
     name: 'a provider with balances alone',
-    refused: ['debug_traceBlockByHash', 'trace_block', 'txpool_status', 'txpool_content', 'net_peerCount'],
+    refused: [...TRACES, 'txpool_status', 'txpool_content', 'net_peerCount'],
     namesInner: false,
   },
 ];
@@ -437,6 +447,44 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       },
     );
 
+    /** A flood, and in the same block three payments: sent directly, passed on by a contract, and by one that names nobody. */
+    const payBesideFlood = async (name: string, events: string) => {
+      const paid = [await open(name, events), await open(name, events), await open(name, events)] as const;
+      const [direct, naming, silent] = paid;
+      const forwarders = [await node.deploy(FORWARDER), await node.deploy(FORWARDER_TO(silent.address))];
+      // While anvil runs the flood it tells the balances after it for the block before it.
+      await scanned();
+      const flood = await node.send({ data: `0x${FLOOD}`, gas: 1_000_000 });
+      const hashes = [
+        await node.send({ to: direct.address, value: AMOUNT }),
+        await node.send({ to: forwarders[0]!, value: AMOUNT, data: `0x${word(naming.address)}` }),
+        await node.send({ to: forwarders[1]!, value: AMOUNT }),
+      ];
+      await mine(2);
+      assert.ok(Number((await node.rpc('eth_getTransactionReceipt', flood)).gasUsed) < 200_000);
+      const done = await Promise.all(paid.map(({ id }) => reach(id, 'completed')));
+      for (const { amount_received } of done) assert.equal(amount_received, '0.01000000');
+      return { found: done.map((d) => d.transaction_hash), hashes };
+    };
+    told('a contract creation that floods the trace does not stop ETH', 'created processing completed', async (name, events) => {
+      const { found, hashes } = await payBesideFlood(name, events);
+      // What nobody names shows its transaction where a tracer of ours gets through, in time.
+      assert.deepEqual(found.slice(0, 2), hashes.slice(0, 2));
+      assert.ok([...(refused.length === 0 ? [hashes[2]] : []), null].includes(found[2]), found[2]);
+    });
+    onTraces('a contract creation that floods the callTracer does not stop ETH', 'created processing completed', async (name, events) => {
+      proxy.refused.add('custom tracers');
+      const { found, hashes } = await payBesideFlood(name, events);
+      assert.deepEqual(found, [hashes[0], hashes[1], null]);
+      const metrics = await (await fetch(`${service.url}/metrics`)).text();
+      assert.match(metrics, /florin_chain_answers_unusable_total\{coin="ETH",source="[^"]+",method="debug_traceBlockByHash"\} [1-9]/);
+      // What is not flooded is still read from it.
+      const { id, address } = await open(name, events);
+      const hash = await node.send({ to: await node.deploy(FORWARDER_TO(address)), value: AMOUNT });
+      await mine(2);
+      assert.equal((await reach(id, 'completed')).transaction_hash, hash);
+    });
+
     told('a machine of the provider that is behind takes nothing back', 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
       await node.send({ to: address, value: AMOUNT });
@@ -523,7 +571,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
         const coarse = await reach(id, 'processing', null, (d) => d.transfers.length === 1);
         assert.equal(coarse.amount_received, '0.01000000');
         await service.end();
-        proxy.refused.delete('debug_traceBlockByHash');
+        for (const method of TRACES) proxy.refused.delete(method);
         await service.start();
         await node.rpc('anvil_reorg', 1, [
           [raw[0], 0],
