@@ -113,6 +113,8 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'blocks',
     'tips',
     'chain_guard',
+    'followers',
+    'chain_releases',
     'stray_deposits',
     'payment_links',
     'erasures',

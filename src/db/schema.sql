@@ -316,6 +316,12 @@ create table tips (
   scanned_through timestamp with time zone not null,
   hold_reason text,
   updated_at timestamp with time zone not null default clock_timestamp(),
+  looked_at timestamp with time zone not null default clock_timestamp(),
+  watched_from bigint,
+  watched_parent text,
+  watched_since timestamp with time zone,
+  read_back_to bigint,
+  begin_again boolean not null default false,
   PRIMARY KEY (coin)
 );
 
@@ -938,3 +944,30 @@ create table wallet_waits_off (
   PRIMARY KEY (merchant_id),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id)
 );
+
+create table followers (
+  coin text not null,
+  tried_at timestamp with time zone not null default clock_timestamp(),
+  failures integer not null default 0,
+  failing_since timestamp with time zone,
+  failure text,
+  failing_height bigint,
+  failing_hash text,
+  block_failures integer not null default 0,
+  told_at timestamp with time zone,
+  behind_since timestamp with time zone,
+  behind_code text,
+  behind_reason text,
+  read_back_failure text,
+  PRIMARY KEY (coin)
+);
+
+create table chain_releases (
+  id bigint not null generated always as identity,
+  coin text not null,
+  reason text not null,
+  lifted text[] not null,
+  at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (id)
+);
+CREATE INDEX chain_releases_of ON chain_releases USING btree (coin, id DESC);

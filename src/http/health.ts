@@ -5,6 +5,7 @@ import { COINS } from '../core/coin.ts';
 import { GUARD_CODES } from '../core/guard.ts';
 import { requestLogCounts } from '../merchants/requests.ts';
 import { readGuards } from '../payments/guard.ts';
+import { readUnwatched } from '../payments/unwatched.ts';
 import { readDeliveryQueue } from '../webhooks/queue.ts';
 
 export const isAlive = (): object => ({ status: 'ok' });
@@ -32,6 +33,11 @@ export async function readReadiness(
       if (tip) followers[coin] = { height: Number(tip.height), lag_seconds: Math.round(tip.lagSeconds) };
       const price = ctx.prices.quotable(coin);
       if (!('price' in price)) reasons.push(`${coin}: ${price.reason}`);
+    }
+    for (const { coin, from, to, failure } of await readUnwatched(ctx)) {
+      if (from === null || to === null) continue;
+      const rest = `${coin}: blocks ${Math.max(1, to)} to ${from - 1} are still to be read for addresses given before`;
+      (failure === null ? warnings : reasons).push(failure === null ? rest : `${rest}: ${failure}`);
     }
     for (const { coin, binding, reasons: found, aboveReason, sources } of await readGuards(ctx)) {
       (binding ? holds : warnings).push(...found.map((reason) => `${coin}: ${reason}`));

@@ -5,7 +5,7 @@ import { pbkdf2Sync } from 'node:crypto';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
-import { startTestApp, type TestApp, testEnvironment } from '../../test/kit/app.ts';
+import { asIfFollowed, startTestApp, type TestApp, testEnvironment } from '../../test/kit/app.ts';
 import { deriveAddress, parseAccountKey } from '../core/address.ts';
 import { chooseCoin } from '../payments/payments.ts';
 import { createMerchant } from './merchants.ts';
@@ -18,8 +18,9 @@ const accountKey = (account: number, coinType = 0) => spelled(`m/84'/${coinType}
 
 let shop: TestApp;
 before(async () => {
-  // The node is never asked: choosing a coin needs the wallet and a price alone.
+  // The node is never asked: choosing a coin needs the wallet, a price, and a node that answered once.
   shop = await startTestApp({ BTC_NODE_URL: 'http://user:pass@127.0.0.1:9', LOG_LEVEL: 'silent' });
+  await asIfFollowed(shop, 'BTC');
 });
 after(() => shop.stop());
 const set = (key: string, more: { merchantId?: string; firstIndex?: bigint } = {}) =>

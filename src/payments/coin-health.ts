@@ -1,6 +1,7 @@
 /** Whether each coin can be paid now: its node, how far its chain is read, its price. */
 import type { Context } from '../context.ts';
 import { COINS, type Coin, type Mode } from '../core/coin.ts';
+import type { Sql, Tx } from '../db/db.ts';
 import { readGuards } from './guard.ts';
 
 export type CoinHealth = {
@@ -37,4 +38,18 @@ export async function readCoinHealth(ctx: Context, { mode }: { mode: Mode }): Pr
     const chain = reasons.length > 0 ? 'held' : tip.lag > BEHIND_SECONDS ? 'behind' : 'ok';
     return { coin, chain, height: tip.height, lagSeconds: Math.max(0, Math.round(tip.lag)), reasons, priceFault };
   });
+}
+
+/**
+ * Live coins of which no address can be given now, and why: who pays must be seen. An address is watched from the block on with which
+ * the follower of its coin began.
+ */
+export async function readUnreachable(ctx: Context, sql: Sql | Tx): Promise<ReadonlyMap<Coin, string>> {
+  const begun = new Set((await sql<{ coin: Coin }[]>`select coin from tips`).map(({ coin }) => coin));
+  return new Map(
+    COINS.flatMap((coin): [Coin, string][] => {
+      if (!ctx.chains.get(coin)?.follows) return [[coin, 'no node is configured']];
+      return begun.has(coin) ? [] : [[coin, 'its node has not been reached yet']];
+    }),
+  );
 }

@@ -38,10 +38,14 @@ export function createCursor(ctx: Context, source: ChainSource) {
   const read = async (): Promise<Cursor> => {
     const [row] = await ctx.db.sql<{ height: bigint; hash: string }[]>`select height, hash from tips where coin = ${coin}`;
     if (row) return { height: Number(row.height), hash: row.hash };
-    // A fresh install has no address that an earlier block could pay.
+    // From here on addresses are given. Those of before wait for the blocks that could have paid them: see read-back.
+    const [before] = await ctx.db.sql<{ now: Date }[]>`select clock_timestamp() as now`;
     const tip = await source.tip();
     await ctx.db.begin(async (tx) => {
-      await tx`insert into tips (coin, height, hash, scanned_through) values (${coin}, ${tip.height}, ${tip.hash}, clock_timestamp()) on conflict do nothing`;
+      await tx`
+        insert into tips (coin, height, hash, scanned_through, watched_from, watched_parent, watched_since, read_back_to)
+        values (${coin}, ${tip.height}, ${tip.hash}, clock_timestamp(), ${tip.height + 1}, ${tip.hash}, ${before!.now},
+          case when exists (select 1 from deposit_addresses where coin = ${coin}) then 0 end) on conflict do nothing`;
       await insertBlock(tx, coin, tip, 0n);
     });
     return { height: tip.height, hash: tip.hash };
@@ -123,7 +127,10 @@ export function createCursor(ctx: Context, source: ChainSource) {
           await tx`delete from transfers where coin = ${coin} and kind = 'delta' and block_height > ${fork.height}`;
           await tx`
             update tips set safe_height = case when safe_height > ${fork.height} then ${fork.height} else safe_height end,
-              finalized_height = case when finalized_height > ${fork.height} then ${fork.height} else finalized_height end
+              finalized_height = case when finalized_height > ${fork.height} then ${fork.height} else finalized_height end,
+              -- All above the fork is read again.
+              watched_parent = case when watched_from > ${fork.height + 1} then ${fork.hash} else watched_parent end,
+              watched_from = least(watched_from, ${fork.height + 1})
             where coin = ${coin}`;
           await tx`
             update transfers set block_height = null, block_hash = null, block_time = null, lock = null, unmined_since = clock_timestamp()

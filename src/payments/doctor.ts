@@ -10,6 +10,7 @@ import { Problem } from '../core/problem.ts';
 import { listNotices } from '../webhooks/endpoints.ts';
 import { readDeliveryQueue } from '../webhooks/queue.ts';
 import { readGuards } from './guard.ts';
+import { explainUnwatched, readUnwatched } from './unwatched.ts';
 
 /** `ok` is false when the operator must do something; with `ok`, a `fix` is advice. */
 export type Finding = { check: string; ok: boolean; detail: string; fix: string | null };
@@ -37,6 +38,7 @@ export async function diagnose(ctx: Context): Promise<{ ok: boolean; findings: F
     ...(await checkPrices(ctx, wallets)),
     ...(await checkEndpoints(ctx)),
     ...(await checkStrays(ctx)),
+    ...(await checkWatched(ctx)),
   ];
   return { ok: findings.every((finding) => finding.ok), findings };
 }
@@ -318,6 +320,14 @@ async function checkStrays(ctx: Context): Promise<Finding[]> {
   );
 }
 
+/** Addresses that were given before anybody read the blocks of their coin. */
+async function checkWatched(ctx: Context): Promise<Finding[]> {
+  return (await readUnwatched(ctx)).map((one) => {
+    const { detail, fix } = explainUnwatched(one);
+    return bad(`${one.coin} addresses`, detail, fix);
+  });
+}
+
 /** The operator has dealt with a deposit that no payment was given: `doctor` no longer names it. Errors: parameter_invalid. */
 export async function claimDeposit(ctx: Context, { coin, ref }: { coin: Coin; ref: string }): Promise<void> {
   const claimed = await ctx.db.sql`
@@ -327,8 +337,12 @@ export async function claimDeposit(ctx: Context, { coin, ref }: { coin: Coin; re
 
 const PAGE = 1_000;
 
-/** Derives every deposit address anew from its wallet's account key, offline. A swapped address shows as a mismatch. */
-export async function verifyAddresses(ctx: Context): Promise<{ ok: boolean; checked: number; mismatches: string[] }> {
+/**
+ * Derives every deposit address anew from its wallet's account key, offline. A swapped address shows as a mismatch; `unwatched` names
+ * the coins whose addresses could have been paid in a block that was not read.
+ */
+export async function verifyAddresses(ctx: Context): Promise<{ ok: boolean; checked: number; mismatches: string[]; unwatched: string[] }> {
+  const unwatched = (await readUnwatched(ctx)).map((one) => `${one.coin}: ${explainUnwatched(one).detail}`);
   let checked = 0;
   const mismatches: string[] = [];
   let after: [string, string] = ['', ''];
@@ -351,7 +365,7 @@ export async function verifyAddresses(ctx: Context): Promise<{ ok: boolean; chec
     }
     checked += rows.length;
     const last = rows.at(-1);
-    if (!last || rows.length < PAGE) return { ok: mismatches.length === 0, checked, mismatches };
+    if (!last || rows.length < PAGE) return { ok: mismatches.length + unwatched.length === 0, checked, mismatches, unwatched };
     after = [last.coin, last.key];
   }
 }

@@ -246,7 +246,9 @@ async function readTips(sql: Sql | Tx, coins: Coin[], transfers: StoredTransfer[
     }[]
   >`
     select t.coin, t.height, t.hash, t.safe_height as "safeHeight", t.finalized_height as "finalizedHeight",
-      t.chainlock_height as "chainlockHeight", t.scanned_through as "scannedThrough", t.hold_reason as "holdReason",
+      t.chainlock_height as "chainlockHeight", t.hold_reason as "holdReason",
+      -- While blocks of before are read nobody knows what came in time.
+      case when t.read_back_to is null then t.scanned_through else 'epoch' end as "scannedThrough",
       g.reasons as "guardReasons", g.agreed_hash as "agreedHash", agreed.height as "agreedHeight",
       g.held_above_usd_cents as "heldAboveUsdCents", g.held_above_reason as "heldAboveReason", g.lock_usd_cents as "lockUsdCents",
       (select json_agg(json_build_object('height', b.height, 'usdCents', b.usd_cents::text)) from blocks b

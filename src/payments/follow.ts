@@ -5,11 +5,12 @@ import type { Context } from '../context.ts';
 import { DAY_MS, earliest } from '../core/clock.ts';
 import { COIN } from '../core/coin.ts';
 import { e8ToCents, worthUsdE8 } from '../core/money.ts';
-import { readEndedBelow } from '../db/db.ts';
+import { readEndedBelow, type Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { type Cursor, CursorMoved, createCursor, holdCursor, insertBlock, moveCursor } from './cursor.ts';
 import { createGuard } from './guard.ts';
 import { AddressGiven, createLookAhead, type Stray } from './look-ahead.ts';
+import { createReadBack } from './read-back.ts';
 import { lockAndSettle, queueProcessing } from './settle-payments.ts';
 import {
   conflictsOf,
@@ -39,6 +40,8 @@ const MAX_LOCK_LOOKS = 200;
 const REGTEST_POLL_MS = 400;
 /** Blocks held while the one below them is written: the source, the network and the database work at the same time. */
 const BLOCKS_AHEAD = 2;
+/** Blocks below the cursor that are remembered: more than any reorganization takes back. */
+const BLOCKS_KEPT = 2_000;
 /** Addresses read between two turns of the event loop. */
 const KEYS_AT_ONCE = 2_000;
 
@@ -71,8 +74,9 @@ export function startFollower(
         )[0]!.taken;
         // Judged first: what is read then completes only as far as the sources agree.
         if (!leading) return false;
-        await follower.step(stopping, await guard.check());
+        const more = await follower.step(stopping, await guard.check());
         await guard.agree();
+        return more;
       } catch (error) {
         // Somebody else's work stands: no failure.
         if (!(error instanceof CursorMoved || error instanceof AddressGiven)) throw error;
@@ -97,11 +101,14 @@ export function startFollower(
   };
 }
 
-/** One follower's memory: what is watched. Everything else is in tables. `step` catches up to the tip and looks at the mempool. */
+/**
+ * One follower's memory: what is watched. Everything else is in tables. `step` catches up to the tip, looks at the mempool, and reads
+ * some of the blocks that are still to be read below: true when more are left.
+ */
 export function createFollower(
   ctx: Context,
   source: ChainSource,
-): { step(signal?: AbortSignal, found?: { behind: boolean }): Promise<void> } {
+): { step(signal?: AbortSignal, found?: { behind: boolean }): Promise<boolean> } {
   const { coin } = source;
   const watched = createWatchSet();
   const spares = createLookAhead(ctx, source, watched);
@@ -171,8 +178,8 @@ export function createFollower(
     return next && source.fetchBlock(next.hash);
   };
 
-  /** Reads one block into the database: facts, block and cursor in one transaction. */
-  const applyBlock = async (cursor: Cursor, fetched: Fetched): Promise<Cursor> => {
+  /** Reads one block into the database: facts, block and where the follower is, in one transaction. */
+  const record = async (fetched: Fetched, advance: (tx: Tx) => Promise<void>): Promise<void> => {
     const scannedAt = ctx.clock.now();
     const [waiting] = await Promise.all([readWaiting(ctx.db.sql, coin), refresh()]);
     const { matcher, spenders } = matcherOf(waiting);
@@ -183,15 +190,14 @@ export function createFollower(
     const lost = conflictsOf(conflicts, spenders);
     const ids = [...sightings.map((s) => s.owner.paymentId), ...lost.map((c) => c.paymentId)];
     const found = await ctx.db.begin(async (tx) => {
-      const next = { height: fetched.ref.height, hash: fetched.ref.hash };
       let recorded: Stray[] = [];
       await lockAndSettle(ctx, tx, ids, async () => {
         recorded = await spares.record(tx, strays, scannedAt);
         // One statement each, sent without waiting for the one before; the database runs them in this order.
         await Promise.all([
-          moveCursor(tx, coin, cursor, next),
+          advance(tx),
           insertBlock(tx, coin, fetched.ref, worthOf(sightings)),
-          tx`delete from blocks where coin = ${coin} and height < ${fetched.ref.height - 2_000}`,
+          tx`delete from blocks where coin = ${coin} and height < (select height from tips where coin = ${coin}) - ${BLOCKS_KEPT}`,
         ]);
         await writeSightings(tx, sightings, { coin, block: fetched.ref, seenAt: scannedAt, spenders });
         await writeConflicts(tx, lost, { coin, height: fetched.ref.height });
@@ -201,8 +207,13 @@ export function createFollower(
       return recorded;
     });
     spares.tell(found);
-    return { height: fetched.ref.height, hash: fetched.ref.hash };
   };
+  const applyBlock = async (cursor: Cursor, fetched: Fetched): Promise<Cursor> => {
+    const { height, hash } = fetched.ref;
+    await record(fetched, (tx) => moveCursor(tx, coin, cursor, { height, hash }));
+    return { height, hash };
+  };
+  const readBack = createReadBack(ctx, source, record);
 
   /** What a block of ours is worth together: many small payments in one block are one big one. */
   const worthOf = (sightings: readonly Sighting[]): bigint => {
@@ -311,7 +322,7 @@ export function createFollower(
       checked = true;
       let cursor = await position.read();
       for (;;) {
-        if (signal?.aborted) return;
+        if (signal?.aborted) return false;
         const [before] = await ctx.db.sql<{ now: Date }[]>`select clock_timestamp() as now`;
         const tip = await source.tip();
         if (tip.hash === cursor.hash) {
@@ -333,15 +344,15 @@ export function createFollower(
             });
             lockedThrough = chainlock;
           }
-          return;
+          return readBack.some(signal);
         }
         const found = await position.find(cursor, tip);
         // It says nothing new, and takes nothing back: it is waited for.
-        if ('behind' in found) return;
+        if ('behind' in found) return false;
         cursor = found.cursor;
         let fetched = await fetchAt(cursor.height + 1);
         // The source names a next block that does not follow the one it named before: it is between two chains, and is asked again later.
-        if (fetched?.ref.parent !== cursor.hash) return;
+        if (fetched?.ref.parent !== cursor.hash) return false;
         // While catching up, the next blocks are fetched, one after the other, as this one is written. One that follows stands on
         // what was written; all else, a failure too, is left to the questions above.
         const ahead: Promise<Fetched | null>[] = [];

@@ -16,6 +16,7 @@ import { readMerchant } from '../merchants/merchants.ts';
 import { nextAddress } from '../merchants/wallets.ts';
 import { advanceDeliveries } from '../webhooks/queue.ts';
 import { markReviewed } from './attention.ts';
+import { readUnreachable } from './coin-health.ts';
 import { createOne, createTogether, type PaymentDraft, prepareCreate } from './create-payments.ts';
 import { type PaymentRecord, readRecords, tipsOf } from './facts.ts';
 import { getPaymentForCustomer, isOffered } from './queries.ts';
@@ -133,8 +134,10 @@ async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coi
   const [given] = await tx<{ address: string }[]>`
     select address from deposit_addresses where payment_id = ${record.facts.id} and coin = ${coin}`;
   if (given) return given.address;
-  if (!ctx.chains.get(coin)?.follows) {
-    throw new Problem('chain_unavailable', { coin, reason: 'no node is configured' }, { param: 'currency', retryAfterSeconds: 300 });
+  const reason = (await readUnreachable(ctx, tx)).get(coin);
+  if (reason !== undefined) {
+    const retryAfterSeconds = ctx.chains.get(coin)?.follows ? 30 : 300;
+    throw new Problem('chain_unavailable', { coin, reason }, { param: 'currency', retryAfterSeconds });
   }
   const next = await nextAddress(ctx, tx, { merchantId: record.merchantId, coin, createdWith: record.createdWith });
   await tx`

@@ -9,6 +9,7 @@ import { Problem } from '../core/problem.ts';
 import { standingOf } from '../core/settle.ts';
 import { createBatcher } from '../db/batch.ts';
 import { getMerchant, type Merchant } from '../merchants/merchants.ts';
+import { readUnreachable } from './coin-health.ts';
 import { type OwnedId, type PaymentRecord, readOwnedRecords, readRecords, readTransfers, tipsOf, toView } from './facts.ts';
 import type { CustomerView, PaymentView, Unavailable } from './view.ts';
 
@@ -88,15 +89,16 @@ export async function getSimulatedTransaction(
 export async function getPaymentForCustomer(ctx: Context, { paymentId }: { paymentId: string }): Promise<CustomerView> {
   const [record] = await readRecords(ctx, ctx.db.sql, [paymentId]);
   if (!record) throw new Problem('payment_not_found', { id: paymentId });
-  const [merchant, [refund]] = await Promise.all([
+  const [merchant, unreachable, [refund]] = await Promise.all([
     getMerchant(ctx, { merchantId: record.merchantId }),
+    record.mode === 'live' ? readUnreachable(ctx, ctx.db.sql) : new Map(),
     ctx.db.sql<{ coin: Coin; address: string }[]>`select coin, address from refund_addresses where payment_id = ${paymentId}`,
   ]);
   const view = toView(record);
   return {
     ...view,
     merchant: customerMerchant(merchant),
-    coins: coinsFor(ctx, view, merchant),
+    coins: coinsFor(ctx, view, { ...merchant, unreachable }),
     refundAddress: refund ?? null,
   };
 }
@@ -231,22 +233,27 @@ export async function foldCounts(ctx: Context, { limit }: { limit: number }): Pr
 }
 
 /** Every coin with why the payer cannot choose it now; null when it can be chosen. */
-function coinsFor(ctx: Context, view: PaymentView, { walletCoins, settings }: Merchant): CustomerView['coins'] {
+function coinsFor(
+  ctx: Context,
+  view: PaymentView,
+  { walletCoins, settings, unreachable }: Merchant & { unreachable: ReadonlyMap<Coin, string> },
+): CustomerView['coins'] {
   return COINS.flatMap((coin) => {
     if (view.facts.fixed && view.facts.fixed.coin !== coin) return [];
     if (view.facts.mode === 'live' && !walletCoins.includes(coin)) return [];
     // A coin that was chosen stays, so that its amount can be renewed.
     if (!isOffered(settings, coin) && view.settlement.coin !== coin && !view.facts.fixed) return [];
-    return [coinState(ctx, view, coin)];
+    return [coinState(ctx, view, coin, unreachable)];
   });
 }
 
-function coinState(ctx: Context, view: PaymentView, coin: Coin): CustomerView['coins'][number] {
+function coinState(ctx: Context, view: PaymentView, coin: Coin, unreachable: ReadonlyMap<Coin, string>): CustomerView['coins'][number] {
   const refused = (unavailable: Unavailable) => ({ coin, unavailable, estimateUnits: null, sample: false });
   if (view.facts.fixed) return { coin, unavailable: null, estimateUnits: view.facts.fixed.units, sample: false };
   const quotable = view.facts.mode === 'test' ? { price: ctx.prices.forTest(coin) } : ctx.prices.quotable(coin);
   if (!('price' in quotable)) return refused('price');
-  if (view.facts.mode === 'live' && !ctx.chains.get(coin)?.follows) return refused('network');
+  // What has its address already can be paid, and gets a new rate.
+  if (view.facts.mode === 'live' && unreachable.has(coin) && !view.facts.quotes.some((q) => q.coin === coin)) return refused('network');
   const units = quoteUnits(coin, view.facts.targetUsdCents, quotable.price.priceE8);
   if (units < COIN[coin].dustUnits * 10n) return refused('small');
   return { coin, unavailable: null, estimateUnits: units, sample: quotable.price.sample };

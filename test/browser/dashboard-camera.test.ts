@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { setWallet } from '../../src/merchants/wallets.ts';
+import { asIfFollowed } from '../kit/app.ts';
 import { openTab } from '../kit/browser.ts';
 import { cameraFlags, showToCamera } from '../kit/camera.ts';
 import { startDashboard } from '../kit/dashboard.ts';
@@ -21,6 +22,7 @@ const dashboard = await startDashboard({
 });
 const { app, browser, page, go, audit, noFaults } = dashboard;
 const key = (seed: number) => HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)).derive("m/84'/0'/0'").publicExtendedKey;
+await asIfFollowed(app, 'BTC');
 await setWallet(app.app.ctx, { merchantId: app.merchant.merchantId, coin: 'BTC', accountKey: key(1), script: 'p2wpkh' });
 
 test('the camera: a key is read and the wizard goes on with it; its light goes out on success, on closing and on leaving', async () => {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HDKey } from '@scure/bip32';
+import { asIfFollowed } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { openTab } from '../kit/browser.ts';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
@@ -11,6 +12,7 @@ const dashboard = await startDashboard({
   environment: { BTC_NODE_URL: 'http://user:pass@127.0.0.1:9', LTC_CONFIRMATIONS: '100:6,*:3' },
 });
 const { app, browser, page, go, audit, noFaults, failRequests, ageSessions } = dashboard;
+await asIfFollowed(app, 'BTC');
 const owner = await dashboard.owner();
 const key = (seed: number) => HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)).derive("m/84'/0'/0'").publicExtendedKey;
 

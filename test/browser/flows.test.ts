@@ -6,7 +6,7 @@ import type { Browser } from 'playwright-core';
 import { COINS } from '../../src/core/coin.ts';
 import { setBranding } from '../../src/merchants/branding.ts';
 import { setWallet } from '../../src/merchants/wallets.ts';
-import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { asIfFollowed, eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { auditAccessibility, openTab, readQr, startBrowser, stopClock } from '../kit/browser.ts';
 import { freePort } from '../kit/nodes.ts';
 
@@ -15,12 +15,13 @@ let browser: Browser;
 before(async () => {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  // Nothing listens there: choosing a coin needs a configured node, not one that answers.
+  // Nothing listens there: choosing a coin needs a node that answered once.
   const nodes = Object.fromEntries(COINS.map((coin) => [`${coin}_NODE_URL`, `http://florin:test@127.0.0.1:1`]));
   [app, browser] = await Promise.all([
     startTestApp({ PORT: String(port), PUBLIC_URL: url, LOG_LEVEL: 'silent', ...nodes }),
     startBrowser(),
   ]);
+  await asIfFollowed(app, ...COINS);
   const { ctx } = app.app;
   const paths = { BTC: "m/84'/0'/0'", LTC: "m/84'/2'/0'", DASH: "m/44'/5'/0'", DOGE: "m/44'/3'/0'", ETH: "m/44'/60'/0'" };
   for (const coin of COINS) {

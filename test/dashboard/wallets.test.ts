@@ -5,7 +5,7 @@ import { HDKey } from '@scure/bip32';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { applyDueChanges } from '../../src/merchants/wallet-changes.ts';
 import { setWallet } from '../../src/merchants/wallets.ts';
-import { startTestApp, type TestApp } from '../kit/app.ts';
+import { asIfFollowed, startTestApp, type TestApp } from '../kit/app.ts';
 import { Person, setUpPerson } from '../kit/person.ts';
 
 let app: TestApp;
@@ -14,6 +14,7 @@ let partner: Person;
 before(async () => {
   // The node is never asked: it only makes the coin one that is followed. Nor is the mail server: what waits for it is looked at.
   app = await startTestApp({ BTC_NODE_URL: 'http://user:pass@127.0.0.1:9', SMTP_URL: 'smtp://127.0.0.1:9', LOG_LEVEL: 'silent' });
+  await asIfFollowed(app, 'BTC');
   owner = await setUpPerson(app);
 });
 after(() => app?.stop());

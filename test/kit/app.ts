@@ -1,6 +1,7 @@
 /** The whole service on a database of its own: in this process for stories, or as a real process for kills. */
 import { type App, type Role, startApp } from '../../src/app.ts';
 import { type Config, readConfig } from '../../src/config.ts';
+import type { Coin } from '../../src/core/coin.ts';
 import { createLog } from '../../src/log.ts';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
 import { testDatabase } from './database.ts';
@@ -93,6 +94,14 @@ export async function startTestApp(
       await database.drop();
     },
   };
+}
+
+/** As if the nodes of these coins had been reached and answered all day: their addresses are given, though nothing answers. */
+export async function asIfFollowed(app: TestApp, ...coins: Coin[]): Promise<void> {
+  await app.app.ctx.db.sql`
+    insert into tips (coin, height, hash, scanned_through, looked_at, watched_from, watched_parent, watched_since)
+    select coin, 0, 'nobody', clock_timestamp(), clock_timestamp() + interval '1 day', 1, 'nobody', clock_timestamp()
+    from unnest(${coins}::text[]) as c (coin)`;
 }
 
 /**

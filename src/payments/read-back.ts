@@ -1,0 +1,152 @@
+/** Reads the blocks below the first one that was read, where addresses were given before the follower of their coin had begun. */
+import { type BlockRef, ChainError, type ChainSource } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import { addMs, HOUR_MS, MINUTE_MS } from '../core/clock.ts';
+import type { Coin } from '../core/coin.ts';
+import type { Tx } from '../db/db.ts';
+import { CursorMoved } from './cursor.ts';
+
+/** A block says up to two hours too early when it was mined; ETH says it to the second. */
+const EARLY_MS = 2 * HOUR_MS;
+const EARLY_ETH_MS = MINUTE_MS;
+/** And no earlier than the median of the eleven blocks below it. */
+const MEDIAN_OF_BLOCKS = 11;
+/** As far below the tip as is read back without an operator: `doctor` names addresses that are older. */
+export const MOST_BLOCKS_BACK = 20_000;
+/** Blocks read in one turn: then the tip is looked at again. */
+const BLOCKS_A_TURN = 20;
+const TURN_MS = 1_000;
+/** After a failure. */
+const REST_MS = 30_000;
+
+type Fetched = Awaited<ReturnType<ChainSource['fetchBlock']>>;
+type Standing = {
+  height: bigint;
+  from: bigint | null;
+  parent: string | null;
+  since: Date | null;
+  to: bigint | null;
+  earliest: Date | null;
+};
+
+/** `record` writes what a block holds, and runs `advance` in the same transaction. */
+export function createReadBack(
+  ctx: Context,
+  source: ChainSource,
+  record: (fetched: Fetched, advance: (tx: Tx) => Promise<void>) => Promise<void>,
+) {
+  const { coin } = source;
+  let planned = false;
+  let restsUntilMs = 0;
+
+  const read = async (): Promise<Standing> => {
+    const [row] = await ctx.db.sql<Standing[]>`
+      select height, watched_from as "from", watched_parent as parent, watched_since as since, read_back_to as "to",
+        (select min(created_at) from deposit_addresses where coin = ${coin}) as earliest
+      from tips where coin = ${coin}`;
+    return row!;
+  };
+
+  /** Installs of before this was written down: a transfer that was recorded tells that its block was read, and all above it. */
+  const readFromTransfers = async (from: bigint): Promise<void> => {
+    const [lowest] = await ctx.db.sql<{ height: bigint; hash: string }[]>`
+      select block_height as height, block_hash as hash from transfers t join payments p on p.id = t.payment_id
+      where t.coin = ${coin} and p.mode = 'live' and t.block_height < ${from} order by t.block_height limit 1`;
+    if (!lowest) return;
+    const there = await source.blockAt(Number(lowest.height));
+    if (there?.hash !== lowest.hash) return;
+    await ctx.db.sql`
+      update tips set watched_from = ${there.height}, watched_parent = ${there.parent}, watched_since = ${addMs(there.time, EARLY_MS)}
+      where coin = ${coin} and watched_from = ${from}`;
+  };
+
+  /** Says how far back blocks must be read for the earliest address, if at all. */
+  const plan = async (): Promise<void> => {
+    const before = await read();
+    if (before.from !== null) await readFromTransfers(before.from);
+    const { height, from, since, to, earliest } = await read();
+    if (from === null || since === null || earliest === null || (earliest >= since && to === null)) return;
+    const first = await heightOf(source, addMs(earliest, coin === 'ETH' ? -EARLY_ETH_MS : -EARLY_MS), Number(from));
+    const target = Math.min(Number(from), Math.max(1, first - MEDIAN_OF_BLOCKS, Number(height) - MOST_BLOCKS_BACK));
+    if (target < from) ctx.log.warn({ coin, from: target, to: Number(from) - 1 }, 'blocks are read for addresses that were given before');
+    await ctx.db.sql`update tips set read_back_to = ${target} where coin = ${coin}`;
+  };
+
+  /** All blocks that were planned are read: the addresses of that time are watched, as far back as the bound allows. */
+  const finish = async ({ height, from, since, earliest }: Standing): Promise<void> => {
+    const bounded = height - from! >= MOST_BLOCKS_BACK ? await source.blockAt(Number(from)) : null;
+    const watched = bounded ? addMs(bounded.time, EARLY_MS) : earliest !== null && earliest < since! ? earliest : since!;
+    await ctx.db.sql`
+      update tips set read_back_to = null, watched_since = ${watched} where coin = ${coin} and watched_from = ${from!.toString()}::bigint`;
+    ctx.log.info({ coin, from: Number(from) }, 'all blocks since the first address was given are read');
+  };
+
+  /** Reads the block below the lowest one that was read; false when none is left to read. */
+  const readOne = async (): Promise<boolean> => {
+    const standing = await read();
+    const { from, to, parent } = standing;
+    if (to === null || from === null || parent === null) return false;
+    if (from <= to) {
+      await finish(standing);
+      return false;
+    }
+    const fetched = await source.fetchBlock(parent);
+    const { ref } = fetched;
+    if (BigInt(ref.height) !== from - 1n) throw new ChainError('outage', `the ${coin} source names another height for ${parent}`);
+    await record(fetched, (tx) => lower(tx, coin, { from, ref }));
+    return true;
+  };
+
+  return {
+    /** Reads some blocks, the newest first; true when more are left. A failure is logged and leaves them for later: the tip goes first. */
+    some: async (signal?: AbortSignal): Promise<boolean> => {
+      const startedMs = ctx.clock.monotonicMs();
+      if (startedMs < restsUntilMs) return false;
+      try {
+        if (!planned) await plan();
+        planned = true;
+        for (let i = 0; i < BLOCKS_A_TURN && ctx.clock.monotonicMs() - startedMs < TURN_MS; i++) {
+          if (signal?.aborted) return false;
+          if (await readOne()) continue;
+          await noteFailure(ctx, coin, null);
+          return false;
+        }
+        return true;
+      } catch (error) {
+        if (!(error instanceof ChainError)) throw error;
+        restsUntilMs = ctx.clock.monotonicMs() + REST_MS;
+        await noteFailure(ctx, coin, error.message);
+        ctx.log.warn({ err: error, coin }, 'blocks of before cannot be read; it is tried again');
+        return false;
+      }
+    },
+  };
+}
+
+/** The lowest height below `top` whose block is not older than `at`; `top` when all are older. */
+export async function heightOf(source: Pick<ChainSource, 'blockAt' | 'coin'>, at: Date, top: number): Promise<number> {
+  let low = 0;
+  let high = top;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    const block = await source.blockAt(middle);
+    if (!block) throw new ChainError('outage', `the ${source.coin} source does not show block ${middle}`);
+    if (block.time < at) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** The lowest block that was read is one lower. Compare-and-set: two followers never apply the same step. */
+async function lower(tx: Tx, coin: Coin, { from, ref }: { from: bigint; ref: BlockRef }): Promise<void> {
+  const moved = await tx`
+    update tips set watched_from = ${ref.height}, watched_parent = ${ref.parent}, updated_at = clock_timestamp()
+    where coin = ${coin} and watched_from = ${from.toString()}::bigint and watched_parent = ${ref.hash}`;
+  if (moved.count === 0) throw new CursorMoved();
+}
+
+/** Written when it changes. */
+const noteFailure = (ctx: Context, coin: Coin, failure: string | null) => ctx.db.sql`
+  insert into followers (coin, read_back_failure) values (${coin}, ${failure})
+  on conflict (coin) do update set read_back_failure = excluded.read_back_failure
+  where followers.read_back_failure is distinct from excluded.read_back_failure`;

@@ -1,0 +1,47 @@
+/** Addresses that were given before the blocks of their coin were read, against the block from which on all are read. */
+import type { Context } from '../context.ts';
+import { COINS, type Coin } from '../core/coin.ts';
+
+export type Unwatched = {
+  coin: Coin;
+  addresses: number;
+  /** Since when one of them was given. */
+  earliest: Date;
+  /** The lowest block that was read; null before the first one. */
+  from: number | null;
+  /** Down to which height blocks are still to be read; null when none is left. */
+  to: number | null;
+  /** Why they cannot be read. */
+  failure: string | null;
+};
+
+/** The follower notes its own beginning a moment before the first address can be given. */
+const SLACK = '1 minute';
+
+/** One row for each coin with addresses that a block could have paid which nobody read. */
+export async function readUnwatched(ctx: Context): Promise<Unwatched[]> {
+  return ctx.db.sql<Unwatched[]>`
+    select c.coin, d.addresses, d.earliest, t.watched_from::int as "from", t.read_back_to::int as "to", f.read_back_failure as failure
+    from unnest(${[...COINS]}::text[]) with ordinality as c (coin, n)
+    left join tips t on t.coin = c.coin left join followers f on f.coin = c.coin
+    cross join lateral (
+      select count(*)::int as addresses, min(created_at) as earliest from deposit_addresses
+      where coin = c.coin and created_at < coalesce(t.watched_since - ${SLACK}::interval, 'infinity')) as d
+    where d.addresses > 0 order by c.n`;
+}
+
+const plural = (count: number, one: string): string => `${count} ${count === 1 ? one : `${one}es`}`;
+
+/** What is so, and what to do about it. */
+export function explainUnwatched({ coin, addresses, earliest, from, to, failure }: Unwatched): { detail: string; fix: string } {
+  const given = `${plural(addresses, 'address')} given since ${earliest.toISOString()}`;
+  if (from === null)
+    return { detail: `${given}: no block of ${coin} has been read yet`, fix: `start the service with a ${coin} node that answers` };
+  const before = `${given}, before block ${from}, from which on all blocks are read`;
+  const accept = `once you have looked for payments to them in the merchant's wallet: florin chain release --coin ${coin} --reason "..."`;
+  if (to === null) return { detail: `${before}; blocks further back are not read`, fix: accept };
+  const rest = `blocks ${Math.max(1, to)} to ${from - 1} are still to be read`;
+  return failure === null
+    ? { detail: `${before}; ${rest}`, fix: 'keep the service running until they are' }
+    : { detail: `${before}; ${rest}: ${failure}`, fix: `use a node that has these blocks, or ${accept}` };
+}
