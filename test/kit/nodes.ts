@@ -2,8 +2,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { anvilProgram, bitcoindCommand } from './tools.ts';
 
@@ -72,6 +73,53 @@ export const startLitecoind = ({ hidesMweb = true }: { hidesMweb?: boolean } = {
 /** Bitcoin Knots, unpacked by the tests' set-up. */
 export const startBitcoind = (): Promise<TestNode> =>
   startNode({ command: bitcoindCommand(), flags: ['-walletrbf=1', '-fallbackfee=0.0001'], addressType: 'bech32' });
+
+/** A node of its own configuration file, on an empty chain, without a wallet; the tests' flags only keep it to itself. */
+export async function startConfiguredNode({
+  command,
+  file,
+  configuration,
+  flags,
+  user,
+}: {
+  command: readonly string[];
+  file: string;
+  configuration: string;
+  flags: readonly string[];
+  /** Name and password of who is asked whether it has started. */
+  user: string;
+}): Promise<{ origin: string; destroy(): Promise<void> }> {
+  const folder = mkdtempSync('/dev/shm/florin-node-');
+  const port = await freePort();
+  const origin = `http://127.0.0.1:${port}`;
+  writeFileSync(join(folder, file), configuration);
+  const [program, ...before] = command;
+  const alone = ['-regtest', '-listen=0', '-connect=0', '-dnsseed=0', '-printtoconsole=0'];
+  const child = spawn(
+    program!,
+    [...before, ...alone, `-datadir=${folder}`, `-rpcport=${port}`, '-rpcbind=127.0.0.1', '-rpcallowip=127.0.0.1', ...flags],
+    { stdio: 'ignore' },
+  );
+  const ended = once(child, 'exit');
+  const destroy = async () => {
+    child.kill('SIGTERM');
+    await ended;
+    rmSync(folder, { recursive: true, force: true });
+  };
+  for (let tries = 0; ; tries++) {
+    const body = JSON.stringify({ id: 1, method: 'getblockchaininfo', params: [] });
+    const answers = await fetch(origin, { method: 'POST', headers: { authorization: `Basic ${btoa(user)}` }, body }).then(
+      (reply) => reply.status === 200,
+      () => false,
+    );
+    if (answers) return { origin, destroy };
+    if (child.exitCode !== null || tries > 600) {
+      await destroy();
+      throw new Error(`${program} did not start with ${file}`);
+    }
+    await sleep(50);
+  }
+}
 
 async function startNode({ command, flags, addressType }: { command: string[]; flags: string[]; addressType: string }): Promise<TestNode> {
   const folder = mkdtempSync('/dev/shm/florin-node-');
