@@ -40,8 +40,8 @@ export type BlockScan = { block: BlockRef; sightings: readonly Sighting[]; confl
 export type MempoolScan = {
   sightings: readonly Sighting[];
   conflicts: readonly Conflict[];
-  /** All txids now in the mempool. */
-  present: ReadonlySet<string>;
+  /** Which txids are now in the mempool. */
+  present: Pick<ReadonlySet<string>, 'has'>;
   /** False when not everything that could be new was looked at: then nothing may expire on its account. */
   complete?: boolean;
 };
@@ -145,9 +145,11 @@ export interface ChainSource {
   fetchBlock(hash: string): Promise<{ ref: BlockRef; scan(matcher: Matcher): BlockScan | Promise<BlockScan>; done?(): void }>;
   /**
    * Downloads what is new in the mempool since what was last `done`; until then it is handed out again. `beside`: the tip at that
-   * time, where the same machine tells both at once.
+   * time, where the same machine tells both at once. `health` of the same look spares the question where nothing changed since.
    */
-  fetchMempool(): Promise<{ beside?: string; scan(matcher: Matcher): MempoolScan | Promise<MempoolScan>; done(): void }>;
+  fetchMempool(
+    health?: ChainHealth,
+  ): Promise<{ beside?: string; scan(matcher: Matcher): MempoolScan | Promise<MempoolScan>; done(): void }>;
   /** Where a transaction of ours is now. */
   txState(txid: string): Promise<{ state: 'mempool' | 'mined' | 'unknown'; blockHash: string | null; lock: Lock }>;
   /** Best block that can no longer be reorganised, where the chain has such a notion, and the tip of the machine that says so. */

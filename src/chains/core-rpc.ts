@@ -3,7 +3,7 @@
 import { addressOfScript } from '../core/address.ts';
 import type { Clock } from '../core/clock.ts';
 import { COIN, type Coin, type Network } from '../core/coin.ts';
-import { divideCeil, parseExactJson } from '../core/money.ts';
+import { divideCeil } from '../core/money.ts';
 import type { Lock } from '../core/payment.ts';
 import type { Log } from '../log.ts';
 import type { Outgoing } from '../outgoing.ts';
@@ -18,6 +18,8 @@ import {
   orNull,
   type Sighting,
 } from './chain.ts';
+import { type CoreCall as Call, createCoreCalls, isNotFound } from './core-calls.ts';
+import { createMempoolIds } from './mempool-ids.ts';
 import {
   type Family,
   matchTransaction,
@@ -27,10 +29,8 @@ import {
   type RawBlock,
   type RawTransaction,
 } from './raw-block.ts';
-import { createHexReader, type Fields, fields, type HexReader, requestFrom } from './reply.ts';
+import { createHexReader, type Fields, fields } from './reply.ts';
 
-const TIMEOUT_MS = 30_000;
-const MAX_REPLY_BYTES = 64 * 1024 * 1024;
 /** Memory of blocks kept for the next ones: one is written while others are read. */
 const MAX_ROOMS = 3;
 const MAX_ROOM_BYTES = 8 << 20;
@@ -38,13 +38,14 @@ const MAX_ROOM_BYTES = 8 << 20;
 const BATCH = 50;
 /** Inputs whose origin is looked up for a fee. */
 const MAX_INPUTS = 500;
-const WARMING_UP = -28;
-const NOT_FOUND = -5;
-const OUT_OF_RANGE = -8;
-
-type Call = readonly [method: string, ...params: unknown[]];
-type RpcError = { code: number; message: string };
-type Reply = { result: unknown; error: RpcError | null };
+/** New transactions of the mempool read in one look: after a start the others wait for the next. */
+const MAX_FRESH = 5_000;
+/** A list of the mempool that nothing seems to have changed is read again after so many looks. */
+const MAX_UNREAD_LOOKS = 20;
+/** A longer list of the mempool is asked for only when the node's sum of it has changed. */
+const SHORT_LIST = 2_000;
+/** Headers kept: those of the tip and of the block under way are asked for again and again. */
+const HEADERS = 4;
 
 const NO_LOCK = { chainlock: null, tip: null };
 
@@ -92,70 +93,27 @@ export function createCoreSource({
   clock: Clock;
 }): ChainSource {
   const family: Family = coin;
-  const known = new Set<string>();
+  const { post, call, read, failure, clockAheadSeconds } = createCoreCalls({ coin, url, outgoing, log, clock });
+  const ids = createMempoolIds();
+  /** The mempool as it was read last: its state as the node sums it up, beside which tip, and whether all of it was looked at. */
+  let listed: { state: string; beside: string; has(txid: string): boolean; size: number; complete: boolean } | null = null;
+  let unread = 0;
   /**
    * LTC: peg-outs of the mempool, by transaction; handed out at each look. Their mined transfer has another transaction, so that one
    * which lost its block must be shown again, also when nobody looked while it was in it.
    */
   const pegged = new Map<string, readonly Sighting[]>();
-  let nextId = 0;
-  /** The last header read of a height: its block is fetched next, and a hash names one header for ever. */
-  let lastHeader: Fields = {};
-  /** What the node's clock said with its last answer, less ours. */
-  let clockAheadSeconds: number | null = null;
-
-  /** Sends calls and reads what comes; null where `hex` takes it all. */
-  const ask = async (calls: readonly Call[], hex?: HexReader): Promise<Reply[] | null> => {
-    const first = nextId;
-    nextId += calls.length;
-    const asked = calls.map(([method, ...params], i) => ({ jsonrpc: '1.0', id: first + i, method, params }));
-    const reply = await requestFrom(outgoing, `the ${coin} node`, {
-      url,
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: Buffer.from(JSON.stringify(calls.length === 1 ? asked[0] : asked)),
-      timeoutMs: TIMEOUT_MS,
-      maxReplyBytes: MAX_REPLY_BYTES,
-      ...(hex && { take: hex.take }),
-    });
-    if (reply.status === 401) throw new ChainError('outage', `the ${coin} node refuses user and password`);
-    if (reply.status === 403) throw new ChainError('outage', `the ${coin} node does not allow this to us (rpcallowip, rpcwhitelist)`);
-    const told = Date.parse(reply.headers.date ?? '');
-    clockAheadSeconds = Number.isNaN(told) ? null : Math.round((told - clock.now().getTime()) / 1000);
-    if (hex?.bytes()) return null;
-    const body = hex?.text() ?? Buffer.from(reply.body.buffer, reply.body.byteOffset, reply.body.length).toString();
-    let parsed: unknown;
-    try {
-      parsed = parseExactJson(body);
-    } catch (cause) {
-      throw new ChainError('outage', `the ${coin} node answered status ${reply.status} and no JSON`, { cause });
-    }
-    const answers = new Map((Array.isArray(parsed) ? parsed : [parsed]).map((answer) => [String(fields(answer).id), fields(answer)]));
-    return calls.map((_, i) => {
-      const answer = answers.get(String(first + i));
-      if (!answer) throw new ChainError('outage', `the ${coin} node answered another request`);
-      const error =
-        answer.error === null || answer.error === undefined
-          ? null
-          : { code: integer(fields(answer.error).code), message: text(fields(answer.error).message) };
-      if (error?.code === WARMING_UP) throw new ChainError('outage', `the ${coin} node is starting: ${error.message}`);
-      return { result: answer.result, error };
-    });
+  const headers = new Map<string, Fields>();
+  /** A hash names one header for ever, but for how deep it lies. */
+  const readHeader = async (hash: string): Promise<Fields> => {
+    const known = headers.get(hash);
+    if (known) return known;
+    const found = fields(await call('getblockheader', hash));
+    // Another answer is asked for again.
+    if (found.hash === hash) headers.set(hash, found);
+    for (const oldest of headers.keys()) if (headers.size > HEADERS) headers.delete(oldest);
+    return found;
   };
-  const post = async (calls: readonly Call[]): Promise<Reply[]> => (await ask(calls))!;
-  const call = async (...request: Call): Promise<unknown> => {
-    const [reply] = await post([request]);
-    if (reply!.error) throw failure(reply!.error, request[0]);
-    return reply!.result;
-  };
-  const failure = (error: RpcError, method: string): ChainError =>
-    /pruned/i.test(error.message)
-      ? new ChainError('pruned', `the ${coin} node has pruned that block`)
-      : error.code === NOT_FOUND || error.code === OUT_OF_RANGE
-        ? new ChainError('not_found', error.message)
-        : error.code === -32601
-          ? new ChainError('unsupported', `this ${coin} node has no ${method}`)
-          : new ChainError('outage', `${method}: ${error.message}`);
 
   /** Where blocks stood that are done with: the next ones are written there. Memory of megabytes, new for each block, costs more than to read it. */
   const rooms: Buffer<ArrayBuffer>[] = [];
@@ -164,10 +122,12 @@ export function createCoreSource({
   };
   /** A block as bytes, read from its hex as it comes: what came is proven by the block's own hashes. */
   const rawBlock = async (hash: string): Promise<{ bytes: Buffer; room: Buffer<ArrayBuffer> | null }> => {
-    const hex = createHexReader(rooms.pop());
-    const replies = await ask([['getblock', hash, 0]], hex);
+    const { replies, reader } = await read([['getblock', hash, 0]], 0, () => {
+      const hex = createHexReader(rooms.pop());
+      return { ...hex, taken: () => hex.bytes() !== null };
+    });
     if (!replies) {
-      const bytes = hex.bytes()!;
+      const bytes = reader.bytes()!;
       return { bytes, room: Buffer.from(bytes.buffer) };
     }
     const [reply] = replies;
@@ -199,25 +159,79 @@ export function createCoreSource({
       });
   };
 
+  /** What changes with the mempool, as far as the node sums it up; null where two mempools may look alike (no sum of fees). */
+  const stateOf = (info: unknown): string | null => {
+    const { size, bytes, usage, total_fee: fees } = fields(info);
+    return fees === undefined ? null : [size, bytes, usage, fees].join(' ');
+  };
+  type Listed = { beside: string; has(txid: string): boolean; fresh: string[]; more: boolean };
+  /** The mempool as it was read before; null where it may be another one by now. */
+  const unchangedMempool = async (): Promise<Listed | null> => {
+    if (!listed?.complete || listed.size <= SHORT_LIST || unread >= MAX_UNREAD_LOOKS) return null;
+    const [info, best] = await post([['getmempoolinfo'], ['getbestblockhash']]);
+    if (info!.error || best!.error || stateOf(info!.result) !== listed.state || best!.result !== listed.beside) return null;
+    unread++;
+    return { beside: listed.beside, has: listed.has, fresh: [], more: false };
+  };
+  /** The ids of the mempool, read as they come, and the tip beside it. Its sum is asked for before: what comes between is seen again. */
+  const readMempool = async (): Promise<Listed> => {
+    unread = 0;
+    const { replies, reader } = await read([['getmempoolinfo'], ['getrawmempool'], ['getbestblockhash']], 1, () =>
+      ids.list({ most: MAX_FRESH }),
+    );
+    const [info, pool, best] = replies!;
+    if (pool!.error) throw failure(pool!.error, 'getrawmempool');
+    if (best!.error) throw failure(best!.error, 'getbestblockhash');
+    reader.add(rows(pool!.result).map(text));
+    const { has, size, fresh, more } = reader.commit();
+    const beside = text(best!.result);
+    const state = info!.error ? null : stateOf(info!.result);
+    // What is new is looked at once it was handed over.
+    listed = state === null ? null : { state, beside, has, size, complete: fresh.length === 0 };
+    return { beside, has, fresh, more };
+  };
+  /** Transactions of the mempool by id; `txids`: those that need not be read again. */
+  const readWaiting = async (fresh: readonly string[]): Promise<{ transactions: RawTransaction[]; txids: string[] }> => {
+    const transactions: RawTransaction[] = [];
+    const txids: string[] = [];
+    for (let i = 0; i < fresh.length; i += BATCH) {
+      const part = fresh.slice(i, i + BATCH);
+      const replies = await post(part.map((txid): Call => ['getrawtransaction', txid, 0]));
+      for (const [j, reply] of replies.entries()) {
+        // It may have left the mempool in between: then it is asked for again when it is back.
+        if (reply.error) continue;
+        try {
+          const tx = parseTransaction(Buffer.from(text(reply.result), 'hex'), family);
+          transactions.push({ ...tx, ids: Buffer.from(part[j]!, 'hex').reverse(), idAt: 0 });
+          if (tx.mweb) pegged.set(part[j]!, (await pegouts(part[j]!)) as Sighting[]);
+        } catch (error) {
+          if (error instanceof ChainError) throw error;
+          log.warn({ coin, txid: part[j], reason: (error as Error).message }, 'an unconfirmed transaction cannot be read');
+        }
+        txids.push(part[j]!);
+      }
+    }
+    return { transactions, txids };
+  };
+
   return {
     coin,
     network,
     genesis: async () => text(await call('getblockhash', 0)),
     health: async () => {
-      const [chain, net] = await post([['getblockchaininfo'], ['getnetworkinfo']]);
+      const [chain, net, index] = await post([['getblockchaininfo'], ['getnetworkinfo'], ['getindexinfo']]);
       if (chain!.error) throw failure(chain!.error, 'getblockchaininfo');
       const info = fields(chain!.result);
       const about = fields(net!.result);
-      const [index] = await post([['getindexinfo']]).catch(() => [null]);
       return {
-        tip: header(await call('getblockheader', text(info.bestblockhash))),
+        tip: header(await readHeader(text(info.bestblockhash))),
         headers: integer(info.headers),
         syncing: info.initialblockdownload === true || integer(info.headers) > integer(info.blocks) + 2,
         software: text(about.subversion).replaceAll('/', ''),
         version: integer(about.version),
         network: CHAIN_OF[text(info.chain)] ?? text(info.chain),
         pruned: info.pruned === true,
-        txindex: index && !index.error ? 'txindex' in fields(index.result) : null,
+        txindex: !index!.error && index!.result ? 'txindex' in fields(index!.result) : null,
         peers: integer(about.connections),
       };
     },
@@ -251,27 +265,22 @@ export function createCoreSource({
       }
       return {
         prunedBelow: info.pruned === true ? integer(info.pruneheight) : null,
-        clockAheadSeconds,
+        clockAheadSeconds: clockAheadSeconds(),
         missing,
         warnings: (Array.isArray(warnings) ? warnings : [warnings]).map(text).filter(Boolean),
       };
     },
-    tip: async () => header(await call('getblockheader', text(await call('getbestblockhash')))),
+    tip: async () => header(await readHeader(text(await call('getbestblockhash')))),
     blockAt: async (height) => {
       const hash = await orNull(call('getblockhash', height));
-      if (hash === null) return null;
-      lastHeader = fields(await call('getblockheader', hash));
-      return header(lastHeader);
+      return hash === null ? null : header(await readHeader(text(hash)));
     },
     block: async (hash) => {
       const found = await orNull(call('getblockheader', hash));
       return found === null ? null : header(found);
     },
     fetchBlock: async (hash) => {
-      const [head, { bytes, room }] = await Promise.all([
-        lastHeader.hash === hash ? lastHeader : call('getblockheader', hash),
-        rawBlock(hash),
-      ]);
+      const [head, { bytes, room }] = await Promise.all([readHeader(hash), rawBlock(hash)]);
       const ref = header(head);
       let block: RawBlock;
       try {
@@ -282,8 +291,10 @@ export function createCoreSource({
       // DASH alone names its blocks by another hash (X11), for which no kept library exists: there the merkle root proves the
       // transactions, and the parent ties the block to the one recorded before it.
       if (block.hash !== hash && family !== 'DASH') throw new ChainError('outage', `the node answered another block than ${hash}`);
-      if (ref.hash !== hash || ref.parent !== block.parent || text(fields(head).merkleroot) !== block.merkleRoot)
+      if (ref.hash !== hash || ref.parent !== block.parent || text(fields(head).merkleroot) !== block.merkleRoot) {
+        headers.delete(hash);
         throw new ChainError('outage', `the header of ${hash} does not fit the block`);
+      }
       return {
         ref,
         scan: (matcher) => {
@@ -297,42 +308,22 @@ export function createCoreSource({
       };
     },
     fetchMempool: async () => {
-      const [pool, best] = await post([['getrawmempool'], ['getbestblockhash']]);
-      if (pool!.error) throw failure(pool!.error, 'getrawmempool');
-      const present = new Set(rows(pool!.result).map(text));
-      for (const txid of known) if (!present.has(txid)) known.delete(txid);
-      for (const txid of pegged.keys()) if (!present.has(txid)) pegged.delete(txid);
-      const fresh = [...present].filter((txid) => !known.has(txid));
-      const transactions: RawTransaction[] = [];
-      const read: string[] = [];
-      for (let i = 0; i < fresh.length; i += BATCH) {
-        const part = fresh.slice(i, i + BATCH);
-        const replies = await post(part.map((txid): Call => ['getrawtransaction', txid, 0]));
-        for (const [j, reply] of replies.entries()) {
-          // It may have left the mempool in between: then it is asked for again when it is back.
-          if (reply.error) continue;
-          try {
-            const tx = parseTransaction(Buffer.from(text(reply.result), 'hex'), family);
-            transactions.push({ ...tx, ids: Buffer.from(part[j]!, 'hex').reverse(), idAt: 0 });
-            if (tx.mweb) pegged.set(part[j]!, (await pegouts(part[j]!)) as Sighting[]);
-          } catch (error) {
-            if (error instanceof ChainError) throw error;
-            log.warn({ coin, txid: part[j], reason: (error as Error).message }, 'an unconfirmed transaction cannot be read');
-          }
-          read.push(part[j]!);
-        }
-      }
+      const { beside, has, fresh, more } = (await unchangedMempool()) ?? (await readMempool());
+      for (const txid of pegged.keys()) if (!has(txid)) pegged.delete(txid);
+      const { transactions, txids } = await readWaiting(fresh);
       const waiting = [...pegged.values()].flat();
+      const now = listed;
       return {
-        beside: text(best!.result),
+        beside,
         scan: (matcher) => {
           const sightings: Sighting[] = waiting.filter((s) => matcher.has(s.key));
           const conflicts: Conflict[] = [];
           for (const tx of transactions) matchTransaction(tx, matcher, 'output', sightings, conflicts);
-          return { sightings, conflicts, present };
+          return { sightings, conflicts, present: { has }, ...(more && { complete: false }) };
         },
         done: () => {
-          for (const txid of read) known.add(txid);
+          ids.markRead(txids);
+          if (now && txids.length === fresh.length && !more) now.complete = true;
         },
       };
     },
@@ -346,7 +337,7 @@ export function createCoreSource({
     transaction: async (txid) => {
       const reply = await post([['getrawtransaction', txid, 1]]);
       const { result, error } = reply[0]!;
-      if (error?.code === NOT_FOUND) {
+      if (error && isNotFound(error)) {
         const [index] = await post([['getindexinfo']]).catch(() => [null]);
         if (index && !index.error && 'txindex' in fields(index.result)) throw new ChainError('not_found', txid);
         if (/txindex/i.test(error.message))
@@ -407,11 +398,12 @@ export function createCoreSource({
 
   /** Height of the best ChainLock, when it lies on the chain that the node follows. Null: the node has none. */
   async function bestChainLock(): Promise<Pick<Finality, 'chainlock' | 'tip'>> {
-    const [reply] = await post([['getbestchainlock']]);
+    const [reply, now] = await post([['getbestchainlock'], ['getbestblockhash']]);
     const best = fields(reply!.result);
     // An error means "none yet" (no quorums, as on a lone node) or a version before ChainLocks: depth decides instead.
     if (reply!.error || best.known_block === false || !best.blockhash) return NO_LOCK;
     const height = integer(best.height);
+    if (!now!.error && now!.result === best.blockhash) return { chainlock: height, tip: text(best.blockhash) };
     const [there, tip] = await post([['getblockhash', height], ['getbestblockhash']]);
     return !there!.error && text(there!.result) === text(best.blockhash) ? { chainlock: height, tip: text(tip!.result) } : NO_LOCK;
   }
@@ -435,7 +427,7 @@ export function createCoreSource({
     const kernelFee = kernels.length > 0 && vin.length === 0 ? kernels.reduce((sum, kernel) => sum + amount(kernel.fee), 0n) : null;
     const coinbase = vin.some((i) => i.coinbase !== undefined);
     const confirmations = integer(tx.confirmations);
-    const block = tx.blockhash ? header(await call('getblockheader', tx.blockhash)) : null;
+    const block = tx.blockhash ? header(await readHeader(text(tx.blockhash))) : null;
     const total = outputs.reduce((sum, o) => sum + o.units, 0n);
     const sources = coinbase || vin.length > MAX_INPUTS ? null : await prevouts(vin);
     return {

@@ -781,7 +781,7 @@ describe('limits of providers', () => {
     );
     const mempool = await node.source.fetchMempool();
     const { present } = await mempool.scan(matcher({ waiting: ids(45) }));
-    assert.equal(present.size, 45);
+    assert.ok(ids(45).every((txid) => present.has(txid)));
     const later = node.batches.length;
     await mempool.scan(matcher({ waiting: ids(90) }));
     assert.ok(node.batches.slice(later).every((size) => size <= 10));
@@ -818,7 +818,7 @@ describe('limits of providers', () => {
       },
     });
     const { present } = await (await node.source.fetchMempool()).scan(matcher({ waiting: ids(5) }));
-    assert.equal(present.size, 5);
+    assert.ok(ids(5).every((txid) => present.has(txid)));
     assert.equal(seen.length, 5);
   });
 
@@ -886,7 +886,10 @@ describe('transactions that wait', () => {
   test('a payment of ours that is not listed is asked for by name', async () => {
     const { source } = await nodeOf({ ...pool({}, {}), eth_getTransactionByHash: (txid: string) => (txid === hash('f1') ? tx(1) : null) });
     const { present } = await (await source.fetchMempool()).scan(matcher({ waiting: [hash('f1'), hash('f2')] }));
-    assert.deepEqual([...present], [hash('f1')]);
+    assert.deepEqual(
+      [hash('f1'), hash('f2')].map((txid) => present.has(txid)),
+      [true, false],
+    );
   });
 });
 

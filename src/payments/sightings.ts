@@ -89,7 +89,7 @@ export async function writeSightings(
     seenAt: Date;
     spenders: Spenders;
     /** Txids now in the mempool, when it was looked at. */
-    present?: ReadonlySet<string> | null;
+    present?: Pick<ReadonlySet<string>, 'has'> | null;
   },
 ): Promise<ReadonlySet<string>> {
   if (found.length === 0) return new Set();
@@ -139,7 +139,7 @@ export async function writeSightings(
 async function knownPegouts(
   tx: Tx,
   sightings: readonly Owned[],
-  { coin, present }: { coin: Coin; present: ReadonlySet<string> | null },
+  { coin, present }: { coin: Coin; present: Pick<ReadonlySet<string>, 'has'> | null },
 ): Promise<readonly Owned[]> {
   const pegouts = sightings.filter((s) => s.kind === 'pegout');
   if (pegouts.length === 0) return sightings;
@@ -159,7 +159,7 @@ export function pairPegouts(
   pegouts: readonly Owned[],
   /** Those of the same payments that are recorded, in the order of their first sight. */
   rows: readonly Pegout[],
-  present: ReadonlySet<string> | null,
+  present: Pick<ReadonlySet<string>, 'has'> | null,
 ): Map<Owned, string> {
   const free = new Set<Pegout>(rows);
   const refs = new Map<Owned, string>();

@@ -3,6 +3,13 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type Recording, recordings } from './scripted-node.ts';
 
+const UNKNOWN: Recording = {
+  label: 'unknown',
+  request: { method: '', params: [] },
+  status: 404,
+  body: '{"result":null,"error":{"code":-32601,"message":"Method not found"},"id":1}',
+};
+
 /** `more` comes first: replies that a test makes up, by label. */
 export async function startRecordedNode(name: string, more: readonly Recording[] = []) {
   const known = [...more, ...recordings(name).values()];
@@ -12,7 +19,7 @@ export async function startRecordedNode(name: string, more: readonly Recording[]
     const exact = same.find((row) => plain(row.request.params) === plain(params));
     // A target that was not recorded is estimated like the one that was; what else is unknown gets the recorded refusal.
     const refusal = method === 'getrawtransaction' ? 'err-unknown-txid' : 'err-method';
-    return exact ?? (method === 'estimatesmartfee' ? same[0] : undefined) ?? known.find((row) => row.label === refusal)!;
+    return exact ?? (method === 'estimatesmartfee' ? same[0] : undefined) ?? known.find((row) => row.label === refusal) ?? UNKNOWN;
   };
   const server = createServer((request, reply) => {
     const parts: Buffer[] = [];

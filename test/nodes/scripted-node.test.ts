@@ -27,7 +27,7 @@ for (const coin of ['DOGE', 'DASH'] as const) {
     const recorded = recordings(coin === 'DOGE' ? 'dogecoin-1.14.9' : 'dash-23.1.2');
     let id = 0;
     const ask = async (method: string, params: unknown[]) => {
-      const reply = await fetch(new URL(node.url).origin, {
+      const reply = await fetch(`${new URL(node.url).origin}/wallet/florin`, {
         method: 'POST',
         headers: { authorization: `Basic ${Buffer.from('florin:test').toString('base64')}` },
         body: JSON.stringify({ jsonrpc: '1.0', id: ++id, method, params }),
@@ -76,7 +76,7 @@ for (const coin of ['DOGE', 'DASH'] as const) {
     await same('reorg-remined', 'getrawtransaction', txid, verbose);
     assert.ok(checked >= 20);
 
-    const batch = await fetch(new URL(node.url).origin, {
+    const batch = await fetch(`${new URL(node.url).origin}/wallet/florin`, {
       method: 'POST',
       headers: { authorization: `Basic ${Buffer.from('florin:test').toString('base64')}` },
       body: JSON.stringify([

@@ -1,0 +1,124 @@
+/** Calls to nodes and providers that take batches, and to those that do not. */
+import assert from 'node:assert/strict';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, test } from 'node:test';
+import { createLog } from '../log.ts';
+import { createOutgoing } from '../outgoing.ts';
+import { ChainError } from './chain.ts';
+import { createCoreCalls } from './core-calls.ts';
+
+type Request = { id: number; method: string; params: unknown[] };
+type Answer = { status: number; body: string };
+
+const log = createLog('silent');
+const outgoing = createOutgoing({ allow: [], log });
+const servers: Server[] = [];
+after(async () => {
+  await outgoing.close();
+  for (const server of servers) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
+const result = ({ id, method }: Request) => ({ result: `of ${method}`, error: null, id });
+/** A node that answers single calls unless `answer` says otherwise; what it was asked, request by request. */
+async function nodeOf(answer: (asked: Request | Request[]) => Answer | undefined) {
+  const requests: string[][] = [];
+  const server = createServer(async (request, reply) => {
+    const parts: Buffer[] = [];
+    for await (const part of request) parts.push(part as Buffer);
+    const asked = JSON.parse(Buffer.concat(parts).toString()) as Request | Request[];
+    requests.push([asked].flat().map((one) => one.method));
+    const { status, body } = answer(asked) ?? {
+      status: 200,
+      body: JSON.stringify(Array.isArray(asked) ? asked.map(result) : result(asked)),
+    };
+    reply.writeHead(status).end(body);
+  });
+  servers.push(server);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://user:key@127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const clock = { ms: 0, now: () => new Date(), monotonicMs: () => clock.ms };
+  return { requests, clock, ...createCoreCalls({ coin: 'DASH', url, outgoing, log, clock }) };
+}
+const CALLS = [['getbestblockhash'], ['getmempoolinfo'], ['getnetworkinfo']] as const;
+const outage = (pattern: RegExp) => (error: unknown) =>
+  error instanceof ChainError && error.kind === 'outage' && pattern.test(error.message);
+
+test('a node that takes batches is asked in one request', async () => {
+  const node = await nodeOf(() => undefined);
+  assert.deepEqual(
+    (await node.post(CALLS)).map((reply) => reply.result),
+    CALLS.map(([method]) => `of ${method}`),
+  );
+  assert.deepEqual(node.requests, [CALLS.map(([method]) => method)]);
+});
+
+const REFUSALS: readonly [what: string, answer: (asked: Request[]) => Answer][] = [
+  ['with 403, as Dash Core under rpcwhitelist does', () => ({ status: 403, body: '' })],
+  ['with one error', () => ({ status: 400, body: '{"jsonrpc":"2.0","error":{"code":-32600,"message":"Invalid request"},"id":null}' })],
+  ['with a list of one error', () => ({ status: 200, body: '[{"result":null,"error":{"code":-32600,"message":"no batches"},"id":null}]' })],
+  ['with the answer to the first call alone', ([first]) => ({ status: 200, body: JSON.stringify(result(first!)) })],
+  ['with a page of words', () => ({ status: 404, body: '<html>not found</html>' })],
+  ['with nothing', () => ({ status: 200, body: '' })],
+];
+for (const [what, answer] of REFUSALS) {
+  test(`a node that refuses batches ${what} is asked call by call, and with a batch again later`, async () => {
+    let refuses = true;
+    const node = await nodeOf((asked) => (Array.isArray(asked) && refuses ? answer(asked) : undefined));
+    for (const requests of [4, 7]) {
+      assert.deepEqual(
+        (await node.post(CALLS)).map((reply) => reply.result),
+        CALLS.map(([method]) => `of ${method}`),
+      );
+      assert.equal(node.requests.length, requests);
+    }
+    refuses = false;
+    node.clock.ms += 601_000;
+    await node.post(CALLS);
+    assert.equal(node.requests.length, 8);
+  });
+}
+
+test('an answer that is read as it comes is asked for alone, in order, where batches are refused', async () => {
+  const node = await nodeOf((asked) => (Array.isArray(asked) ? { status: 403, body: '' } : undefined));
+  for (const requests of [4, 7]) {
+    const { replies, reader } = await node.read(CALLS, 1, () => {
+      const parts: Buffer[] = [];
+      return { take: (part: Buffer) => void parts.push(part), taken: () => false, text: () => Buffer.concat(parts).toString() };
+    });
+    assert.deepEqual(
+      replies!.map((reply) => reply.result),
+      CALLS.map(([method]) => `of ${method}`),
+    );
+    assert.match(reader.text(), /of getmempoolinfo/);
+    assert.equal(node.requests.length, requests);
+  }
+  assert.deepEqual(node.requests.slice(4), [['getbestblockhash'], ['getmempoolinfo'], ['getnetworkinfo']]);
+});
+
+test('a call that is not allowed is an error of its own; the others are answered', async () => {
+  const isAllowed = (asked: Request | Request[]) => ![asked].flat().some(({ method }) => method === 'getmempoolinfo');
+  const node = await nodeOf((asked) => (isAllowed(asked) ? undefined : { status: 403, body: '' }));
+  const replies = await node.post(CALLS);
+  assert.deepEqual(
+    replies.map((reply) => reply.result),
+    ['of getbestblockhash', null, 'of getnetworkinfo'],
+  );
+  await assert.rejects(node.call('getmempoolinfo'), outage(/does not allow getmempoolinfo/));
+});
+
+test('a node that is wrong call by call too is an outage, and no reason to send no batches', async () => {
+  let broken = true;
+  const node = await nodeOf(() => (broken ? { status: 200, body: '{"result":1,"error":null,"id":99999}' } : undefined));
+  await assert.rejects(node.post(CALLS), outage(/another request/));
+  broken = false;
+  assert.equal((await node.post(CALLS)).length, CALLS.length);
+  assert.equal(node.requests.filter((request) => request.length === CALLS.length).length, 2, 'a batch is tried again');
+  const starting = await nodeOf(() => ({ status: 500, body: '{"result":null,"error":{"code":-28,"message":"Loading"},"id":0}' }));
+  await assert.rejects(starting.call('getbestblockhash'), outage(/is starting/));
+  const stranger = await nodeOf(() => ({ status: 401, body: '' }));
+  await assert.rejects(stranger.post(CALLS), outage(/refuses user and password/));
+});

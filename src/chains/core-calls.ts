@@ -1,0 +1,195 @@
+/** JSON-RPC to a node of the Bitcoin Core family: in batches where it takes them, one by one where it does not. */
+import type { Clock } from '../core/clock.ts';
+import type { Coin } from '../core/coin.ts';
+import { parseExactJson } from '../core/money.ts';
+import type { Log } from '../log.ts';
+import { type Outgoing, OutgoingError } from '../outgoing.ts';
+import { ChainError } from './chain.ts';
+import { fields, requestFrom } from './reply.ts';
+
+const TIMEOUT_MS = 30_000;
+const MAX_REPLY_BYTES = 64 * 1024 * 1024;
+/** A node that takes no batches is tried again with one after this long: it may have been replaced. */
+const BATCHES_AGAIN_MS = 600_000;
+/** Calls under way at the same time where each is a request. */
+const AT_ONCE = 4;
+
+const WARMING_UP = -28;
+const NOT_FOUND = -5;
+const OUT_OF_RANGE = -8;
+/** Ours: the node does not allow the call to this user. */
+const FORBIDDEN = -403;
+
+export type CoreCall = readonly [method: string, ...params: unknown[]];
+export type CoreError = { code: number; message: string };
+export type CoreReply = { result: unknown; error: CoreError | null };
+/** Takes a reply part by part. `taken`: it needs no reading as JSON; `text`: what is left to read. */
+export type CoreReader = { take(part: Buffer, announced: number): void; taken(): boolean; text(): string };
+
+export type CoreCalls = {
+  /** Many calls, in order; errors of single calls are values, those of the connection are thrown as ChainError. */
+  post(calls: readonly CoreCall[]): Promise<CoreReply[]>;
+  /** One call; its error as ChainError. */
+  call(...request: CoreCall): Promise<unknown>;
+  /**
+   * The same, with a reader for the answer that has that of the call at `large` in it: made anew for each try. Null where it took
+   * everything.
+   */
+  read<R extends CoreReader>(calls: readonly CoreCall[], large: number, make: () => R): Promise<{ replies: CoreReply[] | null; reader: R }>;
+  failure(error: CoreError, method: string): ChainError;
+  /** What the node's clock said with its last answer, less ours; null when it does not tell. */
+  clockAheadSeconds(): number | null;
+};
+
+export const isNotFound = (error: CoreError | null): boolean => error?.code === NOT_FOUND;
+const text = (value: unknown): string => (typeof value === 'string' ? value : '');
+
+/** The node refused a batch, or answered something else: each call by itself may be answered. */
+class NoBatch extends Error {}
+
+/** Makes the connection; it sends when asked. */
+export function createCoreCalls({
+  coin,
+  url,
+  outgoing,
+  log,
+  clock,
+}: {
+  coin: Coin;
+  url: string;
+  outgoing: Outgoing;
+  log: Log;
+  clock: Clock;
+}): CoreCalls {
+  let nextId = 0;
+  let clockAheadSeconds: number | null = null;
+  let noBatchesSince: number | null = null;
+
+  /** One request with these calls. Throws NoBatch where a batch was not understood. */
+  const exchange = async (calls: readonly CoreCall[], reader?: CoreReader): Promise<CoreReply[] | null> => {
+    const isBatch = calls.length > 1;
+    const first = nextId;
+    nextId += calls.length;
+    const asked = calls.map(([method, ...params], i) => ({ jsonrpc: '1.0', id: first + i, method, params }));
+    const reply = await requestFrom(outgoing, `the ${coin} node`, {
+      url,
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: Buffer.from(JSON.stringify(isBatch ? asked : asked[0])),
+      timeoutMs: TIMEOUT_MS,
+      maxReplyBytes: MAX_REPLY_BYTES,
+      ...(reader && { take: reader.take }),
+    }).catch((error: unknown) => {
+      if (isBatch && error instanceof ChainError && error.cause instanceof OutgoingError && error.cause.class === 'too_large')
+        throw new NoBatch('the answer to a batch is too large');
+      throw error;
+    });
+    if (reply.status === 401) throw new ChainError('outage', `the ${coin} node refuses user and password`);
+    if (reply.status === 403) {
+      if (isBatch) throw new NoBatch('status 403');
+      return [{ result: null, error: { code: FORBIDDEN, message: 'the node does not allow it' } }];
+    }
+    const told = Date.parse(reply.headers.date ?? '');
+    clockAheadSeconds = Number.isNaN(told) ? null : Math.round((told - clock.now().getTime()) / 1000);
+    if (reader?.taken()) return null;
+    const body = reader?.text() ?? Buffer.from(reply.body.buffer, reply.body.byteOffset, reply.body.length).toString();
+    let parsed: unknown;
+    try {
+      parsed = parseExactJson(body);
+    } catch (cause) {
+      if (isBatch) throw new NoBatch(`status ${reply.status} and no JSON`);
+      throw new ChainError('outage', `the ${coin} node answered status ${reply.status} and no JSON`, { cause });
+    }
+    const answers = new Map((Array.isArray(parsed) ? parsed : [parsed]).map((answer) => [String(fields(answer).id), fields(answer)]));
+    return calls.map((_, i) => {
+      const answer = answers.get(String(first + i));
+      if (!answer && isBatch) throw new NoBatch('it was not answered call by call');
+      if (!answer) throw new ChainError('outage', `the ${coin} node answered another request`);
+      const error =
+        answer.error === null || answer.error === undefined
+          ? null
+          : { code: Number(text(fields(answer.error).code) || '0'), message: text(fields(answer.error).message) };
+      if (error?.code === WARMING_UP) throw new ChainError('outage', `the ${coin} node is starting: ${error.message}`);
+      return { result: answer.result, error };
+    });
+  };
+
+  const takesBatches = (): boolean => noBatchesSince === null || clock.monotonicMs() - noBatchesSince > BATCHES_AGAIN_MS;
+
+  const noBatches = (error: NoBatch): void => {
+    if (noBatchesSince === null) log.info({ coin, reason: error.message }, 'the node takes no batches: each call is a request');
+    noBatchesSince = clock.monotonicMs();
+  };
+  const oneAfterAnother = async (calls: readonly CoreCall[]): Promise<CoreReply[]> => {
+    const replies: CoreReply[] = [];
+    for (const call of calls) replies.push((await exchange([call]))![0]!);
+    return replies;
+  };
+  /** Each call in a request of its own, some at a time. */
+  const oneByOne = async (calls: readonly CoreCall[]): Promise<CoreReply[]> => {
+    const replies: CoreReply[] = new Array(calls.length);
+    const open = calls.entries();
+    const work = async () => {
+      for (const [i, call] of open) replies[i] = (await exchange([call]))![0]!;
+    };
+    await Promise.all(Array.from({ length: Math.min(AT_ONCE, calls.length) }, work));
+    return replies;
+  };
+  const post = async (calls: readonly CoreCall[]): Promise<CoreReply[]> => {
+    if (calls.length > 1 && takesBatches()) {
+      try {
+        const replies = await exchange(calls);
+        noBatchesSince = null;
+        return replies!;
+      } catch (error) {
+        if (!(error instanceof NoBatch)) throw error;
+        const replies = await oneByOne(calls);
+        // It takes calls, but no batches: Dash Core refuses them to every user with a list of allowed calls.
+        noBatches(error);
+        return replies;
+      }
+    }
+    return calls.length === 0 ? [] : oneByOne(calls);
+  };
+
+  const failure = (error: CoreError, method: string): ChainError =>
+    /pruned/i.test(error.message)
+      ? new ChainError('pruned', `the ${coin} node has pruned that block`)
+      : error.code === NOT_FOUND || error.code === OUT_OF_RANGE
+        ? new ChainError('not_found', error.message)
+        : error.code === -32601
+          ? new ChainError('unsupported', `this ${coin} node has no ${method}`)
+          : error.code === FORBIDDEN
+            ? new ChainError('outage', `the ${coin} node does not allow ${method} to us (rpcallowip, rpcwhitelist)`)
+            : new ChainError('outage', `${method}: ${error.message}`);
+
+  return {
+    post,
+    call: async (...request) => {
+      const [reply] = await oneByOne([request]);
+      if (reply!.error) throw failure(reply!.error, request[0]);
+      return reply!.result;
+    },
+    read: async (calls, large, make) => {
+      let refused: NoBatch | null = null;
+      if (calls.length === 1 || takesBatches()) {
+        const reader = make();
+        try {
+          return { replies: await exchange(calls, reader), reader };
+        } catch (error) {
+          if (!(error instanceof NoBatch)) throw error;
+          refused = error;
+        }
+      }
+      // In order: what is asked for first may be older than the rest, never newer. What a batch without an answer left does not count.
+      const reader = make();
+      const before = await oneAfterAnother(calls.slice(0, large));
+      const replies = await exchange([calls[large]!], reader);
+      const after = await oneAfterAnother(calls.slice(large + 1));
+      if (refused) noBatches(refused);
+      return { replies: replies && [...before, ...replies, ...after], reader };
+    },
+    failure,
+    clockAheadSeconds: () => clockAheadSeconds,
+  };
+}
