@@ -65,7 +65,6 @@ const tips = {
     chainlockHeight: null,
     scannedThrough: NOW,
     holdReason: null,
-    blockUsdCents: new Map(),
   },
 };
 

@@ -47,7 +47,22 @@ export type TransferKind = 'output' | 'pegout' | 'coinbase' | 'direct' | 'intern
 export type Lock = 'instantsend' | 'chainlock' | null;
 
 /** USD worth, valued once at first sight (`first_sight`), again only when its protection ended (`confirmation`). */
-export type TransferValue = { usdE8: bigint; at: Date; basis: 'quote' | 'spot'; reason: 'first_sight' | 'confirmation' };
+export type TransferValue = {
+  usdE8: bigint;
+  at: Date;
+  basis: 'quote' | 'spot';
+  reason: 'first_sight' | 'confirmation';
+  /** Kept with the first worth; absent where it stood alone. */
+  company?: CompanyWorth;
+};
+/** Units of the coin that one payer may have sent together with a transfer. */
+export type Company = {
+  /** Of all outputs to this install of the transaction, this one among them. */
+  transactionUnits: bigint;
+  /** Of other payments of the merchant, no larger in kind, that waited beside it when it was first seen. */
+  merchantUnits: bigint;
+};
+export type CompanyWorth = { transactionUsdCents: bigint; merchantUsdCents: bigint };
 
 export type Transfer = {
   coin: Coin;
@@ -111,8 +126,6 @@ export type Tip = {
   holdReason: string | null;
   /** Absent where a coin has one source, and where nothing is held. */
   agreement?: Agreement;
-  /** USD cents this install counts per block height of open transfers: many small payments in a block are one big one. */
-  blockUsdCents: ReadonlyMap<number, bigint>;
 };
 export type Tips = Readonly<Partial<Record<Coin, Tip>>>;
 

@@ -39,7 +39,6 @@ const tip: Tip = {
   chainlockHeight: null,
   scannedThrough: addMs(START, 70 * MINUTE_MS),
   holdReason: null,
-  blockUsdCents: new Map(),
 };
 
 /** Times a property of a transfer is read, and elements that a search in an array may have to compare. */

@@ -137,7 +137,6 @@ class World {
       chainlockHeight: null,
       scannedThrough: START,
       holdReason: null,
-      blockUsdCents: new Map(),
     };
     this.tips = { BTC: tip, LTC: tip, ETH: tip };
     this.#quote('BTC');

@@ -52,7 +52,6 @@ const tip = (at: Date, more: Partial<Tip> = {}): Tip => ({
   chainlockHeight: null,
   scannedThrough: at,
   holdReason: null,
-  blockUsdCents: new Map(),
   ...more,
 });
 
@@ -286,10 +285,47 @@ test('a lock that the own node reports completes a small Dash payment before its
   assert.equal(status(deep, 100_000n, HEIGHT - 31), 'processing');
 });
 
-test('many small payments in one block count as one big one', () => {
+/** 100 USD of which a payer may have sent more, in whole dollars. */
+const among = ({ transaction = 0, merchant = 0 }: { transaction?: number; merchant?: number }): Transfer => {
   const t = transferOf('100@5 x2', 0);
-  const crowded = tip(minute(10), { blockUsdCents: new Map([[t.block!.height, 500_000n]]) });
-  assert.equal(settle(base, [t], { BTC: crowded }, minute(10)).status, 'processing');
+  const company = { transactionUsdCents: BigInt(transaction) * 100n, merchantUsdCents: BigInt(merchant) * 100n };
+  return { ...t, values: [{ ...t.values[0]!, company }] };
+};
+test('what one transaction pays to many payments counts as one amount', () => {
+  const needs = (t: Transfer) => settle(base, [t], { BTC: tip(minute(10)) }, minute(10)).confirmationsRequired;
+  assert.equal(needs(among({ transaction: 100 })), 2);
+  assert.equal(needs(among({ transaction: 999 })), 2);
+  assert.equal(needs(among({ transaction: 1_000 })), 3);
+  assert.equal(needs(among({ transaction: 10_000 })), 6);
+  assert.equal(settle(base, [among({ transaction: 1_000 })], { BTC: tip(minute(10)) }, minute(10)).status, 'processing');
+});
+
+test('other small payments of the merchant that wait beside one count by a quarter', () => {
+  const needs = (t: Transfer) => settle(base, [t], { BTC: tip(minute(10)) }, minute(10)).confirmationsRequired;
+  assert.equal(needs(among({ merchant: 3_999 })), 2);
+  assert.equal(needs(among({ merchant: 4_000 })), 3);
+  assert.equal(needs(among({ merchant: 40_000 })), 6);
+});
+
+test('a payment in several transfers says the confirmations of the one that needs the most', () => {
+  const [small, large] = [transferOf('50@5 x2', 0), { ...among({ transaction: 5_000 }), ref: 't9:0' }];
+  const result = settle(base, [small, large], { BTC: tip(minute(10)) }, minute(10));
+  assert.deepEqual([result.confirmations, result.confirmationsRequired], [2, 3]);
+});
+
+test('what a transfer counts among is kept with its first worth', () => {
+  const unvalued = { ...transferOf('50@5 x0', 0), values: [] };
+  const value = valueTransfer({
+    payment: base,
+    transfer: unvalued,
+    spot: null,
+    now: minute(5),
+    company: { transactionUnits: unvalued.units * 3n, merchantUnits: unvalued.units * 10n },
+  });
+  assert.deepEqual(value?.company, { transactionUsdCents: 15_000n, merchantUsdCents: 50_000n });
+  const mined = { ...unvalued, values: [value!], block: { height: HEIGHT, hash: 'b', time: minute(5 + 25 * 60) } };
+  const again = valueTransfer({ payment: base, transfer: mined, spot: { priceE8: 1n, at: minute(1_505) }, now: minute(1_505) });
+  assert.equal(again?.company, undefined);
 });
 
 test('worth: the best quote whose lock plus ten minutes covers first sight, else spot', () => {

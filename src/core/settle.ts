@@ -6,6 +6,7 @@ import { addMs, DAY_MS, earliest, HOUR_MS, latest, MINUTE_MS } from './clock.ts'
 import { COIN, type Coin, type CompletionRule, type ConfirmationTier } from './coin.ts';
 import { centsToE8, divideCeil, e8ToCents, shownUnit, worthUsdE8 } from './money.ts';
 import {
+  type Company,
   EXCEPTIONS,
   type Exception,
   type PaymentFacts,
@@ -16,6 +17,7 @@ import {
   type Tip,
   type Tips,
   type Transfer,
+  type TransferKind,
   type TransferStanding,
   type TransferValue,
 } from './payment.ts';
@@ -47,6 +49,8 @@ const REORGED_AFTER_MS = HOUR_MS;
 /** Dash: without an InstantSend or ChainLock these confirmations do; more when the node has no quorum data. */
 const DASH_CONFIRMATIONS = 6;
 const DASH_CONFIRMATIONS_BLIND = 24;
+/** Other small payments of the merchant that wait beside one count by a quarter: most of them are other people's. */
+const MERCHANT_SHARE = 4n;
 /** Litecoin: a peg-out needs at least this many (the reorganisation of April 2026 was 13 deep). */
 const PEGOUT_CONFIRMATIONS = 24;
 /** When the end of the window is not yet certain, it is asked for again this often. */
@@ -88,29 +92,48 @@ export function valueTransfer({
   transfer: t,
   spot,
   now,
+  company = null,
 }: {
   payment: PaymentFacts;
   transfer: Transfer;
   spot: { priceE8: bigint; at: Date } | null;
   now: Date;
+  company?: Company | null;
 }): TransferValue | null {
   const again = t.values.length > 0;
   if (again && (!lostProtection(payment, t) || t.values.some((v) => v.reason === 'confirmation'))) return null;
   const reason = again ? 'confirmation' : 'first_sight';
+  const valued = (basis: TransferValue['basis'], usdE8: bigint): TransferValue => ({
+    usdE8,
+    at: now,
+    basis,
+    reason,
+    ...(company &&
+      !again && {
+        company: {
+          transactionUsdCents: e8ToCents((usdE8 * company.transactionUnits) / t.units),
+          merchantUsdCents: e8ToCents((usdE8 * company.merchantUnits) / t.units),
+        },
+      }),
+  });
   if (payment.fixed?.coin === t.coin) {
-    if (again) return null;
-    return { usdE8: (centsToE8(payment.targetUsdCents) * t.units) / payment.fixed.units, at: now, basis: 'quote', reason };
+    return again ? null : valued('quote', (centsToE8(payment.targetUsdCents) * t.units) / payment.fixed.units);
   }
   if (!again) {
     const rates = payment.quotes.flatMap((q) =>
       q.coin === t.coin && q.rateE8 !== null && t.firstSeenAt.getTime() <= lockEnd(payment, q).getTime() + LOCK_GRACE_MS ? [q.rateE8] : [],
     );
-    if (rates.length > 0) {
-      const best = rates.reduce((a, b) => (b > a ? b : a));
-      return { usdE8: worthUsdE8(t.coin, t.units, best), at: now, basis: 'quote', reason };
-    }
+    if (rates.length > 0)
+      return valued(
+        'quote',
+        worthUsdE8(
+          t.coin,
+          t.units,
+          rates.reduce((a, b) => (b > a ? b : a)),
+        ),
+      );
   }
-  return spot && { usdE8: worthUsdE8(t.coin, t.units, spot.priceE8), at: now, basis: 'spot', reason };
+  return spot && valued('spot', worthUsdE8(t.coin, t.units, spot.priceE8));
 }
 
 const worth = (t: Transfer): bigint => t.values.at(-1)?.usdE8 ?? 0n;
@@ -152,22 +175,41 @@ function foldDecisions(facts: PaymentFacts): Decided {
   return { closedAt, cancelled, accepts, named: new Set(accepts.flat()), settledRefs };
 }
 
-/** The gravest amount that hangs on a transfer. */
-function gravity(facts: PaymentFacts, t: Transfer, receivedCents: bigint, tip: Tip | undefined): bigint {
-  const inBlock = (t.block && tip?.blockUsdCents.get(t.block.height)) ?? 0n;
-  return [facts.targetUsdCents, receivedCents, inBlock].reduce((a, b) => (b > a ? b : a));
+/** The tier of an amount. */
+export function tierOf(facts: PaymentFacts, coin: Coin, usdCents: bigint): ConfirmationTier {
+  const tiers = facts.rules.confirmations[coin];
+  return tiers.find((row) => row.belowUsdCents === null || usdCents < row.belowUsdCents) ?? tiers.at(-1)!;
 }
 
-/** What a transfer needs to be confirmed enough. */
-function requirement(facts: PaymentFacts, t: Transfer, receivedCents: bigint, tip: Tip | undefined): ConfirmationTier {
-  const amount = gravity(facts, t, receivedCents, tip);
-  const tiers = facts.rules.confirmations[t.coin];
-  const tier = tiers.find((row) => row.belowUsdCents === null || amount < row.belowUsdCents) ?? tiers.at(-1)!;
-  let { confirmations } = tier;
-  if (t.kind === 'pegout' && tier.rule === 'confirmations') confirmations = Math.max(confirmations, PEGOUT_CONFIRMATIONS);
-  if (t.kind === 'coinbase') confirmations = Math.max(confirmations, COIN[t.coin].coinbaseMaturity);
-  return { ...tier, confirmations };
+/** What whoever undoes a block could take back with the transfer, beyond its own payment, as far as one payer may have sent it. */
+function companyCents(t: Transfer): bigint {
+  const company = t.values[0]?.company;
+  if (!company) return 0n;
+  const share = company.merchantUsdCents / MERCHANT_SHARE;
+  return company.transactionUsdCents > share ? company.transactionUsdCents : share;
 }
+
+/** The gravest amount that hangs on a transfer. */
+function gravity({ targetUsdCents }: PaymentFacts, { receivedCents, company }: { receivedCents: bigint; company: bigint }): bigint {
+  const own = receivedCents > targetUsdCents ? receivedCents : targetUsdCents;
+  return company > own ? company : own;
+}
+
+/** What transfers of a coin need to be confirmed enough, by the gravest amount that hangs on one of them and the slowest kind. */
+function requirementOf(
+  facts: PaymentFacts,
+  coin: Coin,
+  { kinds, ...amounts }: { receivedCents: bigint; company: bigint; kinds: ReadonlySet<TransferKind> | TransferKind },
+): ConfirmationTier {
+  const tier = tierOf(facts, coin, gravity(facts, amounts));
+  const has = (kind: TransferKind): boolean => (typeof kinds === 'string' ? kinds === kind : kinds.has(kind));
+  let { confirmations } = tier;
+  if (tier.rule === 'confirmations' && has('pegout')) confirmations = Math.max(confirmations, PEGOUT_CONFIRMATIONS);
+  if (has('coinbase')) confirmations = Math.max(confirmations, COIN[coin].coinbaseMaturity);
+  return confirmations === tier.confirmations ? tier : { ...tier, confirmations };
+}
+const requirement = (facts: PaymentFacts, t: Transfer, receivedCents: bigint): ConfirmationTier =>
+  requirementOf(facts, t.coin, { receivedCents, company: companyCents(t), kinds: t.kind });
 
 const confirmationsOf = (t: Transfer, tip: Tip | undefined): number => (t.block && tip ? Math.max(0, tip.height - t.block.height + 1) : 0);
 
@@ -212,7 +254,7 @@ function whyNotAgreed(t: Transfer, wanted: ConfirmationTier, tip: Tip | undefine
 /** What `settle` asks of one transfer of a payment that has received so much, and how far it is. */
 export function standingOf(facts: PaymentFacts, t: Transfer, receivedUsdE8: bigint, tips: Tips): TransferStanding {
   const tip = tips[t.coin];
-  const wanted = requirement(facts, t, e8ToCents(receivedUsdE8), tip);
+  const wanted = requirement(facts, t, e8ToCents(receivedUsdE8));
   return {
     state:
       !t.block && t.conflict ? 'replaced' : !t.block && t.absentSince ? 'absent' : isConfirmed(t, wanted, tip) ? 'confirmed' : 'waiting',
@@ -320,9 +362,9 @@ function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tips, deci
   let withheld: string | null = null;
   for (const j of covered ? counted : []) {
     const tip = tips[j.t.coin];
-    const wanted = requirement(payment, j.t, receivedCents, tip);
+    const wanted = requirement(payment, j.t, receivedCents);
     if (!isConfirmed(j.t, wanted, tip)) continue;
-    const reason = whyNotAgreed(j.t, wanted, tip, gravity(payment, j.t, receivedCents, tip));
+    const reason = whyNotAgreed(j.t, wanted, tip, gravity(payment, { receivedCents, company: companyCents(j.t) }));
     if (reason === null) ready.push(j);
     else withheld ??= reason;
   }
@@ -462,6 +504,19 @@ function stepsTo(from: PaymentStatus, goal: PaymentStatus): readonly Step[] {
   return goal === 'completed' && from !== 'processing' ? [move(from, 'processing'), move('processing', 'completed')] : [move(from, goal)];
 }
 
+/** Of the counted transfers of a coin: the payment waits for all of them. */
+function gravest(counted: readonly Judged[], coin: Coin): { company: bigint; kinds: Set<TransferKind> } {
+  let company = 0n;
+  const kinds = new Set<TransferKind>();
+  for (const { t } of counted) {
+    if (t.coin !== coin) continue;
+    kinds.add(t.kind);
+    const cents = companyCents(t);
+    if (cents > company) company = cents;
+  }
+  return { company, kinds };
+}
+
 /** What the payment looks like in the coin it is shown in. */
 function shown(payment: PaymentFacts, counting: Count, { tips, expiresAt }: { tips: Tips; expiresAt: Date }) {
   const { counted, covered, receivedE8, receivedCents } = counting;
@@ -471,7 +526,7 @@ function shown(payment: PaymentFacts, counting: Count, { tips, expiresAt }: { ti
   const amountUnits = coin === null ? null : fixed?.coin === coin ? fixed.units : (quote?.units ?? null);
   const receivedUnits = counted.reduce((total, { t }) => (t.coin === coin ? total + t.units : total), 0n);
   const main = counted[0]?.t;
-  const wanted = coin === null ? null : requirement(payment, main ?? shape(coin), receivedCents, tips[coin]);
+  const wanted = coin === null ? null : requirementOf(payment, coin, { receivedCents, ...gravest(counted, coin) });
   const least = counted.reduce<number | null>((low, { t }) => {
     const count = confirmationsOf(t, tips[t.coin]);
     return low === null || count < low ? count : low;
@@ -493,23 +548,6 @@ function shown(payment: PaymentFacts, counting: Count, { tips, expiresAt }: { ti
     completionRule: wanted?.rule ?? ('confirmations' as const),
   };
 }
-
-/** A transfer of no size, to ask what a coin would need. */
-const shape = (coin: Coin): Transfer => ({
-  coin,
-  ref: '',
-  txid: null,
-  address: '',
-  units: 0n,
-  kind: 'output',
-  firstSeenAt: new Date(0),
-  values: [],
-  block: null,
-  lock: null,
-  absentSince: null,
-  conflict: null,
-  unminedSince: null,
-});
 
 /** Worth of the smallest shown place, so that rounding alone never makes a payment short. */
 function crumb(payment: PaymentFacts, coin: Coin | null): bigint {

@@ -268,6 +268,7 @@ CREATE INDEX transfers_by_ref ON transfers USING btree (coin, ref);
 CREATE INDEX transfers_by_txid ON transfers USING btree (txid) WHERE (txid IS NOT NULL);
 CREATE INDEX transfers_of_merchant ON transfers USING btree (merchant_id, first_seen_at);
 CREATE INDEX transfers_unconfirmed ON transfers USING btree (coin) WHERE (block_height IS NULL);
+CREATE INDEX transfers_waiting ON transfers USING btree (merchant_id, coin) WHERE ((block_height IS NULL) AND (conflict_height IS NULL));
 
 create table refund_addresses (
   payment_id text collate "C" not null,

@@ -46,7 +46,7 @@ export function createCursor(ctx: Context, source: ChainSource) {
         insert into tips (coin, height, hash, scanned_through, watched_from, watched_parent, watched_since, read_back_to)
         values (${coin}, ${tip.height}, ${tip.hash}, clock_timestamp(), ${tip.height + 1}, ${tip.hash}, ${before!.now},
           case when exists (select 1 from deposit_addresses where coin = ${coin}) then 0 end) on conflict do nothing`;
-      await insertBlock(tx, coin, tip, 0n);
+      await insertBlock(tx, coin, tip);
     });
     return { height: tip.height, hash: tip.hash };
   };
@@ -138,7 +138,7 @@ export function createCursor(ctx: Context, source: ChainSource) {
           await tx`update transfers set conflict_height = null where coin = ${coin} and conflict_height > ${fork.height}`;
           await tx`delete from blocks where coin = ${coin} and height > ${fork.height}`;
           await noteReorg(tx, source, { depth: cursor.height - fork.height, height: cursor.height });
-          if (base) await insertBlock(tx, coin, base, 0n);
+          if (base) await insertBlock(tx, coin, base);
           // Should never happen; but a height that named a locked block must not vouch for another one.
           await tx`update tips set chainlock_height = ${fork.height} where coin = ${coin} and chainlock_height > ${fork.height}`;
         },
@@ -198,9 +198,9 @@ export async function holdCursor(tx: Tx, coin: Coin, cursor: Cursor): Promise<vo
   if (same.length === 0) throw new CursorMoved();
 }
 
-export async function insertBlock(tx: Tx, coin: Coin, block: BlockRef, usdCents: bigint): Promise<void> {
+export async function insertBlock(tx: Tx, coin: Coin, block: BlockRef): Promise<void> {
   await tx`
-    insert into blocks (coin, height, hash, parent, time, usd_cents)
-    values (${coin}, ${block.height}, ${block.hash}, ${block.parent}, ${block.time}, ${usdCents.toString()})
-    on conflict (coin, height) do update set hash = excluded.hash, parent = excluded.parent, time = excluded.time, usd_cents = excluded.usd_cents`;
+    insert into blocks (coin, height, hash, parent, time)
+    values (${coin}, ${block.height}, ${block.hash}, ${block.parent}, ${block.time})
+    on conflict (coin, height) do update set hash = excluded.hash, parent = excluded.parent, time = excluded.time`;
 }

@@ -213,19 +213,11 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
   const liveCoins = new Set(
     rows.flatMap((row) => (row.mode === 'live' ? [...(row.quotes ?? []), ...(row.transfers ?? [])].map((q) => q.coin) : [])),
   );
-  const tips =
-    liveCoins.size === 0
-      ? {}
-      : await readTips(
-          sql,
-          [...liveCoins],
-          rows.flatMap((row) => row.transfers ?? []),
-        );
+  const tips = liveCoins.size === 0 ? {} : await readTips(sql, [...liveCoins]);
   return rows.map((row) => toRecord(row, rules.get(row.ruleSet)!, tips));
 }
 
-async function readTips(sql: Sql | Tx, coins: Coin[], transfers: StoredTransfer[]): Promise<Tips> {
-  const heights = [...new Set(transfers.flatMap((t) => (t.blockHeight === null ? [] : [t.blockHeight])))];
+async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
   const rows = await sql<
     {
       coin: Coin;
@@ -242,7 +234,6 @@ async function readTips(sql: Sql | Tx, coins: Coin[], transfers: StoredTransfer[
       heldAboveUsdCents: bigint | null;
       heldAboveReason: string | null;
       lockUsdCents: bigint | null;
-      blocks: { height: number; usdCents: string }[] | null;
     }[]
   >`
     select t.coin, t.height, t.hash, t.safe_height as "safeHeight", t.finalized_height as "finalizedHeight",
@@ -250,9 +241,7 @@ async function readTips(sql: Sql | Tx, coins: Coin[], transfers: StoredTransfer[
       -- While blocks of before are read nobody knows what came in time.
       case when t.read_back_to is null then t.scanned_through else 'epoch' end as "scannedThrough",
       g.reasons as "guardReasons", g.agreed_hash as "agreedHash", agreed.height as "agreedHeight",
-      g.held_above_usd_cents as "heldAboveUsdCents", g.held_above_reason as "heldAboveReason", g.lock_usd_cents as "lockUsdCents",
-      (select json_agg(json_build_object('height', b.height, 'usdCents', b.usd_cents::text)) from blocks b
-        where b.coin = t.coin and b.height = any(${heights}::bigint[])) as blocks
+      g.held_above_usd_cents as "heldAboveUsdCents", g.held_above_reason as "heldAboveReason", g.lock_usd_cents as "lockUsdCents"
     from tips t left join chain_guard g on g.coin = t.coin and g.binding
     -- What was agreed on counts while it is part of the chain that was read.
     left join blocks agreed on agreed.coin = g.coin and agreed.height = g.agreed_height and agreed.hash = g.agreed_hash
@@ -276,7 +265,6 @@ async function readTips(sql: Sql | Tx, coins: Coin[], transfers: StoredTransfer[
             lockUsdCents: row.lockUsdCents,
           },
         }),
-        blockUsdCents: new Map((row.blocks ?? []).map((b) => [b.height, BigInt(b.usdCents)])),
       },
     ]),
   );
@@ -370,7 +358,6 @@ export function tipsOf(record: PaymentRecord): Tips {
     chainlockHeight: null,
     scannedThrough: record.now,
     holdReason: null,
-    blockUsdCents: new Map(),
   };
   const tips: Partial<Record<Coin, Tip>> = Object.fromEntries(record.facts.quotes.map((q) => [q.coin, quiet]));
   if (record.simulation) tips[record.simulation.coin] = { ...quiet, ...observe(record)!.tip, scannedThrough: record.now };

@@ -4,7 +4,6 @@ import { type Chain, ChainError, type ChainSource, type Matcher, type Sighting }
 import type { Context } from '../context.ts';
 import { DAY_MS, earliest } from '../core/clock.ts';
 import { COIN } from '../core/coin.ts';
-import { e8ToCents, worthUsdE8 } from '../core/money.ts';
 import { readEndedBelow, type Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { type Cursor, CursorMoved, createCursor, holdCursor, insertBlock, moveCursor } from './cursor.ts';
@@ -196,7 +195,7 @@ export function createFollower(
         // One statement each, sent without waiting for the one before; the database runs them in this order.
         await Promise.all([
           advance(tx),
-          insertBlock(tx, coin, fetched.ref, worthOf(sightings)),
+          insertBlock(tx, coin, fetched.ref),
           tx`delete from blocks where coin = ${coin} and height < (select height from tips where coin = ${coin}) - ${BLOCKS_KEPT}`,
         ]);
         await writeSightings(tx, sightings, { coin, block: fetched.ref, seenAt: scannedAt, spenders });
@@ -214,12 +213,6 @@ export function createFollower(
     return { height, hash };
   };
   const readBack = createReadBack(ctx, source, record);
-
-  /** What a block of ours is worth together: many small payments in one block are one big one. */
-  const worthOf = (sightings: readonly Sighting[]): bigint => {
-    const price = ctx.prices.look(coin)?.priceE8 ?? 0n;
-    return sightings.reduce((sum, s) => sum + e8ToCents(worthUsdE8(coin, s.units, price)), 0n);
-  };
 
   /** ETH: which blocks can no longer be reorganised, as of the cursor's chain. */
   const lookAtFinality = async (cursor: Cursor): Promise<void> => {

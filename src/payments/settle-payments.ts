@@ -12,6 +12,7 @@ import { OID, type Tx } from '../db/db.ts';
 import { notifyMembers } from '../merchants/notices.ts';
 import { recordEvents } from '../webhooks/events.ts';
 import { asksForMerchant } from './attention.ts';
+import { readCompany } from './company.ts';
 import { type Counted, dayChanges, writeDayChanges } from './days.ts';
 import { paymentDetail } from './detail.ts';
 import { type Marks, observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
@@ -118,22 +119,22 @@ const chainFacts = (t: Pick<Transfer, 'block' | 'lock' | 'absentSince' | 'confli
 
 /** Freezes the worth of transfers that have none yet, or whose protection ended. Prices come from memory, never from the network. */
 async function valueTransfers(ctx: Context, tx: Tx, records: PaymentRecord[]): Promise<void> {
-  const rows: { payment_id: string; coin: string; ref: string; values: unknown }[] = [];
-  for (const record of records) {
-    record.transfers = record.transfers.map((transfer) => {
-      const value = valueTransfer({ payment: record.facts, transfer, spot: spotPrice(ctx, record, transfer.coin), now: record.now });
-      if (!value) return transfer;
-      const values = [...transfer.values, value];
-      rows.push({
-        payment_id: record.facts.id,
-        coin: transfer.coin,
-        ref: transfer.ref,
-        values: valuesToJson(values),
-      });
-      return { ...transfer, values };
-    });
-  }
-  if (rows.length === 0) return;
+  const found = records.flatMap((record) =>
+    record.transfers.flatMap((transfer, place) => {
+      const of = { payment: record.facts, transfer, spot: spotPrice(ctx, record, transfer.coin), now: record.now };
+      return valueTransfer(of) ? [{ record, place, of, merchantId: record.merchantId, payment: record.facts, transfer }] : [];
+    }),
+  );
+  if (found.length === 0) return;
+  const company = await readCompany(
+    tx,
+    found.filter(({ record, transfer }) => record.mode === 'live' && transfer.values.length === 0),
+  );
+  const rows = found.map(({ record, place, of, transfer }) => {
+    const values = [...transfer.values, valueTransfer({ ...of, company: company.get(transfer) ?? null })!];
+    record.transfers[place] = { ...transfer, values };
+    return { payment_id: record.facts.id, coin: transfer.coin, ref: transfer.ref, values: valuesToJson(values) };
+  });
   await tx`
     update transfers t set values = r.values
     from jsonb_to_recordset(${tx.json(rows as never)}) as r (payment_id text, coin text, ref text, values jsonb)

@@ -62,6 +62,12 @@ test('what each released version stored is read as it was meant', () => {
   }
 });
 
+test('what a transfer counts among is stored with its worth', () => {
+  const company = { transactionUsdCents: 100_000n, merchantUsdCents: 2_500n };
+  const [value] = valuesFromJson(JSON.parse(JSON.stringify(valuesToJson([{ ...values[0]!, company }]))));
+  assert.deepEqual(value, { ...values[0], company });
+});
+
 test('what is stored today carries the version of its form and is read as it was', () => {
   const again = (stored: unknown): any => JSON.parse(JSON.stringify(stored));
   for (const stored of [rulesToJson(rules), requestToJson(request), requestToJson(empty), ...valuesToJson(values)]) {

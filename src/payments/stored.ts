@@ -3,7 +3,7 @@
  * not write yet, a coin or a rule that came later, gets the default; nothing stored is taken for today's type without a look.
  */
 import { COIN, COINS, COMPLETION_RULES, type Coin, type ConfirmationTier } from '../core/coin.ts';
-import type { Rules, TransferValue } from '../core/payment.ts';
+import type { CompanyWorth, Rules, TransferValue } from '../core/payment.ts';
 import type { PaymentItem, PaymentRequest } from './view.ts';
 
 /**
@@ -117,7 +117,21 @@ function fiatFromJson(value: unknown): PaymentRequest['fiat'] {
 }
 
 export const valuesToJson = (values: readonly TransferValue[]): readonly Json[] =>
-  values.map(({ usdE8, at, basis, reason }) => ({ v: VERSION, usdE8: String(usdE8), at: at.toISOString(), basis, reason }));
+  values.map(({ usdE8, at, basis, reason, company }) => ({
+    v: VERSION,
+    usdE8: String(usdE8),
+    at: at.toISOString(),
+    basis,
+    reason,
+    ...(company && {
+      company: { transactionUsdCents: String(company.transactionUsdCents), merchantUsdCents: String(company.merchantUsdCents) },
+    }),
+  }));
+
+function companyFromJson(value: unknown): CompanyWorth {
+  const stored = asObject(value);
+  return { transactionUsdCents: asBigint(stored.transactionUsdCents) ?? 0n, merchantUsdCents: asBigint(stored.merchantUsdCents) ?? 0n };
+}
 
 /** Errors: what a transfer is worth cannot be read. It is never guessed. */
 export const valuesFromJson = (value: unknown): TransferValue[] =>
@@ -130,5 +144,6 @@ export const valuesFromJson = (value: unknown): TransferValue[] =>
       at: new Date(asText(stored.at) ?? 0),
       basis: oneOf(['quote', 'spot'], stored.basis) ?? 'spot',
       reason: oneOf(['first_sight', 'confirmation'], stored.reason) ?? 'first_sight',
+      ...(stored.company !== undefined && { company: companyFromJson(stored.company) }),
     };
   });

@@ -428,14 +428,23 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
     );
   const total = (of: readonly { units: bigint }[]): bigint => of.reduce((sum, { units }) => sum + (units < DUST[coin] ? 0n : units), 0n);
   const covers = ({ quoteUnits }: Owed, units: bigint): boolean => units * 100n >= quoteUnits * 99n;
-  /** Whether what the chain holds completes the payment, where `more` units beside it may raise the depth that is wanted. */
-  const isPaid = (payment: Owed, path: readonly Block[], landed: readonly Landed[], more: bigint): boolean => {
+  /**
+   * Whether what the chain holds completes the payment, where `more` units beside it may raise the depth that is wanted, and `beside`
+   * units of other payments of the merchant do by a quarter.
+   */
+  const isPaid = (
+    payment: Owed,
+    path: readonly Block[],
+    landed: readonly Landed[],
+    { more, beside }: { more: bigint; beside: bigint },
+  ): boolean => {
     const mineOnly = landed.filter((one) => one.payment === payment);
     const tip = path.at(-1)!.height;
     const received = centsHalfEven(usdE8(total(mineOnly) + more));
-    const deep = mineOnly.filter(({ kind, block }) => {
-      const inBlock = landed.filter((one) => one.block === block).reduce((sum, { units }) => sum + centsHalfEven(usdE8(units)), 0n);
-      const cents = [payment.targetCents, received, inBlock].reduce((a, b) => (b > a ? b : a));
+    const deep = mineOnly.filter(({ kind, block, txid, units: own }) => {
+      const together = landed.filter((one) => kind === 'output' && one.txid === txid).reduce((sum, { units }) => sum + units, 0n);
+      const company = [usdE8(together > own ? together : 0n), usdE8(beside) / 4n].map(centsHalfEven);
+      const cents = [payment.targetCents, received, ...company].reduce((a, b) => (b > a ? b : a));
       return tip - block.height + 1 >= depthFor(kind, cents);
     });
     return covers(payment, total(deep));
@@ -450,7 +459,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
     for (const { id } of done) {
       completed.add(id);
       const payment = owed.find((one) => one.id === id)!;
-      const isDue = paths.some(({ path, landed }) => isPaid(payment, path, landed, 0n));
+      const isDue = paths.some(({ path, landed }) => isPaid(payment, path, landed, { more: 0n, beside: 0n }));
       assert.ok(isDue, `${id} was completed although the chain does not confirm it`);
     }
     named = new Set([cursor!.hash]);
@@ -567,7 +576,8 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
     // What is out of sight for less than a day may still come, but not when a block spends its coins otherwise.
     const unsure = total([...mayCome, ...hidden].filter((one) => one.payment === payment));
     assert.ok(received >= sure && received <= sure + unsure, `${payment.id} received ${received}, not ${sure} to ${sure + unsure}`);
-    if (completed.has(payment.id) || isPaid(payment, chain.blocks, landed, sure + unsure)) assert.equal(status, 'completed', payment.id);
+    const all = { more: sure + unsure, beside: total(rows) };
+    if (completed.has(payment.id) || isPaid(payment, chain.blocks, landed, all)) assert.equal(status, 'completed', payment.id);
     else if (covers(payment, sure)) assert.equal(status, 'processing', payment.id);
     else if (!covers(payment, sure + unsure)) assert.equal(status, 'pending', payment.id);
     else assert.ok(status === 'processing' || status === 'pending', payment.id);

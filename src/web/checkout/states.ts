@@ -126,7 +126,6 @@ function viewOf(story: Story, now: Date, before: Before): CustomerView {
     chainlockHeight: null,
     scannedThrough: now,
     holdReason: null,
-    blockUsdCents: new Map(),
   };
   const tips: Tips = Object.fromEntries(COINS.map((c) => [c, tip]));
   const settlement = settle(facts, transfers, tips, now);
