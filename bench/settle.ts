@@ -32,6 +32,7 @@ const payment: PaymentFacts = {
   },
   // The first of them moved the clocks.
   extendedUntil: addMs(START, 60 * MINUTE_MS),
+  rateLockUntil: null,
   quotes: [{ coin: 'DOGE', address: 'D', rateE8: 10_000_000n, units: 100_000_000_000n, from: START, until: addMs(START, 15 * MINUTE_MS) }],
   decisions: [],
   status: 'pending',

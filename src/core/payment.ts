@@ -93,8 +93,10 @@ export type PaymentFacts = {
   /** Fixed coin amount of a legacy payment; null when the target is the USD amount. */
   fixed: { coin: Coin; units: bigint } | null;
   rules: Rules;
-  /** Set once, when a partial payment first moved the clocks: both then run to at least this instant. */
+  /** Set once, when enough of the amount first came: the window then runs to at least this instant. */
   extendedUntil: Date | null;
+  /** Set with it, when the rate was locked at that moment: the lock of that quote then runs to at least this instant. */
+  rateLockUntil: Date | null;
   quotes: readonly Quote[];
   decisions: readonly Decision[];
   /** What was decided before: settle returns the steps from here. */
@@ -153,8 +155,8 @@ export type Settlement = {
   /** End of the window and of the current rate lock as they stand now. */
   expiresAt: Date;
   quoteExpiresAt: Date | null;
-  /** Set when a first partial payment moves both clocks now. */
-  extendUntil: Date | null;
+  /** Set when a first partial payment moves the clocks now: what `extendedUntil` and `rateLockUntil` become. */
+  extension: { windowUntil: Date; rateLockUntil: Date | null } | null;
   /** The coin shown: of the first counted transfer, else of the last choice. */
   coin: Coin | null;
   /** Units of the shown coin to pay for the whole target, at the current quote. */

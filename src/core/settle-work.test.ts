@@ -25,6 +25,7 @@ const payment: PaymentFacts = {
     confirmations: Object.fromEntries(COINS.map((coin) => [coin, COIN[coin].confirmations])) as Rules['confirmations'],
   },
   extendedUntil: null,
+  rateLockUntil: null,
   quotes: [{ coin: 'DOGE', address: 'D', rateE8: 10_000_000n, units: 100_000_000_000n, from: START, until: addMs(START, 15 * MINUTE_MS) }],
   decisions: [],
   status: 'pending',

@@ -123,6 +123,7 @@ class World {
       fixed: null,
       rules: chooseRules(given),
       extendedUntil: null,
+      rateLockUntil: null,
       quotes: [],
       decisions: [],
       status: 'pending',
@@ -296,7 +297,10 @@ class World {
   /** Settles and records, as a transaction does. */
   settle(): Settlement {
     const result = this.decided();
-    if (result.extendUntil) this.facts = { ...this.facts, extendedUntil: result.extendUntil };
+    if (result.extension) {
+      const { windowUntil, rateLockUntil } = result.extension;
+      this.facts = { ...this.facts, extendedUntil: windowUntil, rateLockUntil };
+    }
     this.entries.push({ facts: this.facts, transfers: this.transfers, tips: this.tips, now: this.now, result });
     this.facts = { ...this.facts, status: result.status, exceptions: result.exceptions, completedAt: result.completedAt };
     return result;
@@ -440,7 +444,7 @@ always('a coin on hold keeps what was paid in it from completing', (entry) => {
 always('settling again with the same facts takes no step and changes nothing', (entry) => {
   const { status, exceptions, completedAt } = entry.result;
   const again = settle({ ...entry.facts, status, exceptions, completedAt }, entry.transfers, entry.tips, entry.now);
-  assert.deepEqual(again, { ...entry.result, steps: [], extendUntil: null });
+  assert.deepEqual(again, { ...entry.result, steps: [], extension: null });
 });
 
 test('the order in which transfers are told does not matter', () => {
@@ -451,7 +455,7 @@ test('the order in which transfers are told does not matter', () => {
           .map((t) => ({ t, at: dice.next().value as number }))
           .sort((a, b) => a.at - b.at)
           .map(({ t }) => t);
-        assert.deepEqual(settle(entry.facts, mixed, entry.tips, entry.now), { ...entry.result, extendUntil: null });
+        assert.deepEqual(settle(entry.facts, mixed, entry.tips, entry.now), { ...entry.result, extension: null });
       }
     }),
     { numRuns: RUNS },

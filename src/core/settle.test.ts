@@ -37,6 +37,7 @@ const base: PaymentFacts = {
   fixed: null,
   rules,
   extendedUntil: null,
+  rateLockUntil: null,
   quotes: [quote],
   decisions: [],
   status: 'pending',
@@ -211,17 +212,34 @@ test('a transfer without a price holds the end of the window', () => {
   assert.equal(settle(base, [held], { BTC: tip(minute(61)) }, minute(61)).status, 'pending');
 });
 
-test('a partial payment moves both clocks once', () => {
-  const partial = [transferOf('60@50 x0', 0)];
-  const first = settle(base, partial, { BTC: tip(minute(50)) }, minute(50));
-  assert.deepEqual(first.extendUntil, minute(110));
-  const extended = { ...base, extendedUntil: first.extendUntil };
-  const second = settle(extended, partial, { BTC: tip(minute(70)) }, minute(70));
-  assert.equal(second.extendUntil, null);
-  assert.deepEqual(second.expiresAt, minute(110));
-  assert.deepEqual(second.quoteExpiresAt, minute(110));
+test('a partial payment moves the window to an hour later and its rate by one lock, once', () => {
+  const partial = [transferOf('60@10 x0', 0)];
+  const first = settle({ ...base, rules: { ...rules, windowSeconds: 1_800 } }, partial, { BTC: tip(minute(10)) }, minute(10));
+  assert.deepEqual(first.extension, { windowUntil: minute(70), rateLockUntil: minute(25) });
+  assert.deepEqual([first.expiresAt, first.quoteExpiresAt], [minute(70), minute(25)]);
+  const extended = { ...base, extendedUntil: minute(70), rateLockUntil: minute(25) };
+  const second = settle(extended, [...partial, transferOf('20@24 x0', 1)], { BTC: tip(minute(40)) }, minute(40));
+  assert.equal(second.extension, null);
+  assert.deepEqual([second.expiresAt, second.quoteExpiresAt], [minute(70), minute(25)]);
   assert.equal(second.status, 'pending');
-  assert.equal(second.remainingUnits, 40_000n);
+  assert.equal(second.remainingUnits, 20_000n);
+});
+
+test('less than a tenth of the amount moves no clock, however long the window is', () => {
+  const day = { ...base, targetUsdCents: 1_000_000n, rules: { ...rules, windowSeconds: 86_400 } };
+  const paid = (...texts: string[]) => settle(day, texts.map(transferOf), { BTC: tip(minute(10)) }, minute(10));
+  for (const texts of [['0.55@5 x0'], ['999.99@5 x0'], ['500@5 x0', '499@6 x0']]) {
+    const result = paid(...texts);
+    assert.deepEqual([result.status, result.extension, result.quoteExpiresAt], ['pending', null, minute(15)], texts.join());
+  }
+  // From a tenth on, also in parts: from when it was reached, and never to the end of a long window.
+  assert.deepEqual(paid('500@5 x0', '500@8 x0').extension, { windowUntil: minute(1_440), rateLockUntil: minute(23) });
+});
+
+test('a partial payment that is seen when the rate is no longer locked does not bring it back', () => {
+  const result = settle(base, [transferOf('60@20 x0', 0)], { BTC: tip(minute(20)) }, minute(20));
+  assert.deepEqual(result.extension, { windowUntil: minute(80), rateLockUntil: null });
+  assert.deepEqual([result.expiresAt, result.quoteExpiresAt], [minute(80), minute(15)]);
 });
 
 test('a hold keeps a confirmed payment processing and says why', () => {
@@ -328,16 +346,50 @@ test('what a transfer counts among is kept with its first worth', () => {
   assert.equal(again?.company, undefined);
 });
 
-test('worth: the best quote whose lock plus ten minutes covers first sight, else spot', () => {
-  const better: Quote = { ...quote, rateE8: 11_000_000_000_000n, from: minute(16), until: minute(31) };
-  const payment = { ...base, quotes: [quote, better] };
-  const seen = (m: number) => ({ ...transferOf(`100@${m} x0`, 0), values: [] });
-  const at = (m: number, spot: bigint | null) =>
-    valueTransfer({ payment, transfer: seen(m), spot: spot === null ? null : { priceE8: spot, at: minute(m) }, now: minute(m) });
-  assert.equal(at(20, null)?.usdE8, 110n * E8_PER_USD);
-  assert.equal(at(41, null)?.basis, 'quote');
-  assert.equal(at(42, null), null);
-  assert.deepEqual([at(42, 9_000_000_000_000n)?.usdE8, at(42, 9_000_000_000_000n)?.basis], [90n * E8_PER_USD, 'spot']);
+const renewed = (rateE8: bigint): PaymentFacts => ({ ...base, quotes: [quote, { ...quote, rateE8, from: minute(16), until: minute(31) }] });
+/** The worth of 100 USD at the first rate, first seen in the minute; null: held. */
+const worthAt = (payment: PaymentFacts, m: number, spot: bigint | null = null) => {
+  const value = valueTransfer({
+    payment,
+    transfer: { ...transferOf(`100@${m} x0`, 0), values: [] },
+    spot: spot === null ? null : { priceE8: spot, at: minute(m) },
+    now: minute(m),
+  });
+  return value && `${value.usdE8 / E8_PER_USD} ${value.basis}`;
+};
+const HIGHER = 11_000_000_000_000n;
+const LOWER = 9_000_000_000_000n;
+
+test('worth: the rate that was locked at first sight or up to ten minutes before it, else spot', () => {
+  assert.equal(worthAt(base, 5), '100 quote');
+  assert.equal(worthAt(base, 25), '100 quote');
+  assert.equal(worthAt(base, 25.1), null);
+  assert.equal(worthAt(base, 25.1, LOWER), '90 spot');
+  assert.equal(worthAt(renewed(HIGHER), 41), '110 quote');
+  assert.equal(worthAt(renewed(HIGHER), 42), null);
+});
+
+test('money first seen under a renewed rate is worth that rate, whether it is better for the payer or not', () => {
+  for (const m of [17, 20, 25, 30]) {
+    assert.equal(worthAt(renewed(HIGHER), m), '110 quote');
+    assert.equal(worthAt(renewed(LOWER), m), '90 quote');
+  }
+});
+
+test('money that was on its way when the payer renewed the rate is not worth less for it', () => {
+  assert.equal(worthAt(renewed(LOWER), 16.5), '100 quote');
+  assert.equal(worthAt(renewed(HIGHER), 16.5), '110 quote');
+  // A rate that had lapsed for longer than ten minutes is not among them.
+  const much = { ...base, quotes: [quote, { ...quote, rateE8: LOWER, from: minute(26), until: minute(41) }] };
+  assert.equal(worthAt(much, 26.5), '90 quote');
+});
+
+test('a rate that a partial payment keeps holds for what is seen while it does, and not after a renewal', () => {
+  const kept = { ...base, extendedUntil: minute(74), rateLockUntil: minute(29) };
+  assert.equal(worthAt(kept, 38), '100 quote');
+  const after = { ...kept, quotes: [quote, { ...quote, rateE8: LOWER, from: minute(30), until: minute(45) }] };
+  assert.equal(worthAt(after, 28), '100 quote');
+  assert.equal(worthAt(after, 32), '90 quote');
 });
 
 test('first sight loses its protection after 24 hours unconfirmed', () => {

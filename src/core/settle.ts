@@ -40,8 +40,12 @@ export function move(from: PaymentStatus, to: PaymentStatus): Step {
 
 /** A lock covers first sights up to this long after it ended: the payer had already sent. */
 const LOCK_GRACE_MS = 10 * MINUTE_MS;
-/** A partial payment moves both clocks to at least this long after it. */
+/** A quote that was renewed so shortly before the first sight: the payer may have sent at the rate before it. */
+const ON_ITS_WAY_MS = MINUTE_MS;
+/** A partial payment moves the window to at least this long after it. */
 const EXTENSION_MS = HOUR_MS;
+/** From this share of the amount on, as one in so many: a crumb must not hold a rate. */
+const EXTENSION_SHARE = 10n;
 /** Neither mined nor in the mempool for this long while in sync: gone. */
 const GONE_AFTER_MS = DAY_MS;
 /** A transfer that lost its block and was not mined again for this long is reorged. */
@@ -76,16 +80,35 @@ const protectionMs = (facts: PaymentFacts): number =>
 const lostProtection = (facts: PaymentFacts, t: Transfer): boolean =>
   t.block !== null && t.block.time.getTime() > t.firstSeenAt.getTime() + protectionMs(facts);
 
-/** End of the lock of a quote: as fixed, or as moved by a partial payment when it is the current one. */
-function lockEnd(facts: PaymentFacts, quote: Quote): Date {
-  const current = facts.quotes.at(-1) === quote;
-  return current && facts.extendedUntil ? latest(quote.until, facts.extendedUntil) : quote.until;
+/** End of the lock of a quote: as fixed, or as moved by a partial payment that came while it stood. */
+export function lockEnd(facts: PaymentFacts, quote: Quote): Date {
+  const { rateLockUntil } = facts;
+  if (!rateLockUntil || facts.quotes.findLast((q) => q.from < rateLockUntil) !== quote) return quote.until;
+  return latest(quote.until, rateLockUntil);
+}
+
+/**
+ * The rate that money first seen at some instant is worth, null when none was locked: that of the last quote the payer had been
+ * shown by then. A renewal puts an end to the rate before it, so that nobody has the better of two; but for what was on its way.
+ */
+function lockedRate(payment: PaymentFacts, t: Transfer): bigint | null {
+  const quotes = payment.quotes.filter((q) => q.coin === t.coin && q.rateE8 !== null);
+  const last = Math.max(
+    0,
+    quotes.findLastIndex((q) => q.from <= t.firstSeenAt),
+  );
+  const rates = [quotes[last], quotes[last - 1]].flatMap((quote, age) => {
+    if (!quote || t.firstSeenAt.getTime() > lockEnd(payment, quote).getTime() + LOCK_GRACE_MS) return [];
+    if (age > 0 && t.firstSeenAt.getTime() >= quotes[last]!.from.getTime() + ON_ITS_WAY_MS) return [];
+    return [quote.rateE8!];
+  });
+  return rates.length === 0 ? null : rates.reduce((a, b) => (b > a ? b : a));
 }
 
 /**
  * The worth to freeze now, or null when there is nothing to do: it has one already, or no usable price yet (then it is held).
- * At the quote best for the payer whose lock plus ten minutes covers the first sight, else at the spot price. Valued again
- * only when first sight lost its protection.
+ * At the rate locked when it was first seen, or up to ten minutes before, else at the spot price. Valued again only when first
+ * sight lost its protection.
  */
 export function valueTransfer({
   payment,
@@ -119,20 +142,8 @@ export function valueTransfer({
   if (payment.fixed?.coin === t.coin) {
     return again ? null : valued('quote', (centsToE8(payment.targetUsdCents) * t.units) / payment.fixed.units);
   }
-  if (!again) {
-    const rates = payment.quotes.flatMap((q) =>
-      q.coin === t.coin && q.rateE8 !== null && t.firstSeenAt.getTime() <= lockEnd(payment, q).getTime() + LOCK_GRACE_MS ? [q.rateE8] : [],
-    );
-    if (rates.length > 0)
-      return valued(
-        'quote',
-        worthUsdE8(
-          t.coin,
-          t.units,
-          rates.reduce((a, b) => (b > a ? b : a)),
-        ),
-      );
-  }
+  const rate = again ? null : lockedRate(payment, t);
+  if (rate !== null) return valued('quote', worthUsdE8(t.coin, t.units, rate));
   return spot && valued('spot', worthUsdE8(t.coin, t.units, spot.priceE8));
 }
 
@@ -475,13 +486,14 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     triedInTime: real.some((j) => j.firstSeenInTime),
   });
 
-  // Both clocks move once, from the first partial payment, also when it is judged only now, and has lost its first sight since: a
+  // The clocks move once, from the first partial payment, also when it is judged only now, and has lost its first sight since: a
   // missed wake-up ends nothing early.
   const waits = open && (goal === 'pending' || (payment.status === 'pending' && goal === 'failed'));
-  const partial = waits && !payment.extendedUntil && !counting.covered ? alive.find((j) => j.firstSeenInTime && j.worthE8 > 0n) : undefined;
-  if (partial) {
-    const extendUntil = latest(expiresAt, addMs(partial.t.firstSeenAt, EXTENSION_MS));
-    return { ...settle({ ...payment, extendedUntil: extendUntil }, transfers, tips, now), extendUntil };
+  const partialAt = waits && !payment.extendedUntil && !counting.covered ? partialSince(payment, alive) : null;
+  if (partialAt) {
+    const extension = extensionFrom(payment, partialAt, expiresAt);
+    const extended = { ...payment, extendedUntil: extension.windowUntil, rateLockUntil: extension.rateLockUntil };
+    return { ...settle(extended, transfers, tips, now), extension };
   }
 
   const exceptions = exceptionsOf(payment, goal, { ...counting, real, decided, now });
@@ -491,11 +503,33 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     exceptions,
     exception: exceptions[0] ?? null,
     expiresAt,
-    extendUntil: null,
+    extension: null,
     ...shown(payment, counting, { tips, expiresAt }),
     completedAt: payment.completedAt ?? (goal === 'completed' ? now : null),
     holdReason: goal === 'processing' ? counting.holdReason : null,
     nextDueAt: nextDue({ status: goal, ended, expiresAt, coinsIssued, standing, now }),
+  };
+}
+
+/** When enough of the amount had come to move the clocks. */
+function partialSince(payment: PaymentFacts, alive: readonly Judged[]): Date | null {
+  const targetE8 = centsToE8(payment.targetUsdCents);
+  let sumE8 = 0n;
+  for (const { t, worthE8, firstSeenInTime } of alive) {
+    if (!firstSeenInTime) continue;
+    sumE8 += worthE8;
+    if (sumE8 * EXTENSION_SHARE >= targetE8) return t.firstSeenAt;
+  }
+  return null;
+}
+
+/** The window by an hour, so that the rest can come; the rate by one lock, and only where it was locked: it moves meanwhile. */
+function extensionFrom(payment: PaymentFacts, at: Date, expiresAt: Date): NonNullable<Settlement['extension']> {
+  const quote = payment.quotes.at(-1);
+  const isLocked = quote !== undefined && quote.from <= at && at <= quote.until;
+  return {
+    windowUntil: latest(expiresAt, addMs(at, EXTENSION_MS)),
+    rateLockUntil: isLocked ? addMs(at, payment.rules.rateLockSeconds * 1000) : null,
   };
 }
 

@@ -155,6 +155,7 @@ create table payments (
   attention boolean not null default false,
   archived_at timestamp with time zone,
   key_id text collate "C",
+  rate_lock_until timestamp with time zone,
   PRIMARY KEY (id),
   UNIQUE (merchant_id, mode, sequence),
   CHECK ((amount_usd_cents > 0)),

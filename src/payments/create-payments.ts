@@ -369,6 +369,7 @@ function newView(item: NewPayment, createdAt: Date): PaymentView {
     fixed: item.draft.fixed,
     rules: item.rules,
     extendedUntil: null,
+    rateLockUntil: null,
     quotes: [],
     decisions: [],
     status: 'pending',

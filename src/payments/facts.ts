@@ -66,6 +66,7 @@ type Row = Marks & {
   scenario: string | null;
   createdAt: Date;
   extendedUntil: Date | null;
+  rateLockUntil: Date | null;
   completedAt: Date | null;
   receivedUnits: bigint;
   expiresAt: Date;
@@ -188,7 +189,7 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
     select p.id, p.merchant_id as "merchantId", p.mode, p.sequence, p.status, p.exceptions,
       p.amount_usd_cents as "amountUsdCents", p.fixed_coin as "fixedCoin", p.fixed_units as "fixedUnits",
       p.rule_set as "ruleSet", p.created_with as "createdWith", p.request, p.invoice_id as "invoiceId", p.metadata,
-      p.scenario, p.created_at as "createdAt", p.extended_until as "extendedUntil", p.completed_at as "completedAt",
+      p.scenario, p.created_at as "createdAt", p.extended_until as "extendedUntil", p.rate_lock_until as "rateLockUntil", p.completed_at as "completedAt",
       p.received_units as "receivedUnits", p.expires_at as "expiresAt", p.coin as "shownCoin", p.version, p.event_count as "eventCount", p.counted_in_month as "countedInMonth",
       p.opened_at as "openedAt", p.seen_at as "seenAt", p.paid_usd_cents as "paidUsdCents", p.refund_requested_at as "refundRequestedAt", p.reviewed,
       (select json_agg(json_build_object('coin', q.coin, 'address', q.address, 'rateE8', q.rate_e8::text, 'units', q.units::text,
@@ -304,6 +305,7 @@ function toRecord(row: Row, rules: Rules, tips: Tips): PaymentRecord {
       fixed: row.fixedCoin ? { coin: row.fixedCoin, units: row.fixedUnits! } : null,
       rules,
       extendedUntil: row.extendedUntil,
+      rateLockUntil: row.rateLockUntil,
       quotes,
       decisions: (row.decisions ?? []).map((d) => ({ kind: d.kind, at: new Date(d.at), transfers: d.transfers })),
       status: row.status,

@@ -9,7 +9,7 @@ import { COIN, type Coin, type Mode } from '../core/coin.ts';
 import { formatUnits, quoteUnits } from '../core/money.ts';
 import type { Decision } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
-import { isFinal, isGone, mayChangeCoin, settle } from '../core/settle.ts';
+import { isFinal, isGone, lockEnd, mayChangeCoin, settle } from '../core/settle.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
 import { readMerchant } from '../merchants/merchants.ts';
@@ -97,15 +97,24 @@ async function addQuote(
     !isOffered((await readMerchant(tx, { merchantId: record.merchantId })).settings, coin)
   )
     throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
-  if (last && last.coin === coin && last.until > now) return;
+  // A rate that stands is the one that is shown again: turning to another coin and back does not fetch a new one.
+  const standing = facts.quotes.findLast((q) => q.coin === coin && lockEnd(facts, q) > now);
+  if (standing && standing === last) return;
   const quote = facts.fixed
     ? { rateE8: null, units: facts.fixed.units, sources: [] as readonly string[], until: settlement.expiresAt }
-    : { ...priceQuote(ctx, record, coin), until: earliest(addMs(now, facts.rules.rateLockSeconds * 1000), settlement.expiresAt) };
+    : standing
+      ? { ...standing, sources: await sourcesOf(tx, paymentId, facts.quotes.indexOf(standing)) }
+      : { ...priceQuote(ctx, record, coin), until: earliest(addMs(now, facts.rules.rateLockSeconds * 1000), settlement.expiresAt) };
   const address = await addressFor(ctx, tx, record, coin, scenario);
   await tx`
     insert into quotes (payment_id, number, merchant_id, coin, address, rate_e8, units, sources, from_at, until_at)
     values (${paymentId}, ${facts.quotes.length + 1}, ${record.merchantId}, ${coin}, ${address},
       ${quote.rateE8 === null ? null : quote.rateE8.toString()}, ${quote.units.toString()}, ${tx.json(quote.sources as never)}, ${now}, ${quote.until})`;
+}
+
+async function sourcesOf(tx: Tx, paymentId: string, index: number): Promise<readonly string[]> {
+  const [row] = await tx<{ sources: string[] }[]>`select sources from quotes where payment_id = ${paymentId} and number = ${index + 1}`;
+  return row!.sources;
 }
 
 function priceQuote(ctx: Context, record: PaymentRecord, coin: Coin): { rateE8: bigint; units: bigint; sources: readonly string[] } {

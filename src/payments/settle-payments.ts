@@ -45,7 +45,10 @@ export async function lockAndSettle(
   await valueTransfers(ctx, tx, records);
   const settled = records.map((record) => {
     const settlement = settle(record.facts, record.transfers, tipsOf(record), record.now);
-    if (settlement.extendUntil) record.facts = { ...record.facts, extendedUntil: settlement.extendUntil };
+    if (settlement.extension) {
+      const { windowUntil, rateLockUntil } = settlement.extension;
+      record.facts = { ...record.facts, extendedUntil: windowUntil, rateLockUntil };
+    }
     return { record, settlement };
   });
   await writeSettlements(ctx, tx, settled);
@@ -216,6 +219,7 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
       coin: settlement.coin,
       expires_at: settlement.expiresAt,
       extended_until: record.facts.extendedUntil,
+      rate_lock_until: record.facts.rateLockUntil,
       completed_at: settlement.completedAt,
       received_units: settlement.receivedUnits.toString(),
       event_count: record.eventCount.toString(),
@@ -230,13 +234,13 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
   }
   await tx`
     update payments p set status = r.status, exceptions = r.exceptions, coin = r.coin, expires_at = r.expires_at,
-      extended_until = r.extended_until, completed_at = r.completed_at, received_units = r.received_units,
+      extended_until = r.extended_until, rate_lock_until = r.rate_lock_until, completed_at = r.completed_at, received_units = r.received_units,
       event_count = r.event_count, counted_in_month = r.counted_in_month, due_at = r.due_at, version = p.version + 1,
       opened_at = r.opened_at, seen_at = r.seen_at, paid_usd_cents = r.paid_usd_cents, attention = r.attention,
       -- What goes on, or asks for its merchant, does not stay put away.
       archived_at = case when r.attention or r.status in ('pending', 'processing') then null else p.archived_at end
     from jsonb_to_recordset(${tx.json(updates as never)}) as r (id text, status text, exceptions text[], coin text, expires_at timestamptz,
-      extended_until timestamptz, completed_at timestamptz, received_units numeric, event_count bigint, counted_in_month boolean, due_at timestamptz,
+      extended_until timestamptz, rate_lock_until timestamptz, completed_at timestamptz, received_units numeric, event_count bigint, counted_in_month boolean, due_at timestamptz,
       opened_at timestamptz, seen_at timestamptz, paid_usd_cents bigint, attention boolean)
     where p.id = r.id`;
   await writeDayChanges(tx, days);

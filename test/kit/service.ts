@@ -125,7 +125,7 @@ export async function startService({
         await tx`update decisions set at = at - ${by}::interval where payment_id = ${paymentId}`;
         await tx`
           update payments set created_at = created_at - ${by}::interval, expires_at = expires_at - ${by}::interval,
-            extended_until = extended_until - ${by}::interval, due_at = clock_timestamp() where id = ${paymentId}`;
+            extended_until = extended_until - ${by}::interval, rate_lock_until = rate_lock_until - ${by}::interval, due_at = clock_timestamp() where id = ${paymentId}`;
       });
     },
     looked: async (coin) => {

@@ -51,6 +51,7 @@ type Story = {
   refundAddress?: CustomerView['refundAddress'];
   usdCents?: bigint;
   extendedUntil?: Date;
+  rateLockUntil?: Date;
   windowSeconds?: number;
   fault?: Fault;
 };
@@ -112,6 +113,7 @@ function viewOf(story: Story, now: Date, before: Before): CustomerView {
       confirmations: Object.fromEntries(COINS.map((c) => [c, COIN[c].confirmations])) as Record<Coin, readonly ConfirmationTier[]>,
     },
     extendedUntil: story.extendedUntil ?? null,
+    rateLockUntil: story.rateLockUntil ?? null,
     quotes,
     decisions: story.decisions ?? [],
     status: story.status ?? 'pending',

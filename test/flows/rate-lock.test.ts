@@ -1,0 +1,83 @@
+/** How long a rate holds, told over HTTP: neither a crumb nor a turn to another coin and back makes an option of it. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { lockAndSettle } from '../../src/payments/payments.ts';
+import { type Reply, startTestApp, type TestApp } from '../kit/app.ts';
+
+let app: TestApp;
+before(async () => {
+  app = await startTestApp();
+});
+after(async () => {
+  await app.stop();
+});
+const ok = (reply: Reply, status = 200): any => {
+  assert.equal(reply.status, status, reply.text);
+  return reply.json;
+};
+const minutesBetween = (from: string, to: string): number => (Date.parse(to) - Date.parse(from)) / 60_000;
+
+/** A test payment of 9,700 USD in BTC (0.1 BTC) that can be paid for a day. */
+const createLong = async (): Promise<any> =>
+  ok(await app.test.post('/v1/transactions/create', { crypto: 'BTC', amount: '9700.00', currency_fiat: 'USD', expires_in: 86_400 }), 201);
+
+/** A transfer first seen in the minute after creation. */
+async function receive(paymentId: string, name: string, units: bigint, minute: number): Promise<any> {
+  const { ctx } = app.app;
+  await ctx.db.begin((tx) =>
+    lockAndSettle(
+      ctx,
+      tx,
+      [paymentId],
+      async () =>
+        void (await tx`
+          insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, first_seen_at)
+          select 'BTC', ${`${name}:0`}, id, merchant_id, ${name}, 'test_btc_success', ${units.toString()}, 'output',
+            created_at + ${minute} * interval '1 minute'
+          from payments where id = ${paymentId}`),
+    ),
+  );
+  return ok(await app.test.get(`/api/payment/${paymentId}`));
+}
+
+test('546 satoshi do not hold a rate for longer', async () => {
+  const made = await createLong();
+  const detail = await receive(made.id, 'crumb', 546n, 1);
+  assert.equal(detail.amount_received, '0.00000546');
+  assert.deepEqual([detail.quote_expires_at, detail.expires_at], [made.quote_expires_at, made.expires_at]);
+  assert.ok(minutesBetween(made.created_at, detail.quote_expires_at) <= 15.1);
+});
+
+test('half of the amount holds the rate for as long again, and not to the end of a long window', async () => {
+  const made = await createLong();
+  const detail = await receive(made.id, 'half', 5_000_000n, 10);
+  assert.equal(Math.round(minutesBetween(made.created_at, detail.quote_expires_at)), 25);
+  assert.equal(detail.expires_at, made.expires_at);
+  assert.equal(detail.amount_remaining, '0.05000000');
+});
+
+test('turning to another coin and back shows the rate that stands, and fetches no new one', async () => {
+  const id: string = ok(
+    await app.test.post('/api/payment/create/simple', { amount_usd: '97.00', return_url: 'https://shop.example/' }),
+    201,
+  ).transaction_id;
+  // A payer who sends nothing.
+  await app.app.ctx.db.sql`
+    insert into simulations (payment_id, merchant_id, coin, scenario, units, started_at)
+    select id, merchant_id, 'BTC', 'nothing', 1000, clock_timestamp() from payments where id = ${id}`;
+  const page = await (await fetch(`${app.url}/pay?id=${id}`)).text();
+  const token = /name="token" value="([^"]+)"/.exec(page)![1]!;
+  const until: string[] = [];
+  for (const currency of ['BTC', 'LTC', 'BTC', 'LTC']) {
+    const reply = await fetch(`${app.url}/pay/select`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      body: new URLSearchParams({ id, token, currency }).toString(),
+    });
+    assert.ok(reply.ok, await reply.text());
+    const detail = ok(await app.test.get(`/api/payment/${id}`));
+    assert.equal(detail.currency, currency);
+    until.push(detail.quote_expires_at);
+  }
+  assert.deepEqual(until.slice(2), until.slice(0, 2));
+});
