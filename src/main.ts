@@ -18,7 +18,15 @@ import { setWallet } from './merchants/wallets.ts';
 import { claimDeposit, diagnose, type Finding, verifyAddresses } from './payments/doctor.ts';
 import { buildApp } from './web/dashboard/build.ts';
 import { DELIVERY_STATES, getDelivery, getRecovery, listDeliveries, resendDelivery, startRecovery } from './webhooks/deliveries.ts';
-import { createEndpoint, deleteEndpoint, listEndpoints, planUpdate, rotateSecret, sendTestEvent } from './webhooks/endpoints.ts';
+import {
+  BY_OPERATOR,
+  createEndpoint,
+  deleteEndpoint,
+  listEndpoints,
+  planUpdate,
+  rotateSecret,
+  sendTestEvent,
+} from './webhooks/endpoints.ts';
 
 const OPTIONS = {
   json: { type: 'boolean' },
@@ -241,6 +249,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
       url: need(flags, 'url'),
       events: flags.events === undefined ? ['*'] : commaList(flags.events),
       description: null,
+      by: BY_OPERATOR,
     });
     return { endpoint_id: made.endpointId, secret: made.secret };
   },
@@ -260,6 +269,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
           events: flags.events === undefined ? undefined : commaList(flags.events),
           description: flags.description === '' ? null : flags.description,
           enabled: flags.enabled === undefined ? undefined : oneOf(flags.enabled, ['true', 'false'], 'enabled') === 'true',
+          by: BY_OPERATOR,
         }),
       ),
     ),

@@ -455,7 +455,7 @@ export type Api = {
       data: {
         id: string;
         mode: Mode | null;
-        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in' | 'device_trusted';
+        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed';
         text: string;
         payment: string | null;
         at: string;
@@ -481,9 +481,10 @@ export type Api = {
       success: boolean;
       mail_set_up: boolean;
       settings: {
-        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in' | 'device_trusted';
+        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed';
         in_app: boolean;
         email: boolean;
+        email_always: boolean;
       }[];
       timing: {
         time_zone: string;
@@ -498,7 +499,7 @@ export type Api = {
   'POST /:mode/notice-settings': {
     query: undefined;
     body: {
-      kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'sign_in' | 'device_trusted';
+      kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed';
       in_app: boolean;
       email: boolean;
     };
@@ -1157,6 +1158,14 @@ export type Api = {
         transfers_count: number;
         metadata: { [key: string]: string };
       };
+    };
+  };
+  'POST /:mode/exports/confirm': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
     };
   };
   'GET /:mode/exports/payments': {

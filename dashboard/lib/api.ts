@@ -68,7 +68,8 @@ export async function call<E extends Endpoint>(endpoint: E, options: CallOptions
   const body = (await reply.json().catch(() => null)) as { error?: ConstructorParameters<typeof ApiError>[1] } | null;
   if (reply.ok && body !== null) return body as Reply<E>;
   const retryAfter = Number(reply.headers.get('retry-after')) || null;
-  if (reply.status === 429) tellTooMany(retryAfter ?? 5);
+  // Locked codes are of one person alone, and wait far longer than a stripe should say.
+  if (reply.status === 429 && body?.error?.code !== 'second_factor_locked') tellTooMany(retryAfter ?? 5);
   throw new ApiError(
     reply.status,
     body?.error ?? { type: 'server_error', code: 'server_error', message: 'The answer cannot be read.' },

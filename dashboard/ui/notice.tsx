@@ -10,8 +10,12 @@ const PLACES: Readonly<Record<Notice['kind'], string>> = {
   payment_attention: 'payments',
   usage: 'usage',
   wallet_changed: 'wallets',
+  endpoint_changed: 'webhooks',
+  key_created: 'keys',
   sign_in: 'security',
   device_trusted: 'security',
+  account_changed: 'security',
+  codes_failed: 'security',
 };
 
 export function NoticeLine({ notice, onFollow }: { notice: Notice; onFollow?: () => void }) {

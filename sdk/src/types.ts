@@ -28,6 +28,7 @@ export type ErrorCode =
   | 'not_signed_in'
   | 'sign_in_failed'
   | 'second_factor_invalid'
+  | 'second_factor_locked'
   | 'password_wrong'
   | 'action_not_permitted'
   | 'recent_authentication_required'

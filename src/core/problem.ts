@@ -50,6 +50,7 @@ export const PROBLEMS = {
     'authentication_failed',
     'That code is not valid. Codes change every 30 seconds; each backup code works once.',
   ),
+  second_factor_locked: entry(429, 'rate_limit_exceeded', 'Too many wrong codes. Use a passkey or a backup code, or try again in {wait}.'),
   password_wrong: entry(403, 'permission_denied', 'That password is not right.'),
   action_not_permitted: entry(
     403,

@@ -612,6 +612,7 @@ create table second_factors (
   failed_verification_count integer not null default 0,
   locked_until timestamp with time zone,
   last_step bigint,
+  locks integer not null default 0,
   PRIMARY KEY (id),
   UNIQUE (user_id),
   FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE

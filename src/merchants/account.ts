@@ -4,8 +4,10 @@ import type { Context } from '../context.ts';
 import { base62 } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
+import { endCodeLock } from './code-attempts.ts';
 import { queueMails } from './mails.ts';
 import { type Actor, writeAccountAudit } from './members.ts';
+import { type AccountChange, notifyUser } from './notices.ts';
 import {
   authOf,
   type Cookies,
@@ -14,6 +16,7 @@ import {
   hashPassword,
   headersOf,
   refusing,
+  SESSION_DAYS,
   type SignedIn,
   type Visitor,
 } from './sign-in.ts';
@@ -29,6 +32,17 @@ export type Session = { id: string; ip: string; userAgent: string; startedAt: Da
 export type Own = { visitor: Visitor; signedIn: SignedIn };
 const actorOf = ({ visitor, signedIn }: Own): Actor => ({ userId: signedIn.userId, name: signedIn.name, ip: visitor.ip });
 const hashOf = (token: string): Buffer => createHash('sha256').update(token).digest();
+
+/** A change of how somebody signs in: written into the log, and told to them. */
+async function recordChange(
+  ctx: Context,
+  tx: Tx,
+  { actor, action, change, name }: { actor: Actor; action: string; change: AccountChange; name?: string },
+): Promise<void> {
+  await writeAccountAudit(tx, { actor, action, ...(name !== undefined && { after: { name } }) });
+  const detail = { change, ip: actor.ip, ...(name !== undefined && { name }) };
+  await notifyUser(ctx, tx, { userId: actor.userId, kind: 'account_changed', detail });
+}
 
 export async function listPasskeys(ctx: Context, { userId }: { userId: string }): Promise<Passkey[]> {
   return ctx.db.sql<Passkey[]>`
@@ -61,7 +75,8 @@ export async function finishPasskey(
     if ((error as { statusCode?: number }).statusCode === 500) throw new Problem('passkey_refused', {}, { cause: error });
     throw error;
   });
-  await ctx.db.begin((tx) => writeAccountAudit(tx, { actor: actorOf({ visitor, signedIn }), action: 'passkey.added', after: { name } }));
+  const actor = actorOf({ visitor, signedIn });
+  await ctx.db.begin((tx) => recordChange(ctx, tx, { actor, action: 'passkey.added', change: 'passkey_added', name }));
 }
 
 /** Errors: passkey_not_found. */
@@ -79,9 +94,11 @@ export async function renamePasskey(
 /** Errors: passkey_not_found. */
 export async function removePasskey(ctx: Context, { visitor, signedIn, passkeyId }: Own & { passkeyId: string }): Promise<void> {
   await ctx.db.begin(async (tx) => {
-    const gone = await tx`delete from passkeys where id = ${passkeyId} and user_id = ${signedIn.userId}`;
-    if (gone.count === 0) throw new Problem('passkey_not_found', { id: passkeyId });
-    await writeAccountAudit(tx, { actor: actorOf({ visitor, signedIn }), action: 'passkey.removed' });
+    const [gone] = await tx<{ name: string }[]>`
+      delete from passkeys where id = ${passkeyId} and user_id = ${signedIn.userId} returning coalesce(name, 'Passkey') as name`;
+    if (!gone) throw new Problem('passkey_not_found', { id: passkeyId });
+    const actor = actorOf({ visitor, signedIn });
+    await recordChange(ctx, tx, { actor, action: 'passkey.removed', change: 'passkey_removed', name: gone.name });
   });
 }
 
@@ -92,7 +109,8 @@ export async function renewBackupCodes(ctx: Context, { visitor, signedIn, passwo
   const reply = await refusing('password_wrong', () => auth.api.generateBackupCodes({ body: { password }, headers: headersOf(visitor) }));
   await ctx.db.begin(async (tx) => {
     await endTrust(tx, signedIn);
-    await writeAccountAudit(tx, { actor: actorOf({ visitor, signedIn }), action: 'backup_codes.renewed' });
+    const actor = actorOf({ visitor, signedIn });
+    await recordChange(ctx, tx, { actor, action: 'backup_codes.renewed', change: 'backup_codes_renewed' });
   });
   return reply.backupCodes;
 }
@@ -103,6 +121,7 @@ export async function listSessions(ctx: Context, { signedIn }: { signedIn: Signe
     select id, coalesce(ip_address, '') as ip, coalesce(user_agent, '') as "userAgent", created_at as "startedAt", updated_at as "usedAt",
       id = ${signedIn.sessionId} as current
     from sessions where user_id = ${signedIn.userId} and expires_at > clock_timestamp()
+      and created_at > clock_timestamp() - make_interval(days => ${SESSION_DAYS})
     order by id = ${signedIn.sessionId} desc, updated_at desc limit ${MOST_SESSIONS}`;
 }
 
@@ -120,12 +139,13 @@ export async function endSessions(ctx: Context, { visitor, signedIn, sessionId }
   });
 }
 
-/** Ends what began with the old password: sign-ins, those that wait for their second factor, and devices that were trusted. */
+/** Ends what began with the old password: sign-ins, those that wait for their second factor, trusted devices, and locks of codes. */
 async function putPassword(tx: Tx, { userId, hash, keptSessionId }: { userId: string; hash: string; keptSessionId: string | null }) {
   await endTrust(tx, { userId });
   await tx`update accounts set password = ${hash}, updated_at = clock_timestamp() where user_id = ${userId} and provider_id = 'credential'`;
   await tx`delete from sessions where user_id = ${userId} and id is distinct from ${keptSessionId}`;
   await tx`delete from verifications where value = ${userId}`;
+  await endCodeLock(tx, { userId });
 }
 
 /** A new password; all other sign-ins end, and every device that was trusted. Errors: password_wrong, parameter_invalid (new_password). */
@@ -139,7 +159,8 @@ export async function changePassword(
   const hash = await hashPassword(ctx, { password: newPassword });
   await ctx.db.begin(async (tx) => {
     await putPassword(tx, { userId: signedIn.userId, hash, keptSessionId: signedIn.sessionId });
-    await writeAccountAudit(tx, { actor: actorOf({ visitor, signedIn }), action: 'password.changed' });
+    const actor = actorOf({ visitor, signedIn });
+    await recordChange(ctx, tx, { actor, action: 'password.changed', change: 'password_changed' });
   });
 }
 

@@ -79,6 +79,7 @@ type NewKey = {
   readOnly: boolean;
   allowedIps: readonly string[];
   createdBy: string;
+  actorId: string;
   expiresInDays: number | null;
 };
 /** Makes a key; its text is in the answer and nowhere else. Errors: key_limit_reached, parameter_invalid. */
@@ -103,13 +104,16 @@ export async function addKey(ctx: Context, tx: Tx, { merchantId, mode, ...made }
 export async function rollKey(
   ctx: Context,
   tx: Tx,
-  { merchantId, mode, keyId, ends, createdBy }: Owner & { keyId: string; ends: RollEnds; createdBy: string },
+  { merchantId, mode, keyId, ends, createdBy, actorId }: Owner & { keyId: string; ends: RollEnds; createdBy: string; actorId: string },
 ): Promise<{ key: Key; text: string; old: Key }> {
   const before = await getKey(ctx, { merchantId, mode, keyId, tx });
   if (!before.isActive || before.replacedBy !== null) throw new Problem('key_ended', { id: keyId });
   const { kind, name, origins, readOnly, allowedIps, createdAt, expiresAt } = before;
   const expiresInDays = expiresAt && Math.max(1, Math.round((expiresAt.getTime() - createdAt.getTime()) / 86_400_000));
-  const { key, text } = await addKey(ctx, tx, { merchantId, mode, kind, name, origins, readOnly, allowedIps, createdBy, expiresInDays });
+  const { key, text } = await addKey(ctx, tx, {
+    ...{ merchantId, mode, kind, name, origins, readOnly, allowedIps },
+    ...{ createdBy, actorId, expiresInDays },
+  });
   await tx`
     update keys set replaced_by = ${key.id}, ${
       ends === 'now'

@@ -7,6 +7,7 @@ import { isNetwork, matchNetworks } from '../core/networks.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
+import { notifyMembers } from './notices.ts';
 
 export type KeyKind = 'secret' | 'public';
 export type KeyOwner = {
@@ -108,7 +109,10 @@ function checkLimits({ kind, readOnly, allowedIps }: { kind: KeyKind; readOnly: 
   for (const text of allowedIps)
     if (!isNetwork(text)) throw refuse('allowed_ips', `${text} is no address such as 192.0.2.10 and no network such as 192.0.2.0/24`);
 }
-/** Makes a key and returns its text, which is stored nowhere. `createdBy`: the name of a member; null: the operator. */
+/**
+ * Makes a key and returns its text, which is stored nowhere. `createdBy`: the name of a member, `actorId` who that is; null: the
+ * operator. Owners get a notice of a live secret key.
+ */
 export async function createKey(
   ctx: Context,
   {
@@ -120,8 +124,9 @@ export async function createKey(
     allowedIps = [],
     name = kind === 'secret' ? 'Secret key' : 'Public key',
     createdBy = null,
+    actorId = null,
     expiresInDays = null,
-    tx,
+    tx: given,
   }: {
     merchantId: string;
     mode: Mode;
@@ -131,11 +136,11 @@ export async function createKey(
     allowedIps?: readonly string[];
     name?: string;
     createdBy?: string | null;
+    actorId?: string | null;
     expiresInDays?: number | null;
     tx?: Tx;
   },
 ): Promise<{ keyId: string; key: string }> {
-  const sql = tx ?? ctx.db.sql;
   checkLimits({ kind, readOnly, allowedIps });
   if (origins.length > MOST_ORIGINS) {
     throw new Problem('parameter_invalid', { reason: `there are more than ${MOST_ORIGINS}` }, { param: 'origins' });
@@ -148,12 +153,20 @@ export async function createKey(
   const body = `${kind === 'secret' ? 'sk' : 'pk'}_${mode}_${base62(32, ctx.random)}`;
   const key = body + checksum(body);
   const keyId = newId('key', ctx.random);
-  const inserted = await sql`
-    insert into keys (id, merchant_id, mode, kind, hash, hint, origins, name, created_by, read_only, allowed_ips, expires_at)
-    select ${keyId}, id, ${mode}, ${kind}, ${Buffer.from(hashKey(key), 'hex')}, ${key.slice(0, 8) + '…' + key.slice(-4)}, ${origins as string[]}, ${name}, ${createdBy}, ${readOnly}, ${allowedIps as string[]},
-      clock_timestamp() + make_interval(days => ${expiresInDays}::int)
-    from merchants where id = ${merchantId}`;
-  if (inserted.count === 0) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
+  const write = async (tx: Tx) => {
+    const inserted = await tx`
+      insert into keys (id, merchant_id, mode, kind, hash, hint, origins, name, created_by, read_only, allowed_ips, expires_at)
+      select ${keyId}, id, ${mode}, ${kind}, ${Buffer.from(hashKey(key), 'hex')}, ${key.slice(0, 8) + '…' + key.slice(-4)}, ${origins as string[]}, ${name}, ${createdBy}, ${readOnly}, ${allowedIps as string[]},
+        clock_timestamp() + make_interval(days => ${expiresInDays}::int)
+      from merchants where id = ${merchantId}`;
+    if (inserted.count === 0) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
+    if (mode === 'test' || kind === 'public') return;
+    // The first keys of a merchant come before its members.
+    const [member] = await tx`select 1 from members where merchant_id = ${merchantId} limit 1`;
+    const detail = { name, by: createdBy ?? 'The operator' };
+    if (member) await notifyMembers(ctx, tx, [{ merchantId, mode, kind: 'key_created', detail, actorId }]);
+  };
+  await (given ? write(given) : ctx.db.begin(write));
   return { keyId, key };
 }
 

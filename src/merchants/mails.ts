@@ -71,6 +71,7 @@ async function keepHouse(ctx: Context): Promise<void> {
   await ctx.db.sql`delete from notices where at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
   await ctx.db.sql`delete from known_browsers where seen_at < clock_timestamp() - make_interval(days => 180)`;
   await ctx.db.sql`delete from trusted_devices where expires_at < clock_timestamp()`;
+  await ctx.db.sql`delete from sessions where expires_at < clock_timestamp()`;
 }
 
 /** Starts the loop; `stop` waits for the round under way. */

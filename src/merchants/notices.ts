@@ -1,23 +1,74 @@
 /** What members should know: written with what it reports, read at the bell, sent by e-mail to those who want it. */
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
+import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
 import { holdNotices, sortByTiming } from './digests.ts';
 import { queueMails } from './mails.ts';
-import type { MemberRole } from './roles.ts';
+import { type MemberRole, ROLES } from './roles.ts';
 
-export const NOTICE_KINDS = ['endpoint_off', 'payment_attention', 'usage', 'wallet_changed', 'sign_in', 'device_trusted'] as const;
+export const NOTICE_KINDS = [
+  'endpoint_off',
+  'payment_attention',
+  'usage',
+  'wallet_changed',
+  'endpoint_changed',
+  'key_created',
+  'sign_in',
+  'device_trusted',
+  'account_changed',
+  'codes_failed',
+] as const;
 export type NoticeKind = (typeof NOTICE_KINDS)[number];
 type Detail = Readonly<Record<string, string | number | null>>;
 
+/** What may change about how a person signs in. `by`: the operator, else the person. */
+export type AccountChange =
+  | 'passkey_added'
+  | 'passkey_removed'
+  | 'second_factor_added'
+  | 'second_factor_removed'
+  | 'backup_codes_renewed'
+  | 'password_changed'
+  | 'password_reset'
+  | 'password_and_factors_reset'
+  | 'factors_reset';
+const ACCOUNT_CHANGES: Readonly<Record<AccountChange, (detail: Detail) => string>> = {
+  passkey_added: ({ name, ip }) => `The passkey “${name}” was added to your account from ${ip}.`,
+  passkey_removed: ({ name, ip }) => `The passkey “${name}” was removed from your account from ${ip}.`,
+  second_factor_added: ({ ip }) => `A second factor was added to your account from ${ip}.`,
+  second_factor_removed: ({ ip }) => `The second factor of your account was turned off from ${ip}.`,
+  backup_codes_renewed: ({ ip }) => `The backup codes of your account were replaced from ${ip}.`,
+  password_changed: ({ ip }) => `The password of your account was changed from ${ip}.`,
+  password_reset: () => 'The operator of this service reset your password and signed you out everywhere.',
+  password_and_factors_reset: () =>
+    'The operator of this service reset your password, removed your second factor and passkeys, and signed you out everywhere.',
+  factors_reset: () => 'The operator of this service removed your second factor and passkeys, and signed you out everywhere.',
+};
+
 const grouped = (value: Detail[string] | undefined): string => String(value).replace(/\B(?=(\d{3})+$)/g, ',');
+
+const IF_NOT_YOU =
+  'If this wasn’t you, sign in, change your password, and sign out everywhere else. If you can’t sign in, contact the operator of this service.';
+const IF_UNEXPECTED = 'If nobody in your business meant to do this, undo it and change the password of the account that did it.';
 
 /**
  * Who gets an e-mail unless they said otherwise, and the words of it. At the bell everything shows unless it is turned off.
  * `waits`: its e-mail may wait for a digest or the end of quiet hours. What is about security, or asks for an act soon, never does.
+ * `isAlwaysMailed`: nobody can turn its e-mail off, because a thief would. `advice`: what to do about it, in the e-mail.
  */
 const KINDS: Readonly<
-  Record<NoticeKind, { mailed: readonly MemberRole[]; words: (detail: Detail) => string; to: string; waits?: (detail: Detail) => boolean }>
+  Record<
+    NoticeKind,
+    {
+      mailed: readonly MemberRole[];
+      words: (detail: Detail) => string;
+      to: string;
+      waits?: (detail: Detail) => boolean;
+      isAlwaysMailed?: true;
+      advice?: string;
+    }
+  >
 > = {
   endpoint_off: {
     mailed: ['owner', 'admin', 'developer'],
@@ -55,19 +106,56 @@ const KINDS: Readonly<
     },
     to: 'wallets',
   },
+  endpoint_changed: {
+    mailed: ['owner'],
+    words: ({ by, host, was }) =>
+      was === undefined
+        ? `${by} added a live webhook endpoint at ${host}.`
+        : `${by} changed the URL of a live webhook endpoint${was === host ? ` at ${host}` : ` from ${was} to ${host}`}.`,
+    to: 'webhooks',
+    advice: IF_UNEXPECTED,
+  },
+  key_created: {
+    mailed: ['owner'],
+    words: ({ by, name }) => `${by} created the live secret key “${name}”.`,
+    to: 'keys',
+    advice: IF_UNEXPECTED,
+  },
   sign_in: {
-    mailed: ['owner', 'admin', 'developer', 'finance', 'support', 'viewer'],
+    mailed: ROLES,
     words: ({ ip }) => `Your account was signed in to from a new browser or address (${ip}).`,
     to: 'security',
+    advice: IF_NOT_YOU,
   },
   device_trusted: {
-    mailed: ['owner', 'admin', 'developer', 'finance', 'support', 'viewer'],
+    mailed: ROLES,
     words: ({ ip }) => `Sign-ins from a browser at ${ip} are not asked for a code for 30 days.`,
     to: 'security',
+    advice: IF_NOT_YOU,
+  },
+  account_changed: {
+    mailed: ROLES,
+    words: (detail) => ACCOUNT_CHANGES[detail.change as AccountChange](detail),
+    to: 'security',
+    isAlwaysMailed: true,
+    advice: IF_NOT_YOU,
+  },
+  codes_failed: {
+    mailed: ROLES,
+    words: ({ wrong, ip, locked_minutes: minutes }) =>
+      minutes === undefined
+        ? `Somebody at ${ip} who knows your password entered ${wrong} wrong codes in a row.`
+        : `Somebody at ${ip} who knows your password entered ${wrong} wrong codes in a row. Codes are not accepted for ${lengthOf(Number(minutes))}.`,
+    to: 'security',
+    isAlwaysMailed: true,
+    advice:
+      'If this was you, sign in with a passkey or a backup code, or wait. If it wasn’t, change your password: whoever did this has it.',
   },
 };
+const lengthOf = (minutes: number): string =>
+  minutes < 60 ? `${minutes} minutes` : minutes === 60 ? '1 hour' : `${Math.round(minutes / 60)} hours`;
 /** About one's own account, not about a merchant. */
-type OwnKind = 'sign_in' | 'device_trusted';
+type OwnKind = 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed';
 /** Mails of one kind to one person follow each other no faster than this: a thousand exceptions are one mail. */
 const MAIL_PAUSE_MINUTES = 10;
 
@@ -78,7 +166,14 @@ export const noticePath = (kind: NoticeKind, detail: Detail): string =>
   typeof detail.payment === 'string' ? `payments/${detail.payment}` : KINDS[kind].to;
 export type NoticeRow = { mode: Mode | null; kind: NoticeKind; detail: Detail };
 
-export type NewNotice = { merchantId: string; mode: Mode | null; kind: Exclude<NoticeKind, OwnKind>; detail: Detail };
+export type NewNotice = {
+  merchantId: string;
+  mode: Mode | null;
+  kind: Exclude<NoticeKind, OwnKind>;
+  detail: Detail;
+  /** The member who did it gets the e-mail as well: it may have been done in their name. */
+  actorId?: string | null;
+};
 
 /** Tells members of merchants, in the transaction of what is told. */
 export async function notifyMembers(ctx: Context, tx: Tx, notices: readonly NewNotice[]): Promise<void> {
@@ -100,11 +195,13 @@ export async function notifyMembers(ctx: Context, tx: Tx, notices: readonly NewN
 async function mailMembers(ctx: Context, tx: Tx, group: readonly (NewNotice & { id: bigint })[]): Promise<void> {
   const { merchantId, mode, kind } = group[0]!;
   const { mailed, waits } = KINDS[kind];
+  const actors = group.flatMap(({ actorId }) => actorId ?? []);
   const wanting = await tx<{ userId: string; email: string; merchant: string }[]>`
     select u.id as "userId", u.email, merchants.name as merchant
     from members m join users u on u.id = m.user_id join merchants on merchants.id = m.merchant_id
     left join notice_settings s on s.user_id = m.user_id and s.merchant_id = m.merchant_id and s.kind = ${kind}
-    where m.merchant_id = ${merchantId} and coalesce(s.email, m.role = any(${mailed as string[]}::text[]))`;
+    where m.merchant_id = ${merchantId}
+      and coalesce(s.email, m.role = any(${mailed as string[]}::text[]) or m.user_id = any(${actors}::text[]))`;
   if (wanting.length === 0) return;
   const waiting = group.filter(({ detail }) => waits?.(detail));
   const { atOnce, later } = waiting.length === 0 ? { atOnce: wanting, later: [] } : await sortByTiming(ctx, tx, wanting);
@@ -125,7 +222,7 @@ async function mailMembers(ctx: Context, tx: Tx, group: readonly (NewNotice & { 
   );
 }
 
-/** Tells one user about the own account. */
+/** Tells one user about their own account. */
 export async function notifyUser(
   ctx: Context,
   tx: Tx,
@@ -134,8 +231,7 @@ export async function notifyUser(
   await tx`insert into notices (user_id, kind, detail) values (${userId}, ${kind}, ${tx.json(detail)})`;
   if (!ctx.mail) return;
   const wanting = await tx<{ email: string }[]>`
-    select u.email from users u where u.id = ${userId}
-      and not exists (select 1 from notice_settings s where s.user_id = u.id and s.kind = ${kind} and not s.email)`;
+    select u.email from users u where u.id = ${userId} and (${KINDS[kind].isAlwaysMailed === true} or not exists (select 1 from notice_settings s where s.user_id = u.id and s.kind = ${kind} and not s.email))`;
   await queueNotice(
     ctx,
     tx,
@@ -151,12 +247,14 @@ async function queueNotice(
   { kind, detail, mode, about }: { kind: NoticeKind; detail: Detail; mode: Mode | null; about: string },
 ): Promise<void> {
   const words = noticeText(kind, detail);
+  const { advice, isAlwaysMailed } = KINDS[kind];
   await queueMails(tx, {
     recipients,
     subject: `${mode === 'test' ? 'TEST: ' : ''}${words}`.slice(0, 120),
-    body: `${words}\n\nThis is about ${about}.${mode === 'test' ? ' It happened in test mode: no money is involved.' : ''}\n\n${ctx.settings.publicUrl}/dashboard/${mode ?? 'live'}/${KINDS[kind].to}\n\nWhat you are told by e-mail is set at ${ctx.settings.publicUrl}/dashboard/${mode ?? 'live'}/notifications\n`,
+    body: `${words}${advice === undefined ? '' : `\n\n${advice}`}\n\nThis is about ${about}.${mode === 'test' ? ' It happened in test mode: no money is involved.' : ''}\n\n${ctx.settings.publicUrl}/dashboard/${mode ?? 'live'}/${KINDS[kind].to}\n\n${isAlwaysMailed ? 'This e-mail is always sent: it is about how you sign in.' : `What you are told by e-mail is set at ${ctx.settings.publicUrl}/dashboard/${mode ?? 'live'}/notifications`}\n`,
     kind,
-    pauseMinutes: MAIL_PAUSE_MINUTES,
+    // Each change of how somebody signs in is told: the second may be the thief's. People make them, so there are few.
+    pauseMinutes: kind === 'account_changed' ? 0 : MAIL_PAUSE_MINUTES,
     // A harmless change must not hide the one after it.
     pauseOf: KINDS[kind].waits ? 'kind' : 'subject',
   });
@@ -206,17 +304,22 @@ export async function readNotices(ctx: Context, { merchantId, userId, through }:
 }
 
 export type NoticeSetting = { kind: NoticeKind; inApp: boolean; email: boolean };
+/** Whether its e-mail cannot be turned off. */
+export const isAlwaysMailed = (kind: NoticeKind): boolean => KINDS[kind].isAlwaysMailed === true;
 export async function listNoticeSettings(
   ctx: Context,
   { merchantId, userId, role }: Reader & { role: MemberRole },
 ): Promise<NoticeSetting[]> {
   const rows = await ctx.db.sql<NoticeSetting[]>`
     select kind, in_app as "inApp", email from notice_settings where user_id = ${userId} and merchant_id = ${merchantId}`;
-  return NOTICE_KINDS.map(
-    (kind) => rows.find((row) => row.kind === kind) ?? { kind, inApp: true, email: KINDS[kind].mailed.includes(role) },
-  );
+  return NOTICE_KINDS.map((kind) => {
+    const row = rows.find((one) => one.kind === kind);
+    return { kind, inApp: row?.inApp ?? true, email: isAlwaysMailed(kind) || (row?.email ?? KINDS[kind].mailed.includes(role)) };
+  });
 }
+/** Errors: parameter_invalid (email) where the e-mail is always sent. */
 export async function setNoticeSetting(ctx: Context, { merchantId, userId, kind, inApp, email }: Reader & NoticeSetting): Promise<void> {
+  if (!email && isAlwaysMailed(kind)) throw new Problem('parameter_invalid', { reason: 'this e-mail is always sent' }, { param: 'email' });
   await ctx.db.sql`
     insert into notice_settings (user_id, merchant_id, kind, in_app, email) values (${userId}, ${merchantId}, ${kind}, ${inApp}, ${email})
     on conflict (user_id, merchant_id, kind) do update set in_app = excluded.in_app, email = excluded.email`;

@@ -8,6 +8,7 @@ import { perContext } from '../context.ts';
 import { base62 } from '../core/id.ts';
 import { Problem, type ProblemCode } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
+import { forgetWrongCodes, lockedProblem, recordWrongCode } from './code-attempts.ts';
 import { type Actor, writeAccountAudit } from './members.ts';
 import { notifyUser } from './notices.ts';
 import { endTrust, isTrusted, lockTrust, trustDevice } from './trusted-devices.ts';
@@ -16,6 +17,8 @@ export const PASSWORD_MIN = 12;
 const PASSWORD_MAX = 128;
 const SESSION_SECONDS = 7 * 86_400;
 const RENEW_SECONDS = 86_400;
+/** However much it is used, a session ends this long after it began. */
+export const SESSION_DAYS = 30;
 /** How long signing in, or showing the second factor again, counts as recent. */
 const RECENT_MS = 10 * 60_000;
 
@@ -71,7 +74,7 @@ async function open(ctx: Context) {
     rateLimit: { enabled: false },
     logger: { disabled: true },
     user: { modelName: 'users' },
-    // Used within its week, a session goes on for another. How fresh one must be is asked by our routes, not by the library.
+    // Used within its week, a session goes on for another, up to `SESSION_DAYS`. How fresh one must be is asked by our routes, not by the library.
     session: { modelName: 'sessions', expiresIn: SESSION_SECONDS, updateAge: RENEW_SECONDS, freshAge: 0, cookieCache: { enabled: false } },
     account: { modelName: 'accounts' },
     verification: { modelName: 'verifications' },
@@ -84,7 +87,8 @@ async function open(ctx: Context) {
       database: { generateId: () => base62(24, ctx.random) },
     },
     plugins: [
-      twoFactor({ issuer: 'Florin', schema: { twoFactor: { modelName: 'second_factors' } } }),
+      // Wrong codes are counted by us, wherever they are typed.
+      twoFactor({ issuer: 'Florin', accountLockout: { enabled: false }, schema: { twoFactor: { modelName: 'second_factors' } } }),
       passkey({
         rpID: url.hostname,
         rpName: 'Florin',
@@ -224,14 +228,11 @@ const safeDecode = (text: string): string => {
 };
 
 const STEP_SECONDS = 30;
-const MOST_FAILURES = 10;
-const LOCK_MINUTES = 15;
 /**
  * Takes a code of the authenticator: of this half minute or one beside it, and never one that was used, nor an older one
- * (RFC 6238, 5.2). Ten wrong ones in a row lock the second factor for a quarter of an hour. Errors: second_factor_invalid,
- * rate_limit_exceeded.
+ * (RFC 6238, 5.2). Wrong ones are counted, and lock it for a while. Errors: second_factor_invalid, second_factor_locked.
  */
-async function spendCode(ctx: Context, { userId, code }: { userId: string; code: string }): Promise<void> {
+async function spendCode(ctx: Context, { userId, code, ip }: { userId: string; code: string; ip: string }): Promise<void> {
   const [{ symmetricDecrypt }, { createOTP }] = await Promise.all([import('better-auth/crypto'), import('@better-auth/utils/otp')]);
   const key = (await (await authOf(ctx)).$context).secretConfig;
   const outcome = await ctx.db.begin(async (tx) => {
@@ -246,23 +247,21 @@ async function spendCode(ctx: Context, { userId, code }: { userId: string; code:
     for (const candidate of [step, step - 1, step + 1]) {
       if (row.lastStep !== null && BigInt(candidate) <= row.lastStep) continue;
       if ((await otp.hotp(candidate)) !== code) continue;
-      await tx`
-        update second_factors set last_step = ${candidate}, failed_verification_count = 0, locked_until = null where user_id = ${userId}`;
+      await tx`update second_factors set last_step = ${candidate} where user_id = ${userId}`;
+      await forgetWrongCodes(tx, { userId });
       return { spent: true, seconds: 0 };
     }
-    await tx`
-      update second_factors set failed_verification_count = case when failed_verification_count + 1 >= ${MOST_FAILURES} then 0 else failed_verification_count + 1 end,
-        locked_until = case when failed_verification_count + 1 >= ${MOST_FAILURES} then clock_timestamp() + make_interval(mins => ${LOCK_MINUTES}) end
-      where user_id = ${userId}`;
+    await recordWrongCode(ctx, tx, { userId, ip });
     return { spent: false, seconds: 0 };
   });
-  if (outcome.seconds > 0) throw new Problem('rate_limit_exceeded', { seconds: outcome.seconds }, { retryAfterSeconds: outcome.seconds });
+  if (outcome.seconds > 0) throw lockedProblem(outcome.seconds);
   if (!outcome.spent) throw new Problem('second_factor_invalid');
 }
 
 /**
  * The second step of a sign-in under way. With `trust` a right code of the authenticator makes the browser a trusted one; a backup
- * code never does: it is used by who lacks the authenticator, or stole the paper. Errors: second_factor_invalid.
+ * code never does: it is used by who lacks the authenticator, or stole the paper. A backup code also works while codes are locked:
+ * it cannot be guessed, and may be the only way in that is left. Errors: second_factor_invalid, second_factor_locked.
  */
 export async function signInWithCode(
   ctx: Context,
@@ -274,26 +273,29 @@ export async function signInWithCode(
   // Without a session of its own: with one the library would check the code and make no new session.
   const headers = headersOf({ ...visitor, cookie: withoutSession(visitor.cookie) });
   try {
-    if (kind === 'totp') await spendCode(ctx, { userId: user.userId, code });
+    if (kind === 'totp') await spendCode(ctx, { userId: user.userId, code, ip: visitor.ip });
     const reply = await refusing('second_factor_invalid', () =>
       kind === 'totp'
         ? auth.api.verifyTOTP({ body: { code }, headers, returnHeaders: true })
         : auth.api.verifyBackupCode({ body: { code }, headers, returnHeaders: true }),
     );
+    if (kind === 'backup_code') await ctx.db.begin((tx) => forgetWrongCodes(tx, user));
     await recordSignIn(ctx, { visitor, userId: user.userId, how: kind === 'totp' ? 'password and code' : 'password and backup code' });
     const actor = { userId: user.userId, name: user.name, ip: visitor.ip };
     const { token } = reply.response;
     const device = trust && kind === 'totp' && token ? await trustDevice(ctx, { actor, from: visitor, token }) : null;
     return { cookies: [...cookiesOf(reply.headers), ...(device === null ? [] : [device])] };
   } catch (error) {
-    await recordFailedCode(ctx, { actor: { ...user, ip: visitor.ip }, during: 'sign-in', error });
+    const actor = { ...user, ip: visitor.ip };
+    if (kind === 'backup_code' && error instanceof Problem) await ctx.db.begin((tx) => recordWrongCode(ctx, tx, actor));
+    await recordFailedCode(ctx, { actor, during: 'sign-in', error });
     throw error;
   }
 }
 
 /** A wrong code at this place means that the password is known to whoever typed it. */
 async function recordFailedCode(ctx: Context, { actor, during, error }: { actor: Actor; during: string; error: unknown }): Promise<void> {
-  if (!(error instanceof Problem) || error.code === 'rate_limit_exceeded') return;
+  if (!(error instanceof Problem) || error.code !== 'second_factor_invalid') return;
   await ctx.db.begin((tx) => writeAccountAudit(tx, { actor, action: 'second_factor.failed', after: { during } }));
 }
 const withoutSession = (cookie: string): string =>
@@ -349,11 +351,15 @@ export async function findSignedIn(ctx: Context, { visitor }: { visitor: Visitor
   const [row] = await ctx.db.sql<
     { merchantId: string | null; isRecent: boolean; hasSecondFactor: boolean; hasPasskey: boolean; operator: boolean }[]
   >`
+    with ended as (
+      delete from sessions where id = ${found.session.id} and created_at <= clock_timestamp() - make_interval(days => ${SESSION_DAYS})
+      returning id)
     select s.merchant_id as "merchantId", u.two_factor_enabled as "hasSecondFactor", u.operator,
       exists (select 1 from passkeys p where p.user_id = u.id) as "hasPasskey",
       coalesce(clock_timestamp() - greatest(case when not s.by_trusted_device then s.created_at end, s.confirmed_at)
         <= ${RECENT_MS} * interval '1 millisecond', false) as "isRecent"
-    from sessions s join users u on u.id = s.user_id where s.id = ${found.session.id}`;
+    from sessions s join users u on u.id = s.user_id
+    where s.id = ${found.session.id} and not exists (select 1 from ended)`;
   if (!row) return null;
   const { user, session } = found;
   return { sessionId: session.id, userId: user.id, name: user.name, email: user.email, ...row, cookies: cookiesOf(headers) };
@@ -392,7 +398,7 @@ export async function finishSecondFactor(
   if (signedIn.hasSecondFactor) throw new Problem('second_factor_set');
   const auth = await authOf(ctx);
   const before = await ctx.db.sql<{ id: string }[]>`select id from sessions where user_id = ${signedIn.userId}`;
-  await spendCode(ctx, { userId: signedIn.userId, code });
+  await spendCode(ctx, { userId: signedIn.userId, code, ip: visitor.ip });
   const reply = await refusing('second_factor_invalid', () =>
     auth.api.verifyTOTP({ body: { code }, headers: headersOf(visitor), returnHeaders: true }),
   );
@@ -405,6 +411,7 @@ export async function finishSecondFactor(
     await tx`delete from sessions where user_id = ${signedIn.userId} and id = any(${before.map((row) => row.id)})`;
     const actor = { userId: signedIn.userId, name: signedIn.name, ip: visitor.ip };
     await writeAccountAudit(tx, { actor, action: 'second_factor.set' });
+    await notifyUser(ctx, tx, { userId: actor.userId, kind: 'account_changed', detail: { change: 'second_factor_added', ip: actor.ip } });
   });
   return { cookies: cookiesOf(reply.headers) };
 }
@@ -430,7 +437,7 @@ export async function confirmSignIn(
     if (shown.userId !== signedIn.userId) throw new Problem('second_factor_invalid');
   } else if (signedIn.hasSecondFactor) {
     if (code === null) throw new Problem('second_factor_invalid');
-    await spendCode(ctx, { userId: signedIn.userId, code }).catch(async (error: unknown) => {
+    await spendCode(ctx, { userId: signedIn.userId, code, ip: visitor.ip }).catch(async (error: unknown) => {
       await recordFailedCode(ctx, { actor, during: 'confirmation', error });
       throw error;
     });
@@ -445,8 +452,17 @@ export async function confirmSignIn(
 }
 
 /** Takes the second factor away, with its backup codes and the devices it trusted; who is signed in stays so. */
-export async function removeSecondFactor(tx: Tx, { userId }: { userId: string }): Promise<void> {
+export async function dropSecondFactor(tx: Tx, { userId }: { userId: string }): Promise<void> {
   await endTrust(tx, { userId });
   await tx`delete from second_factors where user_id = ${userId}`;
   await tx`update users set two_factor_enabled = false, updated_at = clock_timestamp() where id = ${userId}`;
+}
+
+/** A person turns the own second factor off; a mail tells it. */
+export async function removeSecondFactor(ctx: Context, { actor }: { actor: Actor }): Promise<void> {
+  await ctx.db.begin(async (tx) => {
+    await dropSecondFactor(tx, actor);
+    await writeAccountAudit(tx, { actor, action: 'second_factor.removed' });
+    await notifyUser(ctx, tx, { userId: actor.userId, kind: 'account_changed', detail: { change: 'second_factor_removed', ip: actor.ip } });
+  });
 }

@@ -7,6 +7,7 @@ import { base62, newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { readMerchant } from '../merchants/merchants.ts';
+import { notifyMembers } from '../merchants/notices.ts';
 import { OutgoingError } from '../outgoing.ts';
 import { STEPS } from './queue.ts';
 
@@ -33,6 +34,10 @@ export type Endpoint = {
 };
 export type WithSecret = Endpoint & { secret: string };
 type Owner = { merchantId: string; mode: Mode };
+/** Who changes an endpoint, as a notice names them; `userId` of a member. */
+export type By = { name: string; userId: string | null };
+const BY_API: By = { name: 'An API request', userId: null };
+export const BY_OPERATOR: By = { name: 'The operator', userId: null };
 /** A change that was checked and only waits to be written. */
 export type Write<T> = (tx: Tx) => Promise<T>;
 
@@ -87,7 +92,8 @@ export async function planEndpoint(
     events,
     description,
     enabled = true,
-  }: Owner & { url: string; events: readonly string[]; description: string | null; enabled?: boolean },
+    by = BY_API,
+  }: Owner & { url: string; events: readonly string[]; description: string | null; enabled?: boolean; by?: By },
 ): Promise<Write<WithSecret>> {
   await requireWebhooks(ctx, ctx.db.sql, { merchantId });
   const types = checkEvents(events);
@@ -105,14 +111,29 @@ export async function planEndpoint(
       values (${newId('we', ctx.random)}, ${merchantId}, ${mode}, ${url}, ${types}, ${description}, ${enabled ? 'enabled' : 'disabled'},
         ${enabled ? null : 'merchant'}, ${sealed(ctx, secret)})
       returning ${shown(tx)}`;
+    await tellChange(ctx, tx, { merchantId, mode, by, url, was: null });
     return { ...row!, secret };
   };
+}
+
+/**
+ * Whoever receives a merchant's events learns of all its payments, so owners hear of a new address. Hosts alone: the rest of a URL
+ * may be a secret.
+ */
+async function tellChange(
+  ctx: Context,
+  tx: Tx,
+  { merchantId, mode, by, url, was }: Owner & { by: By; url: string; was: string | null },
+): Promise<void> {
+  if (mode === 'test' || url === was) return;
+  const detail = { by: by.name, host: new URL(url).host, ...(was !== null && { was: new URL(was).host }) };
+  await notifyMembers(ctx, tx, [{ merchantId, mode, kind: 'endpoint_changed', detail, actorId: by.userId }]);
 }
 
 /** Makes an endpoint and its signing secret; enabled. Errors: those of `planEndpoint`. */
 export async function createEndpoint(
   ctx: Context,
-  endpoint: Owner & { url: string; events: readonly string[]; description: string | null },
+  endpoint: Owner & { url: string; events: readonly string[]; description: string | null; by?: By },
 ): Promise<{ endpointId: string; secret: string }> {
   const { id, secret } = await ctx.db.begin(await planEndpoint(ctx, endpoint));
   return { endpointId: id, secret };
@@ -153,8 +174,10 @@ export async function planUpdate(
     events,
     description,
     enabled,
+    by = BY_API,
   }: Owner & {
     endpointId: string;
+    by?: By;
     url?: string | undefined;
     events?: readonly string[] | undefined;
     description?: string | null | undefined;
@@ -172,6 +195,7 @@ export async function planUpdate(
       update endpoints set url = coalesce(${url ?? null}, url), events = coalesce(${types}::text[], events),
         description = ${description === undefined ? was.description : description}
       where id = ${endpointId}`;
+    if (url !== undefined) await tellChange(ctx, tx, { merchantId, mode, by, url, was: was.url });
     if (enabled === true && !was.enabled) {
       await tx`
         update endpoints set state = 'enabled', disabled_reason = null, failing_since = null, failures = 0, rests_until = null

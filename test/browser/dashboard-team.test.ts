@@ -201,6 +201,8 @@ test('the bell counts what is new without reloading, and the list is read by loo
   await follow('Plan & usage');
   await page.getByText('without a limit').waitFor();
   await audit('usage');
+  // What the tests before did to the account was told, too.
+  await sql`delete from notices`;
   await sql`insert into notices (merchant_id, mode, kind, detail)
     values (${app.merchant.merchantId}, 'live', 'wallet_changed', ${sql.json({ coin: 'BTC' })}),
       (${app.merchant.merchantId}, 'test', 'payment_attention', ${sql.json({ payment: 'pay_x', exception: 'underpaid' })})`;

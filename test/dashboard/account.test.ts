@@ -26,7 +26,7 @@ const linkIn = (text: string): string => /#(\w{32})/.exec(text)![1]!;
 
 before(async () => {
   mail = await startMailServer();
-  app = await startTestApp({ LOG_LEVEL: 'silent', SMTP_URL: mail.url, MAIL_FROM: 'pay@shop.example' });
+  app = await startTestApp({ LOG_LEVEL: 'silent', TRUSTED_PROXIES: '127.0.0.0/8', SMTP_URL: mail.url, MAIL_FROM: 'pay@shop.example' });
   owner = await setUpPerson(app);
 });
 after(async () => {
@@ -81,6 +81,23 @@ test('a sign-in that is used goes on for another week, in the browser too; one t
   await sql()`update sessions set expires_at = clock_timestamp() - interval '1 second'`;
   assert.equal((await owner.get('/test/me')).status, 401);
   await owner.post('/sign-in', { email: OLD, password: owner.password });
+});
+
+test('a sign-in ends 30 days after it began, however much it is used', async () => {
+  await sql()`delete from sessions where token not in (select token from sessions order by created_at desc limit 1)`;
+  await sql()`update sessions set created_at = clock_timestamp() - interval '29 days 23 hours'`;
+  assert.equal((await owner.get('/test/me')).status, 200);
+  assert.equal((await owner.get('/test/security')).json.sessions.length, 1);
+  // Sign-ins of an address are limited.
+  const other = Object.assign(new Person(app.url), { address: '203.0.113.9' });
+  await other.post('/sign-in', { email: OLD, password: owner.password });
+  await sql()`update sessions set created_at = clock_timestamp() - interval '30 days' where created_at < clock_timestamp() - interval '1 day'`;
+  assert.equal((await other.get('/test/security')).json.sessions.length, 1, 'nor is it listed');
+  assert.deepEqual([(await owner.get('/test/me')).status, (await owner.get('/test/stream')).status], [401, 401]);
+  const left = await sql()`select 1 from sessions where created_at < clock_timestamp() - interval '1 day'`;
+  assert.equal(left.length, 0, 'it is gone');
+  owner.cookie = other.cookie;
+  await sql()`delete from notices`;
 });
 
 test('sign-ins are listed and ended one by one or all but this; nobody ends those of others', async () => {
@@ -160,7 +177,7 @@ test('invitations are sent, and a server that refuses is tried again', async () 
     async () => mailsOf(/invites you/).length,
     (n) => n === 1,
   );
-  assert.ok(mailsOf(/invites you/)[0]!.text.includes(invited.json.url));
+  assert.match(linkIn(mailsOf(/invites you/)[0]!.text), /^\w{32}$/);
   assert.deepEqual(await sendDueMails(app.app.ctx), 0, 'it is not sent again');
 });
 

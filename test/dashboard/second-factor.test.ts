@@ -56,7 +56,8 @@ test('ten wrong codes lock the second factor, the right one too, until a quarter
   await sql`update second_factors set failed_verification_count = 9`;
   assert.equal((await half.post('/sign-in/code', { kind: 'totp', code: '000000' })).status, 401);
   const locked = await half.post('/sign-in/code', { kind: 'totp', code: await freshTotp(app, secret) });
-  assert.equal(locked.status, 429);
+  assert.deepEqual([locked.status, locked.json.error.code], [429, 'second_factor_locked']);
+  assert.match(locked.json.error.message, /Use a passkey or a backup code, or try again in 15 minutes\.$/);
   assert.ok(Number(locked.headers.get('retry-after')) > 800);
   assert.equal((await owner.post('/test/confirm', { code: await freshTotp(app, secret) })).status, 429);
   await sql`update second_factors set locked_until = locked_until - interval '16 minutes'`;

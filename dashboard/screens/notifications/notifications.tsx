@@ -15,8 +15,12 @@ const KINDS: Readonly<Record<Setting['kind'], [string, string]>> = {
   payment_attention: ['Payment needs attention', 'Underpaid, overpaid, late, or paid after it was cancelled.'],
   usage: ['Plan nearly used up', 'At 80 and at 100 % of the month.'],
   wallet_changed: ['Wallet changed', 'Payments of a coin go to another account key, or will once its wait is over.'],
+  endpoint_changed: ['Webhook endpoint changed', 'A live endpoint was added, or its URL was changed.'],
+  key_created: ['Live secret key created', 'Somebody created or rolled a secret key for live mode.'],
   sign_in: ['New sign-in', 'Your account was signed in to from a new browser or address.'],
   device_trusted: ['Device trusted', 'Sign-ins from a browser are not asked for a code for 30 days.'],
+  account_changed: ['How you sign in changed', 'Your password, passkeys, second factor or backup codes changed.'],
+  codes_failed: ['Wrong codes', 'Somebody entered your password, then several wrong codes.'],
 };
 
 export function Screen() {
@@ -110,7 +114,7 @@ function Settings() {
                   className="size-4 accent-accent"
                   aria-label={`${name}: ${label}`}
                   checked={asked[field]}
-                  disabled={field === 'email' && !mailSetUp}
+                  disabled={field === 'email' && (!mailSetUp || setting.email_always)}
                   onChange={(event) => save.mutate({ body: { ...asked, [field]: event.target.checked } })}
                 />
               );
@@ -118,7 +122,10 @@ function Settings() {
                 <tr key={setting.kind} className="border-t border-line">
                   <th scope="row" className="px-4 py-2.5 text-left font-normal">
                     <span className="font-medium">{name}</span>
-                    <span className="block text-soft">{more}</span>
+                    <span className="block text-soft">
+                      {more}
+                      {setting.email_always && ' The e-mail is always sent.'}
+                    </span>
                   </th>
                   <td className="px-2 py-2.5 text-center">{box('in_app', 'here')}</td>
                   <td className="px-4 py-2.5 text-center">{box('email', 'by e-mail')}</td>

@@ -52,6 +52,9 @@ export function Sessions({ sessions }: { sessions: readonly Session[] }) {
         )
       }
     >
+      <p className="border-b border-line px-4 py-3 text-sm text-soft">
+        A sign-in ends after 7 days without use, and 30 days after it began.
+      </p>
       <ul>
         {sessions.map((session) => (
           <Row

@@ -1,7 +1,7 @@
 /** Signing in and out, the set-up link, the second factor, and who somebody is. */
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
-import { listMemberships, setUpMerchant, setUpOwner, writeAccountAudit } from '../../merchants/members.ts';
+import { listMemberships, setUpMerchant, setUpOwner } from '../../merchants/members.ts';
 import { ACTIONS, type Action, actionsOf, ROLES, rolesWith } from '../../merchants/roles.ts';
 import {
   confirmSignIn,
@@ -214,11 +214,8 @@ export const ACCOUNT: readonly Route[] = [
     recent: true,
     body: Type.Object({}),
     reply: Done,
-    handle: async ({ ctx, signedIn, actor }) => {
-      await ctx.db.begin(async (tx) => {
-        await removeSecondFactor(tx, { userId: signedIn.userId });
-        await writeAccountAudit(tx, { actor, action: 'second_factor.removed' });
-      });
+    handle: async ({ ctx, actor }) => {
+      await removeSecondFactor(ctx, { actor });
       return done;
     },
   }),

@@ -115,6 +115,7 @@ export const KEYS: readonly Route[] = [
           allowedIps: call.body.allowed_ips ?? [],
           expiresInDays: call.body.expires_in_days as number | null,
           createdBy: call.actor.name,
+          actorId: call.actor.userId,
         });
         await writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'key.created', object: key.id, after: told(key) });
         return { success: true, key: item(key), text };
@@ -137,6 +138,7 @@ export const KEYS: readonly Route[] = [
           keyId: before.id,
           ends,
           createdBy: call.actor.name,
+          actorId: call.actor.userId,
         });
         await writeAudit(tx, {
           ...ownerOf(call),

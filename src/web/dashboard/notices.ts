@@ -5,6 +5,7 @@ import type { MailTiming } from '../../core/mail-timing.ts';
 import { Problem } from '../../core/problem.ts';
 import { readMailTiming, setMailTiming } from '../../merchants/digests.ts';
 import {
+  isAlwaysMailed,
   listNoticeSettings,
   listNotices,
   NOTICE_KINDS,
@@ -28,7 +29,7 @@ const Timing = Type.Object({
   quiet: Nullable(Type.Object({ from: WallClock, to: WallClock })),
 });
 /** E-mails that tell somebody of what another may have done in their name. */
-const WARNINGS: readonly NoticeKind[] = ['sign_in', 'device_trusted', 'wallet_changed'];
+const WARNINGS: readonly NoticeKind[] = ['sign_in', 'device_trusted', 'wallet_changed', 'endpoint_changed', 'key_created'];
 const readerOf = ({ member, signedIn }: Call) => ({ merchantId: member.merchantId, userId: signedIn.userId });
 
 const timingOf = (timing: MailTiming | null): Static<typeof Timing> | null =>
@@ -100,7 +101,15 @@ export const NOTICES: readonly Route[] = [
     reply: Type.Object({
       success: Type.Boolean(),
       mail_set_up: Type.Boolean(),
-      settings: Type.Array(Type.Object({ kind: Kind, in_app: Type.Boolean(), email: Type.Boolean() })),
+      settings: Type.Array(
+        Type.Object({
+          kind: Kind,
+          in_app: Type.Boolean(),
+          email: Type.Boolean(),
+          /** Its e-mail cannot be turned off. */
+          email_always: Type.Boolean(),
+        }),
+      ),
       timing: Nullable(Timing),
     }),
     handle: async (call) => ({
@@ -111,6 +120,7 @@ export const NOTICES: readonly Route[] = [
         kind,
         in_app: inApp,
         email,
+        email_always: isAlwaysMailed(kind),
       })),
     }),
   }),

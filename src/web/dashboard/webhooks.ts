@@ -32,7 +32,21 @@ import {
   sendTestEvent,
 } from '../../webhooks/endpoints.ts';
 import { countMissed, type Health, listHealth, listHours, MOST_COUNTED } from '../../webhooks/health.ts';
-import { type Call, Done, Empty, literals, memberRoute, Nullable, ownerOf, pageOf, paging, type Route, Text, Timestamp } from './route.ts';
+import {
+  type Call,
+  Done,
+  Empty,
+  literals,
+  memberRoute,
+  Nullable,
+  needRecent,
+  ownerOf,
+  pageOf,
+  paging,
+  type Route,
+  Text,
+  Timestamp,
+} from './route.ts';
 
 const TYPES = [...EVENT_TYPES, UPDATED_EVENT, TEST_EVENT] as const;
 const EventName = literals(TYPES);
@@ -112,11 +126,12 @@ const ENDPOINTS: readonly Route[] = [
     method: 'POST',
     path: '/webhooks',
     action: 'webhooks.manage',
+    recent: true,
     body: CreateEndpoint,
     reply: Secret,
     handle: async (call) => {
       const { url, events = ['*'], description = null, enabled = true } = call.body;
-      const write = await planEndpoint(call.ctx, { ...ownerOf(call), url, events, description, enabled });
+      const write = await planEndpoint(call.ctx, { ...ownerOf(call), url, events, description, enabled, by: call.actor });
       const made = await call.ctx.db.begin(async (tx) => {
         const endpoint = await write(tx);
         await audit(tx, call, { action: 'endpoint.create', object: endpoint.id, after: kept(endpoint) });
@@ -139,9 +154,11 @@ const ENDPOINTS: readonly Route[] = [
     body: UpdateEndpoint,
     reply: OneEndpoint,
     handle: async (call) => {
-      const write = await planUpdate(call.ctx, { ...targetOf(call), ...call.body });
+      const write = await planUpdate(call.ctx, { ...targetOf(call), ...call.body, by: call.actor });
       const changed = await call.ctx.db.begin(async (tx) => {
         const before = await getEndpoint(call.ctx, { ...targetOf(call), tx });
+        // Whoever receives the events learns of every payment.
+        if (call.body.url !== undefined && call.body.url !== before.url) needRecent(call);
         const after = await write(tx);
         await audit(tx, call, { action: 'endpoint.update', object: after.id, before: kept(before), after: kept(after) });
         return after;
