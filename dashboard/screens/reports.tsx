@@ -3,6 +3,7 @@ import { useState } from 'react';
 import { lastDays, rangeBetween, today } from '../lib/days.ts';
 import { useMode, useTitle } from '../lib/hooks.ts';
 import { buttonClass } from '../ui/button.tsx';
+import { Download } from '../ui/download.tsx';
 import { Field } from '../ui/field.tsx';
 import { Card } from '../ui/states.tsx';
 
@@ -80,13 +81,9 @@ export function Screen() {
                 <p className="text-sm text-soft">{text}</p>
               </div>
               {valid && (
-                <a
-                  href={`/dashboard/api/${mode}/reports/file?kind=${kind}&from=${valid.from}&until=${valid.until}`}
-                  download
-                  className={buttonClass()}
-                >
+                <Download href={`/dashboard/api/${mode}/reports/file?kind=${kind}&from=${valid.from}&until=${valid.until}`}>
                   Download CSV<span className="sr-only">: {name}</span>
-                </a>
+                </Download>
               )}
             </li>
           ))}

@@ -1,4 +1,5 @@
 /** What a merchant sets by itself, for its business and its payment page: checked here, changed and written down in one transaction. */
+import { isDeepStrictEqual } from 'node:util';
 import type { Context } from '../context.ts';
 import { COIN, COINS, type Coin, type CompletionRule, type ConfirmationTier, isCoin } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
@@ -37,6 +38,16 @@ const BOUNDS = {
   retentionDays: ['retention_days', 30, 3_650, 'from 30 to 3650 days'],
 } as const;
 
+/** What decides when money counts as received, which sites may show the payment page, and what is erased. */
+const RISKY = [
+  'toleranceBasisPoints',
+  'toleranceCapUsdCents',
+  'lateAcceptMinutes',
+  'confirmations',
+  'origins',
+  'retentionDays',
+] as const satisfies readonly (keyof MerchantSettings)[];
+
 /** The tiers that hold without a merchant's own: the operator's, else the table. */
 export const baseTiers = (ctx: Context, coin: Coin): readonly ConfirmationTier[] =>
   ctx.settings.confirmations[coin] ?? COIN[coin].confirmations;
@@ -68,7 +79,10 @@ export const tiersOf = (ctx: Context, settings: MerchantSettings, coin: Coin): O
     return { ...tier, confirmations, minimum: tier.confirmations, loweredFrom: loweredFrom(coin, tier) };
   });
 
-/** Changes what is named and leaves the rest. Errors: parameter_invalid with the setting, merchant_not_found. */
+/**
+ * Changes what is named and leaves the rest. `isRecent`: the member has shown lately who it is, which a risky setting needs.
+ * Errors: parameter_invalid with the setting, merchant_not_found, recent_authentication_required.
+ */
 export async function changeOwnSettings(
   ctx: Context,
   {
@@ -77,7 +91,8 @@ export async function changeOwnSettings(
     name,
     logo,
     actor,
-  }: { merchantId: string; change: SettingsChange; name?: string; logo?: Uint8Array | null; actor: Actor },
+    isRecent,
+  }: { merchantId: string; change: SettingsChange; name?: string; logo?: Uint8Array | null; actor: Actor; isRecent: boolean },
 ): Promise<void> {
   const refuse = (param: string, reason: string): never => {
     throw new Problem('parameter_invalid', { reason }, { param });
@@ -121,6 +136,8 @@ export async function changeOwnSettings(
   const writeLogo = logoWriter(logo);
   const values = { ...plain, ...(confirmations && { confirmations }) };
   const before = Object.fromEntries(Object.keys(values).map((key) => [key, settings[key as keyof MerchantSettings] ?? null]));
+  const changes = (key: (typeof RISKY)[number]) => values[key] !== undefined && !isDeepStrictEqual(values[key], settings[key]);
+  if (!isRecent && RISKY.some(changes)) throw new Problem('recent_authentication_required');
   await changeSettings(ctx, {
     merchantId,
     settings: values,

@@ -106,6 +106,60 @@ test('a route that asks for recent authentication refuses ten minutes later, unt
   assert.equal((await owner.post('/test/second-factor/remove')).status, 200);
 });
 
+test('acts that move money or data ask for recent authentication, by what they change; the same acts ask nothing where they change nothing risky', async () => {
+  fromElsewhere(owner);
+  const { sql } = app.app.ctx.db;
+  const endpoint = (await owner.post('/test/webhooks', { url: 'https://127.0.0.1:9/hook', events: ['*'] })).json.endpoint;
+  const payment = (await app.test.post('/api/payment/create/simple', { amount_usd: 5, return_url: 'https://a.example/' })).json.id;
+  const days = 'from=2026-01-01&until=2026-01-31';
+  const ask = (method: 'GET' | 'POST', path: string, body?: object) => owner.send(method, `/test${path}`, body);
+  const risky: readonly (readonly ['GET' | 'POST', string, object?])[] = [
+    ['POST', '/webhooks', { url: 'https://127.0.0.1:9/other', events: ['*'] }],
+    ['POST', `/webhooks/${endpoint.id}`, { url: 'https://127.0.0.1:9/moved' }],
+    ['POST', `/webhooks/${endpoint.id}/secret`, {}],
+    ['POST', `/webhooks/${endpoint.id}/rotate`, { overlap_seconds: 0 }],
+    ['POST', '/settings/checkout', { tolerance_percent: '4.00' }],
+    ['POST', '/settings/checkout', { tolerance_cap_usd: '99.00' }],
+    ['POST', '/settings/checkout', { late_accept_minutes: 1440 }],
+    ['POST', '/settings/checkout', { origins: ['https://evil.example'] }],
+    ['POST', '/settings/checkout', { confirmations: [{ currency: 'BTC', tiers: [50] }] }],
+    ['POST', '/settings/business', { retention_days: 30 }],
+    ...(['accept', 'reject', 'refund_sent'] as const).flatMap((action) => [
+      ['POST', `/payments/${payment}/resolve`, { action }] as const,
+      ['POST', '/attention/resolve', { ids: [payment], action }] as const,
+    ]),
+    ['GET', '/exports/payments'],
+    ['GET', `/reports/file?kind=tax&${days}`],
+  ];
+  const harmless: readonly (readonly ['GET' | 'POST', string, object?])[] = [
+    ['POST', `/webhooks/${endpoint.id}`, { url: 'https://127.0.0.1:9/hook', description: 'The shop' }],
+    ['POST', `/webhooks/${endpoint.id}`, { enabled: false }],
+    ['POST', '/settings/checkout', { tolerance_percent: '1.00', origins: [], confirmations: [], theme: 'dark' }],
+    ['POST', '/settings/business', { name: 'Test shop', retention_days: null }],
+    ['GET', '/exports/columns'],
+  ];
+  await sql`update sessions set created_at = created_at - interval '11 minutes', confirmed_at = null`;
+  const answers: string[] = [];
+  for (const [method, path, body] of risky) {
+    const { status, json } = await ask(method, path, body);
+    answers.push(`${method} ${path} ${JSON.stringify(body ?? null)}: ${status} ${json?.error?.code}`);
+  }
+  assert.deepEqual(
+    answers.filter((answer) => !answer.endsWith(': 403 recent_authentication_required')),
+    [],
+  );
+  for (const [method, path, body] of harmless)
+    assert.equal((await ask(method, path, body)).status, 200, `${method} ${path} ${JSON.stringify(body)}`);
+  const reviewed = await ask('POST', `/payments/${payment}/resolve`, { action: 'reviewed' });
+  assert.notEqual(reviewed.json.error?.code, 'recent_authentication_required');
+  assert.equal((await owner.post('/test/confirm', { password: owner.password })).status, 200);
+  for (const [method, path, body] of risky) {
+    const { json } = await ask(method, path, body);
+    assert.notEqual(json?.error?.code, 'recent_authentication_required', `${method} ${path}`);
+  }
+  await sql`update merchants set settings = '{}'`;
+});
+
 test('payments of another merchant, and of the other mode, do not exist here', async () => {
   fromElsewhere(owner);
   const { ctx } = app.app;

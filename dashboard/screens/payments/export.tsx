@@ -1,8 +1,8 @@
 /** What the CSV file of the list holds: every payment that the filters find, in the columns chosen here. */
 import { useState } from 'react';
 import { useApi, useMode } from '../../lib/hooks.ts';
-import { buttonClass } from '../../ui/button.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
+import { Download } from '../../ui/download.tsx';
 import { Pending } from '../../ui/states.tsx';
 
 export function Export({ asked, filtered, onClose }: { asked: URLSearchParams; filtered: boolean; onClose: () => void }) {
@@ -56,14 +56,9 @@ export function Export({ asked, filtered, onClose }: { asked: URLSearchParams; f
       )}
       <Foot onBack={onClose}>
         {chosen.length > 0 && (
-          <a
-            href={`/dashboard/api/${mode}/exports/payments?${parameters}`}
-            download
-            className={buttonClass('main')}
-            onClick={() => setTimeout(onClose)}
-          >
+          <Download href={`/dashboard/api/${mode}/exports/payments?${parameters}`} look="main" onStarted={onClose}>
             Download CSV
-          </a>
+          </Download>
         )}
       </Foot>
     </Dialog>

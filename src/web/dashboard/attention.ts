@@ -5,7 +5,7 @@ import { EXCEPTIONS } from '../../core/payment.ts';
 import { Problem } from '../../core/problem.ts';
 import { countAttention, listAttention, REFUND_REQUEST } from '../../payments/attention.ts';
 import { LISTED, listed, resolveOne } from './payments.ts';
-import { Coin, Exception, literals, memberRoute, Nullable, ownerOf, pageOf, paging, type Route, Text } from './route.ts';
+import { Coin, Exception, literals, memberRoute, Nullable, needRecent, ownerOf, pageOf, paging, type Route, Text } from './route.ts';
 
 const Waiting = Type.Object({
   ...LISTED,
@@ -62,6 +62,7 @@ export const ATTENTION: readonly Route[] = [
       results: Type.Array(Type.Object({ id: Text, done: Type.Boolean(), problem: Nullable(Text) })),
     }),
     handle: async (call) => {
+      if (call.body.action !== 'reviewed') needRecent(call);
       const results: { id: string; done: boolean; problem: string | null }[] = [];
       // One transaction each: what one payment refuses must not undo the others. At most fifty.
       for (const id of new Set(call.body.ids)) {

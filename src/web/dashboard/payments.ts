@@ -25,6 +25,7 @@ import {
   ModeName,
   memberRoute,
   Nullable,
+  needRecent,
   ownerOf,
   paging,
   type Route,
@@ -170,15 +171,19 @@ export const deciding = (call: Call, decision: string, paymentId = call.params.i
     }),
 });
 
-/** One decision of a member over one payment. Errors: those of `resolvePayment`. */
+/**
+ * One decision of a member over one payment. What decides whether money counts asks for recent authentication; taking a payment off
+ * the list does not. Errors: recent_authentication_required, those of `resolvePayment`.
+ */
 export const resolveOne = (
   call: Call,
   id: string,
   { action, txid }: { action: 'accept' | 'reject' | 'refund_sent' | 'reviewed'; txid?: string },
-) =>
-  action === 'reviewed'
-    ? reviewPayment(call.ctx, deciding(call, action, id))
-    : resolvePayment(call.ctx, { ...deciding(call, action, id), action, transfers: null, txid: txid ?? null });
+) => {
+  if (action === 'reviewed') return reviewPayment(call.ctx, deciding(call, action, id));
+  needRecent(call);
+  return resolvePayment(call.ctx, { ...deciding(call, action, id), action, transfers: null, txid: txid ?? null });
+};
 
 export const PAYMENTS: readonly Route[] = [
   memberRoute({

@@ -5,7 +5,7 @@ import { exportDays, exportFees, exportPayments, exportTransfers, PAYMENT_COLUMN
 import { NO_FILTER } from '../../payments/search.ts';
 import { DayName, rangeOf } from './home.ts';
 import { FILTERS, filterOf } from './payments.ts';
-import { type Call, literals, memberRoute, ownerOf, type Route, Text } from './route.ts';
+import { type Call, Done, Empty, literals, memberRoute, ownerOf, type Route, Text } from './route.ts';
 
 const File = Type.Object({}, { description: 'CSV, not JSON.' });
 const KINDS = ['payments', 'days', 'tax', 'fees'] as const;
@@ -16,10 +16,21 @@ const logExport = (call: Call, what: object) =>
   );
 
 export const REPORTS: readonly Route[] = [
+  // A file is opened by a link, which cannot ask who it is: the dashboard asks here first.
+  memberRoute({
+    method: 'POST',
+    path: '/exports/confirm',
+    action: 'payments.export',
+    recent: true,
+    body: Empty,
+    reply: Done,
+    handle: async () => ({ success: true }),
+  }),
   memberRoute({
     method: 'GET',
     path: '/exports/payments',
     action: 'payments.export',
+    recent: true,
     query: Type.Object({ ...FILTERS, columns: Type.Optional(Type.String({ maxLength: 1000 })) }),
     reply: File,
     handle: async (call) => {
@@ -42,6 +53,7 @@ export const REPORTS: readonly Route[] = [
     method: 'GET',
     path: '/reports/file',
     action: 'payments.export',
+    recent: true,
     query: Type.Object({ kind: literals(KINDS), from: DayName, until: DayName }),
     reply: File,
     handle: async (call) => {

@@ -3,6 +3,7 @@ import Type, { type Static, type TObject, type TSchema } from 'typebox';
 import type { Context } from '../../context.ts';
 import { COINS, MODES, type Mode } from '../../core/coin.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES } from '../../core/payment.ts';
+import { Problem } from '../../core/problem.ts';
 import type { LookedBackTo } from '../../db/look.ts';
 import type { ParsedBody } from '../../http/json.ts';
 import type { Actor, Membership } from '../../merchants/members.ts';
@@ -89,5 +90,10 @@ export const memberRoute = <Q extends TSchema = TObject, B extends TSchema = TOb
 export const openRoute = <Q extends TSchema = TObject, B extends TSchema = TObject>(
   route: Common<Q, B> & { attempts?: number; handle(call: OpenCall & { query: Static<Q>; body: Static<B> }): Answer },
 ): OpenRoute => ({ ...route, open: true }) as unknown as OpenRoute;
+
+/** For acts that are risky only with what the body says; whole routes say `recent`. Errors: recent_authentication_required. */
+export const needRecent = ({ signedIn }: Call): void => {
+  if (!signedIn.isRecent) throw new Problem('recent_authentication_required');
+};
 
 export const ownerOf = ({ member, mode }: Call) => ({ merchantId: member.merchantId, mode });

@@ -156,7 +156,7 @@ export const SETTINGS: readonly Route[] = [
         }),
       };
       await changeOwnSettings(call.ctx, {
-        ...{ merchantId: call.member.merchantId, change, actor: call.actor },
+        ...{ merchantId: call.member.merchantId, change, actor: call.actor, isRecent: call.signedIn.isRecent },
         ...(body.logo !== undefined && { logo: body.logo === null ? null : Buffer.from(body.logo, 'base64') }),
       });
       return { success: true };
@@ -203,6 +203,7 @@ export const SETTINGS: readonly Route[] = [
       await changeOwnSettings(call.ctx, {
         merchantId: call.member.merchantId,
         actor: call.actor,
+        isRecent: call.signedIn.isRecent,
         change: {
           ...(website !== undefined && { website: orNull(website) }),
           ...(support_contact !== undefined && { supportContact: orNull(support_contact) }),

@@ -160,6 +160,7 @@ export const WALLETS: readonly Route[] = [
     method: 'POST',
     path: '/wallets/:currency/state',
     action: 'wallets.change',
+    recent: true,
     body: Type.Object({ paused: Type.Boolean() }),
     reply: Done,
     handle: async (call) => {
