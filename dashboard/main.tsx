@@ -75,6 +75,11 @@ const confirmEmail = createRoute({
   path: 'confirm-email',
   component: lazyRouteComponent(() => import('./screens/confirm-email.tsx'), 'Screen'),
 });
+const verifyEmail = createRoute({
+  getParentRoute: () => root,
+  path: 'verify-email',
+  component: lazyRouteComponent(() => import('./screens/verify-email.tsx'), 'Screen'),
+});
 const modes = (['test', 'live'] as const).map((mode) => {
   const shell = createRoute({
     getParentRoute: () => root,
@@ -106,7 +111,7 @@ const modes = (['test', 'live'] as const).map((mode) => {
   ]);
 });
 const router = createRouter({
-  routeTree: root.addChildren([index, signIn, setUp, invite, confirmEmail, ...modes]),
+  routeTree: root.addChildren([index, signIn, setUp, invite, confirmEmail, verifyEmail, ...modes]),
   basepath: '/dashboard',
   defaultPreload: 'intent',
   scrollRestoration: true,

@@ -10,7 +10,7 @@ import { PLANS } from './core/plan.ts';
 import { Problem } from './core/problem.ts';
 import { deliveryBody, endpointBody, itemBody, recoveryBody } from './http/webhook-bodies.ts';
 import { createLog, type Log } from './log.ts';
-import { resetPassword, setEmail, setOperator } from './merchants/account.ts';
+import { listUsers, resetFactors, resetPassword, setEmail, setOperator } from './merchants/account.ts';
 import { setBranding } from './merchants/branding.ts';
 import { createKey, revokeKey } from './merchants/keys.ts';
 import { createFirstMerchant, createMerchant, getMerchant, setPlan, THEMES } from './merchants/merchants.ts';
@@ -68,6 +68,7 @@ const OPTIONS = {
   email: { type: 'string' },
   to: { type: 'string' },
   off: { type: 'boolean' },
+  'keep-factors': { type: 'boolean' },
 } as const;
 type Flags = { [K in keyof typeof OPTIONS]?: (typeof OPTIONS)[K]['type'] extends 'boolean' ? boolean : string };
 
@@ -80,7 +81,13 @@ const USAGE = `florin: a self-hosted cryptocurrency payment service
   key create --merchant M --mode live|test --type secret|public [--name N] [--origins a,b]
   key revoke --key KEY_ID
   user email --email OLD --to NEW       another address to sign in with, once you made sure of both
-  user password --email E               a new password for somebody who forgot it; the second factor stays
+  user list [--merchant M] [--limit 25] [--after EMAIL]
+                                        who has an account: roles, second factor, passkeys, whether the address is verified
+  user password --email E [--keep-factors]
+                                        a new password for somebody who forgot it; ends sign-ins and trusted devices, and
+                                        removes second factor and passkeys unless --keep-factors is given
+  user reset-factors --email E          removes second factor, backup codes, passkeys and trusted devices of somebody who
+                                        lost them, and ends sign-ins; the password stays
   user operator --email E [--off]       lets a user reach the operator area
   plan set --merchant M --plan ${PLANS.join('|')}
   checkout set --merchant M [--accent #0f5bd7] [--logo FILE] [--theme ${THEMES.join('|')}] [--locale de]
@@ -140,14 +147,18 @@ const STORE_COMMANDS: Readonly<Record<string, (config: Config, flags: Flags, log
 };
 const ownerOf = (flags: Flags) => ({ merchantId: need(flags, 'merchant'), mode: oneOf(need(flags, 'mode'), MODES, 'mode') });
 
+const limitOf = (flags: Flags): number => {
+  const limit = flags.limit ?? '25';
+  if (!/^([1-9]\d?|100)$/.test(limit)) throw new UsageError('--limit must be a number from 1 to 100');
+  return Number(limit);
+};
+
 type Command = (ctx: Context, flags: Flags) => Promise<object>;
 /** What was sent, newest first. */
 const listSent: Command = async (ctx, flags) => {
-  const limit = flags.limit ?? '25';
-  if (!/^([1-9]\d?|100)$/.test(limit)) throw new UsageError('--limit must be a number from 1 to 100');
   const page = await listDeliveries(ctx, {
     ...ownerOf(flags),
-    limit: Number(limit),
+    limit: limitOf(flags),
     startingAfter: flags.after ?? null,
     endpointId: flags.endpoint ?? null,
     eventId: null,
@@ -213,9 +224,23 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     await setEmail(ctx, { email: need(flags, 'email'), to: need(flags, 'to') });
     return { email: flags.to };
   },
+  'user list': async (ctx, flags) => {
+    const page = await listUsers(ctx, { merchantId: flags.merchant ?? null, limit: limitOf(flags), after: flags.after ?? null });
+    const users = page.users.map(({ emailVerified, secondFactor, ...user }) => ({
+      ...user,
+      email_verified: emailVerified,
+      second_factor: secondFactor,
+    }));
+    return { users, has_more: page.hasMore };
+  },
   'user password': async (ctx, flags) => {
-    const { password } = await resetPassword(ctx, { email: need(flags, 'email') });
-    return { email: flags.email, password };
+    const keepFactors = flags['keep-factors'] === true;
+    const { password } = await resetPassword(ctx, { email: need(flags, 'email'), keepFactors });
+    return { email: flags.email, password, factors: keepFactors ? 'kept' : 'removed' };
+  },
+  'user reset-factors': async (ctx, flags) => {
+    const { secondFactor, passkeys, sessions } = await resetFactors(ctx, { email: need(flags, 'email') });
+    return { email: flags.email, second_factor_removed: secondFactor, passkeys_removed: passkeys, sign_ins_ended: sessions };
   },
   'user operator': async (ctx, flags) => {
     await setOperator(ctx, { email: need(flags, 'email'), operator: flags.off !== true });

@@ -72,6 +72,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'audit_log',
     'invites',
     'email_changes',
+    'email_proofs',
     'known_browsers',
     'trusted_devices',
     'mail_timings',

@@ -1233,6 +1233,7 @@ export type Api = {
         current: boolean;
       }[];
       pending_email: string | null;
+      email_verified: boolean;
       mail_set_up: boolean;
     };
   };
@@ -1322,6 +1323,23 @@ export type Api = {
     body: {
       new_email: string;
       password: string;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/email/proof': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /verify-email': {
+    query: undefined;
+    body: {
+      token: string;
     };
     reply: {
       success: boolean;
@@ -1448,6 +1466,7 @@ export type Api = {
         role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
         has_second_factor: boolean;
         has_passkey: boolean;
+        email_verified: boolean;
         joined_at: string;
       }[];
       invites: {
@@ -1476,7 +1495,7 @@ export type Api = {
         created_at: string;
         expires_at: string;
       };
-      url: string;
+      url: string | null;
       mailed: boolean;
     };
   };

@@ -36,7 +36,8 @@ export function Screen() {
     document.title = 'Sign in · Florin';
   }, []);
   // A whole load: nothing read before may be shown to who signs in now. Only own paths are followed.
-  const enter = () => location.assign(`/dashboard${next && /^(\/invite$|\/(test|live)\/[\w/?=&.%:-]*$)/.test(next) ? next : ''}`);
+  const enter = () =>
+    location.assign(`/dashboard${next && /^(\/invite$|\/verify-email$|\/(test|live)\/[\w/?=&.%:-]*$)/.test(next) ? next : ''}`);
   const trying = async (work: () => Promise<void>) => {
     setBusy(true);
     setFault(null);

@@ -83,6 +83,7 @@ function Members({ members }: { members: readonly Member[] }) {
                   {member.id === me?.user.id && <Badge tone="calm">You</Badge>}
                 </p>
                 <p className="text-sm break-all text-soft">{member.email}</p>
+                {!member.email_verified && <p className="text-sm text-soft">Address not verified</p>}
               </div>
               <Badge tone={member.has_second_factor ? 'good' : 'warn'} icon={member.has_second_factor ? 'check' : 'alert'}>
                 {member.has_second_factor ? 'Second factor' : 'No second factor'}
@@ -227,17 +228,25 @@ function InviteDialog({ onClose }: { onClose: () => void }) {
   };
   if (invite.data) {
     return (
-      <Dialog open onClose={onClose} title="The invitation is ready">
-        <p className="text-soft">
-          {invite.data.mailed
-            ? `It is on its way to ${invite.data.invite.email}. You may also hand over this link yourself.`
-            : `Send this link to ${invite.data.invite.email} yourself.`}{' '}
-          It is shown this once, works once, and ends in seven days.
-        </p>
-        <p className="flex items-center gap-2 rounded-lg bg-raised p-3 text-sm">
-          <code className="min-w-0 break-all">{invite.data.url}</code>
-          <CopyButton value={invite.data.url} label="Copy the link" />
-        </p>
+      <Dialog open onClose={onClose} title={invite.data.url === null ? 'The invitation was sent' : 'The invitation is ready'}>
+        {invite.data.url === null ? (
+          <p className="text-soft">
+            We sent a link to <span className="break-all">{invite.data.invite.email}</span>. Only that mailbox gets it, so nobody else can
+            accept. It works once, and ends in seven days.
+          </p>
+        ) : (
+          <>
+            <p className="text-soft">
+              Send this link to <span className="break-all">{invite.data.invite.email}</span> yourself, in a way that nobody else can read:
+              whoever opens it gets the account. It is shown this once, works once, and ends in seven days. No mail server is set, so the
+              address stays unverified.
+            </p>
+            <p className="flex items-center gap-2 rounded-lg bg-raised p-3 text-sm">
+              <code className="min-w-0 break-all">{invite.data.url}</code>
+              <CopyButton value={invite.data.url} label="Copy the link" />
+            </p>
+          </>
+        )}
         <Button look="main" onClick={onClose}>
           Done
         </Button>

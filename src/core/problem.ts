@@ -76,7 +76,7 @@ export const PROBLEMS = {
   passkey_not_found: entry(404, 'not_found', 'No such passkey: {id}.'),
   passkey_refused: bad('That passkey cannot be used. Try again, or use another device.'),
   email_in_use: entry(409, 'conflict', 'Another account uses this e-mail address.'),
-  email_link_invalid: entry(404, 'not_found', 'This link was used, replaced or has expired. Start the change again at Settings, Security.'),
+  email_link_invalid: entry(404, 'not_found', 'This link was used, replaced or has expired. Request a new one at Settings, Security.'),
   mail_not_set_up: entry(
     409,
     'conflict',

@@ -740,6 +740,7 @@ create table invites (
   invited_by text not null,
   created_at timestamp with time zone not null default clock_timestamp(),
   expires_at timestamp with time zone not null,
+  mailed boolean not null default false,
   PRIMARY KEY (id),
   UNIQUE (token_hash),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
@@ -974,3 +975,13 @@ create table chain_releases (
   PRIMARY KEY (id)
 );
 CREATE INDEX chain_releases_of ON chain_releases USING btree (coin, id DESC);
+
+create table email_proofs (
+  user_id text collate "C" not null,
+  email text not null,
+  token_hash bytea not null,
+  expires_at timestamp with time zone not null,
+  PRIMARY KEY (user_id),
+  UNIQUE (token_hash),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);

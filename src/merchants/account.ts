@@ -13,6 +13,7 @@ import {
   type Cookies,
   checkPassword,
   cookiesOf,
+  dropSecondFactor,
   hashPassword,
   headersOf,
   refusing,
@@ -223,46 +224,123 @@ export async function pendingEmail(ctx: Context, { userId }: { userId: string })
 }
 
 const OPERATOR_COMMAND = 'operator command';
-/** By the operator, who has made sure of both addresses. Errors: user_not_found, email_in_use. */
+const byOperator = (userId: string): Actor => ({ userId, name: OPERATOR_COMMAND, ip: '' });
+/** Who is meant by an operator's command, whatever the case of the address. Errors: user_not_found. */
+async function findUser(tx: Tx, { email }: { email: string }): Promise<{ id: string }> {
+  const [user] = await tx<{ id: string }[]>`select id from users where email = ${email.toLowerCase()}`;
+  if (!user) throw new Problem('user_not_found', { id: email });
+  return user;
+}
+
+/** By the operator, who has made sure of both addresses; both are told. The new one is not verified. Errors: user_not_found, email_in_use. */
 export async function setEmail(ctx: Context, { email: given, to: wanted }: { email: string; to: string }): Promise<void> {
   const [email, to] = [given.toLowerCase(), wanted.toLowerCase()];
   if (!/^[^\s@<>"]+@[^\s@<>"]+$/.test(to) || to.length > 254)
     throw new Problem('parameter_invalid', { reason: 'it is no e-mail address' }, { param: 'to' });
   await ctx.db.begin(async (tx) => {
     if ((await tx`select 1 from users where email = ${to}`).length > 0) throw new Problem('email_in_use', {}, { param: 'to' });
-    const [user] = await tx<{ id: string }[]>`
-      update users set email = ${to}, updated_at = clock_timestamp() where email = ${email} returning id`;
-    if (!user) throw new Problem('user_not_found', { id: email });
-    await tx`delete from email_changes where user_id = ${user.id}`;
-    const actor = { userId: user.id, name: OPERATOR_COMMAND, ip: '' };
-    await writeAccountAudit(tx, { actor, action: 'email.changed', after: { from: email, email: to } });
+    const { id } = await findUser(tx, { email });
+    await tx`update users set email = ${to}, email_verified = false, updated_at = clock_timestamp() where id = ${id}`;
+    await endEmailLinks(tx, { userId: id });
+    await writeAccountAudit(tx, { actor: byOperator(id), action: 'email.changed', after: { from: email, email: to } });
+    if (ctx.mail)
+      await queueMails(tx, {
+        recipients: [email, to],
+        subject: 'Your e-mail address was changed by the operator',
+        body: `The operator of ${ctx.settings.publicUrl} changed the address of your account from ${email} to ${to}. You sign in with ${to} from now on.\n\nIf you didn’t ask for this, contact the operator.\n`,
+        kind: 'email_changed',
+      });
   });
 }
 
+/** What was sent to mailboxes and could still be opened by somebody who asked for it before. */
+async function endEmailLinks(tx: Tx, { userId }: { userId: string }): Promise<void> {
+  await tx`delete from email_changes where user_id = ${userId}`;
+  await tx`delete from email_proofs where user_id = ${userId}`;
+}
+
+/** Second factor, backup codes, passkeys, trusted devices: whatever signs in, or spares something, beside the password. */
+async function dropFactors(tx: Tx, { userId }: { userId: string }): Promise<{ secondFactor: boolean; passkeys: number }> {
+  const [user] = await tx<{ secondFactor: boolean }[]>`select two_factor_enabled as "secondFactor" from users where id = ${userId}`;
+  await dropSecondFactor(tx, { userId });
+  const passkeys = await tx`delete from passkeys where user_id = ${userId}`;
+  return { secondFactor: user!.secondFactor, passkeys: passkeys.count };
+}
+
 /**
- * By the operator, for somebody who forgot it: a password to sign in with once and change. The second factor stays as it is.
- * Errors: user_not_found.
+ * By the operator, for somebody who forgot it: a password to sign in with once and change. Whoever had the account may have left a
+ * way back in, so passkeys and the second factor end too, unless they are to be kept. Errors: user_not_found.
  */
-export async function resetPassword(ctx: Context, { email: given }: { email: string }): Promise<{ password: string }> {
-  const email = given.toLowerCase();
+export async function resetPassword(
+  ctx: Context,
+  { email, keepFactors = false }: { email: string; keepFactors?: boolean },
+): Promise<{ password: string }> {
   const password = base62(24, ctx.random);
   const hash = await hashPassword(ctx, { password });
   await ctx.db.begin(async (tx) => {
-    const [user] = await tx<{ id: string }[]>`select id from users where email = ${email}`;
-    if (!user) throw new Problem('user_not_found', { id: email });
-    await putPassword(tx, { userId: user.id, hash, keptSessionId: null });
-    await writeAccountAudit(tx, { actor: { userId: user.id, name: OPERATOR_COMMAND, ip: '' }, action: 'password.reset' });
+    const { id: userId } = await findUser(tx, { email });
+    await putPassword(tx, { userId, hash, keptSessionId: null });
+    if (!keepFactors) await dropFactors(tx, { userId });
+    await endEmailLinks(tx, { userId });
+    const after = { factors: keepFactors ? 'kept' : 'removed' };
+    await writeAccountAudit(tx, { actor: byOperator(userId), action: 'password.reset', after });
+    const change: AccountChange = keepFactors ? 'password_reset' : 'password_and_factors_reset';
+    await notifyUser(ctx, tx, { userId, kind: 'account_changed', detail: { change } });
   });
   return { password };
 }
 
+/**
+ * By the operator, for somebody who lost the authenticator and the backup codes: the password alone signs in again. All sign-ins end.
+ * Errors: user_not_found.
+ */
+export async function resetFactors(
+  ctx: Context,
+  { email }: { email: string },
+): Promise<{ secondFactor: boolean; passkeys: number; sessions: number }> {
+  return ctx.db.begin(async (tx) => {
+    const { id: userId } = await findUser(tx, { email });
+    const removed = await dropFactors(tx, { userId });
+    const sessions = await tx`delete from sessions where user_id = ${userId}`;
+    await tx`delete from verifications where value = ${userId}`;
+    await writeAccountAudit(tx, { actor: byOperator(userId), action: 'second_factor.reset', after: { passkeys: removed.passkeys } });
+    await notifyUser(ctx, tx, { userId, kind: 'account_changed', detail: { change: 'factors_reset' satisfies AccountChange } });
+    return { ...removed, sessions: sessions.count };
+  });
+}
+
+export type User = {
+  email: string;
+  name: string;
+  emailVerified: boolean;
+  operator: boolean;
+  secondFactor: boolean;
+  passkeys: number;
+  merchants: { merchant_id: string; role: string }[];
+};
+/** Who has an account, by address: those of a merchant, or all of the install. */
+export async function listUsers(
+  ctx: Context,
+  { merchantId, limit, after }: { merchantId: string | null; limit: number; after: string | null },
+): Promise<{ users: User[]; hasMore: boolean }> {
+  const { sql } = ctx.db;
+  const rows = await sql<User[]>`
+    select u.email, u.name, u.email_verified as "emailVerified", u.operator, u.two_factor_enabled as "secondFactor",
+      (select count(*)::int from passkeys p where p.user_id = u.id) as passkeys,
+      coalesce((select jsonb_agg(jsonb_build_object('merchant_id', m.merchant_id, 'role', m.role) order by m.joined_at, m.merchant_id)
+        from members m where m.user_id = u.id), '[]') as merchants
+    from users u
+    where (${after}::text is null or u.email > ${after})
+      and (${merchantId}::text is null or exists (select 1 from members m where m.user_id = u.id and m.merchant_id = ${merchantId}))
+    order by u.email limit ${limit + 1}`;
+  return { users: rows.slice(0, limit), hasMore: rows.length > limit };
+}
+
 /** Lets a user reach the operator area, or no longer. Errors: user_not_found. */
-export async function setOperator(ctx: Context, { email: given, operator }: { email: string; operator: boolean }): Promise<void> {
-  const email = given.toLowerCase();
+export async function setOperator(ctx: Context, { email, operator }: { email: string; operator: boolean }): Promise<void> {
   await ctx.db.begin(async (tx) => {
-    const [user] = await tx<{ id: string }[]>`update users set operator = ${operator} where email = ${email} returning id`;
-    if (!user) throw new Problem('user_not_found', { id: email });
-    const actor = { userId: user.id, name: OPERATOR_COMMAND, ip: '' };
-    await writeAccountAudit(tx, { actor, action: 'operator.set', after: { operator } });
+    const { id } = await findUser(tx, { email });
+    await tx`update users set operator = ${operator} where id = ${id}`;
+    await writeAccountAudit(tx, { actor: byOperator(id), action: 'operator.set', after: { operator } });
   });
 }

@@ -4,6 +4,7 @@ import type { Context } from '../context.ts';
 import { base62, newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
+import { markVerified } from './email-proofs.ts';
 import { queueMails } from './mails.ts';
 import { type Actor, writeAudit } from './members.ts';
 import type { MemberRole } from './roles.ts';
@@ -20,6 +21,8 @@ export type Member = {
   role: MemberRole;
   hasSecondFactor: boolean;
   hasPasskey: boolean;
+  /** Whether the person has shown that the mailbox is theirs. */
+  emailVerified: boolean;
   joinedAt: Date;
 };
 export type Invite = { id: string; email: string; role: MemberRole; invitedBy: string; createdAt: Date; expiresAt: Date };
@@ -38,7 +41,7 @@ export async function listTeam(
   const { sql } = ctx.db;
   const [members, invites, [merchant]] = await Promise.all([
     sql<Member[]>`
-      select u.id, u.name, u.email, m.role, u.two_factor_enabled as "hasSecondFactor", m.joined_at as "joinedAt",
+      select u.id, u.name, u.email, m.role, u.two_factor_enabled as "hasSecondFactor", u.email_verified as "emailVerified", m.joined_at as "joinedAt",
         exists (select 1 from passkeys p where p.user_id = u.id) as "hasPasskey"
       from members m join users u on u.id = m.user_id where m.merchant_id = ${merchantId} order by m.joined_at, u.id limit ${MOST_MEMBERS}`,
     sql<Invite[]>`
@@ -50,18 +53,20 @@ export async function listTeam(
 }
 
 /**
- * Makes a link that works once, for seven days, for one address; an older one for that address ends. It is sent where a
- * mail server is set. Errors: role_out_of_reach, member_exists, invite_limit_reached.
+ * Makes a link that works once, for seven days, for one address; an older one for that address ends. With a mail server it goes to
+ * that mailbox alone, so that whoever opens it has shown that the address is theirs. Without one it is returned, to be handed over,
+ * and the address of an account made with it is not verified. Errors: role_out_of_reach, member_exists, invite_limit_reached.
  */
 export async function inviteMember(
   ctx: Context,
   { manager, email: given, role }: { manager: Manager; email: string; role: MemberRole },
-): Promise<{ invite: Invite; url: string; mailed: boolean }> {
+): Promise<{ invite: Invite; url: string | null }> {
   checkReach(manager, role);
   const { merchantId, actor } = manager;
   const email = given.toLowerCase();
   const token = base62(32, ctx.random);
   const url = `${ctx.settings.publicUrl}/dashboard/invite#${token}`;
+  const mailed = ctx.mail !== null;
   const invite = await ctx.db.begin(async (tx) => {
     const [merchant] = await tx<{ name: string }[]>`select name from merchants where id = ${merchantId} for no key update`;
     const there =
@@ -71,21 +76,21 @@ export async function inviteMember(
     const [open] = await tx<{ n: bigint }[]>`select count(*) as n from invites where merchant_id = ${merchantId}`;
     if (open!.n >= BigInt(MOST_INVITES)) throw new Problem('invite_limit_reached', { limit: MOST_INVITES });
     const [made] = await tx<Invite[]>`
-      insert into invites (id, merchant_id, email, role, token_hash, invited_by, expires_at)
-      values (${newId('inv', ctx.random)}, ${merchantId}, ${email}, ${role}, ${hashOf(token)}, ${actor.name},
+      insert into invites (id, merchant_id, email, role, token_hash, invited_by, mailed, expires_at)
+      values (${newId('inv', ctx.random)}, ${merchantId}, ${email}, ${role}, ${hashOf(token)}, ${actor.name}, ${mailed},
         clock_timestamp() + make_interval(days => ${INVITE_DAYS}))
       returning id, email, role, invited_by as "invitedBy", created_at as "createdAt", expires_at as "expiresAt"`;
     await writeAudit(tx, { merchantId, mode: null, actor, action: 'member.invited', object: email, after: { role } });
-    if (ctx.mail)
+    if (mailed)
       await queueMails(tx, {
         recipients: [email],
         subject: `${actor.name} invites you to ${merchant!.name}`,
-        body: `${actor.name} invites you to work on the payments of ${merchant!.name}.\n\nOpen this link within ${INVITE_DAYS} days. It works once:\n\n${url}\n\nIf you do not know ${actor.name}, do nothing.\n`,
+        body: `${actor.name} invites you to work on the payments of ${merchant!.name}.\n\nOpen this link within ${INVITE_DAYS} days. It works once, and it is for you alone: don’t forward it.\n\n${url}\n\nIf you don’t know ${actor.name}, ignore this e-mail.\n`,
         kind: 'invite',
       });
     return made!;
   });
-  return { invite, url, mailed: ctx.mail !== null };
+  return { invite, url: mailed ? null : url };
 }
 
 /** Errors: invite_invalid, role_out_of_reach. */
@@ -112,11 +117,13 @@ export async function findInvite(
   return row;
 }
 
+/** `mailed`: only the mailbox of its address had the link. */
+type Spent = { merchantId: string; email: string; role: MemberRole; mailed: boolean };
 /** Spends the link: the row goes with the membership it makes. */
-async function spendInvite(tx: Tx, { token }: { token: string }): Promise<{ merchantId: string; email: string; role: MemberRole }> {
-  const [row] = await tx<{ merchantId: string; email: string; role: MemberRole }[]>`
+async function spendInvite(tx: Tx, { token }: { token: string }): Promise<Spent> {
+  const [row] = await tx<Spent[]>`
     delete from invites where token_hash = ${hashOf(token)} and expires_at > clock_timestamp()
-    returning merchant_id as "merchantId", email, role`;
+    returning merchant_id as "merchantId", email, role, mailed`;
   if (!row) throw new Problem('invite_invalid');
   return row;
 }
@@ -137,6 +144,7 @@ export async function acceptInvite(
     const invite = await spendInvite(tx, { token });
     if (invite.email !== email) throw new Problem('invite_not_yours', { email: invite.email });
     await join(tx, invite, actor);
+    if (invite.mailed) await markVerified(tx, { actor });
     await tx`update sessions set merchant_id = ${invite.merchantId} where id = ${sessionId}`;
   });
 }
@@ -149,7 +157,9 @@ export async function acceptInviteAsNew(
   return ctx.db.begin(async (tx) => {
     const invite = await spendInvite(tx, { token });
     const userId = newId('usr', ctx.random);
-    const made = await tx`insert into users (id, name, email) values (${userId}, ${name}, ${invite.email}) on conflict (email) do nothing`;
+    const made = await tx`
+      insert into users (id, name, email, email_verified) values (${userId}, ${name}, ${invite.email}, ${invite.mailed})
+      on conflict (email) do nothing`;
     if (made.count === 0) throw new Problem('invite_needs_sign_in');
     await tx`
       insert into accounts (id, user_id, account_id, provider_id, password)

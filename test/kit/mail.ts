@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { SMTPServer } from 'smtp-server';
+import { eventually, type TestApp } from './app.ts';
 
 export type Received = { from: string; to: string[]; subject: string; text: string; raw: string };
 export type MailServer = {
@@ -58,3 +59,15 @@ export async function startMailServer(): Promise<MailServer> {
     stop: () => new Promise((resolve) => server.close(() => resolve())),
   };
 }
+
+/** The token of the newest invitation that an address was sent: out of the mail while it waits, or as it was received. */
+export const invitationToken = (app: TestApp, mail: MailServer, email: string): Promise<string> =>
+  eventually(
+    async () => {
+      const [waiting] = await app.app.ctx.db.sql<{ body: string }[]>`
+        select body from mails where recipient = ${email} and kind = 'invite' order by id desc limit 1`;
+      const received = mail.mails.findLast((one) => one.to[0] === email && /invites you/.test(one.subject));
+      return /#(\w{32})/.exec(waiting?.body || (received?.text ?? ''))?.[1] ?? '';
+    },
+    (token) => token !== '',
+  );

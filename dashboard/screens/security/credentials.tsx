@@ -7,6 +7,7 @@ import { Dialog } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
 import { PasswordField } from '../../ui/password.tsx';
 import { Card } from '../../ui/states.tsx';
+import { Badge } from '../../ui/values.tsx';
 
 /** The message beside the field it is about; what names none stands at the first. */
 const faultAt = (error: Error | null, param: string, isFirst = false): string | null =>
@@ -18,8 +19,17 @@ const faultAt = (error: Error | null, param: string, isFirst = false): string | 
         ? error.message
         : null;
 
-export function Credentials({ pendingEmail, mailSetUp }: { pendingEmail: string | null; mailSetUp: boolean }) {
+export function Credentials({
+  pendingEmail,
+  isVerified,
+  mailSetUp,
+}: {
+  pendingEmail: string | null;
+  isVerified: boolean;
+  mailSetUp: boolean;
+}) {
   const me = useMe();
+  const verify = useAct('POST /:mode/email/proof', { done: 'We sent a link to your mailbox.' });
   const [open, setOpen] = useState<'password' | 'email' | null>(null);
   return (
     <Card title="Password and e-mail">
@@ -32,8 +42,14 @@ export function Credentials({ pendingEmail, mailSetUp }: { pendingEmail: string 
       </div>
       <div className="flex flex-wrap items-center justify-between gap-3 px-4 py-3">
         <div className="min-w-0 flex-1">
-          <p className="font-medium">E-mail</p>
+          <p className="flex flex-wrap items-center gap-2 font-medium">
+            E-mail
+            <Badge tone={isVerified ? 'good' : 'calm'}>{isVerified ? 'Verified' : 'Not verified'}</Badge>
+          </p>
           <p className="text-sm break-words text-soft">{me?.user.email}</p>
+          {!isVerified && mailSetUp && (
+            <p className="text-sm break-words text-soft">Verify that this mailbox is yours: what you should know is sent there.</p>
+          )}
           {pendingEmail && (
             <p className="text-sm break-words text-warn">Waiting until both addresses agree to {pendingEmail}. Look into both mailboxes.</p>
           )}
@@ -44,7 +60,16 @@ export function Credentials({ pendingEmail, mailSetUp }: { pendingEmail: string 
             </p>
           )}
         </div>
-        {mailSetUp && <Button onClick={() => setOpen('email')}>Change e-mail</Button>}
+        {mailSetUp && (
+          <div className="flex flex-wrap gap-2">
+            {!isVerified && (
+              <Button busy={verify.isPending} onClick={() => verify.mutate({ body: {} })}>
+                Verify e-mail
+              </Button>
+            )}
+            <Button onClick={() => setOpen('email')}>Change e-mail</Button>
+          </div>
+        )}
       </div>
       {open === 'password' && <Password onClose={() => setOpen(null)} />}
       {open === 'email' && <Email onClose={() => setOpen(null)} />}

@@ -17,7 +17,11 @@ export function Screen() {
       {security.data ? (
         <>
           <Passkeys passkeys={security.data.passkeys} />
-          <Credentials pendingEmail={security.data.pending_email} mailSetUp={security.data.mail_set_up} />
+          <Credentials
+            pendingEmail={security.data.pending_email}
+            isVerified={security.data.email_verified}
+            mailSetUp={security.data.mail_set_up}
+          />
           <Sessions sessions={security.data.sessions} />
           <TrustedDevices devices={security.data.trusted_devices} />
         </>

@@ -1,5 +1,6 @@
 /** One's own account: passkeys, backup codes, sign-ins, password, e-mail address. Members who lack a second factor reach it too. */
 import Type from 'typebox';
+import { Problem } from '../../core/problem.ts';
 import {
   agreeToEmailChange,
   changePassword,
@@ -14,6 +15,7 @@ import {
   startEmailChange,
   startPasskey,
 } from '../../merchants/account.ts';
+import { isEmailVerified, proveEmail, sendEmailProof } from '../../merchants/email-proofs.ts';
 import { forgetDevice, listTrustedDevices } from '../../merchants/trusted-devices.ts';
 import { Email, Password } from './account.ts';
 import { Done, Empty, memberRoute, Nullable, openRoute, type Route, Text, Timestamp } from './route.ts';
@@ -46,14 +48,16 @@ export const SECURITY: readonly Route[] = [
         }),
       ),
       pending_email: Nullable(Text),
+      email_verified: Type.Boolean(),
       mail_set_up: Type.Boolean(),
     }),
     handle: async ({ ctx, visitor, signedIn }) => {
-      const [passkeys, sessions, devices, pending] = await Promise.all([
+      const [passkeys, sessions, devices, pending, verified] = await Promise.all([
         listPasskeys(ctx, signedIn),
         listSessions(ctx, { signedIn }),
         listTrustedDevices(ctx, { userId: signedIn.userId, from: visitor }),
         pendingEmail(ctx, signedIn),
+        isEmailVerified(ctx, signedIn),
       ]);
       return {
         ...done,
@@ -81,6 +85,7 @@ export const SECURITY: readonly Route[] = [
           current,
         })),
         pending_email: pending,
+        email_verified: verified,
         mail_set_up: ctx.mail !== null,
       };
     },
@@ -200,6 +205,30 @@ export const SECURITY: readonly Route[] = [
     reply: Done,
     handle: async ({ ctx, visitor, signedIn, body }) => {
       await startEmailChange(ctx, { visitor, signedIn, email: body.new_email, password: body.password });
+      return done;
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/email/proof',
+    ...own,
+    attempts: 5,
+    body: Empty,
+    reply: Done,
+    handle: async ({ ctx, signedIn }) => {
+      await sendEmailProof(ctx, { signedIn });
+      return done;
+    },
+  }),
+  openRoute({
+    method: 'POST',
+    path: '/verify-email',
+    attempts: 10,
+    body: Type.Object({ token: Type.String({ minLength: 1, maxLength: 64 }) }),
+    reply: Done,
+    handle: async ({ ctx, visitor, signedIn, body }) => {
+      if (!signedIn) throw new Problem('not_signed_in');
+      await proveEmail(ctx, { token: body.token, actor: { userId: signedIn.userId, name: signedIn.name, ip: visitor.ip } });
       return done;
     },
   }),

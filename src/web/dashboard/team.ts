@@ -18,7 +18,7 @@ import {
   switchMerchant,
 } from '../../merchants/team.ts';
 import { Email, Password } from './account.ts';
-import { type Call, Done, Empty, literals, memberRoute, openRoute, type Route, Text, Timestamp } from './route.ts';
+import { type Call, Done, Empty, literals, memberRoute, Nullable, openRoute, type Route, Text, Timestamp } from './route.ts';
 
 const Role = literals(ROLES);
 const InviteItem = Type.Object({ id: Text, email: Text, role: Role, invited_by: Text, created_at: Timestamp, expires_at: Timestamp });
@@ -52,6 +52,7 @@ export const TEAM: readonly Route[] = [
           role: Role,
           has_second_factor: Type.Boolean(),
           has_passkey: Type.Boolean(),
+          email_verified: Type.Boolean(),
           joined_at: Timestamp,
         }),
       ),
@@ -62,13 +63,14 @@ export const TEAM: readonly Route[] = [
       return {
         ...done,
         second_factor_required: secondFactorRequired,
-        members: members.map(({ id, name, email, role, hasSecondFactor, hasPasskey, joinedAt }) => ({
+        members: members.map(({ id, name, email, role, hasSecondFactor, hasPasskey, emailVerified, joinedAt }) => ({
           id,
           name,
           email,
           role,
           has_second_factor: hasSecondFactor,
           has_passkey: hasPasskey,
+          email_verified: emailVerified,
           joined_at: joinedAt.toISOString(),
         })),
         invites: invites.map(inviteBody),
@@ -81,14 +83,20 @@ export const TEAM: readonly Route[] = [
     action: 'team.manage',
     recent: true,
     body: Type.Object({ email: Email, role: Role }),
-    reply: Type.Object({ success: Type.Boolean(), invite: InviteItem, url: Text, mailed: Type.Boolean() }),
+    reply: Type.Object({
+      success: Type.Boolean(),
+      invite: InviteItem,
+      /** Null where it was sent: then only the mailbox of the address has it. */
+      url: Nullable(Text),
+      mailed: Type.Boolean(),
+    }),
     handle: async (call) => {
-      const { invite, url, mailed } = await inviteMember(call.ctx, {
+      const { invite, url } = await inviteMember(call.ctx, {
         manager: managerOf(call),
         email: call.body.email,
         role: roleOf(call.body.role),
       });
-      return { ...done, invite: inviteBody(invite), url, mailed };
+      return { ...done, invite: inviteBody(invite), url, mailed: url === null };
     },
   }),
   memberRoute({

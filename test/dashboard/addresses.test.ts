@@ -1,0 +1,241 @@
+/** Whose account an address is: invitations that only the mailbox gets, addresses that are verified, and the operator's ways to give an account back. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
+import { startTestApp, type TestApp, testEnvironment } from '../kit/app.ts';
+import { invitationToken, type MailServer, startMailServer } from '../kit/mail.ts';
+import { SoftwareKey } from '../kit/passkey.ts';
+import { freshTotp, Person, setUpPerson, totp } from '../kit/person.ts';
+
+let app: TestApp;
+let mail: MailServer;
+let owner: Person;
+const sql = () => app.app.ctx.db.sql;
+let addresses = 0;
+const somebody = () => Object.assign(new Person(app.url), { address: `203.0.113.${++addresses}` });
+const ok = async (reply: Promise<{ status: number; text: string; json: any }>) => {
+  const { status, text, json } = await reply;
+  assert.equal(status, 200, text);
+  return json;
+};
+const proofIn = async (email: string): Promise<string> => {
+  const [row] = await sql()<{ body: string }[]>`
+    select body from mails where recipient = ${email} and kind = 'email_proof' and body <> '' order by id desc limit 1`;
+  return /verify-email#(\w{32})/.exec(row!.body)![1]!;
+};
+/** No mail leaves while a test reads links out of those that wait. */
+const hold = () => sql()`update mails set due_at = clock_timestamp() + interval '1 hour' where due_at is not null`;
+const florin = async (...args: string[]): Promise<any> => {
+  const { databaseUrl, dataFolder } = app.config as unknown as { databaseUrl: string; dataFolder: string };
+  const env = {
+    PATH: process.env.PATH!,
+    ...testEnvironment(databaseUrl, dataFolder, { SMTP_URL: mail.url, MAIL_FROM: 'pay@shop.example' }),
+  };
+  const main = join(import.meta.dirname, '../../src/main.ts');
+  const { stdout } = await promisify(execFile)(process.execPath, ['--disable-warning=ExperimentalWarning', main, ...args, '--json'], {
+    env,
+  });
+  return JSON.parse(stdout);
+};
+const member = async (email: string, role = 'viewer'): Promise<Person> => {
+  const person = somebody();
+  await sql()`update sessions set confirmed_at = clock_timestamp() where user_id = (select id from users where email = 'olga@shop.example')`;
+  await ok(owner.post('/test/team/invites', { email, role }));
+  const token = await invitationToken(app, mail, email);
+  await ok(person.post('/invite/accept', { token, name: email.split('@')[0], password: person.password }));
+  return person;
+};
+
+before(async () => {
+  mail = await startMailServer();
+  app = await startTestApp({
+    LOG_LEVEL: 'silent',
+    TRUSTED_PROXIES: '127.0.0.0/8',
+    SMTP_URL: mail.url,
+    MAIL_FROM: 'pay@shop.example',
+  });
+  owner = await setUpPerson(app);
+});
+after(async () => {
+  await app?.stop();
+  await mail?.stop();
+});
+
+test('with a mail server whoever invites never sees the link, and cannot take the account of the address in advance', async () => {
+  const made = await owner.post('/test/team/invites', { email: 'vera@shop.example', role: 'admin' });
+  assert.deepEqual([made.status, made.json.url, made.json.mailed], [200, null, true]);
+  const token = await invitationToken(app, mail, 'vera@shop.example');
+  for (const path of ['/test/team', '/test/audit?limit=100', '/test/notices'])
+    assert.ok(!(await owner.get(path)).text.includes(token), path);
+  assert.ok(!made.text.includes(token));
+  const vera = somebody();
+  await ok(vera.post('/invite/accept', { token, name: 'Vera', password: vera.password }));
+  assert.equal((await ok(vera.get('/test/security'))).email_verified, true);
+  const { members } = await ok(owner.get('/test/team'));
+  assert.deepEqual(
+    members.map((one: any) => [one.email, one.email_verified]),
+    [
+      ['olga@shop.example', false],
+      ['vera@shop.example', true],
+    ],
+  );
+});
+
+test('an account made from a link that was handed over is not verified; a mailed invitation or link verifies it', async () => {
+  // As an install without a mail server made it.
+  await ok(owner.post('/test/team/invites', { email: 'walt@shop.example', role: 'viewer' }));
+  await sql()`update invites set mailed = false where email = 'walt@shop.example'`;
+  const walt = somebody();
+  const token = await invitationToken(app, mail, 'walt@shop.example');
+  await ok(walt.post('/invite/accept', { token, name: 'Walt', password: walt.password }));
+  assert.equal((await ok(walt.get('/test/security'))).email_verified, false);
+
+  await ok(walt.post('/test/email/proof'));
+  await hold();
+  const first = await proofIn('walt@shop.example');
+  await ok(walt.post('/test/email/proof'));
+  await hold();
+  const second = await proofIn('walt@shop.example');
+  // Somebody else who opens the link, such as the owner of an address that was taken in advance, verifies nothing.
+  assert.equal((await somebody().post('/verify-email', { token: second })).json.error.code, 'not_signed_in');
+  assert.equal((await owner.post('/verify-email', { token: second })).json.error.code, 'email_link_invalid');
+  assert.equal((await walt.post('/verify-email', { token: first })).json.error.code, 'email_link_invalid', 'an older link');
+  assert.equal((await ok(walt.get('/test/security'))).email_verified, false);
+  await ok(walt.post('/verify-email', { token: second }));
+  assert.equal((await ok(walt.get('/test/security'))).email_verified, true);
+  assert.equal((await walt.post('/verify-email', { token: second })).status, 404, 'once');
+  const [entry] = await sql()`select actor_name from audit_log where action = 'email.verified'`;
+  assert.equal(entry!.actor_name, 'Walt');
+
+  await sql()`update users set email_verified = false where name = 'Walt'`;
+  await sql()`delete from members where user_id = (select id from users where name = 'Walt')`;
+  await ok(owner.post('/test/team/invites', { email: 'walt@shop.example', role: 'viewer' }));
+  await ok(walt.post('/invite/accept', { token: await invitationToken(app, mail, 'walt@shop.example') }));
+  assert.equal((await ok(walt.get('/test/security'))).email_verified, true);
+});
+
+test('without a mail server the link is shown, the address is not verified, and nothing can be sent to verify it', async () => {
+  const apart = await startTestApp({ LOG_LEVEL: 'silent' });
+  try {
+    const first = await setUpPerson(apart);
+    const made = await ok(first.post('/test/team/invites', { email: 'xena@shop.example', role: 'viewer' }));
+    assert.deepEqual([made.mailed, typeof made.url], [false, 'string']);
+    const xena = new Person(apart.url);
+    await ok(xena.post('/invite/accept', { token: made.url.split('#')[1], name: 'Xena', password: xena.password }));
+    const security = await ok(xena.get('/test/security'));
+    assert.deepEqual([security.email_verified, security.mail_set_up], [false, false]);
+    assert.equal((await xena.post('/test/email/proof')).json.error.code, 'mail_not_set_up');
+  } finally {
+    await apart.stop();
+  }
+});
+
+/** Somebody with every way in: password, authenticator, passkey, a trusted device. */
+async function withEverything(name: string) {
+  const person = await member(`${name}@shop.example`);
+  const key = new SoftwareKey();
+  await ok(
+    person.post('/test/passkeys', { name: 'Laptop', response: key.register((await ok(person.post('/test/passkeys/options'))).options) }),
+  );
+  const begun = await ok(person.post('/test/second-factor', { password: person.password }));
+  const secret = new URL(begun.uri).searchParams.get('secret')!;
+  await ok(person.post('/test/second-factor/finish', { code: totp(secret) }));
+  const trusted = somebody();
+  const email = `${name}@shop.example`;
+  await ok(trusted.post('/sign-in', { email, password: person.password }));
+  await ok(trusted.post('/sign-in/code', { kind: 'totp', code: await freshTotp(app, secret), trust_device: true }));
+  await ok(person.post('/test/email', { new_email: `${name}@elsewhere.example`, password: person.password }));
+  const cookie = /florin\.trusted_device=[^;]+/.exec(trusted.cookie)![0];
+  const byPasskey = async () => {
+    const at = somebody();
+    const { options } = await ok(at.post('/sign-in/passkey/options'));
+    return (await at.post('/sign-in/passkey', { response: key.signIn(options) })).status;
+  };
+  const byPassword = async (password: string, held = '') => {
+    const at = Object.assign(somebody(), { cookie: held });
+    const { status, json } = await at.post('/sign-in', { email, password });
+    return status === 200 ? (json.needs_second_factor ? 'needs a code' : 'in') : status;
+  };
+  const pending = async () => (await sql()`select 1 from email_changes c join users u on u.id = c.user_id where u.email = ${email}`).length;
+  return { person, email, cookie, byPasskey, byPassword, pending };
+}
+const told = async (email: string): Promise<string[]> =>
+  (await sql()<{ subject: string }[]>`select subject from mails where recipient = ${email} and kind = 'account_changed' order by id`).map(
+    ({ subject }) => subject,
+  );
+
+test('a password that the operator resets ends passkeys, the second factor, trusted devices, sign-ins and an address change, and the person is told', async () => {
+  const yann = await withEverything('yann');
+  const reset = await florin('user', 'password', '--email', 'YANN@shop.example');
+  assert.deepEqual([reset.email, reset.factors], ['YANN@shop.example', 'removed']);
+  assert.equal((await yann.person.get('/test/me')).status, 401);
+  assert.equal(await yann.byPasskey(), 401);
+  assert.equal(await yann.byPassword(yann.person.password), 401);
+  assert.equal(await yann.byPassword(reset.password), 'in');
+  assert.equal(await yann.pending(), 0);
+  assert.match(
+    (await told(yann.email)).at(-1)!,
+    /^The operator of this service reset your password, removed your second factor and passkeys/,
+  );
+  const [entry] = await sql()`select actor_name, after from audit_log where action = 'password.reset' order by id desc`;
+  assert.deepEqual({ ...entry }, { actor_name: 'operator command', after: { factors: 'removed' } });
+});
+
+test('with --keep-factors a reset password leaves passkeys and the second factor, and still ends trusted devices and sign-ins', async () => {
+  const zoe = await withEverything('zoe');
+  const reset = await florin('user', 'password', '--email', zoe.email, '--keep-factors');
+  assert.equal(reset.factors, 'kept');
+  assert.equal((await zoe.person.get('/test/me')).status, 401);
+  assert.equal(await zoe.byPasskey(), 200);
+  assert.equal(await zoe.byPassword(reset.password, zoe.cookie), 'needs a code');
+  assert.match((await told(zoe.email)).at(-1)!, /^The operator of this service reset your password and signed you out everywhere/);
+});
+
+test('user reset-factors: a lost authenticator is no lock-out: the password alone signs in again, everything else ends, and the person is told', async () => {
+  const abe = await withEverything('abe');
+  assert.equal(await abe.byPassword(abe.person.password), 'needs a code');
+  const reset = await florin('user', 'reset-factors', '--email', abe.email);
+  assert.deepEqual([reset.email, reset.second_factor_removed, reset.passkeys_removed], [abe.email, true, 1]);
+  assert.ok(reset.sign_ins_ended >= 2);
+  assert.equal((await abe.person.get('/test/me')).status, 401);
+  assert.equal(await abe.byPasskey(), 401);
+  assert.equal(await abe.byPassword(abe.person.password), 'in');
+  const left = await sql()`
+    select (select count(*) from trusted_devices t where t.user_id = u.id) as devices, (select count(*) from second_factors s where s.user_id = u.id) as factors
+    from users u where u.email = ${abe.email}`;
+  assert.deepEqual({ ...left[0] }, { devices: 0n, factors: 0n });
+  assert.match((await told(abe.email)).at(-1)!, /^The operator of this service removed your second factor and passkeys/);
+  await assert.rejects(florin('user', 'reset-factors', '--email', 'nobody@shop.example'), /No such user/);
+});
+
+test('user list: who has an account, as what, and with which factors; page by page and by merchant', async () => {
+  const all = await florin('user', 'list');
+  const zoe = all.users.find((one: any) => one.email === 'zoe@shop.example');
+  const { merchantId } = app.merchant;
+  assert.deepEqual(zoe, {
+    ...{ email: 'zoe@shop.example', name: 'zoe', email_verified: true, operator: false, second_factor: true, passkeys: 1 },
+    merchants: [{ merchant_id: merchantId, role: 'viewer' }],
+  });
+  assert.equal(all.has_more, false);
+  const first = await florin('user', 'list', '--limit', '2', '--merchant', merchantId);
+  assert.deepEqual([first.users.length, first.has_more], [2, true]);
+  const rest = await florin('user', 'list', '--after', first.users.at(-1).email);
+  assert.deepEqual(
+    [...first.users, ...rest.users].map((one: any) => one.email),
+    all.users.map((one: any) => one.email),
+  );
+  assert.deepEqual((await florin('user', 'list', '--merchant', 'mer_none')).users, []);
+});
+
+test('an address that the operator changes is not verified, and both mailboxes are told', async () => {
+  await florin('user', 'email', '--email', 'vera@shop.example', '--to', 'vera@new.example');
+  const [user] = await sql()`select email_verified from users where email = 'vera@new.example'`;
+  assert.equal(user!.email_verified, false);
+  const mails = await sql()<{ recipient: string }[]>`select recipient from mails where kind = 'email_changed' order by recipient`;
+  assert.deepEqual(
+    mails.map(({ recipient }) => recipient),
+    ['vera@new.example', 'vera@shop.example'],
+  );
+});
