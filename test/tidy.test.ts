@@ -288,6 +288,15 @@ test('container files set variables that the configuration knows', () => {
   assert.deepEqual(variablesSet('environment:\n  PORT: 1\n  POSTGRES_DB: a\nENV A=1 \\\n  B=2\n'), ['PORT', 'A', 'B']);
 });
 
+test('the security policy names a private channel for reports, and says who may show the payment page in a frame', () => {
+  const policy = read('SECURITY.md');
+  const part = (name: string): string => policy.split(/^## |^\*\*(?=[A-Z])/m).find((text) => text.startsWith(name)) ?? '';
+  assert.match(part('Reporting'), /Security\*\* tab.*Report a vulnerability/s);
+  assert.doesNotMatch(policy, /\w@\w|commit log/, 'no address that nobody reads');
+  assert.match(part('The hosted page'), /except those that the merchant allows/);
+  assert.doesNotMatch(part('The hosted page'), /it cannot be framed/);
+});
+
 test('sizes, as information', (t) => {
   const sizes = sources.map((path) => ({ path, lines: read(path).split('\n').length })).sort((a, b) => b.lines - a.lines);
   t.diagnostic(
