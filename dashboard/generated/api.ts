@@ -1641,6 +1641,7 @@ export type Api = {
           asked_by_me: boolean;
           due_at: string;
         } | null;
+        first_key_waits: boolean;
       }[];
     };
   };
@@ -1660,6 +1661,7 @@ export type Api = {
       path: string;
       fingerprint: string | null;
       standing: 'new' | 'active' | 'known' | 'foreign';
+      waits: 'changed_key' | 'further_coin' | null;
       addresses: {
         path: string;
         address: string;

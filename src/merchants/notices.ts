@@ -93,13 +93,14 @@ const KINDS: Readonly<
   },
   wallet_changed: {
     mailed: ['owner'],
-    words: ({ coin, asked_by, due_at }) => {
+    words: ({ coin, asked_by, due_at, first }) => {
       const from = `from ${String(due_at).slice(0, 16).replace('T', ' ')} UTC on, unless an owner drops the change, or a second one lets it act at once.`;
       // Without a coin it is about the wait itself.
       if (coin === undefined)
         return due_at === undefined
           ? 'A change of a wallet now takes effect at once: the wait before it is off.'
           : `${asked_by} asked to turn off the wait before a change of a wallet. Changes take effect at once ${from}`;
+      if (first !== undefined) return `${asked_by} added a ${coin} wallet. Payments in ${coin} go to it ${from}`;
       return due_at === undefined
         ? `The ${coin} wallet that payments go to was changed.`
         : `${asked_by} asked for another ${coin} wallet. Payments go to it ${from}`;

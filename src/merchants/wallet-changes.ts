@@ -25,6 +25,8 @@ const showKey = (coin: Coin, { accountKey, script }: { accountKey: string; scrip
 /** The fingerprint of the wallet's root, where a descriptor names it. */
 export const fingerprintOf = (accountKey: string): string | null => /\[([0-9a-fA-F]{8})/.exec(accountKey)?.[1]?.toLowerCase() ?? null;
 
+/** Why a key would wait before payments go to it. */
+export type WaitReason = 'changed_key' | 'further_coin';
 export type KeyPreview = {
   network: Network;
   script: Script;
@@ -35,6 +37,8 @@ export type KeyPreview = {
   addresses: { path: string; address: string }[];
   /** Whether this merchant's active wallet has it already, or another merchant of the install. */
   standing: 'new' | 'active' | 'known' | 'foreign';
+  /** Null: it would be used at once. */
+  waits: WaitReason | null;
 };
 
 /** What an account key would do; nothing is written. Errors: private_key_refused, account_key_invalid. */
@@ -59,6 +63,7 @@ export async function previewKey(
       address,
     })),
     standing: !stored ? 'new' : stored.merchantId !== merchantId ? 'foreign' : stored.active ? 'active' : 'known',
+    waits: (await readCurrent(ctx.db.sql, { merchantId, coin, key })).waits,
   };
 }
 
@@ -132,8 +137,35 @@ export const confirmWaitOff = (ctx: Context, { merchantId, actor }: { merchantId
   });
 
 /**
- * Takes an account key over. The first key of a coin acts at once, and so does the one in use; any other waits unless the
- * merchant turned that off, and a later one takes its place. `ends` are the last six characters of one of the first five
+ * Of the row `w` of a wallet: payers may be using it, because it has given an address, or could have for as long as a change waits.
+ * On the day a merchant sets up its coins none is, so that all of them can be used at once.
+ */
+const IS_LIVE = (sql: Sql | Tx) => sql`
+  ((w.active or w.paused_at is not null) and (w.created_at <= clock_timestamp() - make_interval(hours => ${CHANGE_WAIT_HOURS})
+    or exists (select 1 from deposit_addresses d where d.wallet_id = w.id)))`;
+
+type Current = { chainKey: string; script: Script; accountKey: string };
+/**
+ * The key that a coin has now, and whether another one would wait: in its place always, as the first of a coin once another coin is
+ * live. Somebody who takes over a session could otherwise add a coin with a key of their own and offer it to every payer.
+ */
+async function readCurrent(
+  sql: Sql | Tx,
+  { merchantId, coin, key }: { merchantId: string; coin: Coin; key: { chainKey: string; script: Script } },
+): Promise<{ current: Current | null; waits: WaitReason | null }> {
+  const [current = null] = await sql<Current[]>`
+    select chain_key as "chainKey", script, account_key as "accountKey" from wallets
+    where merchant_id = ${merchantId} and coin = ${coin} and (active or paused_at is not null)`;
+  if (current && current.chainKey === key.chainKey && current.script === key.script) return { current, waits: null };
+  if ((await readWaitOff(sql, { merchantId }))?.isOff) return { current, waits: null };
+  if (current) return { current, waits: 'changed_key' };
+  const [other] = await sql`select 1 from wallets w where w.merchant_id = ${merchantId} and w.coin <> ${coin} and ${IS_LIVE(sql)} limit 1`;
+  return { current, waits: other ? 'further_coin' : null };
+}
+
+/**
+ * Takes an account key over. The first key acts at once, and so does the one in use; one that takes the place of another waits, and
+ * so does the first of a further coin once one is live, unless the merchant turned that off. A later one takes its place. `ends` are the last six characters of one of the first five
  * addresses, as the merchant's own wallet shows them: a key of somebody else, or of another address type, does not get past this.
  * Errors: private_key_refused, account_key_invalid, address_ends_differ.
  */
@@ -154,12 +186,9 @@ export async function importKey(
   const shown = showKey(coin, { accountKey, script });
   return ctx.db.begin(async (tx) => {
     await lockMerchant(tx, { merchantId });
-    const [current] = await tx<{ chainKey: string; script: Script; accountKey: string }[]>`
-      select chain_key as "chainKey", script, account_key as "accountKey" from wallets
-      where merchant_id = ${merchantId} and coin = ${coin} and (active or paused_at is not null)`;
+    const { current, waits: reason } = await readCurrent(tx, { merchantId, coin, key });
     const before = current && showKey(coin, current);
-    const isOther = current && (current.chainKey !== key.chainKey || current.script !== key.script);
-    if (isOther && !(await readWaitOff(tx, { merchantId }))?.isOff) {
+    if (reason !== null) {
       const [foreign] = await tx`
         select 1 from wallets where coin = ${coin} and chain_key = ${key.chainKey} and script = ${key.script} and merchant_id <> ${merchantId}`;
       if (foreign)
@@ -180,7 +209,7 @@ export async function importKey(
         ...(before && { before }),
         after: shown,
       });
-      const detail = { coin, asked_by: actor.name, due_at: waits!.dueAt.toISOString() };
+      const detail = { coin, asked_by: actor.name, due_at: waits!.dueAt.toISOString(), ...(reason === 'further_coin' && { first: 1 }) };
       await notifyMembers(ctx, tx, [{ merchantId, mode: 'live', kind: 'wallet_changed', detail }]);
       return { dueAt: waits!.dueAt };
     }
@@ -296,11 +325,13 @@ export type WalletCard = {
   /** Keys used before, whose addresses stay watched. */
   formerKeys: number;
   waiting: { key: string; script: Script; askedBy: string; askedByName: string; dueAt: Date } | null;
+  /** It has no key, and the first one would wait, because another coin is live. */
+  firstKeyWaits: boolean;
 };
 
 /** Every coin with its wallet. Bounded: the newest addresses of at most five wallets, by the index of their addresses. */
 export async function listWallets(ctx: Context, { merchantId }: { merchantId: string }): Promise<WalletCard[]> {
-  const [wallets, former, changes] = await Promise.all([
+  const [wallets, former, changes, [live], waitOff] = await Promise.all([
     ctx.db.sql<
       {
         coin: Coin;
@@ -339,6 +370,8 @@ export async function listWallets(ctx: Context, { merchantId }: { merchantId: st
     ctx.db.sql<{ coin: Coin; accountKey: string; script: Script; askedBy: string; askedByName: string; dueAt: Date }[]>`
       select coin, account_key as "accountKey", script, asked_by as "askedBy", asked_by_name as "askedByName", due_at as "dueAt"
       from wallet_changes where merchant_id = ${merchantId}`,
+    ctx.db.sql`select 1 from wallets w where w.merchant_id = ${merchantId} and ${IS_LIVE(ctx.db.sql)} limit 1`,
+    readWaitOff(ctx.db.sql, { merchantId }),
   ]);
   return COINS.map((coin) => {
     const wallet = wallets.find((w) => w.coin === coin);
@@ -370,6 +403,7 @@ export async function listWallets(ctx: Context, { merchantId }: { merchantId: st
             dueAt: change.dueAt,
           }
         : null,
+      firstKeyWaits: !wallet && live !== undefined && waitOff?.isOff !== true,
     };
   });
 }

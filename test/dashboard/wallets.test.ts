@@ -304,3 +304,65 @@ test('the card counts what came, the last deposit and the longest run of unused 
   const many = await card('BTC');
   assert.deepEqual([many.amount_received, many.amount_received_is_all, many.unused_run], ['0.00000000', false, 1_000]);
 });
+
+test('the first key of a further coin waits a day once another coin is live; on the day all are set up none waits, and the operator’s command never does', async () => {
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  const shop = await createMerchant(ctx, { name: 'Shop with several coins' });
+  const { merchantId } = shop;
+  const sam = new Person(app.url);
+  const token = new URL(shop.setupUrl).searchParams.get('token');
+  await sam.post('/set-up', { token, name: 'Sam Several', email: 'sam@shop.example', password: sam.password });
+  const xpub = (coin: number, seed: number) =>
+    HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)).derive(`m/44'/${coin}'/0'`).publicExtendedKey;
+  const keys = { BTC: xpub(0, 40), LTC: xpub(2, 41), DASH: xpub(5, 42), ETH: xpub(60, 43), DOGE: xpub(3, 44) };
+  const scripts = { BTC: 'p2wpkh', LTC: 'p2wpkh', DASH: 'p2pkh', ETH: 'eoa', DOGE: 'p2pkh' };
+  const preview = async (currency: keyof typeof keys) =>
+    (await sam.post('/live/wallets/preview', { currency, key: keys[currency], script: scripts[currency] })).json;
+  const add = async (currency: keyof typeof keys) => {
+    const ends = (await preview(currency)).addresses[0].address.slice(-6);
+    const reply = await sam.post('/live/wallets', { currency, key: keys[currency], script: scripts[currency], ends });
+    assert.equal(reply.status, 200, reply.text);
+    return reply.json.due_at as string | null;
+  };
+  assert.equal(await add('BTC'), null, 'the first key of all');
+  assert.equal((await card('LTC', sam)).first_key_waits, false);
+  assert.equal(await add('LTC'), null, 'the same day, before anybody could pay');
+  // A payer is given an address.
+  await sql`
+    insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+    select 'BTC', 'sam', 'sam', 'pay_sam', ${merchantId}, id, 0, now() from wallets where merchant_id = ${merchantId} and coin = 'BTC'`;
+  assert.equal((await preview('DASH')).waits, 'further_coin');
+  assert.equal((await card('DASH', sam)).first_key_waits, true);
+  const due = await add('DASH');
+  const hours = (new Date(due!).getTime() - Date.now()) / 3_600_000;
+  assert.ok(hours > 23.9 && hours < 24.1, String(hours));
+  const waiting = await card('DASH', sam);
+  assert.deepEqual([waiting.state, waiting.waiting.asked_by], ['not_set', 'Sam Several']);
+  assert.match(
+    await newestNotice(sam),
+    /^Sam Several added a DASH wallet\. Payments in DASH go to it from 20\d\d-\d\d-\d\d \d\d:\d\d UTC on/,
+  );
+  assert.deepEqual(await mailsAbout(/added a DASH wallet/), ['sam@shop.example']);
+  assert.equal((await sql`select 1 from wallets where merchant_id = ${merchantId} and coin = 'DASH'`).length, 0, 'no payer is offered it');
+  const own = await sam.post('/live/wallets/DASH/change/confirm');
+  assert.deepEqual([own.status, own.json.error.code], [409, 'second_owner_required']);
+  // Pausing what is live does not get around it.
+  await sam.post('/live/wallets/BTC/state', { paused: true });
+  assert.equal((await preview('DOGE')).waits, 'further_coin');
+  await sql`update wallet_changes set due_at = now() - interval '1 second' where merchant_id = ${merchantId}`;
+  await applyDueChanges(ctx);
+  assert.equal((await card('DASH', sam)).state, 'active');
+  // A day after the set-up a coin counts as live, also without any address.
+  await sql`delete from deposit_addresses where merchant_id = ${merchantId}`;
+  assert.equal((await preview('DOGE')).waits, null);
+  await sql`update wallets set created_at = now() - interval '24 hours 1 second' where merchant_id = ${merchantId} and coin = 'LTC'`;
+  assert.equal((await preview('DOGE')).waits, 'further_coin');
+  // By command at once; and at once where the merchant turned the wait off.
+  await setWallet(ctx, { merchantId, coin: 'DOGE', accountKey: keys.DOGE, script: 'p2pkh' });
+  assert.equal((await card('DOGE', sam)).state, 'active');
+  await sql`
+    insert into wallet_waits_off (merchant_id, asked_by, asked_by_name, due_at) values (${merchantId}, 'usr_x', 'X', now() - interval '1 second')`;
+  assert.equal((await card('ETH', sam)).first_key_waits, false);
+  assert.equal(await add('ETH'), null);
+});

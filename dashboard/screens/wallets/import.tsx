@@ -41,6 +41,7 @@ function Wizard({ coin }: { coin: Coin }) {
   const [key, setKey] = useState('');
   const [preview, setPreview] = useState<Preview | null>(null);
   const [dueAt, setDueAt] = useState<string | null>(null);
+  const isFurtherCoin = preview?.waits === 'further_coin';
   const heading = useRef<HTMLHeadingElement>(null);
   // Whoever listens or uses keys is taken along to each new step.
   // biome-ignore lint/correctness/useExhaustiveDependencies: the focus follows the step
@@ -94,7 +95,7 @@ function Wizard({ coin }: { coin: Coin }) {
         />
       )}
       {step === 2 && <Confirmations coin={coin} onDone={() => setStep(3)} />}
-      {step === 3 && <Finished coin={coin} dueAt={dueAt} />}
+      {step === 3 && <Finished coin={coin} dueAt={dueAt} isFurtherCoin={isFurtherCoin} />}
     </div>
   );
 }
@@ -253,6 +254,14 @@ function Compare({
         {preview.standing === 'known' && (
           <Note tone="info">You used this key before. Its addresses go on where they stopped; none is given twice.</Note>
         )}
+        {preview.waits !== null && preview.standing !== 'foreign' && (
+          <Note tone="warn" icon="clock">
+            {preview.waits === 'further_coin'
+              ? `You already accept another coin, so this key takes effect after 24 hours. Until then payers can’t choose ${COIN_NAMES[coin]}. `
+              : 'This key takes effect after 24 hours. Until then payments go to the key in use. '}
+            A second owner can confirm it sooner. The wait gives you time to notice a key that somebody else added.
+          </Note>
+        )}
         {preview.scripts.length > 1 && (
           <Choice
             label="Address type"
@@ -370,7 +379,7 @@ function ConfirmationForm({
   );
 }
 
-const Finished = ({ coin, dueAt }: { coin: Coin; dueAt: string | null }) => (
+const Finished = ({ coin, dueAt, isFurtherCoin }: { coin: Coin; dueAt: string | null; isFurtherCoin: boolean }) => (
   <Card>
     <div className="grid gap-4 p-4 sm:p-6">
       {dueAt === null ? (
@@ -385,8 +394,8 @@ const Finished = ({ coin, dueAt }: { coin: Coin; dueAt: string | null }) => (
         </>
       ) : (
         <Note tone="warn" icon="clock">
-          The new key takes effect on <Time at={dueAt} />, or as soon as a second owner confirms it under Wallets. Until then payments go to
-          the key in use.
+          The new key takes effect on <Time at={dueAt} />, or as soon as a second owner confirms it under Wallets.{' '}
+          {isFurtherCoin ? `Until then payers can’t choose ${COIN_NAMES[coin]}.` : 'Until then payments go to the key in use.'}
         </Note>
       )}
       <div className="flex flex-wrap gap-2">

@@ -73,7 +73,7 @@ function State({ wallet: { state, waiting } }: { wallet: Wallet }) {
       <Badge {...look}>{word}</Badge>
       {waiting && (
         <Badge tone="warn" icon="clock">
-          Changing
+          {state === 'not_set' ? 'Starts soon' : 'Changing'}
         </Badge>
       )}
     </span>
@@ -91,6 +91,11 @@ function WalletCard({ wallet }: { wallet: Wallet }) {
           <p className="text-sm text-soft">
             Payers cannot choose {name} until it has a wallet{wallet.followed ? '.' : ' and this install follows a node of it.'}
           </p>
+          {wallet.first_key_waits && !wallet.waiting && (
+            <p className="text-sm text-soft">
+              You already accept another coin, so the key you add takes effect after 24 hours, or when a second owner confirms it.
+            </p>
+          )}
           {may && (
             <div>
               <ModeLink to={`wallets/${currency}`} className={buttonClass(wallet.followed ? 'main' : 'plain')}>
@@ -235,11 +240,11 @@ const Undecided = ({
 type Decision = { busy: boolean; act: () => void };
 
 /** A new key that has not taken effect. */
-function Waiting({ wallet: { currency, waiting } }: { wallet: Wallet }) {
+function Waiting({ wallet: { currency, state, waiting } }: { wallet: Wallet }) {
   const mayConfirm = useMay('wallets.confirm');
   const mayDrop = useMay('wallets.change');
   const confirm = useAct('POST /:mode/wallets/:currency/change/confirm', { refreshes: [['wallets']], done: 'The new key is in use.' });
-  const drop = useAct('POST /:mode/wallets/:currency/change/drop', { refreshes: [['wallets']], done: 'The key stays as it was.' });
+  const drop = useAct('POST /:mode/wallets/:currency/change/drop', { refreshes: [['wallets']], done: 'The new key is dropped.' });
   if (!waiting) return null;
   const options = { params: { currency: currency as Coin }, body: {} };
   return (
@@ -251,7 +256,7 @@ function Waiting({ wallet: { currency, waiting } }: { wallet: Wallet }) {
           for <code className="break-all">{waiting.key}</code>
         </>
       }
-      keep="Keep the old key"
+      keep={state === 'not_set' ? 'Drop this key' : 'Keep the old key'}
       confirm={mayConfirm && !waiting.asked_by_me ? { busy: confirm.isPending, act: () => confirm.mutate(options) } : null}
       drop={mayDrop ? { busy: drop.isPending, act: () => drop.mutate(options) } : null}
     />
@@ -263,8 +268,9 @@ function HowChangesWork({ wallets: { owners, wait_hours: hours, wait_off: off } 
     <Card title="How a change of a key works">
       <div className="grid gap-2 p-4 text-sm text-soft">
         <p>
-          The first key of a coin is used at once. A key that takes the place of another one {off?.is_off ? 'can wait' : 'waits'} {hours}{' '}
-          hours, so that a key that somebody else put there is seen before money goes to it.{' '}
+          The first key is used at once. A key that takes the place of another one, and the first key of a further coin once you accept
+          payments, {off?.is_off ? 'can wait' : 'wait'} {hours} hours, so that a key that somebody else put there is seen before money goes
+          to it.{' '}
           {owners > 1
             ? `A second owner can confirm it before; whoever asked cannot, nor who became an owner in the last ${hours} hours.`
             : 'A second owner could confirm it before. This business has one owner; whoever runs the service can set a key at once on the command line.'}

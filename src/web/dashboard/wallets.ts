@@ -50,6 +50,8 @@ const Card = Type.Object({
   former_keys: Type.Integer(),
   tiers: Type.Array(Tier),
   waiting: Nullable(Type.Object({ key: Text, script: Script, ...Asked })),
+  /** The coin has no key, and its first one would wait, because another coin is live. */
+  first_key_waits: Type.Boolean(),
 });
 
 /** Errors: live_mode_only. */
@@ -113,6 +115,7 @@ export const WALLETS: readonly Route[] = [
             script: card.waiting.script,
             ...askedBody(call, card.waiting),
           },
+          first_key_waits: card.firstKeyWaits,
         })),
       };
     },
@@ -131,6 +134,8 @@ export const WALLETS: readonly Route[] = [
       path: Text,
       fingerprint: Nullable(Text),
       standing: literals(['new', 'active', 'known', 'foreign'] as const),
+      /** Why it would wait before payments go to it; null: it would be used at once. */
+      waits: Nullable(literals(['changed_key', 'further_coin'] as const)),
       addresses: Type.Array(Type.Object({ path: Text, address: Text })),
     }),
     handle: async (call) => {
