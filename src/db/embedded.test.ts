@@ -2,7 +2,19 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -309,16 +321,57 @@ test('a making of the database that was broken off is begun anew', async (t) => 
   await embedded.release();
 });
 
-test('a socket folder that others can enter is not used', async (t) => {
+test('another user who makes the socket folder first does not keep the service from starting', async (t) => {
   const folder = newFolder(t);
+  const first = await start(folder);
+  await write(first, 'a');
+  await first.release();
+  await stopped(folder);
+  const usual = first.connection.host;
+  assert.equal(statSync(usual).mode & 0o777, 0o700);
+  const owner = statSync(usual);
+  // Somebody else's, or open to everybody.
+  if (isRoot) chownSync(usual, 65_533, 65_533);
+  else chmodSync(usual, 0o777);
+  // Several at once find the same way around it.
+  const [one, two] = await Promise.all([start(folder), start(folder)]);
+  const socket = one!.connection.host;
+  assert.equal(two!.connection.host, socket);
+  assert.notEqual(socket, usual);
+  assert.deepEqual([statSync(socket).mode & 0o777, statSync(socket).uid], [0o700, owner.uid]);
+  assert.deepEqual(await read(one!), ['a']);
+  assert.ok(!existsSync(join(usual, '.s.PGSQL.5432')));
+  // Whoever comes later finds the server where it is, also once the usual name is free again.
+  rmSync(usual, { recursive: true });
+  const later = await start(folder);
+  assert.equal(later.connection.host, socket);
+  await write(later, 'b');
+  for (const embedded of [one!, two!, later]) await embedded.release();
+  await stopped(folder);
+  // After a restart of the machine neither folder is there.
+  rmSync(socket, { recursive: true });
+  const again = await start(folder);
+  assert.equal(again.connection.host, usual);
+  assert.deepEqual(await read(again), ['a', 'b']);
+  await again.release();
+});
+
+test('a link that another user laid in place of the socket folder leads nowhere', async (t) => {
+  const folder = newFolder(t);
+  const first = await start(folder);
+  await first.release();
+  await stopped(folder);
+  const usual = first.connection.host;
+  rmSync(usual, { recursive: true });
+  const trap = newFolder(t, { name: 'trap' });
+  mkdirSync(trap, { mode: 0o700 });
+  symlinkSync(trap, usual);
   const embedded = await start(folder);
+  assert.notEqual(embedded.connection.host, usual);
+  assert.deepEqual(readdirSync(trap), []);
   await embedded.release();
-  const socket = embedded.connection.host;
-  assert.equal(statSync(socket).mode & 0o777, 0o700);
-  chmodSync(socket, 0o755);
-  await assert.rejects(start(folder), /was not made by Florin/);
-  chmodSync(socket, 0o700);
-  await (await start(folder)).release();
+  await stopped(folder);
+  rmSync(usual);
 });
 
 /** A PostgreSQL that is not ours, with settings that ours never has. */

@@ -1,6 +1,5 @@
 /** A real PostgreSQL as a child process in the data folder: started, adopted after a crash, stopped by whoever leaves last. */
 import { spawn, spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import {
   accessSync,
   chmodSync,
@@ -9,7 +8,6 @@ import {
   constants,
   cpSync,
   existsSync,
-  lstatSync,
   mkdirSync,
   openSync,
   readFileSync,
@@ -24,6 +22,7 @@ import { basename, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../log.ts';
 import { type Db, openDb, type Sql } from './db.ts';
+import { socketFolder } from './socket-folder.ts';
 
 const PORT = 5432;
 const USER = 'florin';
@@ -61,7 +60,7 @@ export async function startEmbedded({ dataFolder, log }: { dataFolder: string; l
   const cluster = join(folder, 'postgres');
   const runAs = chooseUser(folder, cluster);
   const native = serverFiles(runAs);
-  const socket = socketFolder(folder, runAs);
+  const socket = socketFolder(folder, runAs, { log });
   const end = performance.now() + START_TIMEOUT_MS;
   /** Starts the server unless it runs; null when it does. */
   const launch = (): Child | null => {
@@ -235,23 +234,6 @@ function linkLibraries(native: string): boolean {
   } catch {
     return false;
   }
-}
-
-/** A socket path may have 107 bytes at most, a data folder's path any number: a short private folder of its own. */
-function socketFolder(folder: string, runAs: RunAs): string {
-  const path = join('/tmp', `florin-${createHash('sha256').update(folder).digest('hex').slice(0, 16)}`);
-  try {
-    mkdirSync(path, { mode: 0o700 });
-    if (process.getuid?.() === 0) chownSync(path, runAs.uid, runAs.gid);
-  } catch (error) {
-    if ((error as { code?: string }).code !== 'EEXIST') throw error;
-  }
-  const stat = lstatSync(path);
-  if (!stat.isDirectory() || (stat.uid !== runAs.uid && stat.uid !== 0) || (stat.mode & 0o077) !== 0) {
-    throw new Error(`${path} was not made by Florin (wrong owner or mode). Remove it and start again.`);
-  }
-  if (stat.uid !== runAs.uid) chownSync(path, runAs.uid, runAs.gid);
-  return path;
 }
 
 function runTool(runAs: RunAs, program: string, args: string[]): string | null {
