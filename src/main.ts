@@ -362,6 +362,11 @@ function print(result: object, flags: Flags): void {
   else printPlain(result);
 }
 
+/** The database has a user of its own even then. Giving up rights here would leave files that root made and nobody else can open. */
+const AS_ROOT = `WARNING: Florin runs as root, so that a fault in it is a fault of the whole machine. It needs no rights of root.
+Stop it, give it a user of its own, and hand over the data folder: chown -R florin DATA_FOLDER
+See "As a system service" in docs/guides/self-hosting.md, also for ports below 1024.`;
+
 async function serve(flags: Flags): Promise<void> {
   const config = readConfig();
   const roles: Role[] = flags.role === undefined ? [...ROLES] : commaList(flags.role).map((role) => oneOf(role, ROLES, 'role'));
@@ -384,6 +389,8 @@ async function serve(flags: Flags): Promise<void> {
   if (app.url) process.stdout.write(`\nFlorin is ready on ${config.publicUrl}\n`);
   else process.stdout.write(`\nFlorin is running as ${roles.join(', ')}\n`);
   await welcome(app.ctx);
+  // Last, where it is read.
+  if (process.getuid?.() === 0) process.stderr.write(`\n${AS_ROOT}\n`);
   // Beside the service that already serves; a later start finds it built.
   if (roles.includes('api')) await buildApp(app.log).catch((error) => app.log.error({ err: error }, 'the dashboard could not be prepared'));
 }

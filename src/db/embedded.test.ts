@@ -71,7 +71,7 @@ const startedAt = (embedded: Embedded) =>
 
 type Process = { child: ChildProcess; output: { out: string; err: string }; ended: Promise<number | null> };
 /** The program itself, as an operator starts it. */
-function florin(t: TestContext, args: string[], environment: Record<string, string>): Process {
+function florin(t: TestContext, args: string[], environment: Record<string, string>, user: { uid?: number; gid?: number } = {}): Process {
   const child = spawn(process.execPath, [MAIN, ...args], {
     env: {
       PATH: process.env.PATH,
@@ -83,6 +83,7 @@ function florin(t: TestContext, args: string[], environment: Record<string, stri
       ...environment,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
+    ...user,
   });
   const output = { out: '', err: '' };
   child.stdout!.on('data', (part) => {
@@ -309,6 +310,33 @@ test('root may use a folder that only root can enter, and one that all can', { s
       await embedded.release();
     }
   }
+});
+
+test('a service that runs as root warns at its start, one that does not is silent', async (t) => {
+  const folder = newFolder(t, { mode: 0o755 });
+  const started = florin(t, ['serve'], { FLORIN_DATA: folder });
+  await serving(started);
+  started.child.kill('SIGTERM');
+  await started.ended;
+  assert.equal(/WARNING: Florin runs as root/.test(started.output.err), isRoot);
+  // Nobody must be able to read the program, which in a folder of root's own is not so.
+  const nobody = { uid: 65_534, gid: 65_534 };
+  if (!isRoot || spawnSync('ls', [MAIN], nobody).status !== 0) return;
+  const own = newFolder(t, { name: 'own', mode: 0o755 });
+  mkdirSync(own, { mode: 0o711 });
+  chownSync(own, nobody.uid, nobody.gid);
+  const unprivileged = florin(t, ['serve'], { FLORIN_DATA: own, HOME: '/nonexistent' }, nobody);
+  await serving(unprivileged);
+  unprivileged.child.kill('SIGTERM');
+  await unprivileged.ended;
+  assert.doesNotMatch(unprivileged.output.err, /WARNING/);
+});
+
+test('the container image and the unit of the guide run as a user of their own', () => {
+  const read = (path: string) => readFileSync(join(import.meta.dirname, '../..', path), 'utf8');
+  const users = [...read('Dockerfile').matchAll(/^USER (\S+)$/gm)].map(([, user]) => user);
+  assert.equal(users.at(-1), 'node');
+  assert.match(/^\[Service\]\n(?:.+\n)+/m.exec(read('docs/guides/self-hosting.md'))![0], /^User=florin$/m);
 });
 
 test('a making of the database that was broken off is begun anew', async (t) => {
