@@ -98,6 +98,57 @@ test("the guide's rule accepts what is late and full, and nothing else", async (
   );
 });
 
+test("the guide's rule counts to the cent where floating-point numbers do not", async () => {
+  const { acceptIfOnlyLate } = await imported('docs/guides/exceptions.md', 'acceptIfOnlyLate');
+  const accepted: unknown[] = [];
+  const florin = { payments: { resolve: async (...given: unknown[]) => accepted.push(given) } };
+  const arrived = (amount: string) => ({
+    id: 'pay_1',
+    exception: 'late',
+    expires_at: '2026-11-21T10:00:00.000Z',
+    amount_usd: '70.00',
+    transfers: [{ first_seen_at: '2026-11-21T10:30:00.000Z', amount_usd: amount }],
+  });
+  // One percent of 70.00 is 0.70; as doubles 70.00 - 69.30 is a little more.
+  assert.equal(await acceptIfOnlyLate(arrived('69.30'), florin), true);
+  assert.equal(await acceptIfOnlyLate(arrived('69.29'), florin), false);
+  assert.equal(accepted.length, 1);
+});
+
+/** Lines of code that count amounts in floating-point numbers, or turn one into such a number. */
+function floatsIn(code: string): string[] {
+  const amount = String.raw`(?:amount|usd|price|tax|fee|balance|total|received)\w*`;
+  const turned = new RegExp(
+    String.raw`(?:\bNumber|parseFloat|\bfloat|floatval|ParseFloat|\(float\))\W[^;]*${amount}|${amount}\S*\.to_f\b`,
+    'i',
+  );
+  const counted = new RegExp(String.raw`\d\.\d+ *[*/+-] *\S*${amount}|${amount}\S* *[*/+-] *\d+\.\d`, 'i');
+  return code.split('\n').filter((line) => turned.test(line) || counted.test(line));
+}
+
+test('no example of the documents counts amounts in floating-point numbers', () => {
+  const shown = DOCUMENTS.flatMap((path) =>
+    codeBlocks(path)
+      .filter(({ language }) => ['js', 'ts', 'jsx', 'html', 'python', 'php', 'go', 'ruby'].includes(language))
+      .map(({ text }) => [path, text] as const),
+  );
+  assert.ok(shown.length >= 20, String(shown.length));
+  const shop = ['examples/shop/shop.js', readFileSync(join(ROOT, 'examples/shop/shop.js'), 'utf8')] as const;
+  for (const [path, text] of [...shown, shop]) assert.deepEqual(floatsIn(text), [], path);
+  for (const wrong of [
+    'const missing = Number(payment.amount_usd) - 1;',
+    'total = float(event["data"]["amount_usd"])',
+    "$sum += (float) $payment['amount_usd'];",
+    'sum += payment["amount_usd"].to_f',
+    'usd, _ := strconv.ParseFloat(payment.AmountUSD, 64)',
+    'if (missing > 0.01 * payment.amount_usd) return;',
+    'const tax = price * 0.19;',
+  ])
+    assert.equal(floatsIn(wrong).length, 1, wrong);
+  for (const right of ['Number(timestamp)', "cents('25.50')", 'amount_usd: 25.5,', '{ unit_price: 12.5 }', 'Number(process.env.PORT)'])
+    assert.deepEqual(floatsIn(right), [], right);
+});
+
 test('a receiver that was written for Coinbase Commerce goes on with the new header', async () => {
   const { verifySignature } = await imported('docs/guides/migrate-coinbase-commerce.md', 'verifySignature');
   const secret = webhooks.newSecret();
