@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { base58 } from '@scure/base';
 import { HDKey } from '@scure/bip32';
+import { base58check } from '../../test/kit/base58.ts';
 import {
   addressOfScript,
   checksumAddress,
@@ -79,6 +80,17 @@ test('private keys are refused in every form and never repeated', () => {
       },
     );
   }
+});
+
+test('an ETH account key is an xpub on test networks too, as wallets export it, or a tpub', () => {
+  const account = node(ALL, "m/44'/60'/0'");
+  const addressOf = (text: string, network: Network) =>
+    deriveAddress({ ...parseAccountKey(text, { coin: 'ETH', network }), script: 'eoa', coin: 'ETH', network, index: 0n }).address;
+  for (const network of ['testnet', 'regtest'] as const) {
+    for (const text of [account.publicExtendedKey, base58check.respell(account.publicExtendedKey, 0x043587cf)])
+      assert.equal(addressOf(text, network), '0x73d0385F4d8E00C5e6504C6030F47BF6212736A8');
+  }
+  assert.throws(() => addressOf(base58check.respell(account.publicExtendedKey, 0x043587cf), 'mainnet'), /test network key/);
 });
 
 test('keys of another coin, network or depth are refused with the reason', () => {

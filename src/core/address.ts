@@ -133,8 +133,9 @@ function readExtended(text: string, { coin, network }: { coin: Coin; network: Ne
   const spelling = PUBLIC_VERSIONS.get(version);
   if (!spelling) throw invalid('its prefix is unknown');
   if (!spelling.coins.includes(coin)) throw invalid(`its prefix is one of ${spelling.coins.join(', ')}, not of ${coin}`);
-  if (spelling.main !== (network === 'mainnet'))
-    throw invalid(`it is a ${spelling.main ? 'mainnet' : 'test network'} key and this ${coin} wallet is on ${network}`);
+  // Wallets show an account of ETH as an xpub on every network.
+  const fits = spelling.main === (network === 'mainnet') || (coin === 'ETH' && spelling.main);
+  if (!fits) throw invalid(`it is a ${spelling.main ? 'mainnet' : 'test network'} key and this ${coin} wallet is on ${network}`);
   if (coin === 'DASH' || coin === 'DOGE') {
     if (spelling.script !== null && spelling.script !== 'p2pkh') throw invalid(`${coin} has no such addresses`);
   }
