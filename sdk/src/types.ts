@@ -808,10 +808,11 @@ export type OnChainTransaction = {
   timestamp: string | null;
   amount: string;
   fee: string | null;
+  /** Null where the node does not know what the transaction spends. */
   inputs: {
     address: string;
     amount: string;
-  }[];
+  }[] | null;
   outputs: {
     address: string;
     amount: string;

@@ -91,6 +91,8 @@ export async function orNull<T>(work: Promise<T>): Promise<T | null> {
   }
 }
 
+/** What is already known of a transaction that is looked up. */
+export type TransactionHint = { blockHash: string };
 export type ChainTransaction = {
   txid: string;
   status: 'pending' | 'confirmed' | 'failed' | 'replaced';
@@ -99,9 +101,10 @@ export type ChainTransaction = {
   blockHash: string | null;
   timestamp: Date | null;
   amountUnits: bigint;
-  /** Null where the chain does not say (an LTC HogEx). */
+  /** Null where the chain does not say (an LTC HogEx), or the source does not know. */
   feeUnits: bigint | null;
-  inputs: readonly { address: string; units: bigint }[];
+  /** Null where the source does not know them; empty where there are none that can be seen. */
+  inputs: readonly { address: string; units: bigint }[] | null;
   outputs: readonly { address: string; units: bigint; type?: string }[];
 };
 export type AddressSummary = {
@@ -154,7 +157,8 @@ export interface ChainSource {
   txState(txid: string): Promise<{ state: 'mempool' | 'mined' | 'unknown'; blockHash: string | null; lock: Lock }>;
   /** Best block that can no longer be reorganised, where the chain has such a notion, and the tip of the machine that says so. */
   finality(): Promise<Finality>;
-  transaction(txid: string): Promise<ChainTransaction>;
+  /** `hint`: spares the source an index. */
+  transaction(txid: string, hint?: TransactionHint): Promise<ChainTransaction>;
   addressSummary(address: string): Promise<AddressSummary>;
   fees(): Promise<readonly FeeTier[]>;
   /**

@@ -42,7 +42,18 @@ export type CoreCalls = {
 };
 
 export const isNotFound = (error: CoreError | null): boolean => error?.code === NOT_FOUND;
-const text = (value: unknown): string => (typeof value === 'string' ? value : '');
+export const rows = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
+export const text = (value: unknown): string => (typeof value === 'string' ? value : '');
+export const integer = (value: unknown): number => Number(text(value) || '0');
+/** A coin amount in its eight decimals; nodes may write an exponent for tiny ones. */
+export function amount(value: unknown): bigint {
+  const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(text(value));
+  if (!match) throw new ChainError('outage', 'the node answered an amount that is none');
+  const shift = 8 + Number(match[4] ?? 0) - (match[3]?.length ?? 0);
+  const digits = BigInt(match[2]! + (match[3] ?? ''));
+  const units = shift >= 0 ? digits * 10n ** BigInt(shift) : digits / 10n ** BigInt(-shift);
+  return match[1] ? -units : units;
+}
 
 /** The node refused a batch, or answered something else: each call by itself may be answered. */
 class NoBatch extends Error {}
@@ -108,7 +119,7 @@ export function createCoreCalls({
       const error =
         answer.error === null || answer.error === undefined
           ? null
-          : { code: Number(text(fields(answer.error).code) || '0'), message: text(fields(answer.error).message) };
+          : { code: integer(fields(answer.error).code), message: text(fields(answer.error).message) };
       if (error?.code === WARMING_UP) throw new ChainError('outage', `the ${coin} node is starting: ${error.message}`);
       return { result: answer.result, error };
     });

@@ -1,24 +1,14 @@
 /** A Bitcoin-Core-family node over JSON-RPC, from Litecoin 0.21 and Dogecoin 1.14 to today's Core: every key of a reply is optional. */
 
-import { addressOfScript } from '../core/address.ts';
 import type { Clock } from '../core/clock.ts';
 import { COIN, type Coin, type Network } from '../core/coin.ts';
 import { divideCeil } from '../core/money.ts';
 import type { Lock } from '../core/payment.ts';
 import type { Log } from '../log.ts';
 import type { Outgoing } from '../outgoing.ts';
-import {
-  type BlockRef,
-  ChainError,
-  type ChainSource,
-  type ChainTransaction,
-  type Conflict,
-  type FeeTier,
-  type Finality,
-  orNull,
-  type Sighting,
-} from './chain.ts';
-import { type CoreCall as Call, createCoreCalls, isNotFound } from './core-calls.ts';
+import { type BlockRef, ChainError, type ChainSource, type Conflict, type FeeTier, type Finality, orNull, type Sighting } from './chain.ts';
+import { amount, type CoreCall as Call, createCoreCalls, integer, rows, text } from './core-calls.ts';
+import { createCoreTransactions } from './core-transactions.ts';
 import { createMempoolIds } from './mempool-ids.ts';
 import {
   type Family,
@@ -36,10 +26,8 @@ const MAX_ROOMS = 3;
 const MAX_ROOM_BYTES = 8 << 20;
 /** Transactions asked for in one batch. */
 const BATCH = 50;
-/** Inputs whose origin is looked up for a fee. */
-const MAX_INPUTS = 500;
 /** New transactions of the mempool read in one look: after a start the others wait for the next. */
-const MAX_FRESH = 5_000;
+const MAX_FRESH = 20_000;
 /** A list of the mempool that nothing seems to have changed is read again after so many looks. */
 const MAX_UNREAD_LOOKS = 20;
 /** A longer list of the mempool is asked for only when the node's sum of it has changed. */
@@ -49,18 +37,6 @@ const HEADERS = 4;
 
 const NO_LOCK = { chainlock: null, tip: null };
 
-const rows = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
-const text = (value: unknown): string => (typeof value === 'string' ? value : '');
-const integer = (value: unknown): number => Number(text(value) || '0');
-/** A coin amount in its eight decimals; nodes may write an exponent for tiny ones. */
-function amount(value: unknown): bigint {
-  const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(text(value));
-  if (!match) throw new ChainError('outage', 'the node answered an amount that is none');
-  const shift = 8 + Number(match[4] ?? 0) - (match[3]?.length ?? 0);
-  const digits = BigInt(match[2]! + (match[3] ?? ''));
-  const units = shift >= 0 ? digits * 10n ** BigInt(shift) : digits / 10n ** BigInt(-shift);
-  return match[1] ? -units : units;
-}
 /** DASH: flags are booleans in most replies and texts in those of the mempool. */
 const isTrue = (value: unknown): boolean => value === true || value === 'true';
 /** After a ChainLock `instantlock` is true for every transaction of the block: `instantlock_internal` alone tells the two apart. */
@@ -93,7 +69,8 @@ export function createCoreSource({
   clock: Clock;
 }): ChainSource {
   const family: Family = coin;
-  const { post, call, read, failure, clockAheadSeconds } = createCoreCalls({ coin, url, outgoing, log, clock });
+  const calls = createCoreCalls({ coin, url, outgoing, log, clock });
+  const { post, call, read, failure, clockAheadSeconds } = calls;
   const ids = createMempoolIds();
   /** The mempool as it was read last: its state as the node sums it up, beside which tip, and whether all of it was looked at. */
   let listed: { state: string; beside: string; has(txid: string): boolean; size: number; complete: boolean } | null = null;
@@ -139,6 +116,14 @@ export function createCoreSource({
     const h = fields(value);
     return { height: integer(h.height), hash: text(h.hash), parent: text(h.previousblockhash), time: new Date(integer(h.time) * 1000) };
   };
+
+  const transactions = createCoreTransactions({
+    coin,
+    network,
+    calls,
+    blockOf: async (hash) => header(await readHeader(hash)),
+    bytesOf: async (hash) => (await rawBlock(hash)).bytes,
+  });
 
   /** LTC: a payment from an MWEB wallet shows in the mempool only as a peg-out of the transaction's kernels. */
   const pegouts = async (txid: string): Promise<Omit<Sighting, 'key'>[] & { key?: string }[]> => {
@@ -334,19 +319,7 @@ export function createCoreSource({
       return { state: blockHash ? 'mined' : 'mempool', blockHash, lock: coin === 'DASH' ? lockOf(found) : null };
     },
     finality: async () => ({ safe: null, finalized: null, ...(coin === 'DASH' ? await bestChainLock() : NO_LOCK) }),
-    transaction: async (txid) => {
-      const reply = await post([['getrawtransaction', txid, 1]]);
-      const { result, error } = reply[0]!;
-      if (error && isNotFound(error)) {
-        const [index] = await post([['getindexinfo']]).catch(() => [null]);
-        if (index && !index.error && 'txindex' in fields(index.result)) throw new ChainError('not_found', txid);
-        if (/txindex/i.test(error.message))
-          throw new ChainError('unsupported', `the ${coin} node runs without txindex=1, so it only knows its mempool and recent blocks`);
-        throw new ChainError('not_found', txid);
-      }
-      if (error) throw failure(error, 'getrawtransaction');
-      return describe(fields(result));
-    },
+    transaction: (txid, hint) => transactions.read(txid, hint),
     addressSummary: async () => {
       throw new ChainError('unsupported', `balances of any address need an address index; set ${coin}_BLOCKBOOK_URL`);
     },
@@ -406,57 +379,6 @@ export function createCoreSource({
     if (!now!.error && now!.result === best.blockhash) return { chainlock: height, tip: text(best.blockhash) };
     const [there, tip] = await post([['getblockhash', height], ['getbestblockhash']]);
     return !there!.error && text(there!.result) === text(best.blockhash) ? { chainlock: height, tip: text(tip!.result) } : NO_LOCK;
-  }
-
-  async function describe(tx: Fields): Promise<ChainTransaction> {
-    const vin = rows(tx.vin)
-      .map(fields)
-      .filter((i) => i.ismweb !== true);
-    const kernels = rows(tx.vkern).map(fields);
-    const vout = [...rows(tx.vout), ...kernels.flatMap((kernel) => rows(kernel.pegout))].map(fields).filter((o) => o.ismweb !== true);
-    const typeOf = (output: Fields | undefined) => text(fields(output?.scriptPubKey).type);
-    const outputs = vout.map((o) => {
-      const script = fields(o.scriptPubKey);
-      const type = typeOf(o);
-      const told = text(script.address) || text(rows(script.addresses)[0]);
-      const address = told || (!type.startsWith('witness_mweb') && addressOfScript(text(script.hex), { coin, network })) || '';
-      return { address, units: amount(o.value), ...(address === '' && { type }) };
-    });
-    // LTC: what a HogEx spends beyond its outputs is no fee of its own; a transaction wholly in MWEB says its fee in the kernels.
-    const isHogEx = typeOf(vout[0]) === 'witness_mweb_hogaddr';
-    const kernelFee = kernels.length > 0 && vin.length === 0 ? kernels.reduce((sum, kernel) => sum + amount(kernel.fee), 0n) : null;
-    const coinbase = vin.some((i) => i.coinbase !== undefined);
-    const confirmations = integer(tx.confirmations);
-    const block = tx.blockhash ? header(await readHeader(text(tx.blockhash))) : null;
-    const total = outputs.reduce((sum, o) => sum + o.units, 0n);
-    const sources = coinbase || vin.length > MAX_INPUTS ? null : await prevouts(vin);
-    return {
-      txid: text(tx.txid),
-      status: block && confirmations > 0 ? 'confirmed' : 'pending',
-      confirmations: Math.max(0, confirmations),
-      blockHeight: block?.height ?? null,
-      blockHash: block?.hash ?? null,
-      timestamp: block?.time ?? null,
-      amountUnits: total,
-      feeUnits: coinbase
-        ? 0n
-        : sources && !isHogEx && kernels.length === 0
-          ? sources.reduce((sum, s) => sum + s.units, 0n) - total
-          : kernelFee,
-      inputs: coinbase ? [{ address: 'coinbase', units: total }] : (sources ?? []),
-      outputs,
-    };
-  }
-  async function prevouts(vin: readonly Fields[]): Promise<{ address: string; units: bigint }[] | null> {
-    // DASH with `spentindex=1` says it at once.
-    if (vin.every((i) => i.value !== undefined)) return vin.map((i) => ({ address: text(i.address), units: amount(i.value) }));
-    const replies = await post(vin.map((i): Call => ['getrawtransaction', text(i.txid), 1]));
-    const found = replies.map((reply, i) => fields(rows(fields(reply.result).vout)[integer(vin[i]!.vout)]));
-    if (found.some((o) => o.value === undefined)) return null;
-    return found.map((o) => {
-      const script = fields(o.scriptPubKey);
-      return { address: text(script.address) || text(rows(script.addresses)[0]) || '', units: amount(o.value) };
-    });
   }
 }
 

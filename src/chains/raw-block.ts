@@ -8,6 +8,8 @@ export type RawOutput = { n: number; units: bigint; script: Uint8Array };
 /** Where the parts of a transaction stand in its bytes; what few transactions are asked for is read when it is asked for. */
 export type RawTransaction = {
   bytes: Buffer;
+  /** Where all of it stands in them. */
+  extent: readonly [from: number, to: number];
   /** Its id as the chain hashes it stands in `ids` at `idAt`; shown with the bytes reversed. */
   ids: Buffer;
   idAt: number;
@@ -104,6 +106,7 @@ function readTransaction(cursor: Cursor, family: Family, index: number, ids: Buf
   hashSoon(bytes, start, bodyStart, bodyEnd, lockAt, cursor.at, ids, idAt);
   return {
     bytes,
+    extent: [start, cursor.at],
     ids,
     idAt,
     inputsAt,

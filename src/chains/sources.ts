@@ -134,7 +134,7 @@ export function joinSources({
     fetchMempool: () => follow((source) => source.fetchMempool()),
     txState: (txid) => follow((source) => source.txState(txid)),
     finality: () => follow((source) => source.finality()),
-    transaction: (txid) => lookUp((source) => source.transaction(txid)),
+    transaction: (txid, hint) => lookUp((source) => source.transaction(txid, hint)),
     addressSummary: (address) => lookUp((source) => source.addressSummary(address)),
     fees: () => lookUp((source) => source.fees()),
     readUnspent: (of) =>

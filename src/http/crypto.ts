@@ -4,7 +4,7 @@ import { decodeAddress } from '../core/address.ts';
 import { COIN, type Coin } from '../core/coin.ts';
 import { divideHalfEven, e8ToCents, formatDecimal, formatUnits, formatUsd, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
-import { getDepositBalance, getTestBalance } from '../payments/look-ups.ts';
+import { findTransferBlock, getDepositBalance, getTestBalance } from '../payments/look-ups.ts';
 import { getSimulatedTransaction } from '../payments/queries.ts';
 import type { Price } from '../prices/prices.ts';
 import { render } from './payments.ts';
@@ -150,7 +150,12 @@ export async function readTransaction(call: Call): Promise<Answer> {
   const simulated = call.owner.mode === 'test';
   const found = simulated
     ? await getSimulatedTransaction(call.ctx, { merchantId: call.owner.merchantId, coin, txid: txid.toLowerCase() })
-    : await ask(call, coin, (source) => source.transaction(txid.toLowerCase()));
+    : await ask(call, coin, async (source) =>
+        source.transaction(
+          txid.toLowerCase(),
+          await findTransferBlock(call.ctx, { merchantId: call.owner.merchantId, coin, txid: txid.toLowerCase() }),
+        ),
+      );
   const party = ({ address, units, ...more }: { address: string; units: bigint; type?: string }) => ({
     address,
     amount: formatUnits(coin, units),
@@ -167,7 +172,7 @@ export async function readTransaction(call: Call): Promise<Answer> {
     timestamp: found.timestamp?.toISOString() ?? null,
     amount: formatUnits(coin, found.amountUnits),
     fee: found.feeUnits === null ? null : formatUnits(coin, found.feeUnits),
-    inputs: found.inputs.map(party),
+    inputs: found.inputs?.map(party) ?? null,
     outputs: found.outputs.map(party),
     ...(simulated && { simulated }),
   });

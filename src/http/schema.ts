@@ -396,7 +396,7 @@ export const TransactionReply = Type.Object({
   timestamp: Nullable(Timestamp),
   amount: Decimal('0.50000000'),
   fee: Nullable(Decimal('0.00001000')),
-  inputs: Type.Array(Party),
+  inputs: Nullable(Type.Array(Party), { description: 'Null where the node does not know what the transaction spends.' }),
   outputs: Type.Array(Party),
   simulated: Type.Optional(Type.Boolean({ description: 'Of test mode.' })),
 });

@@ -1,5 +1,5 @@
 /** Look-ups that the ledger answers by itself: what came to an address that was given out here. */
-import type { AddressSummary, Chain } from '../chains/chain.ts';
+import type { AddressSummary, Chain, TransactionHint } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
 
@@ -54,4 +54,15 @@ export async function getDepositBalance(
     sentUnits: 0n,
     transactions: new Set(mined.map((row) => row.txid ?? row.ref)).size,
   };
+}
+
+/** The block that holds a transfer of this merchant, so that a node without an index can tell of its transaction. Undefined: none is known. */
+export async function findTransferBlock(
+  ctx: Context,
+  { merchantId, coin, txid }: { merchantId: string; coin: Coin; txid: string },
+): Promise<TransactionHint | undefined> {
+  const [found] = await ctx.db.sql<TransactionHint[]>`
+    select t.block_hash as "blockHash" from transfers t join payments p on p.id = t.payment_id
+    where t.txid = ${txid} and t.coin = ${coin} and t.merchant_id = ${merchantId} and t.block_hash is not null and p.mode = 'live' limit 1`;
+  return found;
 }

@@ -64,15 +64,22 @@ export function rpcClient(port: number, wallet = 'florin'): TestNode['rpc'] {
 }
 
 /** Litecoin Core from Debian; `/usr/bin/litecoind` is a wrapper that writes to the home folder. */
-export const startLitecoind = ({ hidesMweb = true }: { hidesMweb?: boolean } = {}): Promise<TestNode> =>
+export const startLitecoind = ({ hidesMweb = true, txindex = true }: { hidesMweb?: boolean; txindex?: boolean } = {}): Promise<TestNode> =>
   startNode({
     command: ['/usr/lib/litecoin/litecoind'],
-    flags: ['-mempoolreplacement=1', '-walletrbf=1', '-fallbackfee=0.0001', ...(hidesMweb ? ['-rpcserialversion=1'] : [])],
+    flags: [
+      '-mempoolreplacement=1',
+      '-walletrbf=1',
+      '-fallbackfee=0.0001',
+      ...(hidesMweb ? ['-rpcserialversion=1'] : []),
+      indexed(txindex),
+    ],
     addressType: 'bech32',
   });
 /** Bitcoin Knots, unpacked by the tests' set-up. */
-export const startBitcoind = (): Promise<TestNode> =>
-  startNode({ command: bitcoindCommand(), flags: ['-walletrbf=1', '-fallbackfee=0.0001'], addressType: 'bech32' });
+export const startBitcoind = ({ txindex = true }: { txindex?: boolean } = {}): Promise<TestNode> =>
+  startNode({ command: bitcoindCommand(), flags: ['-walletrbf=1', '-fallbackfee=0.0001', indexed(txindex)], addressType: 'bech32' });
+const indexed = (txindex: boolean): string => `-txindex=${txindex ? 1 : 0}`;
 
 /** A node of its own configuration file, on an empty chain, without a wallet; the tests' flags only keep it to itself. */
 export async function startConfiguredNode({
@@ -143,7 +150,6 @@ async function startNode({ command, flags, addressType }: { command: string[]; f
         '-rpcpassword=test',
         '-rpcbind=127.0.0.1',
         '-rpcallowip=127.0.0.1',
-        '-txindex=1',
         '-printtoconsole=0',
         ...flags,
       ],

@@ -129,6 +129,8 @@ const parseRecorded = (text: string): any =>
   JSON.parse(text, ((_key: string, value: unknown, context: { source: string }) =>
     typeof value === 'number' ? raw(context.source) : value) as (key: string, value: unknown) => unknown);
 
+const NO_INDEX =
+  'No such mempool transaction. Use -txindex to enable blockchain transaction queries. Use gettransaction for wallet transactions.';
 class RpcError extends Error {
   readonly code: number;
   constructor(code: number, message: string) {
@@ -195,11 +197,11 @@ const allowedBy = (guide: string): ReadonlySet<string> =>
 /**
  * Starts a node with 101 blocks and a wallet with coins. DASH: `spentIndex` tells values and addresses of inputs, as `-spentindex=1`
  * does; it is set up as the guide says, so that calls outside the guide's list, and all batches, are refused to Florin. What concerns
- * the wallet is allowed, for the tests.
+ * the wallet is allowed, for the tests. DOGE: without `txindex` it tells nothing of transactions in blocks.
  */
 export async function startScriptedNode(
   coin: 'DOGE' | 'DASH',
-  { spentIndex = false }: { spentIndex?: boolean } = {},
+  { spentIndex = false, txindex = true }: { spentIndex?: boolean; txindex?: boolean } = {},
 ): Promise<ScriptedNode> {
   const node = NODES[coin];
   const network = 'regtest';
@@ -599,6 +601,7 @@ export async function startScriptedNode(
     getrawtransaction: (txid, verbose = 0) => {
       const tx = transactions.get(txid);
       if (!tx || !(minedIn.has(txid) || pool.has(txid))) throw errorOf('err-unknown-txid');
+      if (!txindex && minedIn.has(txid)) throw new RpcError(-5, NO_INDEX);
       return verbose === 0 || verbose === false ? tx.hex : describe(tx);
     },
     gettxout: (txid, n, withMempool = true) => {
@@ -617,6 +620,12 @@ export async function startScriptedNode(
         ...(coin === 'DOGE' && { version: tx.version }),
         coinbase: tx.coinbase,
       };
+    },
+    decoderawtransaction: (hex) => {
+      const tx = [...transactions.values()].find((one) => one.hex === hex);
+      if (!tx) throw errorOf('err-decode');
+      const { hex: _, blockhash, confirmations, time, blocktime, ...decoded } = describe(tx) as Record<string, unknown>;
+      return decoded;
     },
     sendrawtransaction: (hex) => submit(hex),
     invalidateblock: (hash) => {

@@ -31,8 +31,9 @@ test('DOGE: a transaction as recorded, waiting and mined; what an unknown input 
     blockHash: null,
     timestamp: null,
     amountUnits: 49_999_999_774_000n,
-    feeUnits: null,
-    inputs: [],
+    // The node knows the fee of what waits, but not what an unknown transaction paid.
+    feeUnits: 226_000n,
+    inputs: null,
     outputs: [
       { address: 'n1oUK4z55TXRyRCitHAFYScRtXNG54A5ti', units: 150_000_000n },
       { address: 'mjzbG7ur5sk1mtjrB6v3XcUctxDXcs9aTF', units: 49_999_849_774_000n },
@@ -42,6 +43,7 @@ test('DOGE: a transaction as recorded, waiting and mined; what an unknown input 
   const mined = await open(t, 'DOGE', name, [recordings(name).get('getrawtransaction-confirmed')!]);
   assert.deepEqual(await mined.transaction(txid), {
     ...waiting,
+    feeUnits: null,
     status: 'confirmed',
     confirmations: 1,
     blockHeight: 111,

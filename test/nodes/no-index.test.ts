@@ -1,0 +1,95 @@
+/** Look-ups of transactions on nodes without an index: exact where that can be had, null where it cannot, never empty. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { HDKey } from '@scure/bip32';
+import { formatUnits } from '../../src/core/money.ts';
+import { eventually } from '../kit/app.ts';
+import { base58check } from '../kit/base58.ts';
+import { startBitcoind, startLitecoind } from '../kit/nodes.ts';
+import { startScriptedNode } from '../kit/scripted-node.ts';
+import { startService } from '../kit/service.ts';
+import { openSource } from '../kit/source.ts';
+
+test('BTC: own payments and recent transactions are told in full, older ones of others not at all', async (t) => {
+  const node = await startBitcoind({ txindex: false });
+  t.after(() => node.destroy());
+  const service = await startService({
+    environment: { BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', BTC_CONFIRMATIONS: '1', PRICES: 'static:BTC=97000.00' },
+  });
+  t.after(() => service.destroy());
+  const key = HDKey.fromMasterSeed(new Uint8Array(32).fill(7)).derive("m/84'/1'/0'").publicExtendedKey;
+  await service.florin(
+    ...['wallet', 'set', '--merchant', service.merchantId, '--coin', 'BTC', '--mode', 'live'],
+    ...['--key', base58check.respell(key, 0x043587cf), '--script', 'p2wpkh'],
+  );
+  await eventually(
+    async () => (await (await fetch(`${service.url}/readyz`)).json()) as any,
+    (ready) => ready.followers?.BTC !== undefined,
+    60_000,
+  );
+  const created = await service.live.post('/api/payment/create/simple', { amount_usd: 25, return_url: 'https://shop.example/' });
+  const id = created.json.transaction_id as string;
+  await service.choose(id, 'BTC');
+  const detail = async () => (await service.live.get(`/api/payment/${id}`)).json;
+  const { payment_address: address, amount } = await detail();
+  const ours = await node.pay(address, amount);
+  const foreign = await node.pay(await node.newAddress(), '1');
+  const lookUp = (txid: string) => service.live.get(`/api/crypto/transaction/${txid}?currency=BTC`);
+  const spentOf = async (txid: string) => {
+    const { fee, hex } = await node.rpc('gettransaction', txid);
+    const { vin } = await node.rpc('decoderawtransaction', hex);
+    return { fee: (-fee).toFixed(8), inputs: vin.length };
+  };
+  const isExact = async (txid: string, status: string) => {
+    const { json, text } = await lookUp(txid);
+    assert.equal(json.status, status, text);
+    const wanted = await spentOf(txid);
+    assert.deepEqual([json.fee, json.inputs.length], [wanted.fee, wanted.inputs]);
+    const sum = (parties: { amount: string }[]) => parties.reduce((all, one) => all + BigInt(one.amount.replace('.', '')), 0n);
+    assert.equal(formatUnits('BTC', sum(json.inputs) - sum(json.outputs)), json.fee);
+    return json;
+  };
+  await eventually(detail, (d) => d.status === 'processing', 60_000);
+  for (const txid of [ours, foreign]) await isExact(txid, 'pending');
+  const [hash] = await node.mine(1);
+  await eventually(detail, (d) => d.status === 'completed', 60_000);
+  for (const txid of [ours, foreign]) assert.equal((await isExact(txid, 'confirmed')).block_hash, hash);
+
+  await node.mine(15);
+  assert.equal((await isExact(ours, 'confirmed')).confirmations, 16);
+  const older = await lookUp(foreign);
+  assert.equal(older.status, 501, older.text);
+  assert.match(older.json.error.message, /last 12 blocks/);
+  // The ledger names the block to whose payment it is alone.
+  const other = await service.florin('merchant', 'create', '--name', 'Another shop', '--plan', 'enterprise');
+  const stranger = await fetch(`${service.url}/api/crypto/transaction/${ours}?currency=BTC`, {
+    headers: { authorization: `Bearer ${other.keys.live_secret}` },
+  });
+  assert.equal(stranger.status, 501);
+});
+
+for (const [coin, start] of [
+  ['LTC', () => startLitecoind({ txindex: false })],
+  ['DOGE', () => startScriptedNode('DOGE', { txindex: false })],
+] as const) {
+  test(`${coin}: what the node does not know of a mined transaction is null`, async (t) => {
+    const node = await start();
+    const source = openSource(coin, node.url);
+    t.after(async () => {
+      await source.close();
+      await node.destroy();
+    });
+    const txid = await node.pay(await node.newAddress(), '1.5');
+    const waiting = await source.transaction(txid);
+    assert.equal(waiting.status, 'pending');
+    assert.equal(waiting.inputs!.reduce((sum, input) => sum + input.units, 0n) - waiting.feeUnits!, waiting.amountUnits);
+    const [hash] = await node.mine(1);
+    const recent = await source.transaction(txid);
+    assert.deepEqual([recent.status, recent.blockHash, recent.outputs], ['confirmed', hash, waiting.outputs]);
+    assert.deepEqual([recent.inputs, recent.feeUnits], [null, null]);
+    await node.mine(13);
+    await assert.rejects(source.transaction(txid), { kind: 'unsupported' });
+    assert.deepEqual(await source.transaction(txid, { blockHash: hash! }), { ...recent, confirmations: 14 });
+    await assert.rejects(source.transaction('0'.repeat(64)), (error: any) => ['unsupported', 'not_found'].includes(error.kind));
+  });
+}
