@@ -76,9 +76,16 @@ export const startLitecoind = ({ hidesMweb = true, txindex = true }: { hidesMweb
     ],
     addressType: 'bech32',
   });
+/** A release of Knots refuses to start some time after it came out. Core knows no such setting: in a file it is passed over. */
+const NEVER_EXPIRES = { file: 'bitcoin.conf', text: 'softwareexpiry=0\n' };
 /** Bitcoin Knots, unpacked by the tests' set-up. */
 export const startBitcoind = ({ txindex = true }: { txindex?: boolean } = {}): Promise<TestNode> =>
-  startNode({ command: bitcoindCommand(), flags: ['-walletrbf=1', '-fallbackfee=0.0001', indexed(txindex)], addressType: 'bech32' });
+  startNode({
+    command: bitcoindCommand(),
+    flags: ['-walletrbf=1', '-fallbackfee=0.0001', indexed(txindex)],
+    settings: NEVER_EXPIRES,
+    addressType: 'bech32',
+  });
 const indexed = (txindex: boolean): string => `-txindex=${txindex ? 1 : 0}`;
 
 /** A node of its own configuration file, on an empty chain, without a wallet; the tests' flags only keep it to itself. */
@@ -99,7 +106,7 @@ export async function startConfiguredNode({
   const folder = mkdtempSync('/dev/shm/florin-node-');
   const port = await freePort();
   const origin = `http://127.0.0.1:${port}`;
-  writeFileSync(join(folder, file), configuration);
+  writeFileSync(join(folder, file), file === NEVER_EXPIRES.file ? NEVER_EXPIRES.text + configuration : configuration);
   const [program, ...before] = command;
   const alone = ['-regtest', '-listen=0', '-connect=0', '-dnsseed=0', '-printtoconsole=0'];
   const child = spawn(
@@ -128,8 +135,19 @@ export async function startConfiguredNode({
   }
 }
 
-async function startNode({ command, flags, addressType }: { command: string[]; flags: string[]; addressType: string }): Promise<TestNode> {
+async function startNode({
+  command,
+  flags,
+  settings,
+  addressType,
+}: {
+  command: string[];
+  flags: string[];
+  settings?: { file: string; text: string };
+  addressType: string;
+}): Promise<TestNode> {
   const folder = mkdtempSync('/dev/shm/florin-node-');
+  if (settings) writeFileSync(join(folder, settings.file), settings.text);
   const port = await freePort();
   let child: ChildProcess | null = null;
   const rpc = rpcClient(port);
