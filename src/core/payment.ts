@@ -41,6 +41,8 @@ export type Decision = {
   at: Date;
   /** Refs of the transfers an accept, reject or refund names. */
   transfers: readonly string[];
+  /** A payer may cancel; everything else is the merchant's. */
+  byPayer?: boolean;
 };
 
 export type TransferKind = 'output' | 'pegout' | 'coinbase' | 'direct' | 'internal' | 'delta';

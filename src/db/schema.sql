@@ -217,6 +217,7 @@ create table decisions (
   transfers text[] not null default '{}'::text[],
   at timestamp with time zone not null,
   txid text,
+  by_payer boolean not null default false,
   PRIMARY KEY (payment_id, number),
   CHECK ((kind = ANY (ARRAY['cancel'::text, 'accept'::text, 'reject'::text, 'refund_sent'::text])))
 );

@@ -76,7 +76,7 @@ type Row = Marks & {
   countedInMonth: boolean;
   paths: Partial<Record<Coin, string>> | null;
   quotes: { coin: Coin; address: string; rateE8: string | null; units: string; from: string; until: string }[] | null;
-  decisions: { kind: Decision['kind']; at: string; transfers: string[] }[] | null;
+  decisions: { kind: Decision['kind']; at: string; transfers: string[]; byPayer: boolean }[] | null;
   transfers: StoredTransfer[] | null;
   simulation: { coin: Coin; scenario: string; units: string; startedAt: string } | null;
   offsetSeconds: bigint | null;
@@ -196,7 +196,7 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
         'from', q.from_at, 'until', q.until_at) order by q.number) from quotes q where q.payment_id = p.id) as quotes,
       (select json_object_agg(a.coin, ltrim(w.path || '/' || a.index, '/')) from deposit_addresses a join wallets w on w.id = a.wallet_id
         where a.payment_id = p.id) as paths,
-      (select json_agg(json_build_object('kind', d.kind, 'at', d.at, 'transfers', d.transfers) order by d.number)
+      (select json_agg(json_build_object('kind', d.kind, 'at', d.at, 'transfers', d.transfers, 'byPayer', d.by_payer) order by d.number)
         from decisions d where d.payment_id = p.id) as decisions,
       (select json_agg(${transferJson(sql)} order by t.first_seen_at, t.ref) from transfers t where t.payment_id = p.id) as transfers,
       (select json_build_object('coin', s.coin, 'scenario', s.scenario, 'units', s.units::text, 'startedAt', s.started_at)
@@ -307,7 +307,7 @@ function toRecord(row: Row, rules: Rules, tips: Tips): PaymentRecord {
       extendedUntil: row.extendedUntil,
       rateLockUntil: row.rateLockUntil,
       quotes,
-      decisions: (row.decisions ?? []).map((d) => ({ kind: d.kind, at: new Date(d.at), transfers: d.transfers })),
+      decisions: (row.decisions ?? []).map((d) => ({ ...d, at: new Date(d.at) })),
       status: row.status,
       exceptions: row.exceptions,
       completedAt: row.completedAt,

@@ -3,6 +3,7 @@ import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
+import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
 import { getMerchant, type Merchant } from '../merchants/merchants.ts';
 import { createOne, prepareCreate } from './create-payments.ts';
@@ -23,6 +24,8 @@ export type PaymentLink = {
   createdAt: Date;
 };
 type Owner = { merchantId: string; mode: Mode };
+/** Where a payment says which link it was made through. */
+export const LINK_METADATA = 'payment_link';
 
 const columns = (sql: Context['db']['sql'] | Tx) => sql`
   id, mode, name, amount_usd_cents as "amountUsdCents", reusable, return_url as "returnUrl", state, payments, payment_id as "paymentId", created_at as "createdAt"`;
@@ -114,11 +117,15 @@ export const standingPayment = (ctx: Context, link: PaymentLink): Promise<string
 /**
  * Makes the payment of a link. Payers count as holders of a public key: their payments take part in the month's limit when
  * money arrives, and in the hourly limit of addresses. Payers who come to a link for one payment at once get the same one.
- * Errors: link_not_found, plan_limit_exceeded.
+ * With `idempotency` the same claim leads to the same payment. Errors: link_not_found, plan_limit_exceeded.
  */
 export async function payLink(
   ctx: Context,
-  { linkId, amountUsdCents }: { linkId: string; amountUsdCents: bigint | null },
+  {
+    linkId,
+    amountUsdCents,
+    idempotency = null,
+  }: { linkId: string; amountUsdCents: bigint | null; idempotency?: { claim: Buffer; fingerprint: Buffer } | null },
 ): Promise<{ paymentId: string }> {
   const { merchant, link: opened } = await getLinkForPayer(ctx, { linkId });
   const amount = opened.amountUsdCents ?? amountUsdCents;
@@ -133,23 +140,25 @@ export async function payLink(
       coin: null,
       request: { returnUrl: opened.returnUrl, description: opened.name, items: null, taxCents: null, fiat: null, locale: null },
       invoiceId: null,
-      metadata: { payment_link: opened.id },
+      metadata: { [LINK_METADATA]: opened.id },
       expiresInSeconds: null,
       scenario: null,
     },
     idempotency: null,
     render: () => ({ status: 201, body: Buffer.alloc(0) }),
   });
-  return ctx.db.begin(async (tx) => {
+  const answer = (paymentId: string) => ({ status: 201, body: Buffer.from(paymentId) });
+  const { body } = await runOnce(ctx.db, idempotency, async (tx) => {
     // Only what leads to one payment makes its payers wait for each other while it is decided.
     const [link] = await tx<
       PaymentLink[]
     >`select ${columns(tx)} from payment_links where id = ${linkId} and state = 'active' ${opened.reusable ? tx`` : tx`for update`}`;
     if (!link) throw new Problem('link_not_found', { id: linkId });
     const known = link.reusable ? null : await standing(ctx, tx, link.paymentId);
-    if (known !== null) return { paymentId: known };
+    if (known !== null) return answer(known);
     await createOne(ctx, tx, item);
     await tx`update payment_links set payments = payments + 1, payment_id = ${item.id} where id = ${linkId}`;
-    return { paymentId: item.id };
+    return answer(item.id);
   });
+  return { paymentId: Buffer.from(body).toString() };
 }

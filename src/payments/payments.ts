@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { SCENARIOS, type Scenario } from '../chains/simulated.ts';
 import type { Context } from '../context.ts';
 import { decodeAddress } from '../core/address.ts';
-import { addMs, earliest } from '../core/clock.ts';
+import { addMs, DAY_MS, earliest } from '../core/clock.ts';
 import { COIN, type Coin, type Mode } from '../core/coin.ts';
 import { formatUnits, quoteUnits } from '../core/money.ts';
 import type { Decision } from '../core/payment.ts';
@@ -19,6 +19,7 @@ import { markReviewed } from './attention.ts';
 import { readUnreachable } from './coin-health.ts';
 import { createOne, createTogether, type PaymentDraft, prepareCreate } from './create-payments.ts';
 import { type PaymentRecord, readRecords, tipsOf } from './facts.ts';
+import { LINK_METADATA, payLink } from './links.ts';
 import { getPaymentForCustomer, isOffered } from './queries.ts';
 import { lockAndSettle, type SettledPayment } from './settle-payments.ts';
 import type { CustomerView, IdempotencyClaim, Outcome, PaymentView, Rendered } from './view.ts';
@@ -262,25 +263,37 @@ export async function cancelByPayer(ctx: Context, { paymentId }: { paymentId: st
     // What is on its way, or was taken back, is the merchant's to decide.
     if (record.facts.status !== 'pending' || record.transfers.length > 0)
       throw new Problem('payment_status_conflict', { status: record.facts.status, action: 'cancelling by the payer' });
-    return decide(tx, record, 'cancel', []);
+    return decide(tx, record, 'cancel', [], { byPayer: true });
   });
 }
 
-/** Whether a payment ended without any money, so that the same can be asked for once more. A fixed coin amount was of its moment. */
-export const mayRepeat = ({ facts, transfers, settlement, now, merchant }: CustomerView): boolean =>
-  merchant.payerCancel &&
-  facts.fixed === null &&
-  transfers.length === 0 &&
-  (facts.status === 'expired' || facts.status === 'cancelled' || (facts.status === 'pending' && now >= settlement.expiresAt));
+/** So long after its end a payment can be started again: prices and stocks are those of a day. */
+const REPEATABLE_MS = DAY_MS;
 
 /**
- * The payer starts a payment that ended without money again: a new one of the same, for everybody who asks the same one.
- * It counts as made with a public key, because it is not the merchant who asks. Errors: payment_not_repeatable, plan_limit_exceeded.
+ * Whether a payment ended without any money, so that the same can be asked for once more. A fixed coin amount was of its moment, and
+ * what the merchant decided stays decided.
+ */
+export function mayRepeat({ facts, transfers, settlement, now, merchant }: CustomerView): boolean {
+  if (!merchant.payerCancel || facts.fixed !== null || transfers.length > 0) return false;
+  if (facts.decisions.some(({ byPayer }) => byPayer !== true)) return false;
+  const ended = facts.decisions.at(-1)?.at ?? settlement.expiresAt;
+  const isOver = facts.status === 'expired' || facts.status === 'cancelled' || (facts.status === 'pending' && now >= settlement.expiresAt);
+  return isOver && now.getTime() - ended.getTime() < REPEATABLE_MS;
+}
+
+/**
+ * The payer starts a payment that ended without money again: a new one of the same, for everybody who asks the same one. One of a
+ * payment link comes from the link again. It counts as made with a public key, because it is not the merchant who asks.
+ * Errors: payment_not_repeatable, link_not_found, plan_limit_exceeded.
  */
 export async function repeatPayment(ctx: Context, { paymentId }: { paymentId: string }): Promise<string> {
   const view = await getPaymentForCustomer(ctx, { paymentId });
   if (!mayRepeat(view)) throw new Problem('payment_not_repeatable', { id: paymentId });
   const { merchantId, facts, request, invoiceId, metadata, scenario } = view;
+  const idempotency = { claim: createHash('sha256').update(`repeat ${paymentId}`).digest(), fingerprint: Buffer.from(paymentId) };
+  const linkId = metadata[LINK_METADATA];
+  if (linkId !== undefined) return (await payLink(ctx, { linkId, amountUsdCents: facts.targetUsdCents, idempotency })).paymentId;
   const made = await createPayment(ctx, {
     merchantId,
     mode: facts.mode,
@@ -295,7 +308,7 @@ export async function repeatPayment(ctx: Context, { paymentId }: { paymentId: st
       expiresInSeconds: facts.rules.windowSeconds,
       scenario,
     },
-    idempotency: { claim: createHash('sha256').update(`repeat ${paymentId}`).digest(), fingerprint: Buffer.from(paymentId) },
+    idempotency,
     render: ({ facts: { id } }) => ({ status: 201, body: Buffer.from(id) }),
   });
   return Buffer.from(made.body).toString();
@@ -335,7 +348,7 @@ export async function resolvePayment(
         { param: unknown >= 0 ? `transfers[${unknown}]` : 'transfers' },
       );
     }
-    return decide(tx, record, input.action, named, input.txid ?? null);
+    return decide(tx, record, input.action, named, { txid: input.txid ?? null });
   });
 }
 
@@ -344,11 +357,11 @@ async function decide(
   record: PaymentRecord,
   kind: Decision['kind'],
   transfers: readonly string[],
-  txid: string | null = null,
+  { txid = null, byPayer = false }: { txid?: string | null; byPayer?: boolean } = {},
 ): Promise<void> {
   await tx`
-    insert into decisions (payment_id, number, merchant_id, kind, transfers, txid, at)
-    values (${record.facts.id}, ${record.facts.decisions.length + 1}, ${record.merchantId}, ${kind}, ${transfers as string[]}, ${txid}, ${record.now})`;
+    insert into decisions (payment_id, number, merchant_id, kind, transfers, txid, by_payer, at)
+    values (${record.facts.id}, ${record.facts.decisions.length + 1}, ${record.merchantId}, ${kind}, ${transfers as string[]}, ${txid}, ${byPayer}, ${record.now})`;
 }
 
 /**

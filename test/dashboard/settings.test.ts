@@ -195,6 +195,27 @@ test('a payment that ended without money is started again as one new payment, ho
   assert.doesNotMatch(await page(made.id), /\/pay\/again/);
 });
 
+test('what the merchant ended a payer does not start again, nor what ended more than a day ago', async () => {
+  await owner.post('/test/settings/checkout', { payer_cancel: true });
+  const again = async (id: string, token: string) => {
+    const offered = /\/pay\/again/.test(await page(id));
+    return [offered, (await post('again', { id, token })).status];
+  };
+  const cancelled = await create();
+  const token = tokenOf(await page(cancelled.id));
+  assert.equal((await app.test.post(`/v1/payments/${cancelled.id}/cancel`)).status, 200);
+  assert.deepEqual(await again(cancelled.id, token), [false, 409], 'the merchant cancelled it');
+
+  const expired = await create();
+  const late = tokenOf(await page(expired.id));
+  await app.test.post('/v1/test/clock/advance', { seconds: 7_200 });
+  assert.deepEqual(await again(expired.id, late), [true, 303]);
+  const other = await create();
+  const tooLate = tokenOf(await page(other.id));
+  await app.test.post('/v1/test/clock/advance', { seconds: 5_400 + 86_400 });
+  assert.deepEqual(await again(other.id, tooLate), [false, 409], 'a day after its end');
+});
+
 test('erasing: off by default; then payers’ data of what ended long ago is gone, and every fact of money stays as it was', async () => {
   const { ctx } = app.app;
   const { sql } = ctx.db;

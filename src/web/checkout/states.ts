@@ -284,7 +284,7 @@ const STORIES = {
   'cancelled, may be paid again': (before) => ({
     state: 'cancelled',
     status: 'cancelled',
-    decisions: [{ kind: 'cancel', at: before(2), transfers: [] }],
+    decisions: [{ kind: 'cancel', at: before(2), transfers: [], byPayer: true }],
     merchant: { payerCancel: true },
   }),
   'cancelled, paid all the same': (before) => ({
