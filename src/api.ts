@@ -25,7 +25,7 @@ export async function startApi(ctx: Context, config: Config, { closers }: { clos
     trustedProxies: [...config.trustedProxies],
     metricsToken: config.metricsToken,
     registerPages: (app, { client }) => {
-      registerCheckout(app, ctx, { client });
+      registerCheckout(app, ctx, { client, limits });
       registerDashboard(app, ctx, { limits, client });
       registerDocs(app, ctx);
     },

@@ -3,6 +3,28 @@ import { BlockList, isIP } from 'node:net';
 
 /** Of IPv4 written as IPv6 the address that it means. */
 export const plainIp = (ip: string): string => ip.replace(/^::ffff:(?=\d+\.)/i, '');
+/**
+ * Whom an address counts as where requests are counted: of IPv6 its first 64 bits, because whoever has one address of such a network
+ * has all of them.
+ */
+export function clientNetwork(given: string): string {
+  const ip = plainIp(given).replace(/%.*$/, '');
+  if (isIP(ip) !== 6) return ip;
+  const [head, tail] = ip.split('::') as [string, string?];
+  const before = head === '' ? [] : head.split(':');
+  // What `::` leaves out is zeros. Four groups are looked at, so that it does not matter how many more there are.
+  const groups = tail === undefined ? before : [...before, ...zerosOf(before, tail), ...(tail === '' ? [] : tail.split(':'))];
+  return `${groups
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(':')}::/64`;
+}
+function zerosOf(before: readonly string[], tail: string): string[] {
+  // The last two groups may be written as IPv4.
+  const after = tail === '' ? 0 : tail.split(':').length + (tail.includes('.') ? 1 : 0);
+  return Array(8 - before.length - after).fill('0') as string[];
+}
+
 const familyOf = (ip: string): 'ipv4' | 'ipv6' => (isIP(ip) === 6 ? 'ipv6' : 'ipv4');
 
 /** An address, or a network with the bits that count. */

@@ -2,10 +2,10 @@
 import { isIP } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 import type { Context } from '../context.ts';
-import { matchNetworks, plainIp } from '../core/networks.ts';
+import { clientNetwork, matchNetworks, plainIp } from '../core/networks.ts';
 
-/** The caller's address and whether the request came over TLS. */
-export type ReadClient = (request: FastifyRequest) => { ip: string; secure: boolean };
+/** The caller's address, whom it counts as where requests are counted, and whether the request came over TLS. */
+export type ReadClient = (request: FastifyRequest) => { ip: string; network: string; secure: boolean };
 
 /** So many unlisted peers are remembered, each written at most so often: headers are free to send. */
 const MOST_UNLISTED = 20;
@@ -28,7 +28,7 @@ export function createClientReader(ctx: Context, trustedProxies: readonly string
     const { headers } = request;
     if (!isProxy(peer)) {
       if (headers['x-forwarded-for'] !== undefined || headers['x-forwarded-proto'] !== undefined) remember(peer);
-      return { ip: peer, secure: tls };
+      return { ip: peer, network: clientNetwork(peer), secure: tls };
     }
     const hops = String(headers['x-forwarded-for'] ?? '')
       .split(',')
@@ -36,7 +36,7 @@ export function createClientReader(ctx: Context, trustedProxies: readonly string
       .filter((hop) => isIP(hop) !== 0);
     // The last hop that is no proxy of ours is the caller; what stands before it is the caller's own claim.
     const ip = hops.findLast((hop) => !isProxy(hop)) ?? peer;
-    return { ip, secure: tls || headers['x-forwarded-proto'] === 'https' };
+    return { ip, network: clientNetwork(ip), secure: tls || headers['x-forwarded-proto'] === 'https' };
   };
 }
 

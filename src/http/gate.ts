@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../context.ts';
+import { clientNetwork } from '../core/networks.ts';
 import { UNLIMITED } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
 import { findKey, type KeyOwner, originAllowedByAnyKey } from '../merchants/keys.ts';
@@ -27,10 +28,10 @@ declare module 'fastify' {
 /** Who may call: a secret key, any key, or a secret key of test mode. */
 export type Access = 'secret' | 'any' | 'secret_test';
 
-/** Replies without a valid key show this bucket, by address. */
+/** Replies without a key that is valid for the call show this bucket, by client. */
 const ANONYMOUS_PER_MINUTE = 300;
-/** A public key stands in shops' pages: its creates are limited by address too. */
-const PUBLIC_PER_MINUTE_PER_IP = 10;
+/** A public key stands in shops' pages: its creates are limited by client too. */
+const PUBLIC_PER_MINUTE_PER_CLIENT = 10;
 
 export type Gate = {
   /** The caller's address and whether the request came over TLS, through trusted proxies. */
@@ -45,7 +46,8 @@ export type Gate = {
 
 export function createGate(ctx: Context, { trustedProxies, limits }: { trustedProxies: readonly string[]; limits: Limits }): Gate {
   const client = createClientReader(ctx, trustedProxies);
-  const consume = async (reply: FastifyReply, bucket: string, points: number): Promise<void> => {
+  /** `quiet`: the headers go on showing another bucket, unless this one refuses. */
+  const consume = async (reply: FastifyReply, bucket: string, points: number, { quiet = false } = {}): Promise<void> => {
     const show = (remaining: number, resetMs: number) => {
       const seconds = Math.max(1, Math.ceil(resetMs / 1000));
       reply.raw.setHeader('x-ratelimit-limit', String(points || UNLIMITED));
@@ -56,16 +58,17 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
       return seconds;
     };
     if (points === 0) {
-      show(UNLIMITED, WINDOW_SECONDS * 1000);
+      if (!quiet) show(UNLIMITED, WINDOW_SECONDS * 1000);
       return;
     }
     const { allowed, remaining, resetMs } = await limits.consume(bucket, points);
+    if (allowed && quiet) return;
     const seconds = show(allowed ? remaining : 0, resetMs);
     if (!allowed) throw new Problem('rate_limit_exceeded', { seconds }, { retryAfterSeconds: seconds });
   };
 
   const httpsOnly = ctx.settings.publicUrl.startsWith('https:');
-  const anonymous: Gate['anonymous'] = (request, reply) => consume(reply, `ip ${client(request).ip}`, ANONYMOUS_PER_MINUTE);
+  const anonymous: Gate['anonymous'] = (request, reply) => consume(reply, `ip ${client(request).network}`, ANONYMOUS_PER_MINUTE);
 
   const identify: Gate['identify'] = async (request) => {
     const bearer = /^Bearer ([\x21-\x7e]{1,200})$/i.exec(request.headers.authorization ?? '')?.[1];
@@ -78,17 +81,17 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
     anonymous,
     identify,
     enter: async (request, reply, access) => {
-      const { ip, secure } = client(request);
+      const { ip, network, secure } = client(request);
       request.clientIp = ip;
       if (httpsOnly && !secure) {
-        await consume(reply, `ip ${ip}`, ANONYMOUS_PER_MINUTE);
+        await consume(reply, `ip ${network}`, ANONYMOUS_PER_MINUTE);
         throw new Problem('https_required');
       }
       const owner = await identify(request);
       // A page calls where a public key may: it can read every refusal but that of its own origin.
       const origin = access === 'any' ? request.headers.origin : undefined;
       if (!owner) {
-        await consume(reply, `ip ${ip}`, ANONYMOUS_PER_MINUTE);
+        await consume(reply, `ip ${network}`, ANONYMOUS_PER_MINUTE);
         if (origin !== undefined && (await originAllowedByAnyKey(ctx, origin))) showTo(origin, reply);
         throw new Problem('invalid_api_key');
       }
@@ -96,17 +99,16 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
       const isListed = page !== undefined && owner.origins.includes(page);
       if (isListed) showTo(page, reply);
       const { perMinute } = ctx.settings.plans[owner.plan];
-      if (owner.kind === 'public') {
-        await consume(reply, `public ${owner.merchantId} ${owner.mode}`, perMinute);
-        if (access === 'any') await consume(reply, `public ${owner.keyId} ${ip}`, PUBLIC_PER_MINUTE_PER_IP);
-      } else {
-        await consume(reply, `${owner.merchantId} ${owner.mode}`, perMinute);
-      }
+      if (owner.kind !== 'public') await consume(reply, `${owner.merchantId} ${owner.mode}`, perMinute);
+      else if (access !== 'any') await consume(reply, `refused ${owner.keyId} ${network}`, ANONYMOUS_PER_MINUTE);
+      else await consume(reply, `public ${owner.keyId} ${network}`, PUBLIC_PER_MINUTE_PER_CLIENT);
       if (owner.kind === 'public' && access !== 'any') throw new Problem('secret_key_required');
       if (!owner.allows(ip)) throw new Problem('ip_not_allowed', { ip });
       if (owner.readOnly && request.method !== 'GET') throw new Problem('key_read_only');
       if (access === 'secret_test' && owner.mode !== 'test') throw new Problem('test_key_required');
       if (page !== undefined && !isListed) throw new Problem('origin_not_allowed');
+      // What is refused for another reason costs the merchant's other payers nothing.
+      if (owner.kind === 'public') await consume(reply, `public ${owner.merchantId} ${owner.mode}`, perMinute, { quiet: true });
       return owner;
     },
   };
@@ -122,7 +124,7 @@ function showTo(origin: string, reply: FastifyReply): void {
   );
 }
 
-/** The claim of an Idempotency-Key (draft-ietf-httpapi-idempotency-key-header): quoted or bare, scoped to key kind, merchant, mode and route. */
+/** The claim of an Idempotency-Key (draft-ietf-httpapi-idempotency-key-header): quoted or bare, scoped to key kind, merchant, mode and route; with a public key, which everybody has, to the client too. */
 export function readClaim(request: FastifyRequest, owner: KeyOwner, route: string, body: ParsedBody): IdempotencyClaim | null {
   const header = request.headers['idempotency-key'];
   if (header === undefined) return null;
@@ -131,7 +133,12 @@ export function readClaim(request: FastifyRequest, owner: KeyOwner, route: strin
   if (!/^[\x20-\x7e]{1,255}$/.test(key)) throw new Problem('idempotency_key_invalid', {}, { param: null });
   const hash = (value: string) => createHash('sha256').update(value).digest();
   return {
-    claim: hash(JSON.stringify([owner.kind, owner.merchantId, owner.mode, route, request.params, key])),
+    claim: hash(
+      JSON.stringify([
+        ...[owner.kind, owner.merchantId, owner.mode, route, request.params, key],
+        ...(owner.kind === 'public' ? [clientNetwork(request.clientIp)] : []),
+      ]),
+    ),
     fingerprint: hash(canonicalJson(body)),
   };
 }

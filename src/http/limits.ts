@@ -1,12 +1,12 @@
-/** How many requests of a minute: fixed windows from the first use, in memory or, for several api processes, in Redis or Valkey. */
+/** How many requests in a time: fixed windows from the first use, in memory or, for several api processes, in Redis or Valkey. */
 import { RateLimiterMemory, RateLimiterRedis, type RateLimiterRes } from 'rate-limiter-flexible';
 import type { Log } from '../log.ts';
 
 export const WINDOW_SECONDS = 60;
 export type Use = { allowed: boolean; remaining: number; resetMs: number };
 export type Limits = {
-  /** Takes one of `points` uses of the bucket's window. */
-  consume(bucket: string, points: number): Promise<Use>;
+  /** Takes `cost` of the `points` uses of the bucket's window; a minute and one, when nothing else is said. */
+  consume(bucket: string, points: number, options?: { cost?: number; seconds?: number }): Promise<Use>;
   close(): Promise<void>;
 };
 
@@ -16,34 +16,36 @@ export type Limits = {
  */
 export async function openLimits({ redisUrl, log }: { redisUrl: string | null; log: Log }): Promise<Limits> {
   const store = redisUrl === null ? null : await connect(redisUrl, log);
-  const limiters = new Map<number, RateLimiterMemory | RateLimiterRedis>();
-  const limiterOf = (points: number): RateLimiterMemory | RateLimiterRedis => {
-    const known = limiters.get(points);
+  const limiters = new Map<string, RateLimiterMemory | RateLimiterRedis>();
+  const limiterOf = (points: number, duration: number): RateLimiterMemory | RateLimiterRedis => {
+    // The windows of a minute keep the name they always had in the shared store.
+    const name = duration === WINDOW_SECONDS ? `florin ${points}` : `florin ${points} in ${duration}`;
+    const known = limiters.get(name);
     if (known) return known;
-    const here = new RateLimiterMemory({ points, duration: WINDOW_SECONDS });
+    const here = new RateLimiterMemory({ points, duration });
     const limiter = store
       ? new RateLimiterRedis({
           storeClient: store,
           useRedisPackage: true,
           rejectIfRedisNotReady: true,
-          keyPrefix: `florin ${points}`,
+          keyPrefix: name,
           points,
-          duration: WINDOW_SECONDS,
+          duration,
           insuranceLimiter: here,
         })
       : here;
-    limiters.set(points, limiter);
+    limiters.set(name, limiter);
     return limiter;
   };
   return {
-    consume: async (bucket, points) => {
+    consume: async (bucket, points, { cost = 1, seconds = WINDOW_SECONDS } = {}) => {
       const use = (allowed: boolean, { remainingPoints, msBeforeNext }: RateLimiterRes) => ({
         allowed,
         remaining: remainingPoints,
         resetMs: msBeforeNext,
       });
       try {
-        return use(true, await limiterOf(points).consume(bucket));
+        return use(true, await limiterOf(points, seconds).consume(bucket, cost));
       } catch (refused) {
         if (refused instanceof Error) throw refused;
         return use(false, refused as RateLimiterRes);

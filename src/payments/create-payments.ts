@@ -165,8 +165,7 @@ async function createMissing(ctx: Context, tx: Tx, items: NewPayment[]): Promise
   });
 }
 
-const isPlain = (ctx: Context, item: NewPayment): boolean =>
-  item.idempotency === null && item.mode === 'live' && !(counts(item) && ctx.settings.plans[item.merchant.plan].perMonth > 0);
+const isPlain = (ctx: Context, item: NewPayment): boolean => item.idempotency === null && item.mode === 'live' && !isLimited(ctx, item);
 
 async function createPlain(ctx: Context, items: NewPayment[]): Promise<Settled[]> {
   const views = await insertPayments(ctx, ctx.db.lane, items, new Map());
@@ -226,10 +225,13 @@ async function testOffsets(tx: Tx, items: readonly NewPayment[]): Promise<Map<st
   return new Map(rows.map((row) => [row.merchantId, Number(row.offsetSeconds) * 1000]));
 }
 
-/** Which items go on: live creates by secret keys within the month's limit, the first in order of arrival. */
+/**
+ * Which items go on: live creates within the month's limit, the first in order of arrival. One by a public key takes nothing of it yet,
+ * but is refused once it is used up.
+ */
 async function admit(ctx: Context, tx: Tx, items: NewPayment[], results: (Settled | undefined)[]): Promise<number[]> {
   const open = items.flatMap((_, index) => (results[index] ? [] : [index]));
-  const limited = open.filter((index) => counts(items[index]!) && ctx.settings.plans[items[index]!.merchant.plan].perMonth > 0);
+  const limited = open.filter((index) => isLimited(ctx, items[index]!));
   if (limited.length === 0) return open;
   const merchants = [...new Set(limited.map((index) => items[index]!.merchant.id))].sort();
   await tx`
@@ -244,16 +246,18 @@ async function admit(ctx: Context, tx: Tx, items: NewPayment[], results: (Settle
   return open.filter((index) => {
     const item = items[index]!;
     const { perMonth } = ctx.settings.plans[item.merchant.plan];
-    if (!counts(item) || perMonth === 0) return true;
+    if (!isLimited(ctx, item)) return true;
     const before = used.get(item.merchant.id) ?? 0;
     if (before >= perMonth) {
       results[index] = failed(new Problem('plan_limit_exceeded', { plan: item.merchant.plan, limit: perMonth }));
       return false;
     }
-    used.set(item.merchant.id, before + 1);
+    if (counts(item)) used.set(item.merchant.id, before + 1);
     return true;
   });
 }
+const isLimited = (ctx: Context, { mode, merchant }: NewPayment): boolean =>
+  mode === 'live' && ctx.settings.plans[merchant.plan].perMonth > 0;
 /** A payment by a public key counts toward the month at its first counted transfer instead. */
 const counts = (item: NewPayment): boolean => item.mode === 'live' && item.createdWith === 'secret';
 

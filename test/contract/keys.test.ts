@@ -384,7 +384,8 @@ test('the month: concurrent creates are admitted exactly to the limit', async ()
   refused(await live.post(CREATE, simple, { 'idempotency-key': randomUUID() }), 403, 'plan_limit_exceeded');
   assert.equal(made(await live.post(CREATE, simple, key)).id, first.id, 'a replay is no new payment');
   made(await app.as(keys.testSecret).post(CREATE, simple));
-  made(await app.as(keys.livePublic).post(CREATE, simple));
+  refused(await app.as(keys.livePublic).post(CREATE, simple), 403, 'plan_limit_exceeded');
+  made(await app.as(keys.testPublic).post(CREATE, simple));
   assert.equal(await paymentsOf(merchantId), PER_MONTH + 2);
 });
 

@@ -84,6 +84,35 @@ test('a link for one payment gives everybody the same one; when that ends withou
   assert.equal((await shown(link.id)).payments, 2);
 });
 
+test('paying again goes through the link: one for one payment never has two that can be paid', async () => {
+  await owner.post('/test/settings/checkout', { payer_cancel: true });
+  const act = async (verb: string, id: string, token: string) => {
+    const reply = await fetch(`${app.url}/pay/${verb}`, { method: 'POST', redirect: 'manual', body: new URLSearchParams({ id, token }) });
+    return { status: reply.status, payment: /id=(pay_\w+)/.exec(reply.headers.get('location') ?? '')?.[1] ?? null };
+  };
+  const tokenOf = async (id: string) => /name="token" value="([^"]+)"/.exec(await (await fetch(`${app.url}/pay?id=${id}`)).text())![1]!;
+  for (const reusable of [false, true]) {
+    const link = await make({ reusable });
+    const { token } = await open(link.id);
+    const first = (await start(link.id, { token })).payment!;
+    const paying = await tokenOf(first);
+    assert.equal((await act('cancel', first, paying)).status, 303);
+    const [one, two] = await Promise.all([act('again', first, paying), act('again', first, paying)]);
+    const next = one.payment ?? two.payment!;
+    assert.equal((await act('again', first, paying)).payment, next, 'however often it is asked');
+    assert.deepEqual([(await shown(link.id)).payments, (await shown(link.id)).payment_id], [2, next]);
+    if (!reusable) assert.equal((await start(link.id, { token })).payment, next, 'the link leads to the same one');
+    // A link that was put away makes none.
+    await act('cancel', next, await tokenOf(next));
+    await owner.post(`/test/links/${link.id}/state`, { archived: true });
+    const before = await count();
+    assert.equal((await act('again', next, await tokenOf(next))).payment, null);
+    assert.equal(await count(), before);
+    await owner.post(`/test/links/${link.id}/state`, { archived: false });
+  }
+  await owner.post('/test/settings/checkout', { payer_cancel: false });
+});
+
 test('an archived link, another merchant’s and a made-up one do not exist; each mode has its own', async () => {
   const link = await make();
   const { token } = await open(link.id);
@@ -150,32 +179,4 @@ test('one address starts a bounded number of payments a minute', async () => {
   // Twenty, and twenty more where its minute ends in between.
   while (replies.length < 45 && replies.at(-1) !== 429) replies.push((await start(link.id, { token })).status);
   assert.equal(replies.at(-1), 429, replies.join(' '));
-});
-
-test('paying again goes through the link: one for one payment never has two that can be paid', async () => {
-  await owner.post('/test/settings/checkout', { payer_cancel: true });
-  const act = async (verb: string, id: string, token: string) => {
-    const reply = await fetch(`${app.url}/pay/${verb}`, { method: 'POST', redirect: 'manual', body: new URLSearchParams({ id, token }) });
-    return { status: reply.status, payment: /id=(pay_\w+)/.exec(reply.headers.get('location') ?? '')?.[1] ?? null };
-  };
-  const tokenOf = async (id: string) => /name="token" value="([^"]+)"/.exec(await (await fetch(`${app.url}/pay?id=${id}`)).text())![1]!;
-  for (const reusable of [false, true]) {
-    const link = await make({ reusable });
-    const { token } = await open(link.id);
-    const first = (await start(link.id, { token })).payment!;
-    const paying = await tokenOf(first);
-    assert.equal((await act('cancel', first, paying)).status, 303);
-    const [one, two] = await Promise.all([act('again', first, paying), act('again', first, paying)]);
-    const next = one.payment ?? two.payment!;
-    assert.equal((await act('again', first, paying)).payment, next, 'however often it is asked');
-    assert.deepEqual([(await shown(link.id)).payments, (await shown(link.id)).payment_id], [2, next]);
-    if (!reusable) assert.equal((await start(link.id, { token })).payment, next, 'the link leads to the same one');
-    // A link that was put away makes none.
-    await act('cancel', next, await tokenOf(next));
-    await owner.post(`/test/links/${link.id}/state`, { archived: true });
-    const before = await count();
-    assert.equal((await act('again', next, await tokenOf(next))).payment, null);
-    assert.equal(await count(), before);
-  }
-  await owner.post('/test/settings/checkout', { payer_cancel: false });
 });

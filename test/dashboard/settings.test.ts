@@ -266,7 +266,7 @@ test('erasing: off by default; then payers’ data of what ended long ago is gon
   assert.equal(tax, '1.50');
   assert.deepEqual(after.rest, rest);
   const [row] = await sql`select request, metadata from payments where id = ${advanced.id}`;
-  assert.deepEqual({ ...row }, { request: { taxCents: '150' }, metadata: {} });
+  assert.deepEqual({ ...row }, { request: { v: 1, taxCents: '150' }, metadata: {} });
   assert.equal((await sql`select 1 from refund_addresses where payment_id = ${advanced.id}`).length, 0);
   assert.deepEqual(await sql`select id, type, sequence from events where payment_id = ${advanced.id} order by sequence`, eventsBefore);
   assert.deepEqual(

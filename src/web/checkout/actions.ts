@@ -1,15 +1,17 @@
 /** The routes of the hosted page. Only a POST allocates an address: link previews and bots use GET. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { RateLimiterMemory } from 'rate-limiter-flexible';
 import type { Context } from '../../context.ts';
 import { isCoin } from '../../core/coin.ts';
 import { Problem } from '../../core/problem.ts';
+import type { ReadClient } from '../../http/client.ts';
+import type { Limits } from '../../http/limits.ts';
 import { readLogo } from '../../merchants/branding.ts';
 import { cancelByPayer, chooseCoin, leaveRefundAddress, repeatPayment, simulatePayment, visitPayment } from '../../payments/payments.ts';
 import { getPaymentForCustomer, getVersion } from '../../payments/queries.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { html } from '../html.ts';
+import { countRequests } from './counting.ts';
 import { registerEmbed } from './embedding.ts';
 import { mark } from './icons.ts';
 import { registerLinks } from './links.ts';
@@ -24,13 +26,9 @@ const ID = /^pay_[0-9A-Za-z]{24}$/;
 const REFRESH_SECONDS = 5;
 
 /** Adds the pages to the server. */
-export function registerCheckout(
-  app: FastifyInstance,
-  ctx: Context,
-  { client }: { client: (request: FastifyRequest) => { ip: string } },
-): void {
+export function registerCheckout(app: FastifyInstance, ctx: Context, { client, limits }: { client: ReadClient; limits: Limits }): void {
   const secure = ctx.settings.paymentPageUrl.startsWith('https:');
-  const choices = new RateLimiterMemory({ points: 10, duration: 60 });
+  const counting = countRequests({ client, limits });
   const formToken = (id: string) => createHmac('sha256', ctx.installKey).update(`form ${id}`).digest('base64url');
 
   /** `lang` of the query or the form, when it is one of ours. */
@@ -103,6 +101,7 @@ export function registerCheckout(
       const status = error instanceof Problem ? error.status : ((error as { statusCode?: number }).statusCode ?? 500);
       if (error instanceof Problem && (error.code === 'payment_not_found' || error.code === 'link_not_found'))
         return plain(request, reply, 404, 'notFound');
+      if (error instanceof Problem && error.retryAfterSeconds !== null) reply.header('retry-after', String(error.retryAfterSeconds));
       if (status === 429) return plain(request, reply, 429, 'tooMany');
       if (status >= 500) ctx.log.error({ err: error, requestId: request.id }, 'a page could not be shown');
       return plain(request, reply, error instanceof Problem || status >= 500 ? status : 400, 'broken');
@@ -116,22 +115,34 @@ export function registerCheckout(
 
     pages.get('/pay', { exposeHeadRoute: false }, async (request, reply) => {
       const id = idOf(request);
+      await counting.look(request);
       await visitPayment(ctx, { paymentId: id });
-      return showPayment(request, reply, await getPaymentForCustomer(ctx, { paymentId: id }));
+      const view = await getPaymentForCustomer(ctx, { paymentId: id });
+      await counting.looked(request, view);
+      return showPayment(request, reply, view);
     });
     pages.get('/pay/receipt', async (request, reply) => {
-      const view = await getPaymentForCustomer(ctx, { paymentId: idOf(request) });
-      if (view.facts.status !== 'completed') return reply.code(303).header('location', `/pay?id=${view.facts.id}`).send();
+      const id = idOf(request);
+      await counting.look(request);
+      const view = await getPaymentForCustomer(ctx, { paymentId: id });
+      await counting.looked(request, view);
+      if (view.facts.status !== 'completed')
+        return reply
+          .code(303)
+          .headers({ location: `/pay?id=${id}`, 'cache-control': 'no-store' })
+          .send();
       const options = optionsFor(request, view, null);
       const { title, main } = renderReceipt(view, options);
       return sendDocument(request, reply, { ...dress(view, options), title, main, path: '/pay/receipt' }, { secure });
     });
     pages.get('/pay/status', async (request, reply) => {
       const id = idOf(request);
+      await counting.news(request);
       const version = await getVersion(ctx, { paymentId: id });
       reply.headers({ 'cache-control': 'no-store', etag: `"${version}"` });
       if (request.headers['if-none-match'] === `"${version}"`) return reply.code(304).send();
       const view = await getPaymentForCustomer(ctx, { paymentId: id });
+      await counting.looked(request, view);
       return reply.send({ version: String(view.version), state: pageState(view), status: view.settlement.status });
     });
     pages.get(SCRIPT_PATH, async (_request, reply) =>
@@ -168,10 +179,7 @@ export function registerCheckout(
         throw new Problem('payment_not_found', { id: '' });
       let refused: Problem | null = null;
       try {
-        await choices.consume(`${id} ${client(request).ip}`).catch((reason: unknown) => {
-          if (reason instanceof Error) throw reason;
-          throw new Problem('rate_limit_exceeded', { seconds: 60 }, { retryAfterSeconds: 60 });
-        });
+        await counting.act(request, id);
         answer = await action(id, form);
       } catch (error) {
         if (!(error instanceof Problem) || error.code === 'payment_not_found' || error.status === 500) throw error;
@@ -195,7 +203,11 @@ export function registerCheckout(
       return coin;
     };
     pages.post('/pay/select', (request, reply) =>
-      act(request, reply, (id, form) => chooseCoin(ctx, { paymentId: id, coin: coinOf(form), scenario: form.get('scenario') })),
+      act(request, reply, async (id, form) => {
+        const coin = coinOf(form);
+        await counting.address(request, await getPaymentForCustomer(ctx, { paymentId: id }), coin);
+        return chooseCoin(ctx, { paymentId: id, coin, scenario: form.get('scenario') });
+      }),
     );
     pages.post('/pay/requote', (request, reply) =>
       act(request, reply, async (id) => {
@@ -233,9 +245,9 @@ export function registerCheckout(
     pages.post('/pay/again', (request, reply) =>
       act(request, reply, async (id) => ({ location: `/pay?id=${await repeatPayment(ctx, { paymentId: id })}` })),
     );
-    registerLinks(pages, ctx, { client, languageOf: (request, merchant) => languageOf(request, null, merchant.settings.locale) });
+    registerLinks(pages, ctx, { counting, languageOf: (request, merchant) => languageOf(request, null, merchant.settings.locale) });
 
-    registerLive(pages, ctx, idOf);
+    registerLive(pages, ctx, { idOf, counting });
     registerEmbed(pages, ctx);
     registerStates(pages, ctx);
   });

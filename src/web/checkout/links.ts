@@ -1,26 +1,23 @@
 /** `/link/<id>`: the page of a payment link. Looking makes nothing; the form makes a payment and leads to its page. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { RateLimiterMemory } from 'rate-limiter-flexible';
 import type { Context } from '../../context.ts';
 import { MAX_USD_CENTS, parseDecimal } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import type { Merchant } from '../../merchants/merchants.ts';
 import { getLinkForPayer, type PaymentLink, payLink, standingPayment } from '../../payments/links.ts';
 import { Html, html } from '../html.ts';
+import type { Counting } from './counting.ts';
 import { SIGNS } from './icons.ts';
 import { sendDocument } from './shell.ts';
 import { type Language, say } from './words.ts';
 
 const ID = /^lnk_[0-9A-Za-z]{24}$/;
-/** Payments that one address may start in a minute; behind one may be a whole office. */
-const STARTS_A_MINUTE = 20;
 
-type Doors = { client: (request: FastifyRequest) => { ip: string }; languageOf: (request: FastifyRequest, merchant: Merchant) => Language };
+type Doors = { counting: Counting; languageOf: (request: FastifyRequest, merchant: Merchant) => Language };
 
-export function registerLinks(pages: FastifyInstance, ctx: Context, { client, languageOf }: Doors): void {
+export function registerLinks(pages: FastifyInstance, ctx: Context, { counting, languageOf }: Doors): void {
   const secure = ctx.settings.paymentPageUrl.startsWith('https:');
-  const starts = new RateLimiterMemory({ points: STARTS_A_MINUTE, duration: 60 });
   const tokenOf = (id: string) => createHmac('sha256', ctx.installKey).update(`link ${id}`).digest('base64url');
 
   const open = async (request: FastifyRequest) => {
@@ -41,6 +38,7 @@ export function registerLinks(pages: FastifyInstance, ctx: Context, { client, la
   };
 
   pages.get('/link/:id', { exposeHeadRoute: false }, async (request, reply) => {
+    await counting.look(request);
     const opened = await open(request);
     const paymentId = await standingPayment(ctx, opened.link);
     if (paymentId !== null)
@@ -57,10 +55,7 @@ export function registerLinks(pages: FastifyInstance, ctx: Context, { client, la
     const token = Buffer.from(form.get('token') ?? '');
     const wanted = Buffer.from(tokenOf(link.id));
     if (token.length !== wanted.length || !timingSafeEqual(token, wanted)) throw new Problem('link_not_found', { id: '' });
-    await starts.consume(client(request).ip).catch((reason: unknown) => {
-      if (reason instanceof Error) throw reason;
-      throw new Problem('rate_limit_exceeded', { seconds: 60 }, { retryAfterSeconds: 60 });
-    });
+    await counting.start(request);
     const given = (form.get('amount') ?? '').trim().slice(0, 20);
     const cents = link.amountUsdCents ?? parseDecimal(given.replace(/^(\d+),(\d{1,2})$/, '$1.$2'), 2);
     if (cents === null || cents <= 0n || cents > MAX_USD_CENTS) return show(request, reply, opened, { status: 400, given, wrong: true });

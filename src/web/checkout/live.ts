@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { markOpened } from '../../payments/days.ts';
 import { getNewVersions, getVersion } from '../../payments/queries.ts';
+import type { Counting } from './counting.ts';
 
 /** A change shows within this time; with many pages the look is taken less often. */
 const LOOK_MS = 100;
@@ -14,7 +15,11 @@ const KEEPALIVE_MS = 20_000;
 /** Only what is needed is kept a page: of its payment the version, of itself the bare response. */
 type Watched = { version: bigint; pages: ServerResponse[] };
 
-export function registerLive(pages: FastifyInstance, ctx: Context, idOf: (request: FastifyRequest) => string): void {
+export function registerLive(
+  pages: FastifyInstance,
+  ctx: Context,
+  { idOf, counting }: { idOf: (request: FastifyRequest) => string; counting: Counting },
+): void {
   const watched = new Map<string, Watched>();
   let open = 0;
   let timer: NodeJS.Timeout | null = null;
@@ -55,6 +60,7 @@ export function registerLive(pages: FastifyInstance, ctx: Context, idOf: (reques
 
   pages.get('/pay/events', { exposeHeadRoute: false }, async (request, reply) => {
     const id = idOf(request);
+    await counting.news(request);
     const version = await getVersion(ctx, { paymentId: id });
     // Only the page's script asks for news: somebody looks at it.
     await markOpened(ctx, { paymentId: id });

@@ -1,0 +1,157 @@
+/** What one client can take of a shop whose public key and pages are for everybody: never what others need. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, test } from 'node:test';
+import { HDKey } from '@scure/bip32';
+import { createKey } from '../../src/merchants/keys.ts';
+import { createMerchant } from '../../src/merchants/merchants.ts';
+import { client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
+import { base58check } from '../kit/base58.ts';
+import { startBitcoind, type TestNode } from '../kit/nodes.ts';
+import { type Service, startService } from '../kit/service.ts';
+
+let app: TestApp;
+before(async () => {
+  app = await startTestApp({ TRUSTED_PROXIES: '127.0.0.1', PLANS: '{"professional":{"per_month":3}}' });
+});
+after(() => app?.stop());
+
+const CREATE = '/api/payment/create/simple';
+const simple = { amount_usd: 25, return_url: 'https://shop.example/thanks' };
+const from = (ip: string) => ({ 'x-forwarded-for': ip });
+const starter = () => createMerchant(app.app.ctx, { name: 'Small shop', plan: 'starter' });
+/** As often as that, from one address. */
+async function repeat(times: number, ask: () => Promise<Reply>): Promise<number[]> {
+  const statuses: number[] = [];
+  for (let i = 0; i < times; i++) statuses.push((await ask()).status);
+  return statuses;
+}
+
+test('one address with the public key does not silence the shop: what it is refused counts for nobody else', async () => {
+  const { keys } = await starter();
+  const shop = app.as(keys.testPublic);
+  const greedy = await repeat(70, () => shop.post(CREATE, simple, from('198.51.100.1')));
+  assert.deepEqual(greedy.slice(0, 11), [...Array(10).fill(201), 429]);
+  assert.equal((await shop.post(CREATE, simple, from('198.51.100.2'))).status, 201, 'another shopper');
+
+  // What a public key may not do at all, and what comes from a page that is not the shop's, takes nothing of the shop either.
+  const { merchantId, keys: others } = await starter();
+  assert.ok((await repeat(70, () => app.as(others.testPublic).get('/api/payments', from('198.51.100.1')))).every((code) => code === 403));
+  const { key } = await createKey(app.app.ctx, { merchantId, mode: 'test', kind: 'public', origins: ['https://shop.example'] });
+  for (let i = 1; i <= 70; i++) {
+    const reply = await app.as(key).post(CREATE, simple, { ...from(`203.0.113.${i}`), origin: 'https://elsewhere.example' });
+    assert.equal(reply.status, 403, reply.text);
+  }
+  assert.equal((await app.as(key).post(CREATE, simple, { ...from('198.51.100.2'), origin: 'https://shop.example' })).status, 201);
+});
+
+test('the addresses of one IPv6 network are one client', async () => {
+  const { keys } = await starter();
+  const shop = app.as(keys.testPublic);
+  const ask = (ip: string) => shop.post(CREATE, simple, from(ip));
+  for (let i = 1; i <= 10; i++) assert.equal((await ask(`2001:db8:1:2::${i}`)).status, 201);
+  assert.equal((await ask('2001:db8:1:2:ffff::1')).status, 429);
+  assert.equal((await ask('2001:db8:1:3::1')).status, 201);
+});
+
+test('the month binds public keys: their payments count when money comes, and are refused once the month is used up', async () => {
+  const { keys } = await createMerchant(app.app.ctx, { name: 'Month shop', plan: 'professional' });
+  const shop = app.as(keys.livePublic);
+  for (let i = 1; i <= 4; i++) assert.equal((await shop.post(CREATE, simple, from(`203.0.113.${i}`))).status, 201, 'nothing was paid yet');
+  for (let i = 0; i < 3; i++) assert.equal((await app.as(keys.liveSecret).post(CREATE, simple)).status, 201);
+  for (const headers of [from('203.0.113.9'), { ...from('203.0.113.9'), 'idempotency-key': randomUUID() }]) {
+    const refused = await shop.post(CREATE, simple, headers);
+    assert.deepEqual([refused.status, refused.json.error.code], [403, 'plan_limit_exceeded']);
+  }
+  assert.equal((await app.as(keys.testPublic).post(CREATE, simple, from('203.0.113.9'))).status, 201, 'test payments never count');
+});
+
+test('an Idempotency-Key with a public key gives nobody another caller’s payment', async () => {
+  const { keys } = await starter();
+  const shop = app.as(keys.testPublic);
+  const key = { 'idempotency-key': 'order-1' };
+  const first = await shop.post(CREATE, simple, { ...key, ...from('198.51.100.1') });
+  const again = await shop.post(CREATE, simple, { ...key, ...from('198.51.100.1') });
+  const stranger = await shop.post(CREATE, simple, { ...key, ...from('198.51.100.2') });
+  assert.equal(again.json.id, first.json.id);
+  assert.equal(stranger.status, 201);
+  assert.notEqual(stranger.json.id, first.json.id);
+  assert.equal(stranger.headers.get('idempotent-replayed'), null);
+});
+
+test('payment pages, their news and their streams: one client has a number of them a minute, others do not notice', async () => {
+  const { id } = (await app.test.post(CREATE, simple)).json;
+  const ask = async (path: string, ip: string) => {
+    const reply = await fetch(app.url + path, { headers: from(ip), redirect: 'manual' });
+    // A stream has no end: that it began is enough.
+    const isStream = reply.headers.get('content-type')?.includes('event-stream');
+    if (isStream) await reply.body!.cancel();
+    const text = isStream ? '' : await reply.text();
+    return { status: reply.status, headers: reply.headers, text };
+  };
+  for (const [paths, points] of [
+    [[`/pay?id=${id}`, `/pay/receipt?id=${id}`], 600],
+    [[`/pay/status?id=${id}`, `/pay/events?id=${id}`], 1_200],
+  ] as const) {
+    // One network, an address a request; asked until it is refused, because a slow machine may see its minute end in between.
+    const replies: Awaited<ReturnType<typeof ask>>[] = [];
+    while (replies.every(({ status }) => status !== 429) && replies.length < 4 * points) {
+      const part = Array.from({ length: 50 }, (_, i) => ask(paths[i % 2]!, `2001:db8:1:2::${replies.length + i}`));
+      replies.push(...(await Promise.all(part)));
+    }
+    const refused = replies.find(({ status }) => status === 429);
+    assert.ok(refused, paths[0]);
+    assert.ok(replies.filter(({ status }) => status === 200 || status === 303).length >= points, paths[0]);
+    assert.ok(Number(refused.headers.get('retry-after')) >= 1);
+    assert.match(refused.text, /data-state="none"/);
+    for (const path of paths) assert.ok([200, 303].includes((await ask(path, '198.51.100.2')).status), path);
+  }
+  const receipt = await ask(`/pay/receipt?id=${id}`, '198.51.100.2');
+  assert.deepEqual([receipt.status, receipt.headers.get('cache-control')], [303, 'no-store'], 'where it leads changes: nobody keeps it');
+});
+
+test('one client takes a part of the addresses that a wallet gives in an hour, and leaves the rest to others', async (t) => {
+  const node: TestNode = await startBitcoind();
+  t.after(() => node.destroy());
+  const service: Service = await startService({
+    environment: {
+      ...{ BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', TRUSTED_PROXIES: '127.0.0.1' },
+      PRICES: 'static:BTC=97000.00,ETH=3500.00,LTC=100.00,DASH=30.00,DOGE=0.20',
+    },
+  });
+  t.after(() => service.destroy());
+  const account = HDKey.fromMasterSeed(new Uint8Array(32).fill(6)).derive("m/84'/1'/0'").publicExtendedKey;
+  const { merchantId } = service;
+  await service.florin(
+    ...['wallet', 'set', '--merchant', merchantId, '--coin', 'BTC', '--mode', 'live'],
+    ...['--key', base58check.respell(account, 0x043587cf), '--script', 'p2wpkh'],
+  );
+  await eventually(
+    () => fetch(`${service.url}/readyz`).then((reply) => reply.json() as Promise<any>),
+    (ready) => ready.followers?.BTC !== undefined,
+  );
+  const { key } = await service.florin('key', 'create', '--merchant', merchantId, '--mode', 'live', '--type', 'public');
+  const shop = client(service.url, key);
+  const tokens = new Map<string, string>();
+  /** Chooses the coin of a payment; what the page shows then. */
+  const choose = async (id: string, ip: string): Promise<string> => {
+    const page = await (await fetch(`${service.url}/pay?id=${id}`, { headers: from(ip) })).text();
+    const token = tokens.get(id) ?? /name="token" value="([^"]+)"/.exec(page)![1]!;
+    tokens.set(id, token);
+    const reply = await fetch(`${service.url}/pay/select`, {
+      ...{ method: 'POST', headers: { ...from(ip), 'x-fragment': '1' } },
+      body: new URLSearchParams({ id, token, currency: 'BTC' }),
+    });
+    return `${reply.status} ${/data-state="(\w+)"/.exec(await reply.text())?.[1]}`;
+  };
+  const ids: string[] = [];
+  for (let i = 0; i < 31; i++) {
+    const created = await shop.post(CREATE, simple, from(`203.0.113.${i}`));
+    assert.equal(created.status, 201, created.text);
+    ids.push(created.json.id);
+  }
+  for (const id of ids.slice(0, 30)) assert.equal(await choose(id, '198.51.100.1'), '200 awaiting');
+  assert.equal(await choose(ids[30]!, '198.51.100.1'), '429 choose');
+  assert.equal(await choose(ids[0]!, '198.51.100.1'), '200 awaiting', 'an address that was given is shown again');
+  assert.equal(await choose(ids[30]!, '198.51.100.2'), '200 awaiting');
+});
