@@ -6,9 +6,9 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Download } from 'playwright-core';
 import { eventually } from '../kit/app.ts';
 import { readQr } from '../kit/browser.ts';
-import { startDashboard } from '../kit/dashboard.ts';
+import { OWNER, startDashboard } from '../kit/dashboard.ts';
 
-const { app, page, audit, noFaults, forgiveFaults, failRequests } = await startDashboard();
+const { app, page, audit, noFaults, forgiveFaults, failRequests, ageSessions } = await startDashboard();
 const textOf = async (download: Download) => readFileSync(await download.path(), 'utf8');
 const go = (name: string) => page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name }).click();
 
@@ -274,6 +274,14 @@ test('reports are files of a range', async () => {
   const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: /Download CSV.*Tax report/ }).click()]);
   assert.match(file.suggestedFilename(), /^tax-test-\d{4}-\d\d-\d\d-\d{4}-\d\d-\d\d\.csv$/);
   assert.match(await textOf(file), /^mode,received_at,/);
+  // Ten minutes later a file is given to nobody who cannot show who they are.
+  await ageSessions();
+  await page.getByRole('link', { name: /Download CSV.*Daily totals/ }).click();
+  await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
+  await page.getByRole('dialog').getByLabel('Password').fill(OWNER.password);
+  const [later] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Confirm', exact: true }).click()]);
+  assert.match(later.suggestedFilename(), /^days-test-/);
+  noFaults(/403 .*exports/);
   await page.getByLabel('Last day').fill('2020-01-01');
   await page.getByRole('alert').getByText('at most a year').waitFor();
   await audit('reports, no range');

@@ -176,6 +176,30 @@ test('the wait is turned off after its time, or when a second owner confirms it,
   noFaults();
 });
 
+test('the first key of a further coin says before it is used that it waits, and stands on its card until then', async () => {
+  const { sql } = app.app.ctx.db;
+  await sql`update wallets set created_at = now() - interval '25 hours'`;
+  await page.reload();
+  await page.getByText('You already accept another coin, so the key you add takes effect after 24 hours').first().waitFor();
+  await audit('wallets, a further coin would wait');
+  await page.getByRole('link', { name: 'Set up Litecoin' }).click();
+  await page.getByLabel('Account key').fill(HDKey.fromMasterSeed(new Uint8Array(32).fill(7)).derive("m/84'/2'/0'").publicExtendedKey);
+  await page.getByRole('button', { name: 'Continue' }).click();
+  await page.getByText('so this key takes effect after 24 hours. Until then payers can’t choose Litecoin.').waitFor();
+  await audit('a further coin that waits');
+  const address = (await page.locator('[data-address]').nth(1).getAttribute('data-address'))!;
+  await page.getByLabel('The last 6 characters').fill(address.slice(-6));
+  await page.getByRole('button', { name: 'Use this key' }).click();
+  await page.getByRole('button', { name: 'Keep the defaults' }).click();
+  await page.getByText('Until then payers can’t choose Litecoin.').waitFor();
+  await page.getByRole('link', { name: 'To the wallets' }).click();
+  await page.getByText('Starts soon', { exact: true }).waitFor();
+  await audit('a further coin, waiting');
+  await page.getByRole('button', { name: 'Drop this key' }).click();
+  await page.getByText('Starts soon', { exact: true }).waitFor({ state: 'detached' });
+  noFaults();
+});
+
 test('links: none, made by keys, filtered to none, archived; payers open one, name an amount and reach the payment', async () => {
   await go('test/links', 'Links & buttons');
   await page.getByText('No payment links yet').waitFor();

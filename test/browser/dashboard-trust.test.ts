@@ -1,6 +1,7 @@
 /** Trusting a device beside the code, forgetting it, and when e-mails come, in a real browser and by keyboard. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { eventually } from '../kit/app.ts';
 import { addAuthenticator, OWNER, startDashboard } from '../kit/dashboard.ts';
 import { type MailServer, startMailServer } from '../kit/mail.ts';
 import { freshTotp } from '../kit/person.ts';
@@ -119,4 +120,34 @@ test('the sign-in page begins with passkeys, and one that the browser offers bes
   await devtools.send('WebAuthn.disable');
   // What the document that was left still asked.
   noFaults(/^401 /);
+});
+
+test('with a mail server an invitation shows no link; an address that is not verified is verified from Security', async () => {
+  const { sql } = app.app.ctx.db;
+  await sql`update sessions set confirmed_at = clock_timestamp()`;
+  await open('test/team');
+  await page.getByText('Address not verified').waitFor();
+  await page.getByRole('button', { name: 'Invite somebody' }).click();
+  await page.getByLabel('E-mail').fill('dana@shop.example');
+  await page.getByLabel('E-mail').press('Enter');
+  await heading('The invitation was sent');
+  await audit('invitation by mail');
+  assert.ok(!(await page.content()).includes('/invite#'), 'whoever invites never has the link');
+  await page.getByRole('button', { name: 'Done' }).click();
+  await open('test/security');
+  await page.getByRole('button', { name: 'Verify e-mail' }).click();
+  await page.getByText('We sent a link to your mailbox.').waitFor();
+  const sent = await eventually(
+    async () => mail.mails.find((one) => one.to[0] === OWNER.email && /Verify your e-mail/.test(one.subject)),
+    (one) => one !== undefined,
+  );
+  await page.goto(/http\S+verify-email#\w+/.exec(sent!.text)![0]);
+  await heading('Verify your e-mail address');
+  await audit('verify an address');
+  await page.getByRole('button', { name: 'Verify', exact: true }).click();
+  await page.getByText('Your address is verified.').waitFor();
+  await open('test/security');
+  await page.getByText('Verified', { exact: true }).waitFor();
+  await audit('security, verified');
+  noFaults();
 });

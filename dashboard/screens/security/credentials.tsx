@@ -41,14 +41,14 @@ export function Credentials({
         <Button onClick={() => setOpen('password')}>Change password</Button>
       </div>
       <div className="flex flex-wrap items-center justify-between gap-3 px-4 py-3">
-        <div className="min-w-0 flex-1">
+        <div className="min-w-56 flex-1">
           <p className="flex flex-wrap items-center gap-2 font-medium">
             E-mail
             <Badge tone={isVerified ? 'good' : 'calm'}>{isVerified ? 'Verified' : 'Not verified'}</Badge>
           </p>
           <p className="text-sm break-words text-soft">{me?.user.email}</p>
           {!isVerified && mailSetUp && (
-            <p className="text-sm break-words text-soft">Verify that this mailbox is yours: what you should know is sent there.</p>
+            <p className="text-sm break-words text-soft">Security notices go to this address. Verify that the mailbox is yours.</p>
           )}
           {pendingEmail && (
             <p className="text-sm break-words text-warn">Waiting until both addresses agree to {pendingEmail}. Look into both mailboxes.</p>

@@ -268,9 +268,9 @@ function HowChangesWork({ wallets: { owners, wait_hours: hours, wait_off: off } 
     <Card title="How a change of a key works">
       <div className="grid gap-2 p-4 text-sm text-soft">
         <p>
-          The first key is used at once. A key that takes the place of another one, and the first key of a further coin once you accept
-          payments, {off?.is_off ? 'can wait' : 'wait'} {hours} hours, so that a key that somebody else put there is seen before money goes
-          to it.{' '}
+          The first key is used at once. A key that takes the place of another one {off?.is_off ? 'can wait' : 'waits'} {hours} hours, and
+          so {off?.is_off ? 'can' : 'does'} the first key of a further coin once you accept payments. That way a key that somebody else put
+          there is seen before money goes to it.{' '}
           {owners > 1
             ? `A second owner can confirm it before; whoever asked cannot, nor who became an owner in the last ${hours} hours.`
             : 'A second owner could confirm it before. This business has one owner; whoever runs the service can set a key at once on the command line.'}
