@@ -108,6 +108,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'decisions',
     'deposit_addresses',
     'transfers',
+    'spent_outpoints',
     'refund_addresses',
     'simulations',
     'chains',

@@ -674,7 +674,7 @@ export type Api = {
         fiat_rate_at?: string | undefined;
         /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
         transfers: {
-          /** Names the transfer in resolve. */
+          /** Names the transfer in resolve. Outputs of one transaction to one payment are one transfer, named by the first of them. */
           ref: string;
           transaction_hash: string | null;
           /** Coin code. */
@@ -751,7 +751,7 @@ export type Api = {
         fiat_rate_at?: string | undefined;
         /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
         transfers: {
-          /** Names the transfer in resolve. */
+          /** Names the transfer in resolve. Outputs of one transaction to one payment are one transfer, named by the first of them. */
           ref: string;
           transaction_hash: string | null;
           /** Coin code. */
@@ -866,7 +866,7 @@ export type Api = {
         fiat_rate_at?: string | undefined;
         /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
         transfers: {
-          /** Names the transfer in resolve. */
+          /** Names the transfer in resolve. Outputs of one transaction to one payment are one transfer, named by the first of them. */
           ref: string;
           transaction_hash: string | null;
           /** Coin code. */
@@ -985,7 +985,7 @@ export type Api = {
         fiat_rate_at?: string | undefined;
         /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
         transfers: {
-          /** Names the transfer in resolve. */
+          /** Names the transfer in resolve. Outputs of one transaction to one payment are one transfer, named by the first of them. */
           ref: string;
           transaction_hash: string | null;
           /** Coin code. */
@@ -1062,7 +1062,7 @@ export type Api = {
         fiat_rate_at?: string | undefined;
         /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
         transfers: {
-          /** Names the transfer in resolve. */
+          /** Names the transfer in resolve. Outputs of one transaction to one payment are one transfer, named by the first of them. */
           ref: string;
           transaction_hash: string | null;
           /** Coin code. */
@@ -1140,7 +1140,7 @@ export type Api = {
         fiat_rate_at?: string | undefined;
         /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
         transfers: {
-          /** Names the transfer in resolve. */
+          /** Names the transfer in resolve. Outputs of one transaction to one payment are one transfer, named by the first of them. */
           ref: string;
           transaction_hash: string | null;
           /** Coin code. */

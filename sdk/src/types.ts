@@ -360,7 +360,7 @@ export type Payment = {
   fiat_rate_at?: string | undefined;
   /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
   transfers: {
-    /** Names the transfer in resolve. */
+    /** Names the transfer in resolve. Outputs of one transaction to one payment are one transfer, named by the first of them. */
     ref: string;
     transaction_hash: string | null;
     /** Coin code. */
@@ -508,7 +508,7 @@ export type EventOf<T extends PaymentEventType> = {
     fiat_rate_at?: string | undefined;
     /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
     transfers: {
-      /** Names the transfer in resolve. */
+      /** Names the transfer in resolve. Outputs of one transaction to one payment are one transfer, named by the first of them. */
       ref: string;
       transaction_hash: string | null;
       /** Coin code. */
@@ -824,7 +824,7 @@ export type OnChainTransaction = {
 export type TransferList = {
   success: boolean;
   data: {
-    /** Names the transfer in resolve. */
+    /** Names the transfer in resolve. Outputs of one transaction to one payment are one transfer, named by the first of them. */
     ref: string;
     transaction_hash: string | null;
     /** Coin code. */

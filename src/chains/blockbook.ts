@@ -23,7 +23,7 @@ import {
   orNull,
   type Sighting,
 } from './chain.ts';
-import { matchTransaction, merkleRootOf, parseBlockInTurns, type RawBlock } from './raw-block.ts';
+import { matchBlock, merkleRootOf, parseBlockInTurns, type RawBlock } from './raw-block.ts';
 import { type Fields, fields, requestFrom } from './reply.ts';
 
 const TIMEOUT_MS = 15_000;
@@ -386,11 +386,10 @@ export function createBlockbookSource({
       const listed = raw ? [] : await readPages(hash);
       return {
         ref,
-        scan: (matcher): BlockScan => {
+        scan: async (matcher): Promise<BlockScan> => {
+          if (raw) return { block: ref, ...(await matchBlock(raw, matcher)) };
           const sightings: Sighting[] = [];
           const conflicts: Conflict[] = [];
-          for (const tx of raw?.transactions ?? [])
-            matchTransaction(tx, matcher, tx.coinbase ? 'coinbase' : tx.hogEx ? 'pegout' : 'output', sightings, conflicts);
           for (const [i, tx] of listed.entries()) {
             // LTC: the last transaction of a block is the HogEx. One that is none merely waits for more confirmations.
             const kind = i === 0 ? 'coinbase' : coin === 'LTC' && i === listed.length - 1 ? 'pegout' : 'output';

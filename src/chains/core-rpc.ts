@@ -12,6 +12,7 @@ import { createCoreTransactions } from './core-transactions.ts';
 import { createMempoolIds } from './mempool-ids.ts';
 import {
   type Family,
+  matchBlock,
   matchTransaction,
   parseBlock,
   parseBlockInTurns,
@@ -282,13 +283,7 @@ export function createCoreSource({
       }
       return {
         ref,
-        scan: (matcher) => {
-          const sightings: Sighting[] = [];
-          const conflicts: Conflict[] = [];
-          for (const tx of block.transactions)
-            matchTransaction(tx, matcher, tx.coinbase ? 'coinbase' : tx.hogEx ? 'pegout' : 'output', sightings, conflicts);
-          return { block: ref, sightings, conflicts };
-        },
+        scan: async (matcher) => ({ block: ref, ...(await matchBlock(block, matcher)) }),
         done: () => freeRoom(room),
       };
     },

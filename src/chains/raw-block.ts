@@ -165,15 +165,39 @@ export function matchTransaction(
   sightings: Sighting[],
   conflicts: Conflict[],
 ): void {
-  for (const { n, units, script } of outputsOf(tx, matcher.quick?.pays)) {
-    const key = Buffer.from(script.buffer, script.byteOffset, script.length).toString('hex');
-    if (units <= 0n || !matcher.has(key)) continue;
+  const outputs = outputsOf(tx, matcher.quick?.pays);
+  if (outputs.length > 0) {
     const txid = txidOf(tx);
-    sightings.push({ key, ref: `${txid}:${n}`, txid, units, kind, spends: kind === 'output' ? inputsOf(tx) : [], lock: null });
+    // All outputs of a transaction spend the same: told once, however many of both there are.
+    let spends: readonly string[] | null = null;
+    let last: { script: Uint8Array; key: string; isOurs: boolean } | null = null;
+    for (const { n, units, script } of outputs) {
+      if (!last || Buffer.compare(last.script, script) !== 0) {
+        const key = Buffer.from(script.buffer, script.byteOffset, script.length).toString('hex');
+        last = { script, key, isOurs: matcher.has(key) };
+      }
+      if (units <= 0n || !last.isOurs) continue;
+      spends ??= kind === 'output' ? inputsOf(tx) : [];
+      sightings.push({ key: last.key, ref: `${txid}:${n}`, txid, units, kind, spends, lock: null });
+    }
   }
   // A HogEx spends the one before it, not what the payer had: its inputs are no double-spend keys.
   if (!matcher.watchesSpends || kind !== 'output') return;
   for (const outpoint of inputsOf(tx, matcher.quick?.spends)) if (matcher.spends(outpoint)) conflicts.push({ outpoint, txid: txidOf(tx) });
+}
+
+/** The same of all transactions of a block, with turns of the event loop in between. */
+export async function matchBlock(block: RawBlock, matcher: Matcher): Promise<{ sightings: Sighting[]; conflicts: Conflict[] }> {
+  const sightings: Sighting[] = [];
+  const conflicts: Conflict[] = [];
+  let since = performance.now();
+  for (const tx of block.transactions) {
+    matchTransaction(tx, matcher, tx.coinbase ? 'coinbase' : tx.hogEx ? 'pegout' : 'output', sightings, conflicts);
+    if (performance.now() - since < TURN_MS) continue;
+    await setImmediate();
+    since = performance.now();
+  }
+  return { sightings, conflicts };
 }
 
 /** Parses one transaction. Errors: RangeError when the bytes are not one. */

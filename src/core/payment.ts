@@ -73,6 +73,8 @@ export type Transfer = {
   txid: string | null;
   address: string;
   units: bigint;
+  /** How many outputs of its transaction it is, where it is more than one. */
+  outputs?: number;
   kind: TransferKind;
   firstSeenAt: Date;
   values: readonly TransferValue[];

@@ -60,7 +60,8 @@ const PEGOUT_CONFIRMATIONS = 24;
 /** When the end of the window is not yet certain, it is asked for again this often. */
 const RECHECK_MS = 5_000;
 
-const isDust = (t: Transfer): boolean => t.units < COIN[t.coin].dustUnits;
+/** Whether it counts for nothing. Outputs below the floor are no more together: none of them is worth its fee. */
+export const isDust = (t: Transfer): boolean => t.units < COIN[t.coin].dustUnits * BigInt(t.outputs ?? 1);
 
 /** Whether the transfer can no longer be paid: a confirmed conflict, or long unseen while the follower was in sync. */
 export function isGone(t: Transfer, tips: Tips): boolean {

@@ -261,6 +261,8 @@ create table transfers (
   conflict_seen_at timestamp with time zone,
   unmined_since timestamp with time zone,
   values jsonb not null default '[]'::jsonb,
+  output_count integer not null default 1,
+  outputs jsonb,
   PRIMARY KEY (payment_id, coin, ref),
   CHECK ((units > (0)::numeric))
 );
@@ -986,3 +988,13 @@ create table email_proofs (
   UNIQUE (token_hash),
   FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
+
+create table spent_outpoints (
+  coin text not null,
+  outpoint text collate "C" not null,
+  txid text collate "C" not null,
+  xid xid8 not null default pg_current_xact_id(),
+  PRIMARY KEY (coin, outpoint, txid)
+);
+CREATE INDEX spent_outpoints_by_txid ON spent_outpoints USING btree (coin, txid);
+CREATE INDEX spent_outpoints_new ON spent_outpoints USING btree (coin, xid);

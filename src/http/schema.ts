@@ -247,7 +247,9 @@ export const LegacyCreated = Type.Object({
   mode: Mode,
 });
 const Transfer = Type.Object({
-  ref: Type.String({ description: 'Names the transfer in resolve.' }),
+  ref: Type.String({
+    description: 'Names the transfer in resolve. Outputs of one transaction to one payment are one transfer, named by the first of them.',
+  }),
   transaction_hash: Nullable(Type.String()),
   currency: Coin,
   network: Type.String(),

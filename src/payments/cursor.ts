@@ -4,7 +4,7 @@ import type { Context } from '../context.ts';
 import { COIN, type Coin } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
 import { noteReorg } from './guard.ts';
-import { lockAndSettle, queueProcessing } from './settle-payments.ts';
+import { lockAndSettleMany, queueProcessing } from './settle-payments.ts';
 
 export type Cursor = { height: number; hash: string };
 /** The last block that is still on the chain, or why the source cannot be followed now. */
@@ -117,7 +117,7 @@ export function createCursor(ctx: Context, source: ChainSource) {
     const affected = await ctx.db.sql<{ id: string }[]>`
       select distinct payment_id as id from transfers where coin = ${coin} and (block_height > ${fork.height} or conflict_height > ${fork.height})`;
     await ctx.db.begin((tx) =>
-      lockAndSettle(
+      lockAndSettleMany(
         ctx,
         tx,
         affected.map((row) => row.id),

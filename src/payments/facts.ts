@@ -88,6 +88,7 @@ type StoredTransfer = {
   txid: string | null;
   address: string;
   units: string;
+  outputs: number;
   kind: Transfer['kind'];
   firstSeenAt: string;
   blockHeight: number | null;
@@ -104,9 +105,12 @@ type StoredTransfer = {
 /** A row `t` of transfers as `transferFromJson` reads it. */
 const transferJson = (sql: Sql | Tx): Fragment => sql`
   json_build_object('coin', t.coin, 'ref', t.ref, 'txid', t.txid, 'address', t.address, 'units', t.units::text,
-    'kind', t.kind, 'firstSeenAt', t.first_seen_at, 'blockHeight', t.block_height, 'blockHash', t.block_hash,
+    'outputs', t.output_count, 'kind', t.kind, 'firstSeenAt', t.first_seen_at, 'blockHeight', t.block_height, 'blockHash', t.block_hash,
     'blockTime', t.block_time, 'lock', t.lock, 'absentSince', t.absent_since, 'conflictTxid', t.conflict_txid,
     'conflictHeight', t.conflict_height, 'conflictSeenAt', t.conflict_seen_at, 'unminedSince', t.unmined_since, 'values', t.values)`;
+
+/** Transfers of a payment that come with it in one statement; those of one that has more are read by themselves. */
+const MAX_INLINE = 1_000;
 
 const date = (text: string | null): Date | null => (text === null ? null : new Date(text));
 
@@ -198,7 +202,8 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
         where a.payment_id = p.id) as paths,
       (select json_agg(json_build_object('kind', d.kind, 'at', d.at, 'transfers', d.transfers, 'byPayer', d.by_payer) order by d.number)
         from decisions d where d.payment_id = p.id) as decisions,
-      (select json_agg(${transferJson(sql)} order by t.first_seen_at, t.ref) from transfers t where t.payment_id = p.id) as transfers,
+      (select json_agg(${transferJson(sql)} order by t.first_seen_at, t.ref) from (
+        select * from transfers where payment_id = p.id order by first_seen_at, ref limit ${MAX_INLINE + 1}) as t) as transfers,
       (select json_build_object('coin', s.coin, 'scenario', s.scenario, 'units', s.units::text, 'startedAt', s.started_at)
         from simulations s where s.payment_id = p.id) as simulation,
       case when p.mode = 'test' then coalesce((select c.offset_seconds from test_clocks c where c.merchant_id = p.merchant_id), 0)
@@ -211,11 +216,24 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
     sql,
     rows.map((row) => row.ruleSet),
   );
-  const liveCoins = new Set(
-    rows.flatMap((row) => (row.mode === 'live' ? [...(row.quotes ?? []), ...(row.transfers ?? [])].map((q) => q.coin) : [])),
-  );
+  const transfers = new Map<string, Transfer[]>();
+  const liveCoins = new Set<Coin>();
+  for (const { id, mode, quotes, transfers: stored } of rows) {
+    const all = (stored?.length ?? 0) > MAX_INLINE ? await readAllTransfers(sql, id) : (stored ?? []).map(transferFromJson);
+    transfers.set(id, all);
+    if (mode === 'live') for (const { coin } of [...(quotes ?? []), ...all]) liveCoins.add(coin);
+  }
   const tips = liveCoins.size === 0 ? {} : await readTips(sql, [...liveCoins]);
-  return rows.map((row) => toRecord(row, rules.get(row.ruleSet)!, tips));
+  return rows.map((row) => toRecord(row, rules.get(row.ruleSet)!, transfers.get(row.id)!, tips));
+}
+
+/** Of a payment that has many: in parts, so that neither a reply nor a turn of the event loop grows with them. */
+async function readAllTransfers(sql: Sql | Tx, paymentId: string): Promise<Transfer[]> {
+  const found: Transfer[] = [];
+  const rows = sql<{ transfer: StoredTransfer }[]>`
+    select ${transferJson(sql)} as transfer from transfers t where t.payment_id = ${paymentId} order by t.first_seen_at, t.ref`;
+  for await (const part of rows.cursor(MAX_INLINE)) for (const { transfer } of part) found.push(transferFromJson(transfer));
+  return found;
 }
 
 async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
@@ -271,7 +289,7 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
   );
 }
 
-function toRecord(row: Row, rules: Rules, tips: Tips): PaymentRecord {
+function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): PaymentRecord {
   const quotes: Quote[] = (row.quotes ?? []).map((q) => ({
     coin: q.coin,
     address: q.address,
@@ -312,7 +330,7 @@ function toRecord(row: Row, rules: Rules, tips: Tips): PaymentRecord {
       exceptions: row.exceptions,
       completedAt: row.completedAt,
     },
-    transfers: (row.transfers ?? []).map(transferFromJson),
+    transfers,
     tips: row.mode === 'live' ? tips : {},
     simulation: row.simulation && {
       coin: row.simulation.coin,
@@ -338,6 +356,7 @@ function transferFromJson(t: StoredTransfer): Transfer {
     txid: t.txid,
     address: t.address,
     units: BigInt(t.units),
+    ...(t.outputs > 1 && { outputs: t.outputs }),
     kind: t.kind,
     firstSeenAt: new Date(t.firstSeenAt),
     values: valuesFromJson(t.values),

@@ -10,19 +10,21 @@ import { type Cursor, CursorMoved, createCursor, holdCursor, insertBlock, moveCu
 import { createGuard } from './guard.ts';
 import { AddressGiven, createLookAhead, type Stray } from './look-ahead.ts';
 import { createReadBack } from './read-back.ts';
-import { lockAndSettle, queueProcessing } from './settle-payments.ts';
+import { lockAndSettleMany, queueProcessing } from './settle-payments.ts';
 import {
-  conflictsOf,
+  inheritedSights,
   type Owned,
   type Owner,
+  readReplaced,
   readWaiting,
-  type Spenders,
-  spendersOf,
   type Waiting,
   writeConflicts,
+  writePresence,
   writeSightings,
 } from './sightings.ts';
-import { createWatchSet, outpointBytes } from './watch-set.ts';
+import { writeBounded } from './small-parts.ts';
+import { createSpentOutpoints } from './spent-outpoints.ts';
+import { createWatchSet } from './watch-set.ts';
 
 /** Locks of the followers: one process at a time reads a coin; the cursor alone keeps it correct. */
 const FOLLOW_LOCK = 7_233_200;
@@ -41,6 +43,8 @@ const REGTEST_POLL_MS = 400;
 const BLOCKS_AHEAD = 2;
 /** Blocks below the cursor that are remembered: more than any reorganization takes back. */
 const BLOCKS_KEPT = 2_000;
+/** Blocks between two times that outpoints are let go of. */
+const PRUNE_EVERY = 16;
 /** Addresses read between two turns of the event loop. */
 const KEYS_AT_ONCE = 2_000;
 
@@ -112,7 +116,8 @@ export function createFollower(
   const watched = createWatchSet();
   const spares = createLookAhead(ctx, source, watched);
   const position = createCursor(ctx, source);
-  const missing = new Map<string, number>();
+  const spent = createSpentOutpoints(ctx, coin);
+  let missing: ReadonlyMap<string, number> = new Map();
   let readFrom = '0';
   let lockedThrough: number | null = null;
   let checked = false;
@@ -130,29 +135,22 @@ export function createFollower(
     // All of them at the start, and few from then on.
     if (readFrom === '0') for await (const rows of given.cursor(KEYS_AT_ONCE)) add(rows);
     else add(await given);
+    await spent.refresh(readFrom);
     readFrom = endedBelow;
   };
-  const matcherOf = (waiting: readonly Waiting[]): { matcher: Matcher; spenders: Spenders } => {
-    const spenders = spendersOf(waiting);
-    const outpoints = createWatchSet();
-    for (const bytes of [...spenders.keys()].map(outpointBytes)) if (bytes) outpoints.addBytes(bytes, 0, bytes.length);
-    return {
-      spenders,
-      matcher: {
-        has: watched.has,
-        watchesSpends: spenders.size > 0,
-        spends: (outpoint) => spenders.has(outpoint),
-        quick: { pays: watched.hasBytes, spends: outpoints.hasBytes },
-        recent: async (at) => {
-          const since = new Date(earliest(at, ctx.clock.now()).getTime() - RECENT_MS);
-          const rows = await ctx.db.sql<{ key: string }[]>`
-            select key from deposit_addresses where coin = ${coin} and created_at > ${since} order by created_at, key`;
-          return rows.map((row) => row.key);
-        },
-        waiting: [...new Set(waiting.map((row) => row.txid))],
-      },
-    };
-  };
+  const matcherOf = (waiting: readonly Waiting[]): Matcher => ({
+    has: watched.has,
+    watchesSpends: spent.any(),
+    spends: spent.has,
+    quick: { pays: watched.hasBytes, spends: spent.hasBytes },
+    recent: async (at) => {
+      const since = new Date(earliest(at, ctx.clock.now()).getTime() - RECENT_MS);
+      const rows = await ctx.db.sql<{ key: string }[]>`
+        select key from deposit_addresses where coin = ${coin} and created_at > ${since} order by created_at, key`;
+      return rows.map((row) => row.key);
+    },
+    waiting: waiting.map((row) => row.txid),
+  });
   /** What pays payments, and what came to addresses that no payment was given. The table says whose an address is, not memory. */
   const sort = async (all: readonly Sighting[]): Promise<{ sightings: Owned[]; strays: Stray[] }> => {
     const sightings: Owned[] = [];
@@ -180,17 +178,22 @@ export function createFollower(
   /** Reads one block into the database: facts, block and where the follower is, in one transaction. */
   const record = async (fetched: Fetched, advance: (tx: Tx) => Promise<void>): Promise<void> => {
     const scannedAt = ctx.clock.now();
-    const [waiting] = await Promise.all([readWaiting(ctx.db.sql, coin), refresh()]);
-    const { matcher, spenders } = matcherOf(waiting);
-    const scanned = await fetched.scan(matcher);
+    await refresh();
+    const scanned = await fetched.scan(matcherOf([]));
     fetched.done?.();
-    const { conflicts } = scanned;
     const { sightings, strays } = await sort(scanned.sightings);
-    const lost = conflictsOf(conflicts, spenders);
-    const ids = [...sightings.map((s) => s.owner.paymentId), ...lost.map((c) => c.paymentId)];
-    const found = await ctx.db.begin(async (tx) => {
+    const losers = await spent.findLosers(scanned.conflicts);
+    const replaced = await readReplaced(
+      ctx.db.sql,
+      coin,
+      losers.map((loser) => loser.txid),
+    );
+    const ids = [...new Set([...sightings.map((s) => s.owner.paymentId), ...replaced.map((row) => row.paymentId)])];
+    const inherited = inheritedSights(sightings, losers, replaced);
+    const { height } = fetched.ref;
+    const found = await writeBounded(ctx, { coin, height, outputs: sightings.length }, async (tx, { atOnce, lockAndSettle }) => {
       let recorded: Stray[] = [];
-      await lockAndSettle(ctx, tx, ids, async () => {
+      await lockAndSettle(tx, ids, async () => {
         recorded = await spares.record(tx, strays, scannedAt);
         // One statement each, sent without waiting for the one before; the database runs them in this order.
         await Promise.all([
@@ -198,14 +201,16 @@ export function createFollower(
           insertBlock(tx, coin, fetched.ref),
           tx`delete from blocks where coin = ${coin} and height < (select height from tips where coin = ${coin}) - ${BLOCKS_KEPT}`,
         ]);
-        await writeSightings(tx, sightings, { coin, block: fetched.ref, seenAt: scannedAt, spenders });
-        await writeConflicts(tx, lost, { coin, height: fetched.ref.height });
+        await writeSightings(tx, sightings, { coin, block: fetched.ref, seenAt: scannedAt, inherited, atOnce });
+        await spent.write(tx, sightings);
+        await writeConflicts(tx, losers, { coin, paymentIds: ids, height });
         // Confirmations grew: everything of this coin that waits for them is settled again.
         await queueProcessing(tx, { coin, except: ids });
       });
       return recorded;
     });
     spares.tell(found);
+    if (height % PRUNE_EVERY === 0) await spent.prune();
   };
   const applyBlock = async (cursor: Cursor, fetched: Fetched): Promise<Cursor> => {
     const { height, hash } = fetched.ref;
@@ -230,6 +235,16 @@ export function createFollower(
     finalityOf = cursor.hash;
   };
 
+  /** Which of our transactions have been out of the mempool for long enough to say so, and which are back. */
+  const missed = (waiting: readonly Waiting[], present: Pick<ReadonlySet<string>, 'has'>): { gone: string[]; back: string[] } => {
+    const absent = waiting.filter((row) => !present.has(row.txid));
+    missing = new Map(absent.map(({ txid }) => [txid, (missing.get(txid) ?? 0) + 1]));
+    return {
+      gone: absent.filter((row) => !row.absent && missing.get(row.txid)! >= ABSENT_AFTER_POLLS).map((row) => row.txid),
+      back: waiting.filter((row) => row.doubted && present.has(row.txid)).map((row) => row.txid),
+    };
+  };
+
   /** Looks at the mempool; true when it was complete, so that everything first seen before it is recorded. */
   const lookAtMempool = async (cursor: Cursor): Promise<boolean> => {
     const fetched = await source.fetchMempool();
@@ -238,43 +253,29 @@ export function createFollower(
     const seenAt = ctx.clock.now();
     await refresh();
     const waiting = await readWaiting(ctx.db.sql, coin);
-    const { matcher, spenders } = matcherOf(waiting);
-    const { conflicts, present, complete = true, ...scanned } = await fetched.scan(matcher);
+    const { conflicts, present, complete = true, ...scanned } = await fetched.scan(matcherOf(waiting));
     const { sightings, strays } = await sort(scanned.sightings);
-    const lost = conflictsOf(conflicts, spenders).filter((c) => present.has(c.txid));
-    const knownConflicts = new Set(waiting.filter((row) => row.contested).map((row) => `${row.paymentId} ${row.ref}`));
-    const fresh = lost.filter((c) => !knownConflicts.has(`${c.paymentId} ${c.ref}`));
-    const gone: Waiting[] = [];
-    const back: Waiting[] = [];
-    for (const row of waiting) {
-      const key = `${row.paymentId} ${row.ref}`;
-      if (present.has(row.txid)) {
-        missing.delete(key);
-        if (row.absent || row.contested) back.push(row);
-        continue;
-      }
-      const polls = (missing.get(key) ?? 0) + 1;
-      missing.set(key, polls);
-      if (polls >= ABSENT_AFTER_POLLS && !row.absent) gone.push(row);
-    }
-    const ids = [...sightings.map((s) => s.owner.paymentId), ...[...fresh, ...gone, ...back].map((row) => row.paymentId)];
+    const losers = await spent.findLosers(conflicts.filter((c) => present.has(c.txid)));
+    const contested = new Set(waiting.filter((row) => row.contested).map((row) => row.txid));
+    const fresh = losers.filter((loser) => !contested.has(loser.txid));
+    const { gone, back } = missed(waiting, present);
+    const replaced = await readReplaced(ctx.db.sql, coin, [...losers.map((loser) => loser.txid), ...gone, ...back]);
+    const moved = new Set([...fresh.map((loser) => loser.txid), ...gone, ...back]);
+    const ids = [
+      ...new Set([
+        ...sightings.map((s) => s.owner.paymentId),
+        ...replaced.filter((row) => moved.has(row.txid)).map((row) => row.paymentId),
+      ]),
+    ];
     if (ids.length > 0) {
-      await ctx.db.begin((tx) =>
-        lockAndSettle(ctx, tx, ids, async () => {
+      const inherited = inheritedSights(sightings, losers, replaced);
+      await writeBounded(ctx, { coin, outputs: sightings.length }, (tx, { atOnce, lockAndSettle }) =>
+        lockAndSettle(tx, ids, async () => {
           await holdCursor(tx, coin, cursor);
-          const seen = await writeSightings(tx, sightings, { coin, block: null, seenAt, spenders, present });
-          await writeConflicts(tx, fresh, { coin, height: null });
-          for (const [rows, absent] of [
-            [gone.filter((row) => !seen.has(`${row.paymentId} ${row.ref}`)), true],
-            [back, false],
-          ] as const) {
-            if (rows.length === 0) continue;
-            await tx`
-              update transfers t set absent_since = case when ${absent} then clock_timestamp() end,
-                conflict_txid = case when ${absent} then t.conflict_txid end, conflict_seen_at = case when ${absent} then t.conflict_seen_at end
-              from jsonb_to_recordset(${tx.json(rows.map((row) => ({ payment_id: row.paymentId, ref: row.ref })) as never)}) as r (payment_id text, ref text)
-              where t.payment_id = r.payment_id and t.coin = ${coin} and t.ref = r.ref and t.block_height is null and t.conflict_height is null`;
-          }
+          await writeSightings(tx, sightings, { coin, block: null, seenAt, inherited, present, atOnce });
+          await spent.write(tx, sightings);
+          await writeConflicts(tx, fresh, { coin, paymentIds: ids, height: null });
+          await writePresence(tx, { coin, paymentIds: ids, gone, back });
         }),
       );
     }
@@ -298,7 +299,7 @@ export function createFollower(
     if (locks.length === 0) return;
     const ids = open.filter((row) => locks.some((found) => found.txid === row.txid)).map((row) => row.paymentId);
     await ctx.db.begin((tx) =>
-      lockAndSettle(ctx, tx, ids, async () => {
+      lockAndSettleMany(ctx, tx, ids, async () => {
         // A ChainLock is one of the block that was asked about, an InstantSend lock one of the transaction.
         await tx`
           update transfers t set lock = r.lock

@@ -3,11 +3,21 @@ import type { AddressSummary, Chain, TransactionHint } from '../chains/chain.ts'
 import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
 
-type Received = { ref: string; txid: string | null; units: bigint; isMined: boolean; isStanding: boolean };
+type Received = {
+  ref: string;
+  txid: string | null;
+  units: bigint;
+  /** Where the transfer is more than one output of its transaction. */
+  outputs: [n: number, units: string][] | null;
+  isMined: boolean;
+  isStanding: boolean;
+};
+/** Outputs that a node is asked about, one by one. */
+const MAX_OUTPUTS = 1_000;
 
 const readReceived = (ctx: Context, { merchantId, mode, coin, address }: { merchantId: string; mode: Mode; coin: Coin; address: string }) =>
   ctx.db.sql<Received[]>`
-    select t.ref, t.txid, t.units, t.block_height is not null as "isMined",
+    select t.ref, t.txid, t.units, t.outputs, t.block_height is not null as "isMined",
       t.absent_since is null and t.conflict_txid is null as "isStanding"
     from transfers t join payments p on p.id = t.payment_id
     where t.merchant_id = ${merchantId} and t.coin = ${coin} and t.address = ${address} and p.mode = ${mode}`;
@@ -45,7 +55,11 @@ export async function getDepositBalance(
   const receivedUnits = sum(mined);
   // LTC: a peg-out keeps the name it had in the mempool, which is not the output that the chain has.
   if (coin !== 'ETH' && mined.some((row) => !/^[0-9a-f]{64}:\d+$/.test(row.ref) || !row.ref.startsWith(row.txid ?? ''))) return 'unknown';
-  const unspent = mined.length === 0 ? { units: 0n, leavingUnits: 0n } : await chain.readUnspent({ address: own.address, outputs: mined });
+  const outputs = mined.flatMap(({ ref, txid, units, outputs }) =>
+    outputs === null ? [{ ref, units }] : outputs.map(([n, part]) => ({ ref: `${txid}:${n}`, units: BigInt(part) })),
+  );
+  if (outputs.length > MAX_OUTPUTS) return 'unknown';
+  const unspent = outputs.length === 0 ? { units: 0n, leavingUnits: 0n } : await chain.readUnspent({ address: own.address, outputs });
   if (unspent.units !== receivedUnits) return 'unknown';
   return {
     balanceUnits: receivedUnits,

@@ -9,7 +9,7 @@ import { COIN, type Coin, type Mode } from '../core/coin.ts';
 import { formatUnits, quoteUnits } from '../core/money.ts';
 import type { Decision } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
-import { isFinal, isGone, lockEnd, mayChangeCoin, settle } from '../core/settle.ts';
+import { isDust, isFinal, isGone, lockEnd, mayChangeCoin, settle } from '../core/settle.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
 import { readMerchant } from '../merchants/merchants.ts';
@@ -337,7 +337,7 @@ export async function resolvePayment(
       throw new Problem('payment_status_conflict', { status, action: `${input.action.replace('_', ' ')}` });
     }
     const tips = tipsOf(record);
-    const held = record.transfers.filter((t) => t.units >= COIN[t.coin].dustUnits && !isGone(t, tips));
+    const held = record.transfers.filter((t) => !isDust(t) && !isGone(t, tips));
     if (held.length === 0) throw new Problem('nothing_received');
     const named = input.transfers ?? held.map((t) => t.ref);
     const unknown = named.findIndex((ref) => !held.some((t) => t.ref === ref));

@@ -21,6 +21,12 @@ import type { PaymentView } from './view.ts';
 
 /** An unvalued transfer is looked at again this often, for the next usable price. */
 const PRICE_RETRY_MS = 30_000;
+/** Payments and transfers in memory at a time, where many payments are settled at once. */
+const MAX_HELD = 5_000;
+/** Rows in one statement. */
+const ROWS_AT_ONCE = 2_000;
+/** A payment that cannot be settled is tried again after this long; the others do not wait for it. */
+const FAILED_RETRY_SECONDS = 10;
 
 export type SettledPayment = { record: PaymentRecord; view: PaymentView };
 
@@ -35,9 +41,61 @@ export async function lockAndSettle(
   paymentIds: readonly string[],
   write?: (tx: Tx) => Promise<void>,
 ): Promise<SettledPayment[]> {
+  const ids = await lock(tx, paymentIds);
+  if (write) await write(tx);
+  return settleLocked(ctx, tx, ids);
+}
+
+/** The same for any number of payments, of which a bounded part is held in memory at a time. */
+export async function lockAndSettleMany(
+  ctx: Context,
+  tx: Tx,
+  paymentIds: readonly string[],
+  write?: (tx: Tx) => Promise<void>,
+): Promise<void> {
+  const ids = await lock(tx, paymentIds);
+  if (write) await write(tx);
+  for (const part of await inParts(tx, ids)) await settleLocked(ctx, tx, part);
+}
+
+/** Locks and writes as `lockAndSettle` does, and leaves the settling to the worker: for what is too much for one transaction. */
+export async function lockAndSettleLater(tx: Tx, paymentIds: readonly string[], write: (tx: Tx) => Promise<void>): Promise<void> {
+  const ids = await lock(tx, paymentIds);
+  await write(tx);
+  await tx`
+    insert into due_work (kind, key, merchant_id, due_at)
+    select 'settle', p.id, p.merchant_id, clock_timestamp() from payments p where p.id = any(${ids}::text[])
+    on conflict (kind, key) do update set due_at = excluded.due_at`;
+}
+
+async function lock(tx: Tx, paymentIds: readonly string[]): Promise<string[]> {
   const ids = [...new Set(paymentIds)].sort();
   await tx`select id from payments where id = any(${ids}::text[]) order by id for update`;
-  if (write) await write(tx);
+  return ids;
+}
+
+/** Payments with up to as many transfers together; one that has more is a part by itself. */
+async function inParts(tx: Tx, ids: readonly string[]): Promise<string[][]> {
+  if (ids.length <= 1) return [[...ids]];
+  const rows = await tx<{ id: string; count: bigint }[]>`
+    select payment_id as id, count(*) from transfers where payment_id = any(${ids as string[]}::text[]) group by 1`;
+  const counts = new Map(rows.map((row) => [row.id, Number(row.count)]));
+  const parts: string[][] = [];
+  let held = MAX_HELD;
+  for (const id of ids) {
+    const count = 1 + (counts.get(id) ?? 0);
+    if (held + count > MAX_HELD) {
+      parts.push([]);
+      held = 0;
+    }
+    parts.at(-1)!.push(id);
+    held += count;
+  }
+  return parts;
+}
+
+/** Settles payments that this transaction has locked. */
+async function settleLocked(ctx: Context, tx: Tx, ids: readonly string[]): Promise<SettledPayment[]> {
   let records = await readRecords(ctx, tx, ids);
   // Test payments: what their simulated chain shows by now is recorded as the follower would. Ending a window moves the
   // payment's clock, and more may show then.
@@ -138,10 +196,12 @@ async function valueTransfers(ctx: Context, tx: Tx, records: PaymentRecord[]): P
     record.transfers[place] = { ...transfer, values };
     return { payment_id: record.facts.id, coin: transfer.coin, ref: transfer.ref, values: valuesToJson(values) };
   });
-  await tx`
-    update transfers t set values = r.values
-    from jsonb_to_recordset(${tx.json(rows as never)}) as r (payment_id text, coin text, ref text, values jsonb)
-    where t.payment_id = r.payment_id and t.coin = r.coin and t.ref = r.ref`;
+  for (let i = 0; i < rows.length; i += ROWS_AT_ONCE) {
+    await tx`
+      update transfers t set values = r.values
+      from jsonb_to_recordset(${tx.json(rows.slice(i, i + ROWS_AT_ONCE) as never)}) as r (payment_id text, coin text, ref text, values jsonb)
+      where t.payment_id = r.payment_id and t.coin = r.coin and t.ref = r.ref`;
+  }
 }
 
 function spotPrice(ctx: Context, record: PaymentRecord, coin: Coin): { priceE8: bigint; at: Date } | null {
@@ -346,35 +406,62 @@ async function countEvents(tx: Tx, paymentIds: string[]): Promise<Map<string, nu
 }
 
 /**
- * Settles payments that are due by time or were queued by the follower, at most `limit`, skipping those another process
- * works on. Returns how many. A crash before the commit leaves them due.
+ * Settles payments that are due by time or were queued by the follower, at most `limit` of each, skipping those another process
+ * works on. Returns how many. A crash before the commit leaves them due. One that cannot be settled holds up no other.
  */
 export async function settleDuePayments(ctx: Context, { limit }: { limit: number }): Promise<number> {
-  // Two transactions: the first takes rows nobody holds, the second may wait in id order. Mixed, they could deadlock.
-  const byTime = await ctx.db.begin(async (tx) => {
+  return (await settleDue(ctx, byTime, limit)) + (await settleDue(ctx, queued, limit));
+}
+
+/** `take` returns payments that are due, of `only` if it is given, and leaves what another process works on; `put` off what failed. */
+type Due = { take(tx: Tx, limit: number, only?: string): Promise<string[]>; put(tx: Tx, paymentId: string): Promise<unknown> };
+// Two kinds, each in transactions of its own: the first takes rows nobody holds, the second may wait in id order. Mixed, they could
+// deadlock.
+const byTime: Due = {
+  take: async (tx, limit, only) => {
     const rows = await tx<{ id: string }[]>`
-      select id from payments where due_at <= clock_timestamp() order by due_at limit ${limit} for update skip locked`;
-    if (rows.length > 0)
-      await lockAndSettle(
-        ctx,
-        tx,
-        rows.map((row) => row.id),
-      );
-    return rows.length;
-  });
-  const queued = await ctx.db.begin(async (tx) => {
+      select id from payments where due_at <= clock_timestamp() ${only === undefined ? tx`` : tx`and id = ${only}`}
+      order by due_at limit ${limit} for update skip locked`;
+    return rows.map((row) => row.id);
+  },
+  put: (tx, paymentId) => tx`
+    update payments set due_at = clock_timestamp() + make_interval(secs => ${FAILED_RETRY_SECONDS}) where id = ${paymentId}`,
+};
+const queued: Due = {
+  take: async (tx, limit, only) => {
     const rows = await tx<{ key: string }[]>`
       delete from due_work where (kind, key) in (
-        select kind, key from due_work where kind = 'settle' and due_at <= clock_timestamp()
+        select kind, key from due_work where kind = 'settle' and due_at <= clock_timestamp() ${only === undefined ? tx`` : tx`and key = ${only}`}
         order by due_at limit ${limit} for update skip locked)
       returning key`;
-    if (rows.length > 0)
-      await lockAndSettle(
-        ctx,
-        tx,
-        rows.map((row) => row.key),
-      );
-    return rows.length;
-  });
-  return byTime + queued;
+    return rows.map((row) => row.key);
+  },
+  put: (tx, paymentId) => tx`
+    update due_work set due_at = clock_timestamp() + make_interval(secs => ${FAILED_RETRY_SECONDS}) where kind = 'settle' and key = ${paymentId}`,
+};
+
+async function settleDue(ctx: Context, due: Due, limit: number): Promise<number> {
+  let taken: string[] = [];
+  const settle = (only?: string) =>
+    ctx.db.begin(async (tx) => {
+      taken = await due.take(tx, limit, only);
+      if (taken.length > 0) await lockAndSettleMany(ctx, tx, taken);
+    });
+  try {
+    await settle();
+    return taken.length;
+  } catch (error) {
+    if (taken.length === 0) throw error;
+    ctx.log.warn({ err: error, payments: taken.length }, 'payments that are due could not be settled together; each is settled by itself');
+  }
+  const all = taken;
+  for (const paymentId of all) {
+    try {
+      await settle(paymentId);
+    } catch (error) {
+      await ctx.db.begin((tx) => due.put(tx, paymentId));
+      ctx.log.error({ err: error, payment: paymentId }, 'a payment could not be settled; it is tried again');
+    }
+  }
+  return all.length;
 }

@@ -1,7 +1,9 @@
-/** Which transfers sightings are, without a database. */
+/** Which transfers sightings are, and how they are written. */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { type Owned, pairPegouts } from './sightings.ts';
+import { after, before, test } from 'node:test';
+import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
+import type { BlockRef } from '../chains/chain.ts';
+import { inheritedSights, mergeOutputs, type Owned, pairPegouts, writeSightings } from './sightings.ts';
 
 const at = new Date('2026-01-01T00:00:00Z');
 const pegout = (ref: string, units: bigint, paymentId = 'pay_1'): Owned => ({
@@ -49,4 +51,122 @@ test('a peg-out is found under its own name before it is taken for an equal one'
 
 test('a peg-out that waits on one machine and is mined on another is the mined one', () => {
   assert.deepEqual(pair([pegout('a:pegout:0', 5n)], [row('a:pegout:0', 5n, true, 'hogex')], ['a']), ['a:pegout:0']);
+});
+
+const output = (ref: string, units: bigint, more: Partial<Owned> = {}): Owned => ({
+  ...pegout(ref, units),
+  kind: 'output',
+  spends: ['coins:0'],
+  ...more,
+});
+const paying = (paymentId: string) => ({ owner: { paymentId, merchantId: 'mer_1', address: `bc1${paymentId}`, createdAt: at } });
+
+test('outputs of one transaction to one payment are one transfer; those below the dust floor are another one, and count for nothing', () => {
+  const merged = mergeOutputs('BTC', [
+    output('a:0', 1_000n),
+    output('a:1', 500n),
+    output('a:2', 2_000n),
+    output('a:3', 540n),
+    output('a:4', 7_000n, paying('pay_2')),
+    output('b:0', 3_000n),
+  ]);
+  assert.deepEqual(
+    merged.map((s) => [s.ref, s.owner.paymentId, s.units, s.outputs]),
+    [
+      [
+        'a:0',
+        'pay_1',
+        3_000n,
+        [
+          [0, '1000'],
+          [2, '2000'],
+        ],
+      ],
+      [
+        'a:1',
+        'pay_1',
+        1_040n,
+        [
+          [1, '500'],
+          [3, '540'],
+        ],
+      ],
+      ['a:4', 'pay_2', 7_000n, [[4, '7000']]],
+      ['b:0', 'pay_1', 3_000n, [[0, '3000']]],
+    ],
+  );
+  assert.equal(mergeOutputs('LTC', [pegout('h:1', 6_000n), pegout('h:2', 6_000n)]).length, 2, 'peg-outs are told apart');
+});
+
+test('a replacement keeps the first sight of what it replaces, up to the sum of that', () => {
+  const early = new Date('2026-01-01T00:10:00Z');
+  const later = new Date('2026-01-01T00:20:00Z');
+  const losers = [
+    { txid: 'old', by: 'new' },
+    { txid: 'older', by: 'new' },
+    { txid: 'new', by: 'new' },
+  ];
+  const replaced = [
+    { paymentId: 'pay_1', txid: 'old', units: 30n, firstSeenAt: later },
+    { paymentId: 'pay_1', txid: 'older', units: 20n, firstSeenAt: early },
+    { paymentId: 'pay_2', txid: 'old', units: 99n, firstSeenAt: early },
+    { paymentId: 'pay_1', txid: 'new', units: 1n, firstSeenAt: at },
+  ];
+  const sights = (...sightings: Owned[]) => sightings.map(inheritedSights(sightings, losers, replaced));
+  assert.deepEqual(sights(output('new:0', 30n)), [early]);
+  assert.deepEqual(sights(output('new:0', 20n), output('new:1', 11n)), [null, null], 'together they pay more');
+  assert.deepEqual(sights(output('new:0', 30n), output('new:1', 99n, paying('pay_2'))), [early, early], 'each payment for itself');
+  assert.deepEqual(sights(output('other:0', 1n)), [null]);
+});
+
+let database: TestDatabase;
+before(async () => {
+  database = await testDatabase();
+});
+after(() => database.drop());
+
+const block: BlockRef = { height: 7, hash: 'block', parent: 'parent', time: at };
+const write = (sightings: readonly Owned[], where: BlockRef | null, atOnce?: number) =>
+  database.db.begin((tx) =>
+    writeSightings(tx, sightings, { coin: 'BTC', block: where, seenAt: at, inherited: () => null, ...(atOnce && { atOnce }) }),
+  );
+const stored = (paymentId: string) => database.db.sql<{ ref: string; units: bigint; outputs: number; height: bigint | null }[]>`
+  select ref, units, output_count as outputs, block_height as height from transfers where payment_id = ${paymentId} order by ref`;
+
+test('what a program of before recorded output by output keeps its names and sums, and follows its transaction', async () => {
+  const { sql } = database.db;
+  const ours = paying('pay_before');
+  for (const [ref, units] of [
+    ['t:1', 1_000],
+    ['t:3', 2_000],
+    ['t:4', 100],
+    ['u:0', 5_000],
+  ] as const)
+    await sql`
+      insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, spends, first_seen_at, values)
+      values ('BTC', ${ref}, 'pay_before', 'mer_1', ${ref[0]!}, 'bc1', ${units}, 'output', '{coins:0}', ${at}, '[{"usdE8":"7"}]')`;
+  const shown = [output('t:1', 1_000n, ours), output('t:3', 2_000n, ours), output('t:4', 100n, ours)];
+  const expected = (height: bigint | null) => [
+    { ref: 't:1', units: 1_000n, outputs: 1, height },
+    { ref: 't:3', units: 2_000n, outputs: 1, height },
+    { ref: 't:4', units: 100n, outputs: 1, height },
+    { ref: 'u:0', units: 5_000n, outputs: 1, height: null },
+  ];
+  await write(shown, null);
+  assert.deepEqual([...(await stored('pay_before'))], expected(null));
+  await write(shown, block);
+  assert.deepEqual([...(await stored('pay_before'))], expected(7n));
+  const valued = await sql`select 1 from transfers where payment_id = 'pay_before' and values = '[{"usdE8":"7"}]'`;
+  assert.equal(valued.length, 4, 'what they are worth stays as it was told');
+});
+
+test('a transfer of many outputs is written once, however often and in whatever parts it is seen', async () => {
+  const ours = paying('pay_many');
+  const shown = Array.from({ length: 50 }, (_, tx) =>
+    Array.from({ length: 40 }, (_, n) => output(`m${String(tx).padStart(2, '0')}:${n}`, 1_000n, ours)),
+  ).flat();
+  for (const where of [null, block, null, block]) await write(shown, where, 7);
+  const rows = await stored('pay_many');
+  assert.equal(rows.length, 50);
+  assert.ok(rows.every((row) => row.ref.endsWith(':0') && row.units === 40_000n && row.outputs === 40 && row.height === 7n));
 });

@@ -1,78 +1,117 @@
 /** Writes what a chain shows of payments: transfers seen, mined, replaced. The caller holds the locks of the payments. */
-import type { BlockRef, Conflict, Sighting } from '../chains/chain.ts';
+import type { BlockRef, Sighting } from '../chains/chain.ts';
 import { earliest } from '../core/clock.ts';
-import type { Coin } from '../core/coin.ts';
+import { COIN, type Coin } from '../core/coin.ts';
 import type { Sql, Tx } from '../db/db.ts';
+import type { Loser } from './spent-outpoints.ts';
+
+/** Rows in one statement: what a block can hold at most is written in parts. */
+export const ROWS_AT_ONCE = 1_000;
+const OUTPUTS_AT_ONCE = 10_000;
+/** Rows handed over between two turns of the event loop. */
+const READ_AT_ONCE = 2_000;
+/** What has been out of sight for this long is looked for no more; when it comes back it is seen. */
+const FORGOTTEN_DAYS = 14;
 
 /** Whose a deposit address is. */
 export type Owner = { paymentId: string; merchantId: string; address: string; createdAt: Date };
 /** A sighting of a payment's transfer. */
 export type Owned = Sighting & { owner: Owner };
-/** A transfer of ours that is in no block. */
+/** Outputs of one transaction that are one transfer. */
+type Output = [n: number, units: string];
+export type Merged = Owned & { units: bigint; outputs: Output[] };
+/** One of our transactions that is in no block. */
 export type Waiting = {
-  paymentId: string;
-  ref: string;
   txid: string;
-  units: bigint;
-  firstSeenAt: Date;
-  spends: string[];
+  /** Whether all its transfers are noted as absent, as replaced, and any of them as either. */
   absent: boolean;
   contested: boolean;
+  doubted: boolean;
 };
-/** Waiting transfers by the outpoints that they spend. */
-export type Spenders = ReadonlyMap<string, readonly Waiting[]>;
-export type Lost = { paymentId: string; ref: string; txid: string };
+/** What a payment had from a transaction that loses its coins. */
+export type Replaced = { paymentId: string; txid: string; units: bigint; firstSeenAt: Date };
 type Pegout = { paymentId: string; ref: string; txid: string; units: string; mined: boolean };
 
-/** The coin's transfers that are in no block, with the outpoints they spend. */
-export const readWaiting = (sql: Sql, coin: Coin) => sql<Waiting[]>`
-  select payment_id as "paymentId", ref, txid, units, first_seen_at as "firstSeenAt", spends,
-    absent_since is not null as absent, conflict_txid is not null as contested
-  from transfers where coin = ${coin} and block_height is null and txid is not null
-    and exists (select 1 from payments p where p.id = payment_id and p.mode = 'live')`;
-
-export function spendersOf(waiting: readonly Waiting[]): Map<string, Waiting[]> {
-  const found = new Map<string, Waiting[]>();
-  for (const row of waiting) {
-    for (const outpoint of row.spends) {
-      const rows = found.get(outpoint);
-      if (rows) rows.push(row);
-      else found.set(outpoint, [row]);
-    }
-  }
+/** The coin's transactions that are in no block and may still come. */
+export async function readWaiting(sql: Sql, coin: Coin): Promise<Waiting[]> {
+  const found: Waiting[] = [];
+  const rows = sql<Waiting[]>`
+    select t.txid, bool_and(t.absent_since is not null) as absent, bool_and(t.conflict_txid is not null) as contested,
+      bool_or(t.absent_since is not null or t.conflict_txid is not null) as doubted
+    from transfers t left join tips on tips.coin = t.coin
+    where t.coin = ${coin} and t.block_height is null and t.txid is not null
+      and (t.absent_since is null or t.absent_since > clock_timestamp() - make_interval(days => ${FORGOTTEN_DAYS}::int))
+      and (t.conflict_height is null or t.conflict_height >= coalesce(tips.height, 0) - ${COIN[coin].maxReorg}::bigint)
+      and exists (select 1 from payments p where p.id = t.payment_id and p.mode = 'live')
+    group by t.txid`;
+  for await (const part of rows.cursor(READ_AT_ONCE)) for (const row of part) found.push(row);
   return found;
 }
 
-/** Which waiting transfers lose their coins, and to which transaction. */
-export const conflictsOf = (conflicts: readonly Conflict[], spenders: Spenders): Lost[] =>
-  conflicts.flatMap(({ outpoint, txid, failed = false }) =>
-    (spenders.get(outpoint) ?? [])
-      .filter((row) => failed || row.txid !== txid)
-      .map((row) => ({ paymentId: row.paymentId, ref: row.ref, txid })),
-  );
+/** What payments had from these transactions, as far as it is in no block. */
+export async function readReplaced(sql: Sql, coin: Coin, txids: readonly string[]): Promise<Replaced[]> {
+  if (txids.length === 0) return [];
+  return sql<Replaced[]>`
+    select payment_id as "paymentId", txid, sum(units)::numeric(38, 0) as units, min(first_seen_at) as "firstSeenAt"
+    from transfers where coin = ${coin} and txid = any(${[...new Set(txids)]}::text[]) and block_height is null group by 1, 2`;
+}
 
 /**
  * A replacement keeps the first sight of what it replaces, as long as it pays the payment no more than that did: a small
  * transfer raised later must not carry an old rate or an early hour over to the rest. Null: nothing is inherited.
  */
-export function inheritedSight(sighting: Owned, all: readonly Owned[], spenders: Spenders): Date | null {
-  const { paymentId } = sighting.owner;
-  const replaced = new Map(
-    sighting.spends
-      .flatMap((outpoint) => spenders.get(outpoint) ?? [])
-      .filter((row) => row.paymentId === paymentId && row.txid !== sighting.txid)
-      .map((row) => [row.ref, row]),
-  );
-  if (replaced.size === 0) return null;
-  // Of several generations the largest is what was replaced; they never stood together.
-  const byTx = new Map<string, bigint>();
-  for (const row of replaced.values()) byTx.set(row.txid, (byTx.get(row.txid) ?? 0n) + row.units);
-  const before = [...byTx.values()].reduce((a, b) => (b > a ? b : a));
-  const now = all.filter((s) => s.txid === sighting.txid && s.owner.paymentId === paymentId).reduce((total, s) => total + s.units, 0n);
-  return now > before ? null : earliest(...[...replaced.values()].map((row) => row.firstSeenAt));
+export function inheritedSights(
+  sightings: readonly Owned[],
+  losers: readonly Loser[],
+  replaced: readonly Replaced[],
+): (sighting: Owned) => Date | null {
+  const name = (txid: string | null, paymentId: string) => `${txid} ${paymentId}`;
+  const byTxid = Map.groupBy(replaced, (row) => row.txid);
+  const before = new Map<string, Replaced[]>();
+  for (const { txid, by } of losers) {
+    if (txid === by) continue;
+    for (const row of byTxid.get(txid) ?? []) {
+      const known = before.get(name(by, row.paymentId));
+      if (known) known.push(row);
+      else before.set(name(by, row.paymentId), [row]);
+    }
+  }
+  const paid = new Map<string, bigint>();
+  for (const s of sightings) {
+    const key = name(s.txid, s.owner.paymentId);
+    if (before.has(key)) paid.set(key, (paid.get(key) ?? 0n) + s.units);
+  }
+  return (sighting) => {
+    const key = name(sighting.txid, sighting.owner.paymentId);
+    const rows = before.get(key);
+    if (!rows) return null;
+    // Of several generations the largest is what was replaced; they never stood together.
+    const most = rows.reduce((units, row) => (row.units > units ? row.units : units), 0n);
+    return paid.get(key)! > most ? null : earliest(...rows.map((row) => row.firstSeenAt));
+  };
 }
 
-/** Records sightings as transfers, or brings those that are recorded up to date. Returns which they are, as `payment ref`. */
+/**
+ * Outputs of one transaction to one payment are one transfer, named by the first of them, however many they are. Those below the
+ * dust floor count for nothing, also together: they are one of their own.
+ */
+export function mergeOutputs(coin: Coin, sightings: readonly Owned[]): Merged[] {
+  const merged = new Map<string, Merged>();
+  const output = ({ ref, units }: Sighting): Output => [Number(ref.slice(ref.lastIndexOf(':') + 1)), units.toString()];
+  for (const [i, s] of sightings.entries()) {
+    const isDust = s.units < COIN[coin].dustUnits;
+    const name = s.kind === 'output' || s.kind === 'coinbase' ? `${s.txid} ${s.owner.paymentId} ${s.kind} ${isDust}` : String(i);
+    const known = merged.get(name);
+    if (!known) merged.set(name, { ...s, outputs: [output(s)] });
+    else {
+      known.units += s.units;
+      known.outputs.push(output(s));
+    }
+  }
+  return [...merged.values()];
+}
+
+/** Records sightings as transfers, or brings those that are recorded up to date. */
 export async function writeSightings(
   tx: Tx,
   found: readonly Owned[],
@@ -80,57 +119,91 @@ export async function writeSightings(
     coin,
     block,
     seenAt,
-    spenders,
+    inherited,
     present = null,
+    atOnce = ROWS_AT_ONCE,
   }: {
     coin: Coin;
     /** Null: they wait. */
     block: BlockRef | null;
     seenAt: Date;
-    spenders: Spenders;
+    inherited: (sighting: Owned) => Date | null;
     /** Txids now in the mempool, when it was looked at. */
     present?: Pick<ReadonlySet<string>, 'has'> | null;
+    atOnce?: number;
   },
-): Promise<ReadonlySet<string>> {
-  if (found.length === 0) return new Set();
-  const sightings = await knownPegouts(tx, found, { coin, present });
-  const rows = sightings.map((s) => {
-    const { owner } = s;
-    // Read late, but mined in time: the block's time tells, never before the address was given.
-    const first = block && block.time < seenAt ? (block.time > owner.createdAt ? block.time : owner.createdAt) : seenAt;
-    return {
-      coin,
-      ref: s.ref,
-      payment_id: owner.paymentId,
-      merchant_id: owner.merchantId,
-      txid: s.txid,
-      address: owner.address,
-      units: s.units.toString(),
-      kind: s.kind,
-      spends: s.spends,
-      first_seen_at: inheritedSight(s, sightings, spenders) ?? first,
-      block_height: block?.height ?? null,
-      block_hash: block?.hash ?? null,
-      block_time: block?.time ?? null,
-      lock: s.lock,
-    };
-  });
-  await tx`
-    insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, spends, first_seen_at, block_height, block_hash, block_time, lock)
-    select r.coin, r.ref, r.payment_id, r.merchant_id, r.txid, r.address, r.units, r.kind, r.spends, r.first_seen_at, r.block_height, r.block_hash, r.block_time, r.lock
-    from jsonb_to_recordset(${tx.json(rows as never)}) as r (coin text, ref text, payment_id text, merchant_id text, txid text, address text, units numeric,
-      kind text, spends text[], first_seen_at timestamptz, block_height bigint, block_hash text, block_time timestamptz, lock text)
-    on conflict (payment_id, coin, ref) do update set
-      -- A block read anew replaces what it told before; what is worth another sum is valued again.
-      values = case when excluded.block_height is not null and excluded.units <> transfers.units then '[]' else transfers.values end,
-      units = case when excluded.block_height is not null then excluded.units else transfers.units end,
-      block_height = coalesce(excluded.block_height, transfers.block_height), block_hash = coalesce(excluded.block_hash, transfers.block_hash),
-      block_time = coalesce(excluded.block_time, transfers.block_time), lock = coalesce(excluded.lock, transfers.lock),
-      txid = case when excluded.block_height is null and transfers.block_height is not null then transfers.txid else excluded.txid end,
-      absent_since = null, conflict_txid = null, conflict_height = null, conflict_seen_at = null,
-      unmined_since = case when excluded.block_height is null then transfers.unmined_since end`;
-  return new Set(sightings.map((s) => `${s.owner.paymentId} ${s.ref}`));
+): Promise<void> {
+  const sightings = await knownPegouts(tx, mergeOutputs(coin, found), { coin, present });
+  for (const part of partsOf(sightings, atOnce)) {
+    const rows = part.map((s) => {
+      const { owner, outputs } = s;
+      // Read late, but mined in time: the block's time tells, never before the address was given.
+      const first = block && block.time < seenAt ? (block.time > owner.createdAt ? block.time : owner.createdAt) : seenAt;
+      return {
+        ref: s.ref,
+        payment_id: owner.paymentId,
+        merchant_id: owner.merchantId,
+        txid: s.txid,
+        address: owner.address,
+        units: s.units.toString(),
+        kind: s.kind,
+        first_seen_at: inherited(s) ?? first,
+        lock: s.lock,
+        ...(outputs.length > 1 && { output_count: outputs.length, outputs }),
+      };
+    });
+    await writeRows(tx, rows, { coin, block });
+  }
 }
+
+/** Parts of as many rows, or of outputs by the thousand. */
+function* partsOf(sightings: readonly Merged[], atOnce: number): Generator<Merged[]> {
+  let part: Merged[] = [];
+  let outputs = 0;
+  for (const s of sightings) {
+    part.push(s);
+    outputs += s.outputs.length;
+    if (part.length < atOnce && outputs < OUTPUTS_AT_ONCE) continue;
+    yield part;
+    part = [];
+    outputs = 0;
+  }
+  if (part.length > 0) yield part;
+}
+
+/**
+ * One transfer for each transaction and payment, under the name of its first output. A program of before recorded each output: those
+ * rows keep their names and sums, which together are the same, and follow the transaction.
+ */
+const writeRows = (tx: Tx, rows: readonly object[], { coin, block }: { coin: Coin; block: BlockRef | null }) => tx`
+  with r as materialized (
+    select r.*, ${block?.height ?? null}::bigint as block_height, ${block?.hash ?? null}::text as block_hash, ${block?.time ?? null}::timestamptz as block_time
+    from jsonb_to_recordset(${tx.json(rows as never)}) as r (ref text, payment_id text, merchant_id text, txid text, address text, units numeric,
+      kind text, first_seen_at timestamptz, lock text, output_count int, outputs jsonb)),
+  others as (
+    update transfers t set block_height = coalesce(r.block_height, t.block_height), block_hash = coalesce(r.block_hash, t.block_hash),
+      block_time = coalesce(r.block_time, t.block_time), lock = coalesce(r.lock, t.lock),
+      absent_since = null, conflict_txid = null, conflict_height = null, conflict_seen_at = null,
+      unmined_since = case when r.block_height is null then t.unmined_since end
+    from r where t.payment_id = r.payment_id and t.coin = ${coin} and t.txid = r.txid and t.kind = r.kind
+      and r.kind in ('output', 'coinbase') and not exists (select 1 from r as named where named.payment_id = t.payment_id and named.ref = t.ref))
+  insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, output_count, outputs, kind, first_seen_at, block_height, block_hash,
+    block_time, lock)
+  select ${coin}, r.ref, r.payment_id, r.merchant_id, r.txid, r.address, r.units, coalesce(r.output_count, 1), r.outputs, r.kind, r.first_seen_at,
+    r.block_height, r.block_hash, r.block_time, r.lock
+  from r
+  on conflict (payment_id, coin, ref) do update set
+    -- What an account gained in a block is told by that block: read again, it replaces what was told before, and is valued again if
+    -- that was another sum. A transaction id stands for its outputs and what they hold.
+    values = case when excluded.kind not in ('output', 'coinbase', 'pegout') and excluded.block_height is not null
+      and excluded.units <> transfers.units then '[]' else transfers.values end,
+    units = case when excluded.kind not in ('output', 'coinbase', 'pegout') and excluded.block_height is not null
+      then excluded.units else transfers.units end,
+    block_height = coalesce(excluded.block_height, transfers.block_height), block_hash = coalesce(excluded.block_hash, transfers.block_hash),
+    block_time = coalesce(excluded.block_time, transfers.block_time), lock = coalesce(excluded.lock, transfers.lock),
+    txid = case when excluded.block_height is null and transfers.block_height is not null then transfers.txid else excluded.txid end,
+    absent_since = null, conflict_txid = null, conflict_height = null, conflict_seen_at = null,
+    unmined_since = case when excluded.block_height is null then transfers.unmined_since end`;
 
 /**
  * LTC: a peg-out is one transfer under changing transaction ids: its own while it waits, the HogEx's once mined, another HogEx's
@@ -138,9 +211,9 @@ export async function writeSightings(
  */
 async function knownPegouts(
   tx: Tx,
-  sightings: readonly Owned[],
+  sightings: readonly Merged[],
   { coin, present }: { coin: Coin; present: Pick<ReadonlySet<string>, 'has'> | null },
-): Promise<readonly Owned[]> {
+): Promise<readonly Merged[]> {
   const pegouts = sightings.filter((s) => s.kind === 'pegout');
   if (pegouts.length === 0) return sightings;
   const ids = [...new Set(pegouts.map((s) => s.owner.paymentId))];
@@ -161,37 +234,70 @@ export function pairPegouts(
   rows: readonly Pegout[],
   present: Pick<ReadonlySet<string>, 'has'> | null,
 ): Map<Owned, string> {
-  const free = new Set<Pegout>(rows);
+  const taken = new Set<Pegout>();
   const refs = new Map<Owned, string>();
-  const pair = (fits: (row: Pegout, s: Owned) => boolean): void => {
+  /** Gives each peg-out the first free row of the same payment and sum that has the same `name`. */
+  const pair = (fits: (row: Pegout) => boolean, name: (one: { ref: string; txid: string | null }) => string | null): void => {
+    const free = Map.groupBy(
+      rows.filter((row) => !taken.has(row) && fits(row)),
+      (row) => `${row.paymentId} ${row.units} ${name(row)}`,
+    );
+    for (const list of free.values()) list.reverse();
     for (const s of pegouts) {
       if (refs.has(s)) continue;
-      const row = [...free].find((one) => one.paymentId === s.owner.paymentId && one.units === s.units.toString() && fits(one, s));
+      const row = free.get(`${s.owner.paymentId} ${s.units} ${name(s)}`)?.pop();
       if (!row) continue;
       refs.set(s, row.ref);
-      free.delete(row);
+      taken.add(row);
     }
   };
   // The surest first, each for all of them: one that is found under its own name is never taken for another.
-  pair((row, s) => !row.mined && row.ref === s.ref);
-  pair((row, s) => !row.mined && row.txid === s.txid);
+  pair(
+    (row) => !row.mined,
+    ({ ref }) => ref,
+  );
+  pair(
+    (row) => !row.mined,
+    ({ txid }) => txid,
+  );
   // In a block, any that waits; in the mempool, one whose transaction is no longer there: it lost its block, or the block that took
   // it was taken for that of an equal one.
-  pair((row) => !row.mined && !present?.has(row.txid));
+  pair(
+    (row) => !row.mined && !present?.has(row.txid),
+    () => '',
+  );
   // Shown as waiting by a machine that lacks its block.
-  pair((row, s) => row.ref === s.ref);
+  pair(
+    () => true,
+    ({ ref }) => ref,
+  );
   return refs;
 }
 
-/** Notes what waiting transfers lost their coins to; `height`: of the block that holds it, null when it waits too. */
+/** Notes what transactions of these payments lost their coins to; `height`: of the block that holds it, null when it waits too. */
 export async function writeConflicts(
   tx: Tx,
-  conflicts: readonly Lost[],
-  { coin, height }: { coin: Coin; height: number | null },
+  losers: readonly Loser[],
+  { coin, paymentIds, height }: { coin: Coin; paymentIds: readonly string[]; height: number | null },
 ): Promise<void> {
-  if (conflicts.length === 0) return;
-  await tx`
-    update transfers t set conflict_txid = r.txid, conflict_height = r.height, conflict_seen_at = coalesce(t.conflict_seen_at, clock_timestamp())
-    from jsonb_to_recordset(${tx.json(conflicts.map((c) => ({ ...c, payment_id: c.paymentId, height })) as never)}) as r (payment_id text, ref text, txid text, height bigint)
-    where t.payment_id = r.payment_id and t.coin = ${coin} and t.ref = r.ref and t.block_height is null and t.conflict_height is null`;
+  for (let i = 0; i < losers.length; i += ROWS_AT_ONCE) {
+    const part = losers.slice(i, i + ROWS_AT_ONCE);
+    await tx`
+      update transfers t set conflict_txid = r.by, conflict_height = ${height}::bigint, conflict_seen_at = coalesce(t.conflict_seen_at, clock_timestamp())
+      from unnest(${part.map((loser) => loser.txid)}::text[], ${part.map((loser) => loser.by)}::text[]) as r (txid, by)
+      where t.coin = ${coin} and t.txid = r.txid and t.payment_id = any(${paymentIds as string[]}::text[])
+        and t.block_height is null and t.conflict_height is null`;
+  }
+}
+
+/** Notes transactions of these payments that left the mempool, and those that are back in it. */
+export async function writePresence(
+  tx: Tx,
+  { coin, paymentIds, gone, back }: { coin: Coin; paymentIds: readonly string[]; gone: readonly string[]; back: readonly string[] },
+): Promise<void> {
+  const of = (txids: readonly string[]) => tx`
+    coin = ${coin} and txid = any(${txids as string[]}::text[]) and payment_id = any(${paymentIds as string[]}::text[])
+    and block_height is null and conflict_height is null`;
+  if (gone.length > 0) await tx`update transfers set absent_since = clock_timestamp() where ${of(gone)} and absent_since is null`;
+  if (back.length > 0) await tx`update transfers set absent_since = null, conflict_txid = null, conflict_seen_at = null where ${of(back)}`;
 }

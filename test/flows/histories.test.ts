@@ -426,6 +426,12 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
         return payment ? [{ payment, units, kind: tx.kind, ref: shownAs(tx, i, null).ref }] : [];
       }),
     );
+  /** As the books have them: outputs of one transaction to one payment are one transfer, and those that are dust another one. */
+  const transfersOf = <T extends { payment: Owed; units: bigint; ref: string; kind: OnChain['kind'] }>(outputs: readonly T[]): T[] => {
+    const name = ({ payment, units, ref, kind }: T) =>
+      kind === 'pegout' ? ref : `${payment.id} ${ref.split(':')[0]} ${kind} ${units < DUST[coin]}`;
+    return [...Map.groupBy(outputs, name).values()].map((all) => ({ ...all[0]!, units: all.reduce((sum, { units }) => sum + units, 0n) }));
+  };
   const total = (of: readonly { units: bigint }[]): bigint => of.reduce((sum, { units }) => sum + (units < DUST[coin] ? 0n : units), 0n);
   const covers = ({ quoteUnits }: Owed, units: bigint): boolean => units * 100n >= quoteUnits * 99n;
   /**
@@ -515,12 +521,13 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
     ref: string;
     txid: string;
     units: bigint;
+    outputs: bigint;
     hash: string | null;
     absent: boolean;
     contested: boolean;
   };
   const rows = await sql<Row[]>`
-    select payment_id as "paymentId", ref, txid, units, block_hash as hash, absent_since is not null as absent,
+    select payment_id as "paymentId", ref, txid, units, output_count::bigint as outputs, block_hash as hash, absent_since is not null as absent,
       conflict_txid is not null as contested from transfers`;
   // Of equal peg-outs to one payment, one mined and one waiting, the latter is not told apart: it counts once it is mined.
   const waits = rows.filter((row) => row.hash === null && !row.absent && !row.contested);
@@ -538,16 +545,20 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
       .filter((row) => row.hash !== null)
       .map((row) => `${text(row.paymentId, row.txid, row.units, row.hash)}`)
       .sort(),
-    landed.map((one) => text(one.payment.id, one.txid, one.units, one.block.hash)).sort(),
-    'every output in a block is recorded once, in its block',
+    transfersOf(landed)
+      .map((one) => text(one.payment.id, one.txid, one.units, one.block.hash))
+      .sort(),
+    'what every transaction in a block pays is recorded once, in its block',
   );
   assert.deepEqual(
     [...waits.map((row) => `${row.paymentId} ${row.units}`), ...hidden.map((one) => `${one.payment.id} ${one.units}`)].sort(),
-    inMempool.map((one) => `${one.payment.id} ${one.units}`).sort(),
-    'every output in the mempool is recorded once, as waiting',
+    transfersOf(inMempool)
+      .map((one) => `${one.payment.id} ${one.units}`)
+      .sort(),
+    'what every transaction in the mempool pays is recorded once, as waiting',
   );
   const refs = new Set(rows.map((row) => `${row.paymentId} ${row.ref}`));
-  for (const one of [...landed, ...inMempool])
+  for (const one of [...transfersOf(landed), ...transfersOf(inMempool)])
     if (one.kind !== 'pegout') assert.ok(refs.has(`${one.payment.id} ${one.ref}`), `${one.ref} keeps its name`);
   const stored = await sql<{ height: bigint; hash: string }[]>`select height, hash from blocks order by height`;
   for (const { height, hash } of stored) assert.equal(chain.blocks[Number(height)]?.hash, hash, 'the recorded blocks are the chain');
@@ -595,7 +606,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
     const { status, received, exceptions } = books.get(payment.id)!;
     const sure = sureOf(payment);
     assert.equal(received, sure, `${payment.id}: the books balance`);
-    const known = rows.some((row) => row.paymentId === payment.id && row.units >= DUST[coin]);
+    const known = rows.some((row) => row.paymentId === payment.id && row.units >= DUST[coin] * row.outputs);
     const expected = completed.has(payment.id) ? 'completed' : covers(payment, sure) ? 'processing' : known ? 'failed' : 'expired';
     assert.equal(status, expected, payment.id);
     const confirmed = total(landed.filter((one) => one.payment === payment));

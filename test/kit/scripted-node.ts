@@ -18,6 +18,10 @@ export type ScriptedNode = Omit<TestNode, 'start'> & {
   lockChain(): void;
   /** Spends the coins of a transaction once more: the bytes, not sent. */
   spendAgain(txid: string, address: string, amount: string): string;
+  /** Transactions of so many inputs, which are mined first, and so many outputs of an amount to one address: the bytes, not sent. */
+  flood(of: { address: string; amount: string; transactions: number; inputs: number; outputs: number }): string[];
+  /** Into the mempool; its id. */
+  send(transaction: string): string;
   /** Mines a block with transactions that were never sent; what they conflict with leaves the mempool. */
   mineWith(transactions: readonly string[]): Promise<string>;
   /** Mines a block without anything of the mempool; its hash. */
@@ -746,6 +750,20 @@ export async function startScriptedNode(
       chainLock = tip();
     },
     spendAgain,
+    flood: ({ address, amount, transactions: count, inputs, outputs }) => {
+      const units = unitsOf(amount);
+      const share = (BigInt(outputs) * units + node.fee) / BigInt(inputs) + 1n;
+      const coins = payOutputs(Array.from({ length: count * inputs }, () => ({ units: share, script: newScript() })));
+      mineBlock(newScript(), [...pool.values()]);
+      return Array.from({ length: count }, (_, i) => {
+        const spent = Array.from({ length: inputs }, (_, j) => ({ txid: coins, vout: i * inputs + j, sequence: 0 }));
+        return sign(
+          spent,
+          Array.from({ length: outputs }, () => ({ units, script: scriptOf(address) })),
+        ).hex;
+      });
+    },
+    send: (hex) => submit(hex),
     mineEmpty: () => mineBlock(newScript(), []).hash,
     mineWith: async (hexes) => {
       const added = hexes.map((hex) => drafts.get(hex)!);

@@ -1,0 +1,124 @@
+/** Which outpoints the transactions of our transfers spend: whoever spends one too takes their place. Kept while that can happen. */
+import type { Conflict, Sighting } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import { COIN, type Coin } from '../core/coin.ts';
+import type { Fragment, Tx } from '../db/db.ts';
+import { createWatchSet, outpointBytes } from './watch-set.ts';
+
+/** Outpoints in one statement, and read between two turns of the event loop. */
+const AT_ONCE = 5_000;
+/** Outpoints remembered that may have been let go of since, before what is kept is read again. */
+const MAX_STALE = 1_000_000;
+/** What has been out of sight for this long counts for nothing. If it comes back it is recorded again. */
+const FORGOTTEN_DAYS = 14;
+
+/** One of our transactions that is in no block, and the transaction that takes its coins; the same one twice if it failed. */
+export type Loser = { txid: string; by: string };
+
+/** Hex outpoints have 36 bytes, those of accounts are taken as they are. */
+const bytesOf = (outpoint: string): Uint8Array => outpointBytes(outpoint) ?? Buffer.from(outpoint);
+
+/** One follower's memory of outpoints: a yes is asked of the table. */
+export function createSpentOutpoints(ctx: Context, coin: Coin) {
+  const { sql } = ctx.db;
+  let watched = createWatchSet();
+  let count = 0;
+  let kept = 0;
+
+  /** Whether transfer `t` may still be replaced, by a transaction that waits or by a block that takes the place of its own. */
+  const isNeeded = (): Fragment => sql`
+    case when t.block_height is null then
+      (t.absent_since is null or t.absent_since > clock_timestamp() - make_interval(days => ${FORGOTTEN_DAYS}::int))
+      and (t.conflict_height is null or t.conflict_height >= deep.height)
+    else t.block_height >= deep.height end`;
+  /** The lowest height that may still be taken back; everything while nothing was read. */
+  const deep = (): Fragment =>
+    sql`(select coalesce(min(height), 0) - ${COIN[coin].maxReorg}::bigint as height from tips where coin = ${coin}) as deep`;
+
+  /** Rows of before this table was there, and of a program of before that ran until now. */
+  const adopt = () => sql`
+    insert into spent_outpoints (coin, outpoint, txid)
+    select ${coin}, outpoint, txid from (
+      select distinct on (t.txid) t.txid, t.spends from transfers t, ${deep()}
+      where t.coin = ${coin} and t.txid is not null and t.spends <> '{}' and ${isNeeded()}
+      order by t.txid) as before, unnest(spends) as outpoint
+    on conflict do nothing`;
+  const readFrom = async (xid: string): Promise<void> => {
+    const rows = sql<{ outpoint: string }[]>`select outpoint from spent_outpoints where coin = ${coin} and xid >= ${xid}::xid8`;
+    for await (const part of rows.cursor(AT_ONCE)) {
+      for (const { outpoint } of part) {
+        const bytes = bytesOf(outpoint);
+        watched.addBytes(bytes, 0, bytes.length);
+      }
+      count += part.length;
+    }
+  };
+
+  return {
+    /** Reads what was written since the transaction `xid`; '0': all of it. */
+    refresh: async (xid: string): Promise<void> => {
+      if (xid === '0') await adopt();
+      const again = xid === '0' || count > kept + MAX_STALE;
+      if (again) {
+        watched = createWatchSet();
+        count = 0;
+      }
+      await readFrom(again ? '0' : xid);
+      if (again) kept = count;
+    },
+    any: (): boolean => count > 0,
+    has: (outpoint: string): boolean => {
+      const bytes = bytesOf(outpoint);
+      return watched.hasBytes(bytes, 0, bytes.length);
+    },
+    hasBytes: (bytes: Uint8Array, from: number, to: number): boolean => watched.hasBytes(bytes, from, to),
+
+    /** Our transactions whose coins the transactions found take, each pair once. */
+    findLosers: async (conflicts: readonly Conflict[]): Promise<Loser[]> => {
+      const losers = new Map<string, Loser>();
+      for (let i = 0; i < conflicts.length; i += AT_ONCE) {
+        const part = conflicts.slice(i, i + AT_ONCE);
+        const rows = await sql<{ outpoint: string; txid: string }[]>`
+          select outpoint, txid from spent_outpoints where coin = ${coin} and outpoint = any(${part.map((c) => c.outpoint)}::text[])`;
+        const spenders = Map.groupBy(rows, (row) => row.outpoint);
+        for (const { outpoint, txid: by, failed = false } of part) {
+          for (const { txid } of spenders.get(outpoint) ?? []) if (failed || txid !== by) losers.set(`${txid} ${by}`, { txid, by });
+        }
+      }
+      return [...losers.values()];
+    },
+
+    /** Records what the transactions of the sightings spend, once for each. */
+    write: async (tx: Tx, sightings: readonly Sighting[]): Promise<void> => {
+      const spends = new Map(sightings.flatMap((s) => (s.txid !== null && s.spends.length > 0 ? [[s.txid, s.spends] as const] : [])));
+      for (const [txid, outpoints] of chunked(spends)) {
+        await tx`
+          insert into spent_outpoints (coin, outpoint, txid)
+          select ${coin}, outpoint, txid from unnest(${outpoints}::text[], ${txid}::text[]) as spent (outpoint, txid)
+          on conflict do nothing`;
+      }
+    },
+
+    /** Lets go of what can no longer be replaced. */
+    prune: () => sql`
+      delete from spent_outpoints where coin = ${coin} and txid in (
+        select txid from (select distinct txid from spent_outpoints where coin = ${coin}) as one
+        where not exists (select 1 from transfers t, ${deep()} where t.coin = ${coin} and t.txid = one.txid and ${isNeeded()}))`,
+  };
+}
+
+/** Transactions and outpoints side by side, in parts of bounded length. */
+function* chunked(spends: ReadonlyMap<string, readonly string[]>): Generator<[txids: string[], outpoints: string[]]> {
+  let txids: string[] = [];
+  let outpoints: string[] = [];
+  for (const [txid, all] of spends) {
+    for (const outpoint of all) {
+      txids.push(txid);
+      outpoints.push(outpoint);
+      if (txids.length < AT_ONCE) continue;
+      yield [txids, outpoints];
+      [txids, outpoints] = [[], []];
+    }
+  }
+  if (txids.length > 0) yield [txids, outpoints];
+}
