@@ -6,6 +6,7 @@ import { type Config, ConfigError, readConfig } from './config.ts';
 import type { Context } from './context.ts';
 import { COINS, type Coin, MODES } from './core/coin.ts';
 import { idOfNumber } from './core/id.ts';
+import { formatDecimal, formatUsd } from './core/money.ts';
 import { PLANS } from './core/plan.ts';
 import { Problem } from './core/problem.ts';
 import { deliveryBody, endpointBody, itemBody, recoveryBody } from './http/webhook-bodies.ts';
@@ -199,7 +200,15 @@ const COMMANDS: Readonly<Record<string, Command>> = {
       firstIndex: BigInt(firstIndex),
       ...(flags.script === undefined ? {} : { script: oneOf(flags.script, ['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh', 'eoa'], 'script') }),
     });
-    return { wallet_id: set.walletId, first_addresses: set.firstAddresses, next_index: Number(set.nextIndex) };
+    const { settings } = await getMerchant(ctx, { merchantId: need(flags, 'merchant') });
+    return {
+      wallet_id: set.walletId,
+      first_addresses: set.firstAddresses,
+      next_index: Number(set.nextIndex),
+      // What counts as paid although it is less: to be changed in the dashboard, under Checkout.
+      tolerance_percent: formatDecimal(BigInt(settings.toleranceBasisPoints), 2),
+      tolerance_cap_usd: formatUsd(BigInt(settings.toleranceCapUsdCents)),
+    };
   },
   'key create': async (ctx, flags) => {
     const made = await createKey(ctx, {

@@ -634,6 +634,12 @@ export type Api = {
         amount_received: string;
         amount_remaining: string | null;
         amount_overpaid: string;
+        /** Arrived in transfers that are too small to count, in the coin of the payment. */
+        amount_dust: string;
+        /** What is missing although the payment counts as paid, within your tolerance or because you accepted it. Null: nothing. */
+        accepted_short: string | null;
+        /** The same in USD. */
+        accepted_short_usd: string | null;
         amount_usd: string;
         amount_received_usd: string;
         currency: Coin | null;
@@ -711,6 +717,12 @@ export type Api = {
         amount_received: string;
         amount_remaining: string | null;
         amount_overpaid: string;
+        /** Arrived in transfers that are too small to count, in the coin of the payment. */
+        amount_dust: string;
+        /** What is missing although the payment counts as paid, within your tolerance or because you accepted it. Null: nothing. */
+        accepted_short: string | null;
+        /** The same in USD. */
+        accepted_short_usd: string | null;
         amount_usd: string;
         amount_received_usd: string;
         currency: Coin | null;
@@ -826,6 +838,12 @@ export type Api = {
         amount_received: string;
         amount_remaining: string | null;
         amount_overpaid: string;
+        /** Arrived in transfers that are too small to count, in the coin of the payment. */
+        amount_dust: string;
+        /** What is missing although the payment counts as paid, within your tolerance or because you accepted it. Null: nothing. */
+        accepted_short: string | null;
+        /** The same in USD. */
+        accepted_short_usd: string | null;
         amount_usd: string;
         amount_received_usd: string;
         currency: Coin | null;
@@ -945,6 +963,12 @@ export type Api = {
         amount_received: string;
         amount_remaining: string | null;
         amount_overpaid: string;
+        /** Arrived in transfers that are too small to count, in the coin of the payment. */
+        amount_dust: string;
+        /** What is missing although the payment counts as paid, within your tolerance or because you accepted it. Null: nothing. */
+        accepted_short: string | null;
+        /** The same in USD. */
+        accepted_short_usd: string | null;
         amount_usd: string;
         amount_received_usd: string;
         currency: Coin | null;
@@ -1022,6 +1046,12 @@ export type Api = {
         amount_received: string;
         amount_remaining: string | null;
         amount_overpaid: string;
+        /** Arrived in transfers that are too small to count, in the coin of the payment. */
+        amount_dust: string;
+        /** What is missing although the payment counts as paid, within your tolerance or because you accepted it. Null: nothing. */
+        accepted_short: string | null;
+        /** The same in USD. */
+        accepted_short_usd: string | null;
         amount_usd: string;
         amount_received_usd: string;
         currency: Coin | null;
@@ -1100,6 +1130,12 @@ export type Api = {
         amount_received: string;
         amount_remaining: string | null;
         amount_overpaid: string;
+        /** Arrived in transfers that are too small to count, in the coin of the payment. */
+        amount_dust: string;
+        /** What is missing although the payment counts as paid, within your tolerance or because you accepted it. Null: nothing. */
+        accepted_short: string | null;
+        /** The same in USD. */
+        accepted_short_usd: string | null;
         amount_usd: string;
         amount_received_usd: string;
         currency: Coin | null;

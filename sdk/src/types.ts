@@ -320,6 +320,12 @@ export type Payment = {
   amount_received: string;
   amount_remaining: string | null;
   amount_overpaid: string;
+  /** Arrived in transfers that are too small to count, in the coin of the payment. */
+  amount_dust: string;
+  /** What is missing although the payment counts as paid, within your tolerance or because you accepted it. Null: nothing. */
+  accepted_short: string | null;
+  /** The same in USD. */
+  accepted_short_usd: string | null;
   amount_usd: string;
   amount_received_usd: string;
   currency: Coin | null;
@@ -468,6 +474,12 @@ export type EventOf<T extends PaymentEventType> = {
     amount_received: string;
     amount_remaining: string | null;
     amount_overpaid: string;
+    /** Arrived in transfers that are too small to count, in the coin of the payment. */
+    amount_dust: string;
+    /** What is missing although the payment counts as paid, within your tolerance or because you accepted it. Null: nothing. */
+    accepted_short: string | null;
+    /** The same in USD. */
+    accepted_short_usd: string | null;
     amount_usd: string;
     amount_received_usd: string;
     currency: Coin | null;

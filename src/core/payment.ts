@@ -170,6 +170,11 @@ export type Settlement = {
   /** Units of the shown coin still wanted; 0 when covered. */
   remainingUnits: bigint;
   overpaidUnits: bigint;
+  /** What is missing although the payment counts as paid: by its tolerance, or because the merchant accepted it. 0 but for rounding. */
+  shortUnits: bigint;
+  shortUsdE8: bigint;
+  /** Units of the shown coin that stand in transfers below the dust floor, which count as nothing. */
+  dustUnits: bigint;
   transactionHash: string | null;
   confirmations: number;
   confirmationsRequired: number | null;

@@ -426,6 +426,38 @@ test('opt-in acceptance of late transfers', () => {
   assert.equal(settle(payment, [transferOf('90@80 x0', 0)], { BTC: tip(minute(81)) }, minute(81)).status, 'expired');
 });
 
+test('a payment that is taken for paid although a little is missing says how much', () => {
+  const short = (usd: number, decisions: Decision[] = [], status: PaymentStatus = 'pending') => {
+    const now = minute(decisions.length > 0 ? 66 : 10);
+    const result = settle({ ...base, status, decisions }, [transferOf(`${usd}@5 x2`, 0)], { BTC: tip(now) }, now);
+    return [result.status, result.shortUnits, result.shortUsdE8];
+  };
+  assert.deepEqual(short(99.5), ['completed', 500n, E8_PER_USD / 2n]);
+  assert.deepEqual(short(100), ['completed', 0n, 0n]);
+  assert.deepEqual(short(120), ['completed', 0n, 0n]);
+  assert.deepEqual(short(60), ['pending', 0n, 0n], 'what still has to come is remaining, not short');
+  // By a decision as well.
+  assert.deepEqual(short(60, [{ kind: 'accept', at: minute(65), transfers: ['t0:0'] }], 'failed'), [
+    'completed',
+    40_000n,
+    40n * E8_PER_USD,
+  ]);
+  // Rounding takes no notice of itself.
+  const rounded = {
+    ...transferOf('100@5 x2', 0),
+    values: [{ usdE8: 100n * E8_PER_USD - 1n, at: minute(5), basis: 'quote', reason: 'first_sight' } as const],
+  };
+  assert.equal(settle(base, [rounded], { BTC: tip(minute(10)) }, minute(10)).shortUsdE8, 0n);
+});
+
+test('transfers below the dust floor count as nothing, and their sum is told', () => {
+  const crumbs = Array.from({ length: 1_000 }, (_, i) => ({ ...transferOf('0.5@5 x1', i), units: 516n }));
+  const result = settle(base, crumbs, { BTC: tip(minute(10)) }, minute(10));
+  assert.deepEqual([result.status, result.receivedUnits, result.dustUnits], ['pending', 0n, 516_000n]);
+  const gone = crumbs.map((t, i) => (i < 10 ? { ...t, block: null, conflict: { txid: 'other', height: HEIGHT, seenAt: minute(6) } } : t));
+  assert.equal(settle(base, gone, { BTC: tip(minute(10)) }, minute(10)).dustUnits, 516n * 990n);
+});
+
 test('only listed moves', () => {
   assert.throws(() => move('completed', 'pending'));
   assert.throws(() => move('pending', 'completed'));

@@ -356,7 +356,8 @@ function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tips, deci
   const early = open ? alive.filter((j) => j.inTime) : [];
   const crumbE8 = crumb(payment, early[0]?.t.coin ?? payment.quotes.at(-1)?.coin ?? null);
   // Each worth was rounded down: parts of the quoted amount must add up to it, however many they are.
-  const wantedE8 = centsToE8(payment.targetUsdCents) - tolerance(payment, crumbE8 + BigInt(alive.length));
+  const roundingE8 = crumbE8 + BigInt(alive.length);
+  const wantedE8 = centsToE8(payment.targetUsdCents) - tolerance(payment, roundingE8);
   const soon = open ? alive.filter((j) => j.soon) : [];
   const takesLate = soon.length > 0 && sum(early) + sum(soon) >= wantedE8;
   const counts = (j: Judged): boolean => j.named || (open && (j.inTime || (takesLate && j.soon)));
@@ -389,6 +390,7 @@ function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tips, deci
     receivedE8,
     receivedCents,
     covered,
+    roundingE8,
     confirmed,
     holdReason: chainHold ?? (confirmed ? null : withheld),
   };
@@ -506,6 +508,8 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     expiresAt,
     extension: null,
     ...shown(payment, counting, { tips, expiresAt }),
+    ...missing(payment, counting),
+    dustUnits: dustOf(transfers, tips, shownCoin(payment, counting)),
     completedAt: payment.completedAt ?? (goal === 'completed' ? now : null),
     holdReason: goal === 'processing' ? counting.holdReason : null,
     nextDueAt: nextDue({ status: goal, ended, expiresAt, coinsIssued, standing, now }),
@@ -552,11 +556,32 @@ function gravest(counted: readonly Judged[], coin: Coin): { company: bigint; kin
   return { company, kinds };
 }
 
+/** Of the first counted transfer, else of the last choice. */
+const shownCoin = ({ quotes, fixed }: PaymentFacts, { counted }: Pick<Count, 'counted'>): Coin | null =>
+  counted[0]?.t.coin ?? quotes.at(-1)?.coin ?? fixed?.coin ?? null;
+
+/** What a payment that counts as paid is short of, beyond what rounding takes. */
+function missing(payment: PaymentFacts, counting: Count): Pick<Settlement, 'shortUnits' | 'shortUsdE8'> {
+  const coin = shownCoin(payment, counting);
+  const shortUsdE8 = centsToE8(payment.targetUsdCents) - counting.receivedE8;
+  if (!counting.covered || coin === null || shortUsdE8 <= counting.roundingE8) return { shortUnits: 0n, shortUsdE8: 0n };
+  const quote = payment.quotes.findLast((q) => q.coin === coin) ?? null;
+  const amountUnits = payment.fixed?.coin === coin ? payment.fixed.units : quote?.units;
+  return {
+    shortUnits: amountUnits === undefined ? 0n : remaining({ payment, coin, quote, amountUnits, restE8: shortUsdE8 }),
+    shortUsdE8,
+  };
+}
+
+/** What came in parts too small to count, and is still there. */
+const dustOf = (transfers: readonly Transfer[], tips: Tips, coin: Coin | null): bigint =>
+  transfers.reduce((total, t) => (t.coin === coin && isDust(t) && !isGone(t, tips) ? total + t.units : total), 0n);
+
 /** What the payment looks like in the coin it is shown in. */
 function shown(payment: PaymentFacts, counting: Count, { tips, expiresAt }: { tips: Tips; expiresAt: Date }) {
   const { counted, covered, receivedE8, receivedCents } = counting;
   const { fixed } = payment;
-  const coin = counted[0]?.t.coin ?? payment.quotes.at(-1)?.coin ?? fixed?.coin ?? null;
+  const coin = shownCoin(payment, counting);
   const quote = payment.quotes.findLast((q) => q.coin === coin) ?? null;
   const amountUnits = coin === null ? null : fixed?.coin === coin ? fixed.units : (quote?.units ?? null);
   const receivedUnits = counted.reduce((total, { t }) => (t.coin === coin ? total + t.units : total), 0n);

@@ -270,6 +270,11 @@ export const Detail = Type.Object({
   amount_received: Decimal('0'),
   amount_remaining: Nullable(Decimal('0.00026289')),
   amount_overpaid: Decimal('0'),
+  amount_dust: Decimal('0', 'Arrived in transfers that are too small to count, in the coin of the payment.'),
+  accepted_short: Nullable(Decimal('0.00000210'), {
+    description: 'What is missing although the payment counts as paid, within your tolerance or because you accepted it. Null: nothing.',
+  }),
+  accepted_short_usd: Nullable(Decimal('0.20'), { description: 'The same in USD.' }),
   amount_usd: Decimal('25.50'),
   amount_received_usd: Decimal('0.00'),
   currency: Nullable(Coin),

@@ -39,6 +39,7 @@ export const transferDetail = (t: Transfer): Record<string, unknown> => ({
  */
 export function paymentDetail(view: PaymentView, pageUrl: string): Record<string, unknown> {
   const { facts, settlement: s, quote } = view;
+  const isShort = s.shortUsdE8 > 0n && (s.status === 'processing' || s.status === 'completed');
   const units = (value: bigint | null) => (s.coin === null || value === null ? null : formatUnits(s.coin, value));
   return {
     id: facts.id,
@@ -49,6 +50,9 @@ export function paymentDetail(view: PaymentView, pageUrl: string): Record<string
     amount_received: units(s.receivedUnits) ?? '0',
     amount_remaining: units(s.remainingUnits),
     amount_overpaid: units(s.overpaidUnits) ?? '0',
+    amount_dust: units(s.dustUnits) ?? '0',
+    accepted_short: isShort ? units(s.shortUnits) : null,
+    accepted_short_usd: isShort ? formatUsd(e8ToCents(s.shortUsdE8)) : null,
     amount_usd: formatUsd(facts.targetUsdCents),
     amount_received_usd: formatUsd(e8ToCents(s.receivedUsdE8)),
     currency: s.coin,

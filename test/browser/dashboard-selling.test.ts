@@ -92,7 +92,8 @@ test('the wizard by keys alone: the key, the addresses, a wrong end, the right o
   await page.getByRole('link', { name: 'To the wallets' }).click();
   await page.getByText('Native SegWit (p2wpkh)').waitFor();
   await audit('wallets');
-  const { confirmations } = (await owner.get('/live/settings/checkout')).json;
+  const { confirmations, settings } = (await owner.get('/live/settings/checkout')).json;
+  assert.equal(settings.tolerance_percent, '0.00', 'whoever begins is asked what may be missing, and nothing may by default');
   assert.deepEqual(
     confirmations[0].tiers.map((tier: { confirmations: number }) => tier.confirmations),
     [1, 4, 3, 6],

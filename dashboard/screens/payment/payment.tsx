@@ -110,6 +110,12 @@ function MoneyCard({ data: { payment, timeline, tolerance } }: { data: Full }) {
     isSome(payment.amount_overpaid)
       ? ['More than due', <Money key="over" amount={payment.amount_overpaid} currency={payment.currency} />]
       : ['Remaining', <Money key="remaining" amount={payment.amount_remaining} currency={payment.currency} />],
+    ...(payment.accepted_short !== null
+      ? [['Accepted short by', <Money key="short" amount={payment.accepted_short} currency={payment.currency} />] as const]
+      : []),
+    ...(isSome(payment.amount_dust)
+      ? [['Too small to count', <Money key="dust" amount={payment.amount_dust} currency={payment.currency} />] as const]
+      : []),
     [
       'Accepted as paid in full',
       isSome(tolerance.percent) ? (

@@ -42,6 +42,9 @@ function Wizard({ coin }: { coin: Coin }) {
   const [preview, setPreview] = useState<Preview | null>(null);
   const [dueAt, setDueAt] = useState<string | null>(null);
   const isFurtherCoin = preview?.waits === 'further_coin';
+  const { data } = useApi('GET /:mode/wallets', ['wallets'], {});
+  // Whoever begins is asked what may be missing; what already holds for other coins is shown as it is.
+  const [isFirst, setIsFirst] = useState(false);
   const heading = useRef<HTMLHeadingElement>(null);
   // Whoever listens or uses keys is taken along to each new step.
   // biome-ignore lint/correctness/useExhaustiveDependencies: the focus follows the step
@@ -76,6 +79,7 @@ function Wizard({ coin }: { coin: Coin }) {
           onRead={(text, read) => {
             setKey(text);
             setPreview(read);
+            setIsFirst(data?.wallets.every((wallet) => wallet.key === null) ?? false);
             setStep(1);
           }}
         />
@@ -94,7 +98,7 @@ function Wizard({ coin }: { coin: Coin }) {
           }}
         />
       )}
-      {step === 2 && <Confirmations coin={coin} onDone={() => setStep(3)} />}
+      {step === 2 && <Confirmations coin={coin} isFirst={isFirst} onDone={() => setStep(3)} />}
       {step === 3 && <Finished coin={coin} dueAt={dueAt} isFurtherCoin={isFurtherCoin} />}
     </div>
   );
@@ -319,27 +323,29 @@ function Compare({
   );
 }
 
-function Confirmations({ coin, onDone }: { coin: Coin; onDone: () => void }) {
+function Confirmations({ coin, isFirst, onDone }: { coin: Coin; isFirst: boolean; onDone: () => void }) {
   const query = useApi('GET /:mode/settings/checkout', ['settings', 'checkout'], {});
   const { data } = query;
   if (!data) return <Pending of={query} />;
   const tiers = data.confirmations.find(({ currency }) => currency === coin)!.tiers;
-  return <ConfirmationForm coin={coin} tiers={tiers} tolerance={data.settings.tolerance_percent} onDone={onDone} />;
+  return <ConfirmationForm coin={coin} tiers={tiers} tolerance={data.settings.tolerance_percent} isFirst={isFirst} onDone={onDone} />;
 }
 
 function ConfirmationForm({
   coin,
   tiers,
   tolerance,
+  isFirst,
   onDone,
 }: {
   coin: Coin;
+  isFirst: boolean;
   tiers: Parameters<typeof useTiers>[0];
   tolerance: string;
   onDone: () => void;
 }) {
   const fields = useTiers(tiers);
-  const [percent, setPercent] = useState(tolerance);
+  const [percent, setPercent] = useState(isFirst ? '0' : tolerance);
   const save = useAct('POST /:mode/settings/checkout', { refreshes: [['wallets'], ['settings']], quiet: true });
   const fault = save.error instanceof ApiError ? save.error : null;
   const submit = async (event: FormEvent) => {
@@ -364,7 +370,7 @@ function ConfirmationForm({
             value={percent}
             onChange={(event) => setPercent(event.target.value)}
             fault={fault?.param === 'tolerance_percent' ? fault.message : null}
-            hint="Fees of exchanges often leave a little missing. Holds for all coins."
+            hint="0: only the full amount counts as paid. Fees of exchanges often leave a little missing; 1 or 2 percent cover most of them. Holds for all coins."
           />
         </div>
         {fault && fault.param !== 'tolerance_percent' && <Note tone="bad">{fault.message}</Note>}
@@ -372,7 +378,7 @@ function ConfirmationForm({
           <Button type="submit" look="main" busy={save.isPending}>
             Save and finish
           </Button>
-          <Button onClick={onDone}>Keep the defaults</Button>
+          <Button onClick={onDone}>{isFirst ? `Skip, and accept up to ${Number(tolerance)} % less` : 'Keep the defaults'}</Button>
         </div>
       </form>
     </Card>

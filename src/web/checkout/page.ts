@@ -169,7 +169,7 @@ function body(state: PageState, view: CustomerView, options: PageOptions): Html 
     case 'awaiting':
       return payTo(view, options);
     case 'underpaid':
-      return html`${lead(words.partialText)}${arrived(view, options)}${payTo(view, options)}`;
+      return html`${lead(`${words.partialText}${view.facts.extendedUntil ? after(words.partialText, words.moreTime) : ''}`)}${arrived(view, options)}${payTo(view, options)}`;
     case 'rate_over':
       return html`${lead(words.rateOverText)}${view.settlement.receivedUnits > 0n && arrived(view, options)}${rateForm(view, options)}`;
     case 'processing':
@@ -308,6 +308,11 @@ function arrived(view: CustomerView, { language: { words } }: PageOptions): Html
   const { coin, receivedUnits, remainingUnits } = view.settlement;
   return html`<dl class="sums"><div><dt>${words.arrived}</dt><dd>${amountOf(coin!, receivedUnits)}</dd></div><div class="due"><dt>${words.stillDue}</dt><dd>${amountOf(coin!, remainingUnits)}</dd></div></dl>`;
 }
+/** Sent in parts so small that nobody counts them: said, so that nobody waits for them. */
+const crumbs = ({ settlement: { coin, dustUnits } }: CustomerView, { language: { words } }: PageOptions): Html | null =>
+  coin === null || dustUnits === 0n
+    ? null
+    : html`<dl class="sums"><div><dt>${words.crumbs}</dt><dd>${amountOf(coin, dustUnits)}</dd></div></dl>`;
 const held = (view: CustomerView, { language: { words } }: PageOptions): Html =>
   html`<dl class="sums">${view.transfers.map((t) => html`<div><dt>${words.arrived}</dt><dd>${amountOf(t.coin, t.units)}</dd></div>`)}</dl>`;
 
@@ -366,7 +371,7 @@ function footer(state: PageState, view: CustomerView, options: PageOptions): Htm
   const receipt =
     good && html`<p><a href="/pay/receipt?id=${view.facts.id}${options.chosen && `&lang=${options.chosen}`}">${words.receipt}</a></p>`;
   return html`${again && html`<form method="post" action="/pay/again">${hidden(view, options)}<button class="main" id="again">${words.again}</button></form>`}${waits && contact}${result && (back ? returnLink(view, back, { auto: good && view.merchant.autoReturn, first: !first }, words) : html`<p class="lead">${words.close}</p>`)}${result && !good && !waits && contact}
-<div class="foot">${mayCancel && html`<details class="stop"><summary>${words.cancel}</summary><p class="tip">${SIGNS.info}<span>${words.cancelText}</span></p><form method="post" action="/pay/cancel" data-frag>${hidden(view, options)}<button id="cancel">${words.cancel}</button></form></details>`}${receipt}${(!result || good) && contact}<div class="number"><span>${words.number}</span>${copy(view.facts.id, words.number, words)}<span class="mono"><bdi translate="no">${view.facts.id}</bdi></span></div></div>`;
+${view.settlement.status !== 'completed' && crumbs(view, options)}<div class="foot">${mayCancel && html`<details class="stop"><summary>${words.cancel}</summary><p class="tip">${SIGNS.info}<span>${words.cancelText}</span></p><form method="post" action="/pay/cancel" data-frag>${hidden(view, options)}<button id="cancel">${words.cancel}</button></form></details>`}${receipt}${(!result || good) && contact}<div class="number"><span>${words.number}</span>${copy(view.facts.id, words.number, words)}<span class="mono"><bdi translate="no">${view.facts.id}</bdi></span></div></div>`;
 }
 /** In the foot of the page, beside its main action, or as the main action itself; then it already names the payment. */
 function contactLink(view: CustomerView, words: Language['words'], place: 'first' | 'beside' | 'foot'): Html | null {
