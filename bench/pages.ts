@@ -30,7 +30,10 @@ async function openPages(url: string, paths: readonly string[]): Promise<Socket[
   let next = 0;
   const openSome = async () => {
     while (next < paths.length) {
-      const path = paths[next++]!;
+      const path = paths[next]!;
+      // Each payer is a client of its own: this measures pages, not the limit on those of one.
+      const payer = `10.0.${next >> 8}.${next & 255}`;
+      next++;
       const socket = connect(Number(port), '127.0.0.1');
       await new Promise<void>((resolve, reject) => {
         let text = '';
@@ -43,7 +46,7 @@ async function openPages(url: string, paths: readonly string[]): Promise<Socket[
           socket.resume();
           resolve();
         });
-        socket.write(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAccept: text/event-stream\r\n\r\n`);
+        socket.write(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAccept: text/event-stream\r\nX-Forwarded-For: ${payer}\r\n\r\n`);
       });
       sockets.push(socket);
     }
@@ -65,7 +68,9 @@ async function measure(child: Child, url: string, paths: readonly string[]) {
 }
 
 const database = await testDatabase({ parent: '/var/tmp' });
-const environment = testEnvironment(database.url, database.folder, { PLANS: '{"enterprise":{"per_minute":0,"per_month":0}}' });
+const environment = testEnvironment(database.url, database.folder, {
+  ...{ PLANS: '{"enterprise":{"per_minute":0,"per_month":0}}', TRUSTED_PROXIES: '127.0.0.1' },
+});
 // The payments are made by another process: what it allocates for them is no cost of open pages.
 const maker = await startChild('bench/serve.ts', environment);
 const made = JSON.parse(maker.line) as { url: string; secret: string };

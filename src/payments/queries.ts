@@ -85,8 +85,42 @@ export async function getSimulatedTransaction(
   };
 }
 
-/** What the hosted page may show of a payment. Errors: payment_not_found. */
+/** Reading a payment of so many transfers takes longer than everything else about its page, and everybody who knows its id may ask. */
+const HEAVY_TRANSFERS = 500;
+/** Such a view is shown for this long, unless the payment changes before. */
+const HEAVY_MS = 5_000;
+const MOST_KEPT = 200;
+type KeptView = { atMs: number; view: Promise<CustomerView> };
+const keptViews = perContext(() => new Map<string, KeptView>());
+
+/**
+ * What the hosted page may show of a payment. Who asks at the same moment shares a reading, and one of very many transfers is kept for
+ * a moment; never past a change. Errors: payment_not_found.
+ */
 export async function getPaymentForCustomer(ctx: Context, { paymentId }: { paymentId: string }): Promise<CustomerView> {
+  const kept = keptViews(ctx);
+  const known = kept.get(paymentId);
+  if (known && ctx.clock.monotonicMs() - known.atMs < HEAVY_MS) {
+    const view = await known.view;
+    if (view.version === (await getVersion(ctx, { paymentId }))) return view;
+  }
+  const entry: KeptView = { atMs: ctx.clock.monotonicMs(), view: readForCustomer(ctx, paymentId) };
+  if (kept.size < MOST_KEPT) kept.set(paymentId, entry);
+  const forget = () => {
+    if (kept.get(paymentId) === entry) kept.delete(paymentId);
+  };
+  try {
+    const view = await entry.view;
+    if (view.transfersCount < HEAVY_TRANSFERS) forget();
+    else setTimeout(forget, HEAVY_MS).unref();
+    return view;
+  } catch (error) {
+    forget();
+    throw error;
+  }
+}
+
+async function readForCustomer(ctx: Context, paymentId: string): Promise<CustomerView> {
   const [record] = await readRecords(ctx, ctx.db.sql, [paymentId]);
   if (!record) throw new Problem('payment_not_found', { id: paymentId });
   const [merchant, unreachable, [refund]] = await Promise.all([

@@ -26,14 +26,13 @@ const createInBtc = async (): Promise<string> =>
   ok(await app.test.post('/v1/transactions/create', { crypto: 'BTC', amount: '97.00', currency_fiat: 'USD' }), 201).transaction_id;
 
 /** Records transfers of these amounts as a follower does, in the one block of the payment's chain. */
-async function receive(paymentId: string, units: readonly number[]): Promise<string[]> {
+async function receive(paymentId: string, units: readonly number[], first = 0): Promise<string[]> {
   const { ctx } = app.app;
-  const rows = units.map((amount, i) => ({
-    ref: `${String(i).padStart(64, '0')}:0`,
-    txid: String(i).padStart(64, '0'),
-    units: String(amount),
-    i,
-  }));
+  const rows = units.map((amount, at) => {
+    const i = first + at;
+    const txid = String(i).padStart(64, '0');
+    return { ref: `${txid}:0`, txid, units: String(amount), i };
+  });
   await ctx.db.begin((tx) =>
     lockAndSettle(
       ctx,
@@ -70,6 +69,36 @@ test('a payment of many transfers shows the largest of them, and its events stay
   )) as [Receiver['received'][number]];
   assert.equal(event.data.transfers_count, 131);
   assert.ok(body.length < 40_000, `${body.length} bytes`);
+});
+
+test('the page of a payment of many transfers lists a few and says how many more there are; what changes shows at once', async () => {
+  const page = async (id: string) => {
+    const text = await (await fetch(`${app.url}/pay?id=${id}`)).text();
+    return { text, state: /data-state="(\w+)"/.exec(text)![1], listed: text.match(/<p class="tx">/g)?.length ?? 0 };
+  };
+  const id = await createInBtc();
+  await receive(
+    id,
+    Array.from({ length: 185 }, () => 550),
+  );
+  const done = await page(id);
+  assert.equal(done.state, 'overpaid');
+  assert.equal(done.listed, 11);
+  assert.match(done.text, /\+ 175 · Arrived <bdi>0\.00101750 BTC<\/bdi>/);
+  assert.ok(done.text.length < 50_000, `${done.text.length} characters`);
+  const receipt = await (await fetch(`${app.url}/pay/receipt?id=${id}`)).text();
+  assert.match(receipt, /\+ 175 ·/);
+
+  // So many that their page is kept for a moment: not past news.
+  const open = await createInBtc();
+  await receive(
+    open,
+    Array.from({ length: 600 }, () => 550),
+  );
+  const looks = await Promise.all(Array.from({ length: 10 }, () => page(open)));
+  assert.deepEqual([...new Set(looks.map((look) => /\+ \d+/.exec(look.text)?.[0]))], ['+ 590']);
+  await receive(open, [550], 600);
+  assert.match((await page(open)).text, /\+ 591 ·/);
 });
 
 test('the transfers of a payment are listed page by page, to its merchant alone', async () => {

@@ -313,8 +313,8 @@ const crumbs = ({ settlement: { coin, dustUnits } }: CustomerView, { language: {
   coin === null || dustUnits === 0n
     ? null
     : html`<dl class="sums"><div><dt>${words.crumbs}</dt><dd>${amountOf(coin, dustUnits)}</dd></div></dl>`;
-const held = (view: CustomerView, { language: { words } }: PageOptions): Html =>
-  html`<dl class="sums">${view.transfers.map((t) => html`<div><dt>${words.arrived}</dt><dd>${amountOf(t.coin, t.units)}</dd></div>`)}</dl>`;
+const held = (view: CustomerView, { language: { words, count } }: PageOptions): Html =>
+  html`<dl class="sums">${listed(view).map((t) => html`<div><dt>${words.arrived}</dt><dd>${amountOf(t.coin, t.units)}</dd></div>`)}${unlisted(view) > 0 && html`<div><dt>${words.arrived}</dt><dd>+ ${count(unlisted(view))}</dd></div>`}</dl>`;
 
 /** How far the network is, in its own measure: a count where one decides, else that a lock is awaited. */
 function progress({ settlement: s }: CustomerView, { language }: PageOptions): Html {
@@ -340,7 +340,13 @@ const txLink = (view: CustomerView, coin: Coin, txid: string, { networks }: Page
     : text;
 };
 const transactions = (view: CustomerView, options: PageOptions): Html =>
-  html`${view.transfers.map((t) => t.txid !== null && t.conflict === null && html`<p class="tx"><span>${options.language.words.transaction}</span> ${txLink(view, t.coin, t.txid, options)}</p>`)}`;
+  html`${listed(view).map((t) => t.txid !== null && t.conflict === null && html`<p class="tx"><span>${options.language.words.transaction}</span> ${txLink(view, t.coin, t.txid, options)}</p>`)}${unlisted(view) > 0 && html`<p class="tx"><span>${options.language.words.transaction}</span> ${more(view, options.language)}</p>`}`;
+/** Anybody can send very many parts: the largest are shown, the others as a number beside the total. */
+const MOST_LISTED = 10;
+const listed = ({ transfers }: CustomerView): CustomerView['transfers'] => transfers.slice(0, MOST_LISTED);
+const unlisted = (view: CustomerView): number => view.transfersCount - listed(view).length;
+const more = (view: CustomerView, { words, count }: Language): Html =>
+  html`+ ${count(unlisted(view))} · ${words.arrived} ${amountOf(view.settlement.coin!, view.settlement.receivedUnits)}`;
 
 function refund(view: CustomerView, options: PageOptions): Html {
   const { words } = options.language;
@@ -414,7 +420,7 @@ ${row(words.merchant, view.merchant.name)}${row(words.paidOn, s.completedAt && d
 ${request.description && row(words.order, request.description)}${request.items?.map((item) => row(html`${count(Number(item.quantity))} × <bdi>${item.name}</bdi>`, cents(item.quantity * item.unitPriceCents))) ?? []}
 ${request.taxCents !== null && row(words.tax, cents(request.taxCents))}${row(words.total, cents(facts.targetUsdCents), true)}
 ${s.coin && row(words.arrived, amountOf(s.coin, s.receivedUnits))}${s.coin && rateE8 !== null && row(words.rate, html`<bdi>1 ${s.coin} = ${rate(rateE8)}</bdi>`)}
-${view.transfers.map((t) => t.txid !== null && t.conflict === null && row(words.transaction, txLink(view, t.coin, t.txid, options)))}${row(words.number, html`<bdi class="mono">${facts.id}</bdi>`)}</tbody></table>
+${listed(view).map((t) => t.txid !== null && t.conflict === null && row(words.transaction, txLink(view, t.coin, t.txid, options)))}${unlisted(view) > 0 && row(words.transaction, more(view, options.language))}${row(words.number, html`<bdi class="mono">${facts.id}</bdi>`)}</tbody></table>
 <p class="noprint js"><button type="button" class="main" id="print">${words.print}</button></p></main>`,
   };
 }
