@@ -6,7 +6,7 @@ import { createLog } from '../src/log.ts';
 import { createMerchant } from '../src/merchants/merchants.ts';
 import { testEnvironment } from '../test/kit/app.ts';
 import { testDatabase } from '../test/kit/database.ts';
-import { Person } from '../test/kit/person.ts';
+import { Person, setupToken } from '../test/kit/person.ts';
 import { fillPayments } from './fill.ts';
 import { median } from './kit.ts';
 
@@ -18,7 +18,7 @@ async function fill(count: number) {
   const app = await startApp(readConfig(testEnvironment(database.url, database.folder)), { log: createLog('silent') });
   const { merchantId, setupUrl } = await createMerchant(app.ctx, { name: 'Bench shop' });
   const person = new Person(app.url!);
-  const token = new URL(setupUrl).searchParams.get('token');
+  const token = setupToken(setupUrl);
   await person.post('/set-up', { token, name: 'Olga Owner', email: 'olga@shop.example', password: person.password });
   const db = await openDb({ url: database.url, log: createLog('error') });
   await fillPayments(db, { merchantId, count });

@@ -10,7 +10,7 @@ import { testEnvironment } from '../test/kit/app.ts';
 import { startBrowser } from '../test/kit/browser.ts';
 import { testDatabase } from '../test/kit/database.ts';
 import { freePort } from '../test/kit/nodes.ts';
-import { Person } from '../test/kit/person.ts';
+import { Person, setupToken } from '../test/kit/person.ts';
 import { fillPayments } from './fill.ts';
 import { median, startChild } from './kit.ts';
 
@@ -29,7 +29,7 @@ const own = { PORT: String(port), PUBLIC_URL: url, HOST: 'localhost' };
 const florin = await startChild('bench/serve.ts', testEnvironment(database.url, database.folder, own));
 const { merchantId, setupUrl } = JSON.parse(florin.line) as Record<'merchantId' | 'setupUrl', string>;
 const person = new Person(url);
-const token = new URL(setupUrl).searchParams.get('token');
+const token = setupToken(setupUrl);
 await person.post('/set-up', { token, name: 'Olga Owner', email: 'olga@shop.example', password: person.password });
 const db = await openDb({ url: database.url, log: createLog('error') });
 await fillPayments(db, { merchantId, count: ROWS });

@@ -6,7 +6,7 @@ import { Entry } from '../ui/entry.tsx';
 import { Field } from '../ui/field.tsx';
 import { PasswordField } from '../ui/password.tsx';
 
-const token = () => location.hash.slice(1);
+const token = () => location.hash.slice(1).replace(/^token=/, '');
 
 export function Screen() {
   const [name, setName] = useState('');

@@ -35,6 +35,9 @@ export function isNetwork(text: string): boolean {
   return bits === undefined || (/^(0|[1-9]\d{0,2})$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128));
 }
 
+/** Whether a host, as a URL names it, is this machine. */
+export const isLoopback = (host: string): boolean => /^(([^.]+\.)*localhost|127\.\d+\.\d+\.\d+|\[::1\])$/i.test(host);
+
 /** Whether an address is within any of them. */
 export function matchNetworks(networks: readonly string[]): (ip: string) => boolean {
   const list = new BlockList();

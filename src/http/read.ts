@@ -2,6 +2,7 @@
 import { COINS, type Coin, isCoin, type Mode } from '../core/coin.ts';
 import { type Fiat, fiatDecimals } from '../core/fiat.ts';
 import { MAX_USD_CENTS, parseDecimal } from '../core/money.ts';
+import { isLoopback } from '../core/networks.ts';
 import { Problem } from '../core/problem.ts';
 import { metadataFault, SCENARIOS } from '../payments/payments.ts';
 import type { ParsedBody } from './json.ts';
@@ -58,6 +59,7 @@ export function readReturnUrl(text: string, mode: Mode, param = 'return_url'): s
   // Against look-alike letters: what the payer is shown must be what was written.
   if (!/^[\x21-\x7e]+$/.test(text.split('/')[2]!)) throw bad('its host must be written in ASCII (punycode)');
   if (mode === 'live' && url.protocol !== 'https:') throw bad('live payments need https');
+  if (url.protocol !== 'https:' && !isLoopback(url.hostname)) throw bad('http leads to this machine alone, such as http://localhost:4000');
   return text;
 }
 

@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http';
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
 import type { Context } from '../context.ts';
 import { base62 } from '../core/id.ts';
+import { isLoopback, plainIp } from '../core/networks.ts';
 import { Problem } from '../core/problem.ts';
 import { isAnswered } from '../db/batch.ts';
 import { type KeyOwner, originAllowedByAnyKey } from '../merchants/keys.ts';
@@ -256,23 +257,30 @@ function registerPreflight(app: FastifyInstance, ctx: Context, gate: ReturnType<
   }
 }
 
-function registerOperations(app: FastifyInstance, ctx: Context, { metricsToken }: ServerOptions): void {
+function registerOperations(app: FastifyInstance, ctx: Context, { metricsToken, tls }: ServerOptions): void {
   app.get('/healthz', async () => isAlive());
   app.get('/readyz', async (_request, reply) => {
     const readiness = await readReadiness(ctx);
     return reply.code(readiness.ready ? 200 : 503).send(readiness);
   });
+  // A proxy on this machine may name nobody: with a public address and plain HTTP, who asks from here may have come from anywhere.
+  const isPublic = tls === null && !isLoopback(new URL(ctx.settings.publicUrl).hostname);
   app.get('/metrics', async (request, reply) => {
-    const peer = (request.socket.remoteAddress ?? '').replace(/^::ffff:/, '');
-    const local =
-      (peer.startsWith('127.') || peer === '::1') &&
-      request.headers['x-forwarded-for'] === undefined &&
-      request.headers.forwarded === undefined;
+    const local = !isPublic && isFromHere(request);
     const token = metricsToken !== null && request.headers.authorization === `Bearer ${metricsToken}`;
     if (!local && !token) throw new Problem('invalid_api_key');
     return reply.type('text/plain; version=0.0.4; charset=utf-8').send(await readMetrics(ctx));
   });
   app.get('/openapi.json', async (_request, reply) => reply.send(openapiDocument(ctx.settings.publicUrl)));
+}
+
+/** Headers that proxies add. */
+const OF_PROXIES = ['forwarded', 'via', 'x-real-ip', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'];
+/** Whether a program on this machine asks, by an address of this machine and through nobody. */
+function isFromHere({ socket, headers }: FastifyRequest): boolean {
+  const peer = plainIp(socket.remoteAddress ?? '');
+  const asked = URL.parse(`http://${headers.host ?? ''}`)?.hostname ?? '';
+  return (peer.startsWith('127.') || peer === '::1') && isLoopback(asked) && OF_PROXIES.every((name) => headers[name] === undefined);
 }
 
 function toProblem(ctx: Context, request: FastifyRequest, error: FastifyError | Problem): Problem {

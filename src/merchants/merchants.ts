@@ -163,7 +163,7 @@ async function makeMerchant(
       testPublic: await key('test', 'public'),
     };
   });
-  return keys && { merchantId, keys, setupUrl: `${ctx.settings.publicUrl}/setup?token=${setupToken}` };
+  return keys && { merchantId, keys, setupUrl: `${ctx.settings.publicUrl}/setup#token=${setupToken}` };
 }
 
 /** Acts at once. With an actor it stands in the merchant's log. Errors: merchant_not_found. */

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
-import { Person, setUpPerson } from '../kit/person.ts';
+import { Person, setUpPerson, setupToken } from '../kit/person.ts';
 
 let app: TestApp;
 let owner: Person;
@@ -124,7 +124,7 @@ test('an archived link, another merchant’s and a made-up one do not exist; eac
   assert.equal((await owner.post(`/live/links/${link.id}/state`, { archived: false })).status, 404);
   const other = await createMerchant(app.app.ctx, { name: 'Other shop' });
   const stranger = new Person(app.url);
-  const setup = new URL(other.setupUrl).searchParams.get('token');
+  const setup = setupToken(other.setupUrl);
   await stranger.post('/set-up', { token: setup, name: 'Otto Other', email: 'otto@other.example', password: stranger.password });
   assert.equal((await stranger.post(`/test/links/${link.id}/state`, { archived: false })).status, 404);
   assert.deepEqual((await stranger.get('/test/links')).json.data, []);

@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test';
 import { DASHBOARD_ROUTES } from '../../src/web/dashboard/routes.ts';
 import { pathsOf } from '../../src/web/dashboard/serve.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
-import { freshTotp, Person, setUpPerson, totp } from '../kit/person.ts';
+import { freshTotp, Person, setUpPerson, setupToken, totp } from '../kit/person.ts';
 
 let app: TestApp;
 let owner: Person;
@@ -85,7 +85,7 @@ test('with the password alone neither the set-up link nor an invitation signs in
   const { sql } = app.app.ctx.db;
   const { createMerchant } = await import('../../src/merchants/merchants.ts');
   const other = await createMerchant(app.app.ctx, { name: 'Second shop' });
-  const token = new URL(other.setupUrl).searchParams.get('token');
+  const token = setupToken(other.setupUrl);
   const half = await halfSignedIn();
   const setUp = await half.post('/set-up', { token, name: 'Mallory', email: EMAIL, password: 'another long password' });
   assert.equal(setUp.json.error.code, 'account_exists');

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
-import { Person, setUpPerson } from '../kit/person.ts';
+import { Person, setUpPerson, setupToken } from '../kit/person.ts';
 
 let app: TestApp;
 let owner: Person;
@@ -120,7 +120,7 @@ test('who is removed loses access at once; members of another merchant do not ex
 });
 
 test('a person of two merchants switches between them, and sees one at a time', async () => {
-  const token = new URL(second.setupUrl).searchParams.get('token');
+  const token = setupToken(second.setupUrl);
   assert.equal((await owner.post('/set-up', { token })).status, 200);
   const both = (await owner.get('/test/me')).json;
   assert.deepEqual(

@@ -6,7 +6,7 @@ import { createMerchant } from '../../src/merchants/merchants.ts';
 import { applyDueChanges } from '../../src/merchants/wallet-changes.ts';
 import { setWallet } from '../../src/merchants/wallets.ts';
 import { asIfFollowed, startTestApp, type TestApp } from '../kit/app.ts';
-import { Person, setUpPerson } from '../kit/person.ts';
+import { Person, setUpPerson, setupToken } from '../kit/person.ts';
 
 let app: TestApp;
 let owner: Person;
@@ -38,7 +38,7 @@ async function secondOwner(): Promise<Person> {
   const { ctx } = app.app;
   const other = await createMerchant(ctx, { name: 'For a second owner' });
   const person = new Person(app.url);
-  const token = new URL(other.setupUrl).searchParams.get('token');
+  const token = setupToken(other.setupUrl);
   await person.post('/set-up', { token, name: 'Pia Partner', email: 'pia@shop.example', password: person.password });
   await ctx.db.sql`update members set merchant_id = ${app.merchant.merchantId} where merchant_id = ${other.merchantId}`;
   await ctx.db.sql`update sessions set merchant_id = null where merchant_id = ${other.merchantId}`;

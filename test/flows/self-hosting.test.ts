@@ -200,7 +200,7 @@ test('the first process shows the first merchant, the others make none', { skip:
   const output = processes['api-1']!.output();
   key = /sk_test_\w+/.exec(output)![0];
   publicKey = /pk_test_\w+/.exec(output)![0];
-  assert.ok(output.includes(`https://${NAME}/setup?token=`));
+  assert.ok(output.includes(`https://${NAME}/setup#token=`));
   for (const name of ['api-2', 'back']) assert.ok(!processes[name]!.output().includes('merchant'), name);
   assert.match(processes.back!.output(), /running as watcher, worker/);
 });

@@ -118,9 +118,11 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
     return page(request, reply);
   });
 
-  // The token goes on as a fragment, which no server is sent and no log keeps. Looking spends nothing.
+  // The token is a fragment, which no server is sent and no log keeps, and which a browser takes along where it is led. Links that were
+  // printed before have it in the query. Looking spends nothing.
   app.get<{ Querystring: { token?: unknown } }>('/setup', { exposeHeadRoute: false }, async (request, reply) => {
     const { token } = request.query;
+    if (token === undefined) return reply.code(303).headers({ location: '/dashboard/set-up', 'cache-control': 'no-store' }).send();
     const owner = typeof token === 'string' && token.length <= 64 ? await findSetup(ctx, { token }) : null;
     if (owner)
       return reply
