@@ -10,8 +10,9 @@ RUN npm ci --omit=dev --no-audit --no-fund \
 COPY src src
 # Guides and reference are served at /docs.
 COPY docs docs
-# The dashboard is built into the image.
+# The dashboard and the package of the client are built into the image.
 COPY dashboard dashboard
+COPY sdk sdk
 COPY tsconfig.json ./
 COPY scripts/build.ts scripts/build.ts
 RUN node scripts/build.ts

@@ -1,4 +1,7 @@
-/** Builds the dashboard; `npm start` does the same when it is needed. For images and for folders that the service may not write to. */
+/** Builds the dashboard and the package of the client; the service does the same when they are needed. For images and for folders that it may not write to. */
 import { buildApp } from '../src/web/dashboard/build.ts';
+import { buildPackage } from '../src/web/sdk-package.ts';
 
-await buildApp({ info: (_details, message) => process.stdout.write(`${message}\n`) });
+const log = { info: (_details: object, message: string) => process.stdout.write(`${message}\n`) };
+await buildApp(log);
+await buildPackage(log);

@@ -9,6 +9,7 @@ import { startRequestLog } from './merchants/requests.ts';
 import { registerCheckout } from './web/checkout/actions.ts';
 import { registerDashboard } from './web/dashboard/serve.ts';
 import { registerDocs } from './web/docs.ts';
+import { registerPackage } from './web/sdk-package.ts';
 
 /**
  * Listens on the configured address; where that is. `closers` take what ends it, in the opposite order: the last answer comes before
@@ -28,6 +29,7 @@ export async function startApi(ctx: Context, config: Config, { closers }: { clos
       registerCheckout(app, ctx, { client, limits });
       registerDashboard(app, ctx, { limits, client });
       registerDocs(app, ctx);
+      registerPackage(app, ctx);
     },
   });
   closers.push(() => server.close());

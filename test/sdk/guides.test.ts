@@ -201,9 +201,8 @@ const ELSEWHERE: readonly [document: RegExp, holds: string, where: string][] = [
   [/sdk\/README/, 'listen', 'test/sdk/cli.test.ts: these do not end by themselves'],
 ];
 
-/** `npm run florin` and `npx florin` as they are once installed; the doctor ends with 1 here, where wallets have no nodes. */
-const ENDS = `npm() { if [ "$1" = start ]; then env; else shift 3; '${process.execPath}' --disable-warning=ExperimentalWarning '${ROOT}/src/main.ts' "$@" || [ "$1 $?" = 'doctor 1' ]; fi; }
-npx() { shift; '${process.execPath}' --disable-warning=ExperimentalWarning '${ROOT}/sdk/src/cli.ts' "$@"; }
+/** `npm run florin` and `npm exec --no -- florin` as they are once installed; the doctor ends with 1 here, where wallets have no nodes. */
+const ENDS = `npm() { if [ "$1" = start ]; then env; elif [ "$1" = exec ]; then shift 4; '${process.execPath}' --disable-warning=ExperimentalWarning '${ROOT}/sdk/src/cli.ts' "$@"; else shift 3; '${process.execPath}' --disable-warning=ExperimentalWarning '${ROOT}/src/main.ts' "$@" || [ "$1 $?" = 'doctor 1' ]; fi; }
 curl() { command curl --fail-with-body --silent --show-error "$@"; echo; }
 `;
 const keyFor = (coin: Coin, spelled: string): string => {

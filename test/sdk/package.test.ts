@@ -1,7 +1,17 @@
 /** The package as developers get it: packed, installed into an empty folder, and used from every kind of module, compiler and page. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { createReadStream, existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  createReadStream,
+  existsSync,
+  globSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -51,6 +61,40 @@ test('the package holds what is built and nothing else, and depends on nothing',
   const manifest = JSON.parse(readFileSync(join(home, 'node_modules/florin/package.json'), 'utf8'));
   for (const field of ['dependencies', 'peerDependencies', 'optionalDependencies']) assert.equal(manifest[field], undefined);
   assert.equal(existsSync(join(home, 'node_modules/florin/dist/esm/cli.js')), true);
+});
+
+test('each install hands out its own client: npm installs it from there, it is the package that is packed, and its command runs', async (t) => {
+  const shop = mkdtempSync(join(tmpdir(), 'florin-handed-out-'));
+  t.after(() => rmSync(shop, { recursive: true, force: true }));
+  writeFileSync(join(shop, 'package.json'), '{"private":true}');
+  // A registry that does not answer: nothing is asked of it.
+  const env = { ...process.env, npm_config_cache: join(shop, '.npm'), npm_config_registry: 'http://127.0.0.1:9/' };
+  const npm = (...args: string[]) => run('npm', args, { cwd: shop, env });
+  await assert.rejects(npm('exec', '--no', '--', 'florin', '--help'), 'what is not installed is not fetched from elsewhere');
+  await npm('install', '--no-audit', '--no-fund', `${app.url}/florin.tgz`);
+  const filesIn = (folder: string) => readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort();
+  assert.deepEqual(filesIn(join(shop, 'node_modules/florin')), filesIn(join(home, 'node_modules/florin')));
+  const { stdout } = await npm('exec', '--no', '--', 'florin', '--help');
+  assert.match(stdout, /florin: takes and tests payments/);
+  // The same bytes each time: a lock file keeps fitting.
+  const bytes = async () => Buffer.from(await (await fetch(`${app.url}/florin.tgz`)).arrayBuffer());
+  assert.ok((await bytes()).equals(await bytes()));
+});
+
+test('no document prints a command that fetches the client by a name that is not ours', () => {
+  const documents = [
+    'README.md',
+    'CONTRIBUTING.md',
+    'sdk/README.md',
+    'examples/shop/README.md',
+    ...globSync('docs/**/*.md', { cwd: ROOT }),
+  ];
+  for (const document of documents)
+    assert.doesNotMatch(
+      readFileSync(join(ROOT, document), 'utf8'),
+      /npx (-\S+ )*florin|npm (install|i|exec) florin\b|npm exec -- florin/,
+      document,
+    );
 });
 
 /** What a shop does, in either kind of module. */

@@ -99,7 +99,7 @@ test('the quick start works as printed, from a fresh copy of the source to a ver
   const service = terminal(start!, source, ownPort);
   const [, key] = await shows(service, /Secret test key +(sk_test_\w+)/, 540_000);
   const started = performance.now();
-  await finished(install!, source);
+  await finished(filled(install!), source);
   const exports = `${ownPort}\n${filled(first!, { 'sk_test_...': key! }).split('\n')[0]}`;
   const made = await finished(filled(first!, { 'sk_test_...': key! }), shop, ownPort);
   assert.match(made, /^status: completed$/m);

@@ -1,0 +1,129 @@
+/** `/florin.tgz`: the client as a package of npm, built from the sources of this install, so that nobody has to trust a name elsewhere. */
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { glob, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import type { FastifyInstance } from 'fastify';
+import type { Context } from '../context.ts';
+import type { Log } from '../log.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const SDK = join(ROOT, 'sdk');
+const OUT = join(ROOT, 'dist/package');
+/** The date in every archive that npm makes: the same sources are the same bytes. */
+const DATE_SECONDS = 499_162_500;
+const RETRY_MS = 30_000;
+const BLOCK = 512;
+
+type Entry = { path: string; bytes: Buffer; program: boolean };
+
+/** A file of an archive: its header (POSIX ustar), its bytes, and zeros up to a whole block. */
+function archived({ path, bytes, program }: Entry): Buffer[] {
+  const header = Buffer.alloc(BLOCK);
+  const octal = (value: number, at: number, length: number) => header.write(value.toString(8).padStart(length - 1, '0'), at, 'latin1');
+  if (Buffer.byteLength(path) > 100) throw new Error(`${path} is too long for an archive`);
+  header.write(path, 0, 'utf8');
+  octal(program ? 0o755 : 0o644, 100, 8);
+  octal(0, 108, 8);
+  octal(0, 116, 8);
+  octal(bytes.length, 124, 12);
+  octal(DATE_SECONDS, 136, 12);
+  header.fill(' ', 148, 156);
+  header.write('0', 156, 'latin1');
+  header.write('ustar\u000000', 257, 'latin1');
+  const sum = header.reduce((all, byte) => all + byte, 0);
+  header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1');
+  return [header, bytes, Buffer.alloc((BLOCK - (bytes.length % BLOCK)) % BLOCK)];
+}
+
+async function filesOf(folder: string, patterns: string[]): Promise<string[]> {
+  const paths: string[] = [];
+  for await (const path of glob(patterns, { cwd: folder })) paths.push(path);
+  return paths.sort();
+}
+/** The name of what these sources make. */
+async function nameOfSources(): Promise<string> {
+  const hash = createHash('sha256');
+  const paths = await filesOf(SDK, ['src/**/*.ts', 'scripts/*.ts', '*.json', 'README.md', 'LICENSE']);
+  for (const path of paths)
+    hash
+      .update(`${path}\0`)
+      .update(await readFile(join(SDK, path)))
+      .update('\0');
+  return hash.digest('hex').slice(0, 16);
+}
+
+/** The package as a file, built in a child process unless it is there. Of several builders nobody sees half of one. */
+export async function buildPackage(log: Pick<Log, 'info'>): Promise<string> {
+  const file = join(OUT, `${await nameOfSources()}.tgz`);
+  if (
+    await readFile(file).then(
+      () => true,
+      () => false,
+    )
+  )
+    return file;
+  const aside = `${file}.${process.pid}.part`;
+  log.info({}, 'the package of the client is being prepared');
+  await mkdir(OUT, { recursive: true });
+  try {
+    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(SDK, 'scripts/build.ts'), aside], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    let said = '';
+    child.stderr.on('data', (bytes) => {
+      said = (said + bytes).slice(-4_000);
+    });
+    const [code] = (await once(child, 'exit')) as [number | null];
+    if (code !== 0) throw new Error(`the build ended with ${code}: ${said}`);
+    const entries: Entry[] = [];
+    for (const path of ['package.json', 'README.md', 'LICENSE'])
+      entries.push({ path: `package/${path}`, bytes: await readFile(join(SDK, path)), program: false });
+    for (const path of await filesOf(aside, ['**/*.{js,ts,json}']))
+      entries.push({ path: `package/dist/${path}`, bytes: await readFile(join(aside, path)), program: path === 'esm/cli.js' });
+    const archive = Buffer.concat([...entries.flatMap(archived), Buffer.alloc(2 * BLOCK)]);
+    await writeFile(`${aside}.tgz`, await promisify(gzip)(archive, { level: 9 }));
+    await rename(`${aside}.tgz`, file);
+    return file;
+  } finally {
+    await rm(aside, { recursive: true, force: true });
+  }
+}
+
+export function registerPackage(app: FastifyInstance, ctx: Context): void {
+  let packed: Promise<Buffer> | null = null;
+  let failedAt = Number.NEGATIVE_INFINITY;
+  const load = (): Promise<Buffer> | null => {
+    if (packed === null && ctx.clock.monotonicMs() - failedAt < RETRY_MS) return null;
+    packed ??= buildPackage(ctx.log)
+      .then((file) => readFile(file))
+      .catch((error) => {
+        packed = null;
+        failedAt = ctx.clock.monotonicMs();
+        throw error;
+      });
+    return packed;
+  };
+  app.get('/florin.tgz', { exposeHeadRoute: false }, async (_request, reply) => {
+    const bytes = await (load() ?? Promise.reject(new Error('it failed just now'))).catch((error: unknown) => {
+      ctx.log.error({ err: error }, 'the package of the client could not be prepared');
+      return null;
+    });
+    if (bytes === null)
+      return reply
+        .code(503)
+        .headers({ 'retry-after': String(RETRY_MS / 1000), 'cache-control': 'no-store' })
+        .type('text/plain')
+        .send('The package could not be prepared; the log of the service says why.\n');
+    return reply
+      .headers({
+        'content-type': 'application/gzip',
+        'cache-control': 'no-cache',
+        etag: `"${createHash('sha256').update(bytes).digest('hex').slice(0, 20)}"`,
+      })
+      .send(bytes);
+  });
+}
