@@ -20,16 +20,16 @@ async function paidWith(units: readonly number[]): Promise<any> {
   const { ctx } = app.app;
   const { id } = ok(await app.test.post('/v1/transactions/create', { crypto: 'BTC', amount: '97.00', currency_fiat: 'USD' }), 201);
   await ctx.db.begin((tx) =>
-    lockAndSettle(
-      ctx,
-      tx,
-      [id],
-      async () =>
-        void (await tx`
+    lockAndSettle(ctx, tx, [id], async () => {
+      // No scenario: a visit of the page would start one.
+      await tx`
+          insert into simulations (payment_id, merchant_id, coin, scenario, units, started_at)
+          select id, merchant_id, 'BTC', 'nothing', 1, created_at from payments where id = ${id}`;
+      await tx`
           insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, first_seen_at, block_height, block_hash, block_time)
           select 'BTC', id || i || ':0', id, merchant_id, id || i, 'test_btc_success', units, 'output', created_at, 0, 'b', created_at
-          from payments, unnest(${units.map(String)}::numeric[]) with ordinality as u (units, i) where id = ${id}`),
-    ),
+          from payments, unnest(${units.map(String)}::numeric[]) with ordinality as u (units, i) where id = ${id}`;
+    }),
   );
   return ok(await app.test.get(`/api/payment/${id}`));
 }
