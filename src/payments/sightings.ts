@@ -185,8 +185,9 @@ const writeRows = (tx: Tx, rows: readonly object[], { coin, block }: { coin: Coi
       block_time = coalesce(r.block_time, t.block_time), lock = coalesce(r.lock, t.lock),
       absent_since = null, conflict_txid = null, conflict_height = null, conflict_seen_at = null,
       unmined_since = case when r.block_height is null then t.unmined_since end
-    from r where t.payment_id = r.payment_id and t.coin = ${coin} and t.txid = r.txid and t.kind = r.kind
-      and r.kind in ('output', 'coinbase') and not exists (select 1 from r as named where named.payment_id = t.payment_id and named.ref = t.ref))
+    -- Found by the transaction: a payment may have tens of thousands of transfers, which no index of payments should lead to.
+    from r where t.txid = r.txid and t.payment_id || '' = r.payment_id and t.coin = ${coin} and t.kind = r.kind
+      and r.output_count > 1 and not exists (select 1 from r as named where named.payment_id = t.payment_id and named.ref = t.ref))
   insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, output_count, outputs, kind, first_seen_at, block_height, block_hash,
     block_time, lock)
   select ${coin}, r.ref, r.payment_id, r.merchant_id, r.txid, r.address, r.units, coalesce(r.output_count, 1), r.outputs, r.kind, r.first_seen_at,
