@@ -57,6 +57,8 @@ export type ChainHealth = {
   txindex: boolean | null;
   /** Null: the source does not say. */
   peers: number | null;
+  /** Another one whenever the mempool is. Null or absent: the source cannot tell. */
+  mempool?: string | null;
 };
 
 /** What an operator should know of a node beyond its health. */
@@ -148,10 +150,10 @@ export interface ChainSource {
   fetchBlock(hash: string): Promise<{ ref: BlockRef; scan(matcher: Matcher): BlockScan | Promise<BlockScan>; done?(): void }>;
   /**
    * Downloads what is new in the mempool since what was last `done`; until then it is handed out again. `beside`: the tip at that
-   * time, where the same machine tells both at once. `health` of the same look spares the question where nothing changed since.
+   * time, where the same machine tells both at once. `health`: as just told; where it says that nothing has changed, nothing is asked.
    */
   fetchMempool(
-    health?: ChainHealth,
+    health?: ChainHealth | null,
   ): Promise<{ beside?: string; scan(matcher: Matcher): MempoolScan | Promise<MempoolScan>; done(): void }>;
   /** Where a transaction of ours is now. */
   txState(txid: string): Promise<{ state: 'mempool' | 'mined' | 'unknown'; blockHash: string | null; lock: Lock }>;

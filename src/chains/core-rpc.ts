@@ -1,12 +1,23 @@
 /** A Bitcoin-Core-family node over JSON-RPC, from Litecoin 0.21 and Dogecoin 1.14 to today's Core: every key of a reply is optional. */
 
+import { randomUUID } from 'node:crypto';
 import type { Clock } from '../core/clock.ts';
 import { COIN, type Coin, type Network } from '../core/coin.ts';
 import { divideCeil } from '../core/money.ts';
 import type { Lock } from '../core/payment.ts';
 import type { Log } from '../log.ts';
 import type { Outgoing } from '../outgoing.ts';
-import { type BlockRef, ChainError, type ChainSource, type Conflict, type FeeTier, type Finality, orNull, type Sighting } from './chain.ts';
+import {
+  type BlockRef,
+  ChainError,
+  type ChainHealth,
+  type ChainSource,
+  type Conflict,
+  type FeeTier,
+  type Finality,
+  orNull,
+  type Sighting,
+} from './chain.ts';
 import { amount, type CoreCall as Call, createCoreCalls, integer, rows, text } from './core-calls.ts';
 import { createCoreTransactions } from './core-transactions.ts';
 import { createMempoolIds } from './mempool-ids.ts';
@@ -31,8 +42,6 @@ const BATCH = 50;
 const MAX_FRESH = 20_000;
 /** A list of the mempool that nothing seems to have changed is read again after so many looks. */
 const MAX_UNREAD_LOOKS = 20;
-/** A longer list of the mempool is asked for only when the node's sum of it has changed. */
-const SHORT_LIST = 2_000;
 /** Headers kept: those of the tip and of the block under way are asked for again and again. */
 const HEADERS = 4;
 
@@ -74,8 +83,10 @@ export function createCoreSource({
   const { post, call, read, failure, clockAheadSeconds } = calls;
   const ids = createMempoolIds();
   /** The mempool as it was read last: its state as the node sums it up, beside which tip, and whether all of it was looked at. */
-  let listed: { state: string; beside: string; has(txid: string): boolean; size: number; complete: boolean } | null = null;
+  let listed: { state: string; beside: string; has(txid: string): boolean; complete: boolean } | null = null;
   let unread = 0;
+  /** Another node's mempool may look like this one's. */
+  const own = randomUUID();
   /**
    * LTC: peg-outs of the mempool, by transaction; handed out at each look. Their mined transfer has another transaction, so that one
    * which lost its block must be shown again, also when nobody looked while it was in it.
@@ -148,14 +159,13 @@ export function createCoreSource({
   /** What changes with the mempool, as far as the node sums it up; null where two mempools may look alike (no sum of fees). */
   const stateOf = (info: unknown): string | null => {
     const { size, bytes, usage, total_fee: fees } = fields(info);
-    return fees === undefined ? null : [size, bytes, usage, fees].join(' ');
+    return fees === undefined ? null : [own, size, bytes, usage, fees].join(' ');
   };
   type Listed = { beside: string; has(txid: string): boolean; fresh: string[]; more: boolean };
   /** The mempool as it was read before; null where it may be another one by now. */
-  const unchangedMempool = async (): Promise<Listed | null> => {
-    if (!listed?.complete || listed.size <= SHORT_LIST || unread >= MAX_UNREAD_LOOKS) return null;
-    const [info, best] = await post([['getmempoolinfo'], ['getbestblockhash']]);
-    if (info!.error || best!.error || stateOf(info!.result) !== listed.state || best!.result !== listed.beside) return null;
+  const unchangedMempool = (health: ChainHealth): Listed | null => {
+    if (!listed?.complete || unread >= MAX_UNREAD_LOOKS) return null;
+    if (health.mempool !== listed.state || health.tip.hash !== listed.beside) return null;
     unread++;
     return { beside: listed.beside, has: listed.has, fresh: [], more: false };
   };
@@ -169,11 +179,11 @@ export function createCoreSource({
     if (pool!.error) throw failure(pool!.error, 'getrawmempool');
     if (best!.error) throw failure(best!.error, 'getbestblockhash');
     reader.add(rows(pool!.result).map(text));
-    const { has, size, fresh, more } = reader.commit();
+    const { has, fresh, more } = reader.commit();
     const beside = text(best!.result);
     const state = info!.error ? null : stateOf(info!.result);
     // What is new is looked at once it was handed over.
-    listed = state === null ? null : { state, beside, has, size, complete: fresh.length === 0 };
+    listed = state === null ? null : { state, beside, has, complete: fresh.length === 0 };
     return { beside, has, fresh, more };
   };
   /** Transactions of the mempool by id; `txids`: those that need not be read again. */
@@ -205,7 +215,7 @@ export function createCoreSource({
     network,
     genesis: async () => text(await call('getblockhash', 0)),
     health: async () => {
-      const [chain, net, index] = await post([['getblockchaininfo'], ['getnetworkinfo'], ['getindexinfo']]);
+      const [chain, net, index, pool] = await post([['getblockchaininfo'], ['getnetworkinfo'], ['getindexinfo'], ['getmempoolinfo']]);
       if (chain!.error) throw failure(chain!.error, 'getblockchaininfo');
       const info = fields(chain!.result);
       const about = fields(net!.result);
@@ -219,6 +229,7 @@ export function createCoreSource({
         pruned: info.pruned === true,
         txindex: !index!.error && index!.result ? 'txindex' in fields(index!.result) : null,
         peers: integer(about.connections),
+        mempool: pool!.error ? null : stateOf(pool!.result),
       };
     },
     inspect: async () => {
@@ -287,8 +298,8 @@ export function createCoreSource({
         done: () => freeRoom(room),
       };
     },
-    fetchMempool: async () => {
-      const { beside, has, fresh, more } = (await unchangedMempool()) ?? (await readMempool());
+    fetchMempool: async (health) => {
+      const { beside, has, fresh, more } = (health && unchangedMempool(health)) ?? (await readMempool());
       for (const txid of pegged.keys()) if (!has(txid)) pegged.delete(txid);
       const { transactions, txids } = await readWaiting(fresh);
       const waiting = [...pegged.values()].flat();

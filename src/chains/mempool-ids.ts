@@ -27,7 +27,7 @@ export type MempoolList = CoreReader & {
    * Makes this the last list. `has`: what it names; `fresh`: what of it was not marked as read, at most so many; `more`: there
    * are others.
    */
-  commit(): { has(txid: string): boolean; size: number; fresh: string[]; more: boolean };
+  commit(): { has(txid: string): boolean; fresh: string[]; more: boolean };
 };
 export type MempoolIds = {
   /** A list that is about to come. One that never ends changes nothing. `most`: how many ids `fresh` holds. */
@@ -106,7 +106,6 @@ export function createMempoolIds(): MempoolIds {
     const before = last;
     const fresh: string[] = [];
     let more = false;
-    let size = 0;
     let state: 'before' | 'within' | 'after' | 'other' = 'before';
     const rest: Buffer[] = [];
     let held = Buffer.alloc(0);
@@ -129,7 +128,6 @@ export function createMempoolIds(): MempoolIds {
         else more = true;
       }
       listed[slot] = own;
-      size++;
       return true;
     };
     const takeWithin = (part: Buffer): void => {
@@ -177,7 +175,7 @@ export function createMempoolIds(): MempoolIds {
       },
       commit: () => {
         last = own;
-        return { has: (txid) => wantText(txid) && listed[slotOf()]! >= own, size, fresh, more };
+        return { has: (txid) => wantText(txid) && listed[slotOf()]! >= own, fresh, more };
       },
     };
   };

@@ -131,7 +131,7 @@ export function joinSources({
     blockAt: (height) => follow((source) => source.blockAt(height)),
     block: (hash) => follow((source) => source.block(hash)),
     fetchBlock: (hash) => follow((source) => source.fetchBlock(hash)),
-    fetchMempool: () => follow((source) => source.fetchMempool()),
+    fetchMempool: (health) => follow((source) => source.fetchMempool(health)),
     txState: (txid) => follow((source) => source.txState(txid)),
     finality: () => follow((source) => source.finality()),
     transaction: (txid, hint) => lookUp((source) => source.transaction(txid, hint)),

@@ -1,13 +1,13 @@
 /** Follows one chain: pulls blocks by hash from a stored cursor, walks back over reorganisations, watches the mempool, misses nothing. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Chain, ChainError, type ChainSource, type Matcher, type Sighting } from '../chains/chain.ts';
+import { type Chain, ChainError, type ChainHealth, type ChainSource, type Matcher, type Sighting } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { DAY_MS, earliest } from '../core/clock.ts';
 import { COIN } from '../core/coin.ts';
 import { readEndedBelow, type Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { type Cursor, CursorMoved, createCursor, holdCursor, insertBlock, moveCursor } from './cursor.ts';
-import { createGuard } from './guard.ts';
+import { createGuard, type Judged } from './guard.ts';
 import { AddressGiven, createLookAhead, type Stray } from './look-ahead.ts';
 import { createReadBack } from './read-back.ts';
 import { lockAndSettleMany, queueProcessing } from './settle-payments.ts';
@@ -108,10 +108,7 @@ export function startFollower(
  * One follower's memory: what is watched. Everything else is in tables. `step` catches up to the tip, looks at the mempool, and reads
  * some of the blocks that are still to be read below: true when more are left.
  */
-export function createFollower(
-  ctx: Context,
-  source: ChainSource,
-): { step(signal?: AbortSignal, found?: { behind: boolean }): Promise<boolean> } {
+export function createFollower(ctx: Context, source: ChainSource): { step(signal?: AbortSignal, found?: Judged): Promise<boolean> } {
   const { coin } = source;
   const watched = createWatchSet();
   const spares = createLookAhead(ctx, source, watched);
@@ -245,11 +242,12 @@ export function createFollower(
     };
   };
 
-  /** Looks at the mempool; true when it was complete, so that everything first seen before it is recorded. */
-  const lookAtMempool = async (cursor: Cursor): Promise<boolean> => {
-    const fetched = await source.fetchMempool();
+  /** Looks at the mempool. `complete`: everything first seen before it is recorded. `beside`: the tip that was told with it, if any. */
+  const lookAtMempool = async (cursor: Cursor, health: ChainHealth | null): Promise<{ complete: boolean; beside: string | null }> => {
+    const fetched = await source.fetchMempool(health);
+    const beside = fetched.beside ?? null;
     // Beside another tip than the recorded one it could show a transfer that a recorded block holds, under another id.
-    if ((fetched.beside ?? (await source.tip()).hash) !== cursor.hash) return false;
+    if ((beside ?? (await source.tip()).hash) !== cursor.hash) return { complete: false, beside };
     const seenAt = ctx.clock.now();
     await refresh();
     const waiting = await readWaiting(ctx.db.sql, coin);
@@ -281,7 +279,7 @@ export function createFollower(
     }
     if (strays.length > 0) spares.tell(await ctx.db.begin((tx) => spares.record(tx, strays, seenAt)));
     fetched.done();
-    return complete;
+    return { complete, beside };
   };
 
   /** DASH: asks the own node which of the transfers that are waited for it has locked since. */
@@ -311,28 +309,30 @@ export function createFollower(
   };
 
   return {
-    step: async (signal, { behind } = { behind: false }) => {
+    step: async (signal, found) => {
       if (!checked) await position.checkNetwork();
       checked = true;
       let cursor = await position.read();
-      for (;;) {
+      // What the guard was just told is not asked for again.
+      for (let just = found?.health ? found : null; ; just = null) {
         if (signal?.aborted) return false;
-        const [before] = await ctx.db.sql<{ now: Date }[]>`select clock_timestamp() as now`;
-        const tip = await source.tip();
+        const before = just?.since ?? (await ctx.db.sql<{ now: Date }[]>`select clock_timestamp() as now`)[0]!.now;
+        const told = just?.health ?? null;
+        const tip = told?.tip ?? (await source.tip());
         if (tip.hash === cursor.hash) {
           await position.stands(cursor);
           await lookAtFinality(cursor);
-          const health = await source.health();
-          const complete = await lookAtMempool(cursor);
+          const health = told ?? (await source.health());
+          const { complete, beside } = await lookAtMempool(cursor, told);
           await lookAtLocks();
           const lock = coin === 'DASH' ? await source.finality() : null;
           const chainlock = lock?.tip === cursor.hash ? lock.chainlock : null;
           // The tip may have moved meanwhile: then the look is not complete and the loop goes on. Beside a source that has
           // more blocks nothing is certain, and nothing expires.
-          if (complete && !behind && !health.syncing && (await source.tip()).hash === cursor.hash) {
+          if (complete && !found?.behind && !health.syncing && (beside ?? (await source.tip()).hash) === cursor.hash) {
             await ctx.db.begin(async (tx) => {
               await tx`
-                update tips set scanned_through = ${before!.now}, chainlock_height = greatest(chainlock_height, ${chainlock}::bigint),
+                update tips set scanned_through = ${before}, chainlock_height = greatest(chainlock_height, ${chainlock}::bigint),
                   updated_at = clock_timestamp() where coin = ${coin} and hash = ${cursor.hash}`;
               if (chainlock !== null && chainlock !== lockedThrough) await queueProcessing(tx, { coin });
             });
@@ -340,10 +340,10 @@ export function createFollower(
           }
           return readBack.some(signal);
         }
-        const found = await position.find(cursor, tip);
+        const there = await position.find(cursor, tip);
         // It says nothing new, and takes nothing back: it is waited for.
-        if ('behind' in found) return false;
-        cursor = found.cursor;
+        if ('behind' in there) return false;
+        cursor = there.cursor;
         let fetched = await fetchAt(cursor.height + 1);
         // The source names a next block that does not follow the one it named before: it is between two chains, and is asked again later.
         if (fetched?.ref.parent !== cursor.hash) return false;

@@ -1,5 +1,5 @@
 /** The chain-health guard: compares the sources of a coin and judges its chain before anything completes on it. */
-import { type Chain, ChainError, type ChainSource, type SourceState } from '../chains/chain.ts';
+import { type Chain, ChainError, type ChainHealth, type ChainSource, type SourceState } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { COIN, COINS, type Coin } from '../core/coin.ts';
 import { type GuardCode, type GuardReason, isBinding, judgeChain, judgeQuorum, type Quorum, reorgText, type Vote } from '../core/guard.ts';
@@ -45,11 +45,17 @@ type Judgement = {
 };
 
 /**
+ * What the guard just found. `behind`: another source has blocks that the followed one lacks. `health`: what the followed source said
+ * of itself, after `since` by the database's clock; null when it has no vote.
+ */
+export type Judged = { behind: boolean; health: ChainHealth | null; since: Date };
+
+/**
  * One guard per coin, run by its follower. Neither of its functions fails for what a source does; only the database makes them throw.
  * `check` surveys the sources; `behind`: another source has blocks that the followed one lacks, so that what is not seen may be there
  * all the same. `agree` compares what was read since with what they showed.
  */
-export function createGuard(ctx: Context, chain: Chain): { check(): Promise<{ behind: boolean }>; agree(): Promise<void> } {
+export function createGuard(ctx: Context, chain: Chain): { check(): Promise<Judged>; agree(): Promise<void> } {
   const { coin } = chain;
   const binding = isBinding(chain.network);
   const evidenceOf = createAgreement(ctx, chain);
@@ -137,11 +143,13 @@ export function createGuard(ctx: Context, chain: Chain): { check(): Promise<{ be
 
   return {
     check: async () => {
+      const [now] = await ctx.db.sql<{ since: Date }[]>`select clock_timestamp() as since`;
       survey = await chain.survey();
       await judge();
       const followed = survey.find((state) => state.followed && state.state === 'ok');
       const highest = Math.max(...survey.map((state) => (state.state === 'ok' ? state.health!.tip.height : 0)));
-      return { behind: binding && followed !== undefined && highest > followed.health!.tip.height + COIN[coin].agreeWithin };
+      const health = followed?.health ?? null;
+      return { since: now!.since, health, behind: binding && health !== null && highest > health.tip.height + COIN[coin].agreeWithin };
     },
     agree: async () => {
       if (survey.length < 2) return;

@@ -155,7 +155,8 @@ test('DOGE and DASH: what the node says of itself', async (t) => {
     });
     const tip = await source.tip();
     assert.deepEqual([tip.height, tip.hash], [102, await node.rpc('getblockhash', 102)]);
-    assert.deepEqual(await source.health(), {
+    const { mempool: _, ...health } = await source.health();
+    assert.deepEqual(health, {
       ...{ tip, headers: 102, syncing: false, software, version, network: 'regtest', pruned: false, txindex, peers: 0 },
     });
     assert.equal(await source.blockAt(103), null);

@@ -1,0 +1,73 @@
+/** What a look at a chain costs the node: one request where nothing happened, one more where the mempool changed. */
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test } from 'node:test';
+import { eventually } from '../kit/app.ts';
+import { startBitcoind } from '../kit/nodes.ts';
+import { startService } from '../kit/service.ts';
+
+/** Passes requests on, and keeps the methods of each. */
+async function startCounter(nodeUrl: string) {
+  const target = new URL(nodeUrl);
+  const requests: string[][] = [];
+  const server = createServer(async (request, reply) => {
+    const parts: Buffer[] = [];
+    for await (const part of request) parts.push(part as Buffer);
+    const body = Buffer.concat(parts);
+    requests.push([JSON.parse(body.toString())].flat().map((call: { method: string }) => call.method));
+    const passed = await fetch(target.origin, {
+      method: 'POST',
+      headers: { authorization: request.headers.authorization ?? '', 'content-type': 'application/json' },
+      body,
+    });
+    reply.writeHead(passed.status, { 'content-type': 'application/json' }).end(Buffer.from(await passed.arrayBuffer()));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://florin:test@127.0.0.1:${(server.address() as AddressInfo).port}`,
+    requests,
+    stop: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+test('a look is one request, and one more when the mempool changed', async (t) => {
+  const node = await startBitcoind();
+  t.after(() => node.destroy());
+  const counter = await startCounter(node.url);
+  t.after(() => counter.stop());
+  const service = await startService({
+    environment: { BTC_NODE_URL: counter.url, BTC_NETWORK: 'regtest', PRICES: 'static:BTC=97000.00' },
+  });
+  t.after(() => service.destroy());
+  const looks = (from: number) => counter.requests.slice(from).filter((methods) => methods.includes('getblockchaininfo')).length;
+  const during = async (work: () => Promise<unknown>) => {
+    const from = counter.requests.length;
+    await work();
+    await eventually(
+      async () => looks(from),
+      (count) => count >= 12,
+      120_000,
+    );
+    return { looks: looks(from), requests: counter.requests.slice(from) };
+  };
+  await service.looked('BTC');
+  await service.looked('BTC');
+  const quiet = await during(async () => {});
+  // Now and then the list is read again all the same.
+  assert.ok(quiet.requests.length <= quiet.looks + 3, `${quiet.requests.length} requests for ${quiet.looks} looks`);
+  const paid = await during(async () => {
+    for (let i = 0; i < 3; i++) {
+      await node.pay(await node.newAddress(), '0.1');
+      await service.looked('BTC');
+    }
+  });
+  const lists = paid.requests.filter((methods) => methods.includes('getrawmempool')).length;
+  assert.ok(lists >= 3, 'each change was read');
+  // A payment of the node changes its mempool; the list, and the transaction.
+  assert.ok(paid.requests.length <= paid.looks + 3 + 2 * 4, `${paid.requests.length} requests for ${paid.looks} looks`);
+});
