@@ -53,6 +53,7 @@ async function serveMempool(): Promise<void> {
     const bodies = [asked].flat().map((call) => `{"result":${answer(call.method)},"error":null,"id":${call.id}}`);
     reply.writeHead(200).end(Array.isArray(asked) ? `[${bodies.join(',')}]` : bodies[0]);
   });
+  server.keepAliveTimeout = 600_000;
   server.listen(0, '127.0.0.1', () => process.stdout.write(`ready ${(server.address() as AddressInfo).port}\n`));
 }
 
