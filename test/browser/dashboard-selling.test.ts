@@ -148,7 +148,7 @@ test('the wait is turned off after its time, or when a second owner confirms it,
   await page.getByText('The wait will be turned off.').waitFor();
   noFaults(/403 .*wait/);
   assert.equal(await page.getByRole('button', { name: 'Confirm now' }).count(), 0, 'whoever asked cannot confirm');
-  await page.getByText('waits 24 hours').waitFor();
+  await page.getByText('payments, wait 24 hours').waitFor();
   await audit('a wait that ends');
   await page.getByRole('button', { name: 'Keep the wait' }).click();
   await page.getByText('A changed key waits.').waitFor();
@@ -170,7 +170,7 @@ test('the wait is turned off after its time, or when a second owner confirms it,
   await page.getByRole('button', { name: 'Turn the wait off' }).waitFor();
   await sql`update members set role = 'admin' where merchant_id = ${app.merchant.merchantId}`;
   await page.reload();
-  await page.getByText('waits 24 hours').waitFor();
+  await page.getByText('payments, wait 24 hours').waitFor();
   await page.getByRole('link', { name: 'Change key' }).waitFor();
   assert.equal(await page.getByRole('button', { name: 'Turn the wait off' }).count(), 0, 'only owners');
   await sql`update members set role = 'owner' where merchant_id = ${app.merchant.merchantId}`;
@@ -339,6 +339,19 @@ test('business: saved; erasing is asked about before it is switched on', async (
   await page.getByRole('dialog').waitFor({ state: 'hidden' });
   await saved;
   assert.equal((await owner.get('/live/settings/business')).json.retention_days, 60);
+  noFaults();
+});
+
+test('business: parameters that requests do not take are refused once the box is ticked, in both modes', async () => {
+  await go('test/business', 'Business');
+  const box = page.getByLabel('Refuse every parameter that a request does not take');
+  assert.equal(await box.isChecked(), false);
+  const saved = page.waitForResponse((reply) => reply.url().endsWith('/settings/business') && reply.request().method() === 'POST');
+  await box.click();
+  await saved;
+  assert.equal((await owner.get('/live/settings/business')).json.strict_parameters, true);
+  assert.equal((await app.test.get('/api/payments?page=2')).json.error.code, 'parameter_unknown');
+  await audit('strict parameters');
   noFaults();
 });
 
