@@ -1,4 +1,5 @@
 /** Several sources of one coin as one: payments are read from the first that is well, look-ups go on until one can answer. */
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../core/clock.ts';
 import type { Coin, Network } from '../core/coin.ts';
 import type { Log } from '../log.ts';
@@ -8,6 +9,9 @@ import { type Chain, ChainError, type ChainHealth, type ChainSource, type NamedS
 const HEALTH_FRESH_MS = 10_000;
 /** What a source that failed to answer is spared before a look-up asks it again. */
 const DOWN_FRESH_MS = 2_000;
+
+/** A source that has not answered for so long is not waited for where another one can: it may hang. */
+const SLOW_MS = 3_000;
 
 type Standing = Pick<SourceState, 'state' | 'reason' | 'health'>;
 
@@ -41,7 +45,7 @@ export function joinSources({
     if (hash !== origin) throw new ChainError('wrong_network', `${one.name} is on another chain than the other sources of ${coin}`);
     sameOrigin.add(one);
   };
-  const inspect = async (one: NamedSource): Promise<Standing> => {
+  const examine = async (one: NamedSource): Promise<Standing> => {
     let standing: Standing;
     try {
       const health: ChainHealth = await one.source.health();
@@ -58,6 +62,16 @@ export function joinSources({
     known.set(one, { ...standing, atMs: clock.monotonicMs() });
     return standing;
   };
+  /** One question at a time to each source. Where there are others, one that does not answer it in time is down until it does. */
+  const asked = new Map<NamedSource, { answer: Promise<Standing>; sinceMs: number }>();
+  const inspect = async (one: NamedSource): Promise<Standing> => {
+    const open = asked.get(one) ?? { answer: examine(one).finally(() => asked.delete(one)), sinceMs: clock.monotonicMs() };
+    asked.set(one, open);
+    if (sources.length === 1 || !(await isSlow(open.answer, SLOW_MS - (clock.monotonicMs() - open.sinceMs)))) return open.answer;
+    const standing: Standing = { state: 'down', reason: `${one.name} does not answer within ${SLOW_MS / 1000} s`, health: null };
+    known.set(one, { ...standing, atMs: clock.monotonicMs() });
+    return standing;
+  };
   const standingOf = async (one: NamedSource): Promise<Standing> => {
     const last = known.get(one);
     const fresh = last && clock.monotonicMs() - last.atMs < (last.state === 'ok' ? HEALTH_FRESH_MS : DOWN_FRESH_MS);
@@ -69,24 +83,40 @@ export function joinSources({
     current = one;
   };
 
-  /** Asks the source that is followed; when it is down, the next that is well takes over. */
+  type Taken<T> = { answer: T; by: NamedSource };
+  /** The next source that is well and answers; null when there is none. */
+  const askOthers = async <T>(ask: (source: ChainSource) => Promise<T>, than: NamedSource): Promise<Taken<T> | null> => {
+    for (const next of followers) {
+      if (next === than || (await inspect(next)).state !== 'ok') continue;
+      try {
+        return { answer: await ask(next.source), by: next };
+      } catch (another) {
+        if (!(another instanceof ChainError)) throw another;
+      }
+    }
+    return null;
+  };
+  /** Asks the source that is followed; when it is down or hangs, the next that is well takes over. */
   const follow = async <T>(ask: (source: ChainSource) => Promise<T>): Promise<T> => {
-    if (!current) throw new ChainError('unsupported', `no source of ${coin} can be followed; set ${coin}_NODE_URL`);
+    const one = current;
+    if (!one) throw new ChainError('unsupported', `no source of ${coin} can be followed; set ${coin}_NODE_URL`);
+    const first = ask(one.source);
+    if (followers.length > 1 && (await isSlow(first, SLOW_MS))) {
+      // Both are waited for: whichever answers first.
+      const others = askOthers(ask, one).then((taken) => taken ?? Promise.reject(new ChainError('outage', 'no other source answers')));
+      const taken = await Promise.any([first.then((answer): Taken<T> => ({ answer, by: one })), others]).catch(() => null);
+      if (!taken) return first;
+      moveTo(taken.by, `${one.name} does not answer within ${SLOW_MS / 1000} s`);
+      return taken.answer;
+    }
     try {
-      return await ask(current.source);
+      return await first;
     } catch (error) {
       if (!(error instanceof ChainError) || (error.kind !== 'outage' && error.kind !== 'pruned')) throw error;
-      for (const next of followers) {
-        if (next === current || (await inspect(next)).state !== 'ok') continue;
-        try {
-          const answer = await ask(next.source);
-          moveTo(next, error.message);
-          return answer;
-        } catch (another) {
-          if (!(another instanceof ChainError)) throw another;
-        }
-      }
-      throw error;
+      const taken = await askOthers(ask, one);
+      if (!taken) throw error;
+      moveTo(taken.by, error.message);
+      return taken.answer;
     }
   };
 
@@ -152,6 +182,23 @@ export function joinSources({
       for (const { source } of sources) source.close();
     },
   };
+}
+
+/** Whether nothing has come after so long, neither an answer nor a failure. */
+async function isSlow(answer: Promise<unknown>, withinMs: number): Promise<boolean> {
+  const over = new AbortController();
+  const settled = answer.then(
+    () => false,
+    () => false,
+  );
+  const late = sleep(Math.max(0, withinMs), undefined, { signal: over.signal }).then(
+    // What came while this process was busy is looked at first.
+    () => setImmediate().then(() => setImmediate(true)),
+    () => false,
+  );
+  const slow = await Promise.race([settled, late]);
+  over.abort();
+  return slow;
 }
 
 /** A source's name for logs, metrics and readers: host and port, never credentials. */

@@ -1,0 +1,71 @@
+/** Sources that hang: the next one answers, and nobody waits for the one that does not. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createAdversaryChain, createAdversarySource } from '../../test/kit/adversary.ts';
+import { createLog } from '../log.ts';
+import { ChainError } from './chain.ts';
+import { joinSources } from './sources.ts';
+
+/** Two sources of one chain; `until` is what the first one waits for before it answers. */
+function twoSources() {
+  const chain = createAdversaryChain({ height: 10, now: () => new Date() });
+  let until: Promise<unknown> = Promise.resolve();
+  const asked = [0, 0];
+  const source = (i: 0 | 1) =>
+    createAdversarySource({
+      chain,
+      coin: 'BTC',
+      interrupt: async () => {
+        asked[i]!++;
+        if (i === 0) await until;
+      },
+    });
+  const joined = joinSources({
+    coin: 'BTC',
+    network: 'regtest',
+    sources: ([0, 1] as const).map((i) => ({ name: ['first', 'second'][i]!, source: source(i), follows: true, trust: 'own' as const })),
+    log: createLog('silent'),
+    clock: { now: () => new Date(), monotonicMs: () => performance.now() },
+  });
+  return { chain, joined, asked, wait: (promise: Promise<unknown>) => (until = promise) };
+}
+
+test('a source that hangs is raced by the next one, which is followed until the first is well again', async () => {
+  const { chain, joined, asked, wait } = twoSources();
+  await joined.survey();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  wait(promise);
+  assert.equal((await joined.tip()).hash, chain.tip().hash);
+  assert.ok(asked[1]! > 0);
+  const survey = await joined.survey();
+  assert.deepEqual(
+    survey.map(({ state, reason, followed }) => [state, reason, followed]),
+    [
+      ['down', 'first does not answer within 3 s', false],
+      ['ok', null, true],
+    ],
+  );
+  const before = asked[0]!;
+  await joined.tip();
+  await joined.survey();
+  assert.equal(asked[0], before, 'it is not asked again before it has answered');
+  resolve();
+  wait(Promise.resolve());
+  await new Promise((done) => setImmediate(done));
+  assert.deepEqual(
+    (await joined.survey()).map(({ state, followed }) => [state, followed]),
+    [
+      ['ok', true],
+      ['ok', false],
+    ],
+  );
+});
+
+test('a source that is down is replaced by the next one until it is well again', async () => {
+  const { joined, wait } = twoSources();
+  await joined.survey();
+  wait(Promise.reject(new ChainError('outage', 'it is down')));
+  assert.equal((await joined.survey())[1]!.followed, true);
+  wait(Promise.resolve());
+  assert.equal((await joined.survey())[0]!.followed, true);
+});
