@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Sighting } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { deriveAddress, type Script } from '../core/address.ts';
-import type { Coin, Network } from '../core/coin.ts';
+import { COIN, type Coin, type Network } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
 import { burnIndexes } from '../merchants/wallets.ts';
 import type { WatchSet } from './watch-set.ts';
@@ -69,7 +69,10 @@ export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; n
      */
     record: async (tx: Tx, strays: readonly Stray[], seenAt: Date): Promise<Stray[]> => {
       // A peg-out in the mempool has another reference than the output that pays it: what is mined is recorded.
-      const certain = strays.filter((stray) => !(stray.kind === 'pegout' && stray.ref.includes(':pegout:')));
+      // Dust counts as nothing, as it does for payments: it would move the counter by a hundred for next to nothing.
+      const certain = strays.filter(
+        (stray) => stray.units >= COIN[coin].dustUnits && !(stray.kind === 'pegout' && stray.ref.includes(':pegout:')),
+      );
       if (certain.length === 0) return [];
       const furthest = new Map<string, bigint>();
       for (const { spare } of certain) {

@@ -97,6 +97,17 @@ test('an index beyond the hundredth is not watched, and comes into sight when th
   assert.equal(await counter(21), before + 101n);
 });
 
+test('dust beyond the counter moves nothing: whoever knows the account key pays for what jumps it', async () => {
+  const before = await counter(21);
+  const dust = await node.pay(addressAt(21, before + 60n), '0.00005459');
+  const more = await node.pay(addressAt(21, before + 1n), '0.00005460');
+  await node.mine(1);
+  await eventually(strays, (rows) => rows.some((row) => row.txid === more), 60_000);
+  await scanned();
+  assert.ok(!(await strays()).some((row) => row.txid === dust));
+  assert.equal(await counter(21), before + 2n);
+});
+
 test('a first index set by the merchant hides what lies before it: those addresses are used elsewhere', async () => {
   await importWallet(22, 0);
   await scanned();
