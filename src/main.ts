@@ -16,6 +16,7 @@ import { setBranding } from './merchants/branding.ts';
 import { createKey, revokeKey } from './merchants/keys.ts';
 import { createFirstMerchant, createMerchant, getMerchant, setPlan, THEMES } from './merchants/merchants.ts';
 import { setWallet } from './merchants/wallets.ts';
+import { type ChainStatus, readChainStatus, releaseChain } from './payments/chain-acts.ts';
 import { claimDeposit, diagnose, type Finding, verifyAddresses } from './payments/doctor.ts';
 import { buildApp } from './web/dashboard/build.ts';
 import { DELIVERY_STATES, getDelivery, getRecovery, listDeliveries, resendDelivery, startRecovery } from './webhooks/deliveries.ts';
@@ -70,6 +71,7 @@ const OPTIONS = {
   to: { type: 'string' },
   off: { type: 'boolean' },
   'keep-factors': { type: 'boolean' },
+  reason: { type: 'string' },
 } as const;
 type Flags = { [K in keyof typeof OPTIONS]?: (typeof OPTIONS)[K]['type'] extends 'boolean' ? boolean : string };
 
@@ -103,6 +105,8 @@ const USAGE = `florin: a self-hosted cryptocurrency payment service
   delivery list --merchant M --mode live|test [--state pending|delivered|failed] [--endpoint E] [--payment P] [--event T]
                [--limit 25] [--after D]          newest first; "deliveries list" is the same
   delivery show | resend --merchant M --mode live|test --delivery D
+  chain status [--coin C]               each chain: its sources, how far it is read, what holds it, the block it fails at
+  chain release --coin C --reason R     lifts what waits for an operator: a deep reorganization, blocks that cannot be read back
   doctor                                check database, nodes, prices, wallets and endpoints, and say what to fix
   verify                                derive the deposit addresses anew and compare
   deposit claim --coin C --ref REF      a deposit that doctor names is dealt with
@@ -337,6 +341,13 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   'delivery show': async (ctx, flags) => deliveryBody(await getDelivery(ctx, { ...ownerOf(flags), deliveryId: need(flags, 'delivery') })),
   'delivery resend': async (ctx, flags) =>
     deliveryBody(await ctx.db.begin((tx) => resendDelivery(ctx, tx, { ...ownerOf(flags), deliveryId: need(flags, 'delivery') }))),
+  'chain status': async (ctx, flags) => ({
+    chains: await readChainStatus(ctx, { coin: flags.coin === undefined ? null : coinOf(flags) }),
+  }),
+  'chain release': async (ctx, flags) => {
+    const coin = coinOf(flags);
+    return { coin, ...(await releaseChain(ctx, { coin, reason: need(flags, 'reason') })) };
+  },
   doctor: (ctx) => diagnose(ctx),
   verify: (ctx) => verifyAddresses(ctx),
 };
@@ -365,9 +376,27 @@ function printFindings(findings: readonly Finding[]): void {
   process.stdout.write(wrong === 0 ? '\nNothing needs to be fixed.\n' : `\n${wrong} of ${findings.length} need to be fixed.\n`);
 }
 
+/** A chain a paragraph: what holds it and what is wrong stand out. */
+function printChains(chains: readonly ChainStatus[]): void {
+  for (const { coin, network, sources, height, cursor, behind, watched_from, holds, troubles, released } of chains) {
+    const place = cursor ? `read to block ${cursor.height}, ${behind ?? 'unknown how many'} behind` : 'not begun';
+    process.stdout.write(`${coin} (${network}): ${place}${watched_from === null ? '' : `, from block ${watched_from} on`}\n`);
+    for (const { name, state, height: at, followed, reason } of sources)
+      process.stdout.write(
+        `  source ${name}: ${state}${at === null ? '' : ` at block ${at}`}${followed ? ', followed' : ''}${reason ? `: ${reason}` : ''}\n`,
+      );
+    for (const hold of holds) process.stdout.write(`  HELD  ${hold}\n`);
+    for (const trouble of troubles) process.stdout.write(`  !     ${trouble}\n`);
+    if (released) process.stdout.write(`  released at ${released.at}: ${released.reason}\n`);
+    if (height === null) process.stdout.write('  no source answers\n');
+  }
+  if (chains.length === 0) process.stdout.write('No chain is configured.\n');
+}
+
 function print(result: object, flags: Flags): void {
   if (flags.json) process.stdout.write(`${JSON.stringify(result)}\n`);
   else if ('findings' in result) printFindings(result.findings as Finding[]);
+  else if ('chains' in result) printChains(result.chains as ChainStatus[]);
   else printPlain(result);
 }
 

@@ -16,6 +16,7 @@ const PLACES: Readonly<Record<Notice['kind'], string>> = {
   device_trusted: 'security',
   account_changed: 'security',
   codes_failed: 'security',
+  chain_failing: 'operator',
 };
 
 export function NoticeLine({ notice, onFollow }: { notice: Notice; onFollow?: () => void }) {

@@ -9,7 +9,7 @@ import { ApiError, FlorinError, WebhookError } from './errors.ts';
 /** First words of the commands that belong to who runs the service. */
 const OPERATOR = [
   ...['serve', 'migrate', 'merchant', 'wallet', 'key', 'user', 'plan', 'checkout', 'endpoint', 'delivery', 'doctor', 'verify'],
-  ...['deposit', 'backup', 'restore'],
+  ...['deposit', 'chain', 'backup', 'restore'],
 ];
 const SHELLS = ['bash', 'zsh', 'fish'];
 

@@ -228,7 +228,8 @@ export function createCoreSource({
         network: CHAIN_OF[text(info.chain)] ?? text(info.chain),
         pruned: info.pruned === true,
         txindex: !index!.error && index!.result ? 'txindex' in fields(index!.result) : null,
-        peers: integer(about.connections),
+        // A node may refuse the call.
+        peers: typeof about.connections === 'string' ? integer(about.connections) : null,
         mempool: pool!.error ? null : stateOf(pool!.result),
       };
     },

@@ -181,7 +181,7 @@ export function createEthereumSource({
         pruned: false,
         txindex: null,
         // Providers keep it to themselves.
-        peers: peers!.error ? -1 : smallNumber(peers!.result),
+        peers: peers!.error ? null : smallNumber(peers!.result),
       };
     },
     tip,

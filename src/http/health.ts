@@ -1,17 +1,21 @@
 /** Alive, ready, and the figures an operator's monitoring reads. */
 
 import type { Context } from '../context.ts';
+import { DOUBTS } from '../core/certainty.ts';
 import { COINS } from '../core/coin.ts';
 import { GUARD_CODES } from '../core/guard.ts';
 import { requestLogCounts } from '../merchants/requests.ts';
+import { explainTrouble, readTroubles } from '../payments/follow-state.ts';
 import { readGuards } from '../payments/guard.ts';
 import { readUnwatched } from '../payments/unwatched.ts';
 import { readDeliveryQueue } from '../webhooks/queue.ts';
 
 export const isAlive = (): object => ({ status: 'ok' });
 
-/** A follower further behind than this many block intervals makes the service not ready. */
-const LAG_BLOCKS = 6;
+/** Followers look every few seconds: one that has not for so long cannot, or does not run. */
+const UNREAD_SECONDS = 25;
+/** Looks that are never complete are one thing that nobody else names. */
+const INCOMPLETE_SECONDS = 180;
 
 /** Whether the service can do its work: database, followers, prices of the coins that can be paid. Reasons say what is missing. */
 export async function readReadiness(
@@ -23,12 +27,21 @@ export async function readReadiness(
   const warnings: string[] = [];
   const followers: Record<string, object> = {};
   try {
-    const tips = await ctx.db.sql<{ coin: string; height: bigint; lagSeconds: number; holdReason: string | null }[]>`
-      select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as "lagSeconds", hold_reason as "holdReason" from tips`;
+    const tips = await ctx.db.sql<{ coin: string; height: bigint; lagSeconds: number; unreadSeconds: number; holdReason: string | null }[]>`
+      select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as "lagSeconds",
+        extract(epoch from clock_timestamp() - looked_at)::float8 as "unreadSeconds", hold_reason as "holdReason" from tips`;
+    const troubles = await readTroubles(ctx);
     for (const coin of COINS.filter((c) => ctx.chains.get(c)?.follows)) {
       const tip = tips.find((row) => row.coin === coin);
-      if (!tip) reasons.push(`${coin}: the follower has not begun`);
-      else if (tip.lagSeconds > 30 * LAG_BLOCKS) reasons.push(`${coin}: last scanned ${Math.round(tip.lagSeconds)} s ago`);
+      const trouble = troubles.find((one) => one.coin === coin);
+      const found = trouble ? explainTrouble(trouble) : [];
+      for (const { text, grave } of found)
+        (grave ? reasons : warnings).push(`${coin}: ${tip ? text : `the follower has not begun: ${text}`}`);
+      if (!tip && found.length === 0) reasons.push(`${coin}: the follower has not begun`);
+      if (tip && tip.unreadSeconds > UNREAD_SECONDS)
+        reasons.push(`${coin}: its source was read last ${Math.round(tip.unreadSeconds)} s ago`);
+      else if (tip && tip.lagSeconds > INCOMPLETE_SECONDS && !trouble?.doubt)
+        reasons.push(`${coin}: last scanned ${Math.round(tip.lagSeconds)} s ago`);
       if (tip?.holdReason) reasons.push(`${coin}: ${tip.holdReason}`);
       if (tip) followers[coin] = { height: Number(tip.height), lag_seconds: Math.round(tip.lagSeconds) };
       const price = ctx.prices.quotable(coin);
@@ -59,7 +72,7 @@ export async function readMetrics(ctx: Context): Promise<string> {
     select (select count(*) from payments where due_at <= clock_timestamp()) as payments, (select count(*) from due_work where kind = 'settle') as blocks`;
   const tips = await ctx.db.sql<{ coin: string; height: bigint; lag: number }[]>`
     select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as lag from tips`;
-  const guards = await readGuards(ctx);
+  const [guards, troubles] = await Promise.all([readGuards(ctx), readTroubles(ctx)]);
   const sources = guards.flatMap(({ coin, sources: all }) =>
     all.map((source) => ({ ...source, labels: `{coin="${coin}",source="${source.name.replace(/[\\"\n]/g, '')}"}` })),
   );
@@ -79,6 +92,24 @@ export async function readMetrics(ctx: Context): Promise<string> {
     ['florin_settle_queue', 'gauge', 'Payments queued by followers', [['', Number(due!.blocks)]]],
     ['florin_chain_height', 'gauge', 'Height scanned', tips.map((t) => [`{coin="${t.coin}"}`, Number(t.height)])],
     ['florin_chain_lag_seconds', 'gauge', 'Time since the last complete scan', tips.map((t) => [`{coin="${t.coin}"}`, t.lag])],
+    [
+      'florin_chain_failures',
+      'gauge',
+      'Rounds of a follower that failed one after the other',
+      troubles.map((t) => [`{coin="${t.coin}"}`, t.failures]),
+    ],
+    [
+      'florin_chain_block_failures',
+      'gauge',
+      'How often a follower failed at the block it is at, from three times on',
+      troubles.map((t) => [`{coin="${t.coin}"}`, t.failingBlock?.failures ?? 0]),
+    ],
+    [
+      'florin_chain_uncertain',
+      'gauge',
+      'Why nothing expires: what the source of a coin does not show may have happened all the same',
+      troubles.flatMap((t) => DOUBTS.map((code) => [`{coin="${t.coin}",reason="${code}"}`, t.doubt?.code === code ? 1 : 0] as const)),
+    ],
     [
       'florin_chain_held',
       'gauge',

@@ -1,7 +1,7 @@
 /** Members of a merchant, the one-time set-up link that makes the first one, and the log of what members did. */
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
-import type { Mode } from '../core/coin.ts';
+import type { Coin, Mode } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
@@ -29,6 +29,14 @@ export async function writeAccountAudit(tx: Tx, { actor, action, after }: { acto
     insert into audit_log (merchant_id, actor_id, actor_name, action, object, after, ip)
     select merchant_id, ${actor.userId}, ${actor.name}, ${action}, ${actor.userId},
       ${after === undefined ? null : tx.json(after as never)}, ${actor.ip} from members where user_id = ${actor.userId}`;
+}
+
+/** What an operator did to a chain stands in the log of every merchant with a wallet in its coin. */
+export async function writeWalletAudit(tx: Tx, { coin, action, after }: { coin: Coin; action: string; after: object }): Promise<void> {
+  await tx`
+    insert into audit_log (merchant_id, mode, actor_name, action, object, after, ip)
+    select distinct merchant_id, 'live', 'operator command', ${action}, ${coin}, ${tx.json(after as never)}, '' from wallets
+    where coin = ${coin} and active`;
 }
 
 export type AuditEntry = {

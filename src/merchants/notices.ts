@@ -18,6 +18,7 @@ export const NOTICE_KINDS = [
   'device_trusted',
   'account_changed',
   'codes_failed',
+  'chain_failing',
 ] as const;
 export type NoticeKind = (typeof NOTICE_KINDS)[number];
 type Detail = Readonly<Record<string, string | number | null>>;
@@ -152,11 +153,19 @@ const KINDS: Readonly<
     advice:
       'If this was you, sign in with a passkey or a backup code, or wait. If it wasn’t, change your password: whoever did this has it.',
   },
+  chain_failing: {
+    // Of those who run the install, whatever their role at a merchant is.
+    mailed: ROLES,
+    words: ({ coin, height, reason }) =>
+      `Block ${grouped(height)} of ${coin} cannot be read: payments in it and after it are not seen until it can. ${String(reason)}`,
+    to: 'operator',
+  },
 };
 const lengthOf = (minutes: number): string =>
   minutes < 60 ? `${minutes} minutes` : minutes === 60 ? '1 hour' : `${Math.round(minutes / 60)} hours`;
-/** About one's own account, not about a merchant. */
-type OwnKind = 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed';
+/** About one's own account or the install, not about a merchant. */
+type OwnKind = 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
+const MOST_OPERATORS = 100;
 /** Mails of one kind to one person follow each other no faster than this: a thousand exceptions are one mail. */
 const MAIL_PAUSE_MINUTES = 10;
 
@@ -224,21 +233,26 @@ async function mailMembers(ctx: Context, tx: Tx, group: readonly (NewNotice & { 
 }
 
 /** Tells one user about their own account. */
-export async function notifyUser(
-  ctx: Context,
-  tx: Tx,
-  { userId, kind, detail }: { userId: string; kind: OwnKind; detail: Detail },
-): Promise<void> {
-  await tx`insert into notices (user_id, kind, detail) values (${userId}, ${kind}, ${tx.json(detail)})`;
+export const notifyUser = (ctx: Context, tx: Tx, { userId, ...notice }: OwnNotice & { userId: string }): Promise<void> =>
+  notifyUsers(ctx, tx, [userId], { ...notice, about: 'your account' });
+
+/** Tells those who run the install. */
+export async function notifyOperators(ctx: Context, tx: Tx, notice: OwnNotice): Promise<void> {
+  const operators = await tx<{ id: string }[]>`select id from users where operator order by id limit ${MOST_OPERATORS}`;
+  const ids = operators.map(({ id }) => id);
+  if (ids.length > 0) await notifyUsers(ctx, tx, ids, { ...notice, about: 'this install' });
+}
+
+type OwnNotice = { kind: OwnKind; detail: Detail };
+async function notifyUsers(ctx: Context, tx: Tx, userIds: string[], { kind, detail, about }: OwnNotice & { about: string }): Promise<void> {
+  await tx`insert into notices (user_id, kind, detail) select id, ${kind}, ${tx.json(detail)} from unnest(${userIds}::text[]) as u (id)`;
   if (!ctx.mail) return;
   const wanting = await tx<{ email: string }[]>`
-    select u.email from users u where u.id = ${userId} and (${KINDS[kind].isAlwaysMailed === true} or not exists (select 1 from notice_settings s where s.user_id = u.id and s.kind = ${kind} and not s.email))`;
-  await queueNotice(
-    ctx,
-    tx,
-    wanting.map((row) => row.email),
-    { kind, detail, mode: null, about: 'your account' },
-  );
+    select u.email from users u where u.id = any(${userIds}::text[])
+      and (${KINDS[kind].isAlwaysMailed === true}
+        or not exists (select 1 from notice_settings s where s.user_id = u.id and s.kind = ${kind} and not s.email))`;
+  const recipients = wanting.map((row) => row.email);
+  await queueNotice(ctx, tx, recipients, { kind, detail, mode: null, about });
 }
 
 async function queueNotice(

@@ -1,7 +1,9 @@
 /** Whether each coin can be paid now: its node, how far its chain is read, its price. */
 import type { Context } from '../context.ts';
+import type { Doubt } from '../core/certainty.ts';
 import { COINS, type Coin, type Mode } from '../core/coin.ts';
 import type { Sql, Tx } from '../db/db.ts';
+import { explainTrouble, readTroubles } from './follow-state.ts';
 import { readGuards } from './guard.ts';
 
 export type CoinHealth = {
@@ -14,29 +16,36 @@ export type CoinHealth = {
   /** Null when it can be quoted. */
   priceFault: string | null;
 };
-/** A follower that has not completed a look for so long is behind. */
-const BEHIND_SECONDS = 180;
+/** A coin whose source was not read for so long, or lacks what others may have, is taken from the offer. */
+const BEHIND_SECONDS = 60;
+/** Doubts of a source that make its coin unpayable. The last block may be old without anybody's fault. */
+const UNPAYABLE: readonly Doubt['code'][] = ['older', 'syncing', 'alone'];
 
 export async function readCoinHealth(ctx: Context, { mode }: { mode: Mode }): Promise<CoinHealth[]> {
   if (mode === 'test')
     return COINS.map((coin) => ({ coin, chain: 'simulated', height: null, lagSeconds: null, reasons: [], priceFault: null }));
-  const [tips, guards] = await Promise.all([
-    ctx.db.sql<{ coin: Coin; height: bigint; lag: number; holdReason: string | null }[]>`
-      select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as lag, hold_reason as "holdReason" from tips`,
+  const [tips, guards, troubles] = await Promise.all([
+    ctx.db.sql<{ coin: Coin; height: bigint; lag: number; unread: number; holdReason: string | null }[]>`
+      select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as lag,
+        extract(epoch from clock_timestamp() - looked_at)::float8 as unread, hold_reason as "holdReason" from tips`,
     readGuards(ctx),
+    readTroubles(ctx),
   ]);
   return COINS.map((coin): CoinHealth => {
     const price = ctx.prices.quotable(coin);
     const priceFault = 'price' in price ? null : price.reason;
     const tip = tips.find((row) => row.coin === coin);
     if (!ctx.chains.get(coin)?.follows) return { coin, chain: 'none', height: null, lagSeconds: null, reasons: [], priceFault };
-    if (!tip) return { coin, chain: 'starting', height: null, lagSeconds: null, reasons: [], priceFault };
-    const reasons = [
+    const grave = troubles
+      .filter((one) => one.coin === coin)
+      .flatMap((one) => explainTrouble(one).flatMap((t) => (t.grave ? [t.text] : [])));
+    if (!tip) return { coin, chain: 'starting', height: null, lagSeconds: null, reasons: grave, priceFault };
+    const holds = [
       ...(tip.holdReason ? [tip.holdReason] : []),
       ...guards.flatMap((guard) => (guard.coin === coin && guard.binding ? guard.reasons : [])),
     ];
-    const chain = reasons.length > 0 ? 'held' : tip.lag > BEHIND_SECONDS ? 'behind' : 'ok';
-    return { coin, chain, height: tip.height, lagSeconds: Math.max(0, Math.round(tip.lag)), reasons, priceFault };
+    const chain = holds.length > 0 ? 'held' : grave.length > 0 || tip.unread > BEHIND_SECONDS ? 'behind' : 'ok';
+    return { coin, chain, height: tip.height, lagSeconds: Math.max(0, Math.round(tip.lag)), reasons: [...holds, ...grave], priceFault };
   });
 }
 
@@ -45,11 +54,19 @@ export async function readCoinHealth(ctx: Context, { mode }: { mode: Mode }): Pr
  * the follower of its coin began.
  */
 export async function readUnreachable(ctx: Context, sql: Sql | Tx): Promise<ReadonlyMap<Coin, string>> {
-  const begun = new Set((await sql<{ coin: Coin }[]>`select coin from tips`).map(({ coin }) => coin));
+  const rows = await sql<{ coin: Coin; unread: boolean; doubt: string | null }[]>`
+    select coin, t.looked_at < clock_timestamp() - ${BEHIND_SECONDS} * interval '1 second' as unread,
+      case when f.behind_code = any(${[...UNPAYABLE]}::text[]) and f.behind_since < clock_timestamp() - ${BEHIND_SECONDS} * interval '1 second'
+        then f.behind_reason end as doubt
+    from tips t left join followers f using (coin)`;
+  const found = new Map(rows.map((row) => [row.coin, row]));
   return new Map(
     COINS.flatMap((coin): [Coin, string][] => {
       if (!ctx.chains.get(coin)?.follows) return [[coin, 'no node is configured']];
-      return begun.has(coin) ? [] : [[coin, 'its node has not been reached yet']];
+      const row = found.get(coin);
+      if (!row) return [[coin, 'its node has not been reached yet']];
+      if (row.unread) return [[coin, 'its node has not answered for a minute']];
+      return row.doubt === null ? [] : [[coin, row.doubt]];
     }),
   );
 }

@@ -1,6 +1,7 @@
 /** Where a follower is on its chain: how it begins, and how it finds the last block that is still there. A source that is behind takes nothing back. */
 import { type BlockRef, ChainError, type ChainSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
+import type { Doubt } from '../core/certainty.ts';
 import { COIN, type Coin } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
 import { noteReorg } from './guard.ts';
@@ -8,7 +9,7 @@ import { lockAndSettleMany, queueProcessing } from './settle-payments.ts';
 
 export type Cursor = { height: number; hash: string };
 /** The last block that is still on the chain, or why the source cannot be followed now. */
-export type Found = { cursor: Cursor } | { behind: string };
+export type Found = { cursor: Cursor } | { doubt: Doubt };
 
 /** Thrown when another follower moved the cursor: its work stands, ours is dropped. */
 export class CursorMoved extends Error {}
@@ -81,6 +82,10 @@ export function createCursor(ctx: Context, source: ChainSource) {
     return null;
   };
 
+  /** An operator looked, and let the follower go on with the chain that its source shows. */
+  const mayBeginAgain = async (): Promise<boolean> =>
+    (await ctx.db.sql`select 1 from tips where coin = ${coin} and begin_again`).length > 0;
+
   /** Steps back to the last block that is still on the chain of the source, and takes back what was read above it. */
   const unwind = async (cursor: Cursor, tip: BlockRef): Promise<Cursor> => {
     const stored = await readStored(cursor);
@@ -104,6 +109,11 @@ export function createCursor(ctx: Context, source: ChainSource) {
         await orphanAbove(base, cursor, base);
         return { height: base.height, hash: base.hash };
       }
+    }
+    const base = lowest && (await mayBeginAgain()) ? await source.blockAt(Math.min(lowest.height - 1, tip.height)) : null;
+    if (base) {
+      await orphanAbove(base, cursor, base);
+      return { height: base.height, hash: base.hash };
     }
     mayBeHeld = true;
     await ctx.db
@@ -173,21 +183,21 @@ export function createCursor(ctx: Context, source: ChainSource) {
       // A node that just started, fell back or takes over from another, and machines behind one address that are not equally far.
       const missing = cursor.height - tip.height;
       if (missing > 0 && !(await contradicts(tip)))
-        return {
-          behind: `the source is ${missing} ${missing === 1 ? 'block' : 'blocks'} behind what was read before (block ${tip.height})`,
-        };
+        return older(`the source is ${missing} ${missing === 1 ? 'block' : 'blocks'} behind what was read before (block ${tip.height})`);
       // A node that reads the chain again shows other tips on the way.
       const { syncing, headers } = await source.health();
-      if (syncing) return { behind: `the source is still syncing (block ${tip.height} of ${headers})` };
+      if (syncing) return { doubt: { code: 'syncing', reason: `the source is still syncing (block ${tip.height} of ${headers})` } };
       return { cursor: await unwind(cursor, tip) };
     },
   };
 }
 
+const older = (reason: string): Found => ({ doubt: { code: 'older', reason } });
+
 /** Compare-and-set on the old hash: two followers never apply the same step. */
 export async function moveCursor(tx: Tx, coin: Coin, from: Cursor, to: Cursor): Promise<void> {
   const moved = await tx`
-    update tips set height = ${to.height}, hash = ${to.hash}, hold_reason = null, updated_at = clock_timestamp()
+    update tips set height = ${to.height}, hash = ${to.hash}, hold_reason = null, begin_again = false, updated_at = clock_timestamp()
     where coin = ${coin} and hash = ${from.hash}`;
   if (moved.count === 0) throw new CursorMoved();
 }

@@ -9,6 +9,7 @@ import { formatUnits } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { listNotices } from '../webhooks/endpoints.ts';
 import { readDeliveryQueue } from '../webhooks/queue.ts';
+import { readTroubles, type Trouble } from './follow-state.ts';
 import { readGuards } from './guard.ts';
 import { explainUnwatched, readUnwatched } from './unwatched.ts';
 
@@ -110,6 +111,7 @@ const readWallets = (ctx: Context): Promise<WalletRow[]> => ctx.db.sql<WalletRow
 
 async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<Finding[]> {
   const findings: Finding[] = [];
+  const troubles = await readTroubles(ctx);
   for (const coin of COINS) {
     const own = wallets.filter((wallet) => wallet.coin === coin);
     const chain = ctx.chains.get(coin);
@@ -120,6 +122,7 @@ async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<
       findings.push(
         bad(`${coin} node`, `a wallet is set but no node${chain ? ', only a source of look-ups' : ''}`, `set ${coin}_NODE_URL`),
       );
+    if (chain?.follows) findings.push(...checkFollower(troubles.find((one) => one.coin === coin)));
     for (const wallet of own.slice(0, MOST_NAMED)) findings.push(checkWallet(ctx, wallet));
     if (own.length > MOST_NAMED) findings.push(good(`${coin} wallet`, `${own.length - MOST_NAMED} more`));
     if (chain?.follows && own.length === 0)
@@ -138,6 +141,19 @@ async function checkCompletion(ctx: Context): Promise<Finding[]> {
     const fix = 'bring the sources that are away back; docs/guides/blockbook.md says what completes meanwhile';
     return [binding ? bad(`${coin} completion`, detail, fix) : good(`${coin} completion`, detail, fix)];
   });
+}
+
+/** What the follower itself noted: a block at which it fails, and why nothing expires. */
+function checkFollower(trouble: Trouble | undefined): Finding[] {
+  if (!trouble) return [];
+  const check = `${trouble.coin} follower`;
+  const { failingBlock, failure, doubt } = trouble;
+  if (failingBlock) {
+    const { height, hash, failures } = failingBlock;
+    const detail = `it failed ${failures} times at block ${height}${hash ? ` (${hash})` : ''}: ${failure}`;
+    return [bad(check, detail, 'see the log; payments in this block and after it are not seen until it can be read')];
+  }
+  return doubt ? [good(check, `${doubt.reason}: nothing of this coin expires meanwhile`, 'see what florin chain status says')] : [];
 }
 
 /** One source of a coin: first whether it answers, then whether it is the right one, then what it can do. */
@@ -180,7 +196,10 @@ async function checkNode(ctx: Context, check: string, { source, follows }: Named
       const old = `version ${health.version} is older than ${safeVersion}, the oldest known to be safe`;
       findings.push(isMain ? bad(check, old, 'upgrade the node') : good(check, old, 'upgrade the node'));
     }
-    if (isMain && health.peers === 0) findings.push(bad(check, 'it has no peers', 'let it connect to the network'));
+    if (health.peers === 0 && coin !== 'ETH') {
+      const fix = 'let it connect to the network';
+      findings.push(isMain ? bad(check, 'it has no peers', fix) : good(check, 'it has no peers', fix));
+    }
     const tipAge = (ctx.clock.now().getTime() - tip.time.getTime()) / 1000;
     if (isMain && !health.syncing && tipAge > Math.max(3_600, OLD_TIP_BLOCKS * blockSeconds))
       findings.push(bad(check, `its last block is ${Math.round(tipAge / 60)} minutes old`, 'see whether it is cut off from the network'));

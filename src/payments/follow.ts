@@ -2,11 +2,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Chain, ChainError, type ChainHealth, type ChainSource, type Matcher, type Sighting } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
+import { type Doubt, doubtOf } from '../core/certainty.ts';
 import { DAY_MS, earliest } from '../core/clock.ts';
 import { COIN } from '../core/coin.ts';
+import { isBinding } from '../core/guard.ts';
 import { readEndedBelow, type Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { type Cursor, CursorMoved, createCursor, holdCursor, insertBlock, moveCursor } from './cursor.ts';
+import { type BlockName, createFollowState } from './follow-state.ts';
 import { createGuard, type Judged } from './guard.ts';
 import { AddressGiven, createLookAhead, type Stray } from './look-ahead.ts';
 import { createReadBack } from './read-back.ts';
@@ -28,7 +31,8 @@ import { createWatchSet } from './watch-set.ts';
 
 /** Locks of the followers: one process at a time reads a coin; the cursor alone keeps it correct. */
 const FOLLOW_LOCK = 7_233_200;
-const MAX_PAUSE_MS = 30_000;
+/** After a failure a source is asked again at least this often: a payer waits. */
+const MAX_PAUSE_MS = 5_000;
 /** Polls of the mempool before a missing transfer is noted as absent. */
 const ABSENT_AFTER_POLLS = 2;
 /** How long an address counts as given out lately: windows and late payments end well before. */
@@ -108,16 +112,27 @@ export function startFollower(
  * One follower's memory: what is watched. Everything else is in tables. `step` catches up to the tip, looks at the mempool, and reads
  * some of the blocks that are still to be read below: true when more are left.
  */
-export function createFollower(ctx: Context, source: ChainSource): { step(signal?: AbortSignal, found?: Judged): Promise<boolean> } {
+export function createFollower(
+  ctx: Context,
+  source: ChainSource,
+  { binding = isBinding(source.network) }: { binding?: boolean } = {},
+): { step(signal?: AbortSignal, found?: Judged): Promise<boolean> } {
   const { coin } = source;
   const watched = createWatchSet();
   const spares = createLookAhead(ctx, source, watched);
   const position = createCursor(ctx, source);
   const spent = createSpentOutpoints(ctx, coin);
   let missing: ReadonlyMap<string, number> = new Map();
+  const state = createFollowState(ctx, coin);
   let readFrom = '0';
   let lockedThrough: number | null = null;
   let checked = false;
+  /** The last look that was certain. */
+  let certainThrough: Date | null = null;
+  /** The block that is being read. */
+  let at: BlockName | null = null;
+  /** Since when the source has answered with peers, without a break. */
+  let connectedSinceMs: number | null = null;
   let finalityOf: string | null = null;
 
   /** Brings the watch set up to date from all committed rows: what might have committed since the last look is read again. */
@@ -173,7 +188,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
   };
 
   /** Reads one block into the database: facts, block and where the follower is, in one transaction. */
-  const record = async (fetched: Fetched, advance: (tx: Tx) => Promise<void>): Promise<void> => {
+  const record = async (fetched: Fetched, advance: (tx: Tx) => Promise<void>, certainThrough: Date | null): Promise<void> => {
     const scannedAt = ctx.clock.now();
     await refresh();
     const scanned = await fetched.scan(matcherOf([]));
@@ -198,7 +213,7 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
           insertBlock(tx, coin, fetched.ref),
           tx`delete from blocks where coin = ${coin} and height < (select height from tips where coin = ${coin}) - ${BLOCKS_KEPT}`,
         ]);
-        await writeSightings(tx, sightings, { coin, block: fetched.ref, seenAt: scannedAt, inherited, atOnce });
+        await writeSightings(tx, sightings, { coin, block: fetched.ref, seenAt: scannedAt, inherited, atOnce, certainThrough });
         await spent.write(tx, sightings);
         await writeConflicts(tx, losers, { coin, paymentIds: ids, height });
         // Confirmations grew: everything of this coin that waits for them is settled again.
@@ -211,10 +226,13 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
   };
   const applyBlock = async (cursor: Cursor, fetched: Fetched): Promise<Cursor> => {
     const { height, hash } = fetched.ref;
-    await record(fetched, (tx) => moveCursor(tx, coin, cursor, { height, hash }));
+    at = { height, hash };
+    await record(fetched, (tx) => moveCursor(tx, coin, cursor, { height, hash }), certainThrough);
+    at = null;
     return { height, hash };
   };
-  const readBack = createReadBack(ctx, source, record);
+  // Of the blocks below the first one nobody ever looked whether they were there.
+  const readBack = createReadBack(ctx, source, (fetched, advance) => record(fetched, advance, null));
 
   /** ETH: which blocks can no longer be reorganised, as of the cursor's chain. */
   const lookAtFinality = async (cursor: Cursor): Promise<void> => {
@@ -308,62 +326,96 @@ export function createFollower(ctx: Context, source: ChainSource): { step(signal
     );
   };
 
+  /** Why this look does not tell all there is; null when it does. */
+  const judge = (health: ChainHealth, { now, behindOthers }: { now: Date; behindOthers: boolean }): Doubt | null => {
+    // Nodes of ETH hear of blocks from another program, which has peers of its own; providers say anything.
+    const peers = coin === 'ETH' ? null : health.peers;
+    const nowMs = ctx.clock.monotonicMs();
+    connectedSinceMs = peers === 0 ? null : (connectedSinceMs ?? nowMs);
+    const connectedMs = connectedSinceMs === null ? 0 : nowMs - connectedSinceMs;
+    return doubtOf({ coin, binding, syncing: health.syncing, peers, connectedMs, tipTime: health.tip.time, now, behindOthers });
+  };
+
+  const look = async (signal: AbortSignal | undefined, judged: Judged | undefined): Promise<boolean> => {
+    if (!checked) await position.checkNetwork();
+    checked = true;
+    let cursor = await position.read();
+    // What the guard was just told is not asked for again.
+    for (let just = judged?.health ? judged : null; ; just = null) {
+      if (signal?.aborted) return false;
+      const before = just?.since ?? (await ctx.db.sql<{ now: Date }[]>`select clock_timestamp() as now`)[0]!.now;
+      const told = just?.health ?? null;
+      const tip = told?.tip ?? (await source.tip());
+      if (tip.hash === cursor.hash) {
+        await position.stands(cursor);
+        await lookAtFinality(cursor);
+        const health = told ?? (await source.health());
+        const { complete, beside } = await lookAtMempool(cursor, told);
+        await lookAtLocks();
+        const lock = coin === 'DASH' ? await source.finality() : null;
+        const chainlock = lock?.tip === cursor.hash ? lock.chainlock : null;
+        // The tip may have moved meanwhile: then the look is not complete and the loop goes on.
+        if ((beside ?? (await source.tip()).hash) === cursor.hash) {
+          const doubt = judge(health, { now: before, behindOthers: judged?.behind === true });
+          await state.doubts(doubt);
+          await ctx.db.begin(async (tx) => {
+            await tx`
+                update tips set looked_at = ${before}, chainlock_height = greatest(chainlock_height, ${chainlock}::bigint),
+                  scanned_through = case when ${complete && doubt === null} then ${before} else scanned_through end,
+                  updated_at = clock_timestamp() where coin = ${coin} and hash = ${cursor.hash}`;
+            if (chainlock !== null && chainlock !== lockedThrough) await queueProcessing(tx, { coin });
+          });
+          lockedThrough = chainlock;
+        }
+        return readBack.some(signal);
+      }
+      const found = await position.find(cursor, tip);
+      // It says nothing new, and takes nothing back: it is waited for.
+      if ('doubt' in found) {
+        await state.doubts(found.doubt);
+        return false;
+      }
+      cursor = found.cursor;
+      const [last] = await ctx.db.sql<{ through: Date }[]>`select scanned_through as through from tips where coin = ${coin}`;
+      certainThrough = last?.through ?? null;
+      at = { height: cursor.height + 1, hash: null };
+      let fetched = await fetchAt(cursor.height + 1);
+      // The source names a next block that does not follow the one it named before: it is between two chains, and is asked again later.
+      if (fetched?.ref.parent !== cursor.hash) return false;
+      // While catching up, the next blocks are fetched, one after the other, as this one is written. One that follows stands on
+      // what was written; all else, a failure too, is left to the questions above.
+      const ahead: Promise<Fetched | null>[] = [];
+      let asked = fetched.ref.height;
+      try {
+        while (fetched?.ref.parent === cursor.hash && !signal?.aborted) {
+          for (; ahead.length < BLOCKS_AHEAD && asked < tip.height; asked++) {
+            const height = asked + 1;
+            ahead.push((ahead.at(-1) ?? NOTHING).then(() => (signal?.aborted ? null : fetchAt(height))).catch(() => null));
+          }
+          cursor = await applyBlock(cursor, fetched);
+          fetched = await (ahead.shift() ?? NOTHING);
+        }
+      } finally {
+        // Also when writing failed: nothing is left under way.
+        await Promise.all(ahead);
+      }
+    }
+  };
+
   return {
     step: async (signal, found) => {
-      if (!checked) await position.checkNetwork();
-      checked = true;
-      let cursor = await position.read();
-      // What the guard was just told is not asked for again.
-      for (let just = found?.health ? found : null; ; just = null) {
-        if (signal?.aborted) return false;
-        const before = just?.since ?? (await ctx.db.sql<{ now: Date }[]>`select clock_timestamp() as now`)[0]!.now;
-        const told = just?.health ?? null;
-        const tip = told?.tip ?? (await source.tip());
-        if (tip.hash === cursor.hash) {
-          await position.stands(cursor);
-          await lookAtFinality(cursor);
-          const health = told ?? (await source.health());
-          const { complete, beside } = await lookAtMempool(cursor, told);
-          await lookAtLocks();
-          const lock = coin === 'DASH' ? await source.finality() : null;
-          const chainlock = lock?.tip === cursor.hash ? lock.chainlock : null;
-          // The tip may have moved meanwhile: then the look is not complete and the loop goes on. Beside a source that has
-          // more blocks nothing is certain, and nothing expires.
-          if (complete && !found?.behind && !health.syncing && (beside ?? (await source.tip()).hash) === cursor.hash) {
-            await ctx.db.begin(async (tx) => {
-              await tx`
-                update tips set scanned_through = ${before}, chainlock_height = greatest(chainlock_height, ${chainlock}::bigint),
-                  updated_at = clock_timestamp() where coin = ${coin} and hash = ${cursor.hash}`;
-              if (chainlock !== null && chainlock !== lockedThrough) await queueProcessing(tx, { coin });
-            });
-            lockedThrough = chainlock;
-          }
-          return readBack.some(signal);
-        }
-        const there = await position.find(cursor, tip);
-        // It says nothing new, and takes nothing back: it is waited for.
-        if ('behind' in there) return false;
-        cursor = there.cursor;
-        let fetched = await fetchAt(cursor.height + 1);
-        // The source names a next block that does not follow the one it named before: it is between two chains, and is asked again later.
-        if (fetched?.ref.parent !== cursor.hash) return false;
-        // While catching up, the next blocks are fetched, one after the other, as this one is written. One that follows stands on
-        // what was written; all else, a failure too, is left to the questions above.
-        const ahead: Promise<Fetched | null>[] = [];
-        let asked = fetched.ref.height;
-        try {
-          while (fetched?.ref.parent === cursor.hash && !signal?.aborted) {
-            for (; ahead.length < BLOCKS_AHEAD && asked < tip.height; asked++) {
-              const height = asked + 1;
-              ahead.push((ahead.at(-1) ?? NOTHING).then(() => (signal?.aborted ? null : fetchAt(height))).catch(() => null));
-            }
-            cursor = await applyBlock(cursor, fetched);
-            fetched = await (ahead.shift() ?? NOTHING);
-          }
-        } finally {
-          // Also when writing failed: nothing is left under way.
-          await Promise.all(ahead);
-        }
+      at = null;
+      try {
+        const more = await look(signal, found);
+        await state.worked();
+        return more;
+      } catch (error) {
+        // Somebody else's work stands: no failure.
+        if (error instanceof CursorMoved || error instanceof AddressGiven) throw error;
+        connectedSinceMs = null;
+        // Where the database is the reason, it cannot be written down either.
+        await state.failed(error, at).catch((cause) => ctx.log.warn({ err: cause, coin }, 'why a follower failed could not be noted'));
+        throw error;
       }
     },
   };

@@ -1,5 +1,6 @@
 /** Writes what a chain shows of payments: transfers seen, mined, replaced. The caller holds the locks of the payments. */
 import type { BlockRef, Sighting } from '../chains/chain.ts';
+import { firstSightInBlock } from '../core/certainty.ts';
 import { earliest } from '../core/clock.ts';
 import { COIN, type Coin } from '../core/coin.ts';
 import type { Sql, Tx } from '../db/db.ts';
@@ -122,6 +123,7 @@ export async function writeSightings(
     inherited,
     present = null,
     atOnce = ROWS_AT_ONCE,
+    certainThrough = null,
   }: {
     coin: Coin;
     /** Null: they wait. */
@@ -131,14 +133,16 @@ export async function writeSightings(
     /** Txids now in the mempool, when it was looked at. */
     present?: Pick<ReadonlySet<string>, 'has'> | null;
     atOnce?: number;
+    /** The last look before the block was read that was certain of what it did not show. */
+    certainThrough?: Date | null;
   },
 ): Promise<void> {
   const sightings = await knownPegouts(tx, mergeOutputs(coin, found), { coin, present });
+  const unlooked = block !== null && (certainThrough === null || block.time > certainThrough);
   for (const part of partsOf(sightings, atOnce)) {
     const rows = part.map((s) => {
       const { owner, outputs } = s;
-      // Read late, but mined in time: the block's time tells, never before the address was given.
-      const first = block && block.time < seenAt ? (block.time > owner.createdAt ? block.time : owner.createdAt) : seenAt;
+      const first = block ? firstSightInBlock({ coin, blockTime: block.time, seenAt, givenAt: owner.createdAt, certainThrough }) : seenAt;
       return {
         ref: s.ref,
         payment_id: owner.paymentId,
@@ -152,7 +156,7 @@ export async function writeSightings(
         ...(outputs.length > 1 && { output_count: outputs.length, outputs }),
       };
     });
-    await writeRows(tx, rows, { coin, block });
+    await writeRows(tx, rows, { coin, block, unlooked });
   }
 }
 
@@ -175,7 +179,11 @@ function* partsOf(sightings: readonly Merged[], atOnce: number): Generator<Merge
  * One transfer for each transaction and payment, under the name of its first output. A program of before recorded each output: those
  * rows keep their names and sums, which together are the same, and follow the transaction.
  */
-const writeRows = (tx: Tx, rows: readonly object[], { coin, block }: { coin: Coin; block: BlockRef | null }) => tx`
+const writeRows = (
+  tx: Tx,
+  rows: readonly object[],
+  { coin, block, unlooked }: { coin: Coin; block: BlockRef | null; unlooked: boolean },
+) => tx`
   with r as materialized (
     select r.*, ${block?.height ?? null}::bigint as block_height, ${block?.hash ?? null}::text as block_hash, ${block?.time ?? null}::timestamptz as block_time
     from jsonb_to_recordset(${tx.json(rows as never)}) as r (ref text, payment_id text, merchant_id text, txid text, address text, units numeric,
@@ -200,6 +208,8 @@ const writeRows = (tx: Tx, rows: readonly object[], { coin, block }: { coin: Coi
       and excluded.units <> transfers.units then '[]' else transfers.values end,
     units = case when excluded.kind not in ('output', 'coinbase', 'pegout') and excluded.block_height is not null
       then excluded.units else transfers.units end,
+    -- A sight that was late because nobody could look before gives way to the block's.
+    first_seen_at = case when ${unlooked} then least(transfers.first_seen_at, excluded.first_seen_at) else transfers.first_seen_at end,
     block_height = coalesce(excluded.block_height, transfers.block_height), block_hash = coalesce(excluded.block_hash, transfers.block_hash),
     block_time = coalesce(excluded.block_time, transfers.block_time), lock = coalesce(excluded.lock, transfers.lock),
     txid = case when excluded.block_height is null and transfers.block_height is not null then transfers.txid else excluded.txid end,

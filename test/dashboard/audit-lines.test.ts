@@ -23,6 +23,7 @@ const ROWS: readonly [action: string, object: string, place: string | null, afte
   ['delivery.resend', 'del_1', 'webhooks/we_1/deliveries', { event: 'evt_1', endpoint: 'we_1' }],
   ['link.created', 'lnk_1', 'links'],
   ['wallet.set', 'BTC', 'wallets'],
+  ['chain.released', 'BTC', 'wallets'],
   ['wallet.wait_on', 'mer_1', 'wallets'],
   ['settings.changed', 'mer_1', 'business'],
   ['plan.set', 'mer_1', 'usage'],

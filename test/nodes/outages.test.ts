@@ -80,6 +80,35 @@ test('no address of a coin is given before its follower has begun: it is refused
   assert.deepEqual((await service.florin('verify')).unwatched, []);
 });
 
+test('a node that is away is named at once and again noticed within five seconds, however long it was away', async (t) => {
+  const node = await startBitcoind();
+  t.after(() => node.destroy());
+  const { service, open, reach } = await openShop(t, node);
+  await begun(service);
+  const { id, address } = await open();
+  await node.stop();
+  await eventually(
+    () => ready(service),
+    (state) => !state.ready && /^BTC: the BTC node does not answer/.test(state.reasons.join()),
+    30_000,
+  );
+  const [status] = (await service.florin('chain', 'status')).chains;
+  assert.deepEqual([status.coin, status.sources[0].state, status.height, status.holds], ['BTC', 'down', null, []]);
+  assert.match(status.troubles.join(), /does not answer/);
+  // As long as pauses would grow to half a minute.
+  await new Promise((resolve) => setTimeout(resolve, 26_000));
+  await node.start();
+  await node.pay(address, AMOUNT);
+  await eventually(
+    async () => (await service.live.get(`/api/payment/${id}`)).json,
+    (d) => d.status === 'processing',
+    12_000,
+  );
+  assert.equal((await ready(service)).ready, true);
+  await node.mine(2);
+  await reach(id, 'completed');
+});
+
 test('a payment to an address that was given before the follower had begun is found, and nothing expires before', async (t) => {
   const node = await startBitcoind();
   t.after(() => node.destroy());

@@ -5,6 +5,7 @@ const THINGS: Readonly<Record<string, string>> = { pay: 'payments', key: 'keys',
 /** Where the rest stands, by the part of the act before its dot. */
 const PARTS: Readonly<Record<string, string>> = {
   link: 'links',
+  chain: 'wallets',
   wallet: 'wallets',
   member: 'team',
   invite: 'team',

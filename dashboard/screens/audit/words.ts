@@ -2,6 +2,7 @@
 
 const WORDS: Readonly<Record<string, string>> = {
   'backup_codes.renewed': 'New backup codes',
+  'chain.released': 'Lifted what held a chain',
   'delivery.resend': 'Sent a delivery again',
   'device.forgotten': 'Forgot a trusted device',
   'device.trusted': 'Trusted a device',

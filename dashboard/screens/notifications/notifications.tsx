@@ -21,6 +21,7 @@ const KINDS: Readonly<Record<Setting['kind'], [string, string]>> = {
   device_trusted: ['Device trusted', 'Sign-ins from a browser are not asked for a code for 30 days.'],
   account_changed: ['How you sign in changed', 'Your password, passkeys, second factor or backup codes changed.'],
   codes_failed: ['Wrong codes', 'Somebody entered your password, then several wrong codes.'],
+  chain_failing: ['Block cannot be read', 'For those who run this install: a coin is not read beyond a block.'],
 };
 
 export function Screen() {

@@ -1,0 +1,129 @@
+/** What operators see of a chain, and how they lift a hold that nothing else lifts. */
+import type { Context } from '../context.ts';
+import { COINS, type Coin } from '../core/coin.ts';
+import { Problem } from '../core/problem.ts';
+import type { Tx } from '../db/db.ts';
+import { writeWalletAudit } from '../merchants/members.ts';
+import { explainTrouble, readTroubles, type Trouble } from './follow-state.ts';
+import { readGuards } from './guard.ts';
+import { queueProcessing } from './settle-payments.ts';
+import { explainUnwatched, readUnwatched } from './unwatched.ts';
+
+/** As the command prints it. */
+export type ChainStatus = {
+  coin: Coin;
+  network: string;
+  sources: { name: string; state: string; height: number | null; followed: boolean; reason: string | null }[];
+  /** The highest block that a source shows. */
+  height: number | null;
+  /** The last block that was read, and how many are missing to `height`. */
+  cursor: { height: number; hash: string } | null;
+  behind: number | null;
+  scanned_through: string | null;
+  watched_from: number | null;
+  /** Why completion waits, and what else is wrong. */
+  holds: string[];
+  troubles: string[];
+  failing_block: Trouble['failingBlock'];
+  /** The last hold that an operator lifted. */
+  released: { at: string; reason: string; lifted: string[] } | null;
+};
+
+/** Every chain that is configured, or one; its sources are asked now. */
+export async function readChainStatus(ctx: Context, { coin: only }: { coin: Coin | null }): Promise<ChainStatus[]> {
+  const [tips, guards, troubles, unwatched, releases] = await Promise.all([
+    ctx.db.sql<{ coin: Coin; height: number; hash: string; through: Date; from: number | null; hold: string | null }[]>`
+      select coin, height::int as height, hash, scanned_through as through, watched_from::int as "from", hold_reason as hold from tips`,
+    readGuards(ctx),
+    readTroubles(ctx),
+    readUnwatched(ctx),
+    ctx.db.sql<{ coin: Coin; at: Date; reason: string; lifted: string[] }[]>`
+      select distinct on (coin) coin, at, reason, lifted from chain_releases order by coin, id desc`,
+  ]);
+  const chains = COINS.flatMap((coin) => ctx.chains.get(coin) ?? []).filter(
+    (chain) => chain.follows && (only ?? chain.coin) === chain.coin,
+  );
+  return Promise.all(
+    chains.map(async (chain): Promise<ChainStatus> => {
+      const { coin, network } = chain;
+      const of = <T extends { coin: Coin }>(rows: readonly T[]) => rows.find((row) => row.coin === coin);
+      const survey = await chain.survey();
+      const heights = survey.flatMap(({ state, health }) => (state === 'ok' && health ? [health.tip.height] : []));
+      const height = heights.length > 0 ? Math.max(...heights) : null;
+      const tip = of(tips);
+      const trouble = of(troubles);
+      const gap = of(unwatched);
+      const guard = of(guards);
+      const released = of(releases);
+      return {
+        coin,
+        network,
+        sources: survey.map(({ name, state, health, followed, reason }) => ({
+          name,
+          state,
+          height: health?.tip.height ?? null,
+          followed,
+          reason,
+        })),
+        height,
+        cursor: tip ? { height: tip.height, hash: tip.hash } : null,
+        behind: tip && height !== null ? Math.max(0, height - tip.height) : null,
+        scanned_through: tip?.through.toISOString() ?? null,
+        watched_from: tip?.from ?? null,
+        holds: [...(tip?.hold ? [tip.hold] : []), ...(guard?.binding ? guard.reasons : [])],
+        troubles: [...(trouble ? explainTrouble(trouble).map(({ text }) => text) : []), ...(gap ? [explainUnwatched(gap).detail] : [])],
+        failing_block: trouble?.failingBlock ?? null,
+        released: released ? { at: released.at.toISOString(), reason: released.reason, lifted: released.lifted } : null,
+      };
+    }),
+  );
+}
+
+const NOTHING = 'nothing holds this chain that waits for an operator; florin chain status says what its sources show now';
+
+/**
+ * Lifts what holds a chain until an operator looked: a deep reorganization, and blocks that cannot be read back. What its sources show
+ * now is not lifted. Written down with its reason, here and in the log of every merchant with a wallet in the coin.
+ * Errors: parameter_invalid.
+ */
+export async function releaseChain(ctx: Context, { coin, reason }: { coin: Coin; reason: string }): Promise<{ lifted: string[] }> {
+  const unwatched = (await readUnwatched(ctx)).find((one) => one.coin === coin);
+  const lifted = await ctx.db.begin(async (tx) => {
+    const found = [...(await liftHold(tx, coin)), ...(await liftReorg(tx, coin))];
+    if (unwatched && unwatched.from !== null) {
+      // No longer waited for: the operator looked for payments to these addresses.
+      await tx`update tips set read_back_to = null, watched_since = least(watched_since, ${unwatched.earliest}) where coin = ${coin}`;
+      await tx`update followers set read_back_failure = null where coin = ${coin}`;
+      found.push(explainUnwatched(unwatched).detail);
+    }
+    if (found.length === 0) throw new Problem('parameter_invalid', { reason: NOTHING }, { param: 'coin' });
+    await tx`insert into chain_releases (coin, reason, lifted) values (${coin}, ${reason}, ${found})`;
+    await writeWalletAudit(tx, { coin, action: 'chain.released', after: { reason, lifted: found } });
+    await queueProcessing(tx, { coin });
+    return found;
+  });
+  ctx.log.warn({ coin, reason, lifted }, 'an operator lifted what held this chain');
+  return { lifted };
+}
+
+/** A reorganization deeper than the coin allows: the follower begins again below it. */
+async function liftHold(tx: Tx, coin: Coin): Promise<string[]> {
+  const rows = await tx<{ hold: string }[]>`
+    update tips t set hold_reason = null, begin_again = true from (select hold_reason as hold from tips where coin = ${coin} for update) as before
+    where t.coin = ${coin} and before.hold is not null returning before.hold`;
+  return rows.map(({ hold }) => hold);
+}
+
+/** A reorganization that was followed, and after which the chain is not calm yet. */
+async function liftReorg(tx: Tx, coin: Coin): Promise<string[]> {
+  const rows = await tx<{ reasons: string[]; codes: string[] }[]>`
+    select reasons, codes from chain_guard where coin = ${coin} and reorg_depth is not null and 'deep_reorg' = any(codes) for update`;
+  const kept = rows.flatMap(({ reasons, codes }) =>
+    codes.flatMap((code, i) => (code === 'deep_reorg' ? [] : [{ code, text: reasons[i]! }])),
+  );
+  if (rows.length > 0)
+    await tx`
+      update chain_guard set reorg_depth = null, reorg_height = null, reasons = ${kept.map(({ text }) => text)}, codes = ${kept.map(({ code }) => code)}
+      where coin = ${coin}`;
+  return rows.flatMap(({ reasons, codes }) => reasons.filter((_, i) => codes[i] === 'deep_reorg'));
+}

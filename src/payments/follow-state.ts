@@ -1,0 +1,123 @@
+/** What keeps a follower from its work, written down for readiness, metrics, `doctor` and those who run the install. */
+import type { Context } from '../context.ts';
+import type { Doubt } from '../core/certainty.ts';
+import { COINS, type Coin } from '../core/coin.ts';
+import { notifyOperators } from '../merchants/notices.ts';
+
+/** From this many failures at one block on it is named, and operators are told. */
+export const BLOCK_FAILURES = 3;
+/** Doubts of an answering source are named once they have lasted so long: machines behind one address are not equally far. */
+const DOUBT_SHOWN_SECONDS = 15;
+const MOST_TEXT = 300;
+
+export type Trouble = {
+  coin: Coin;
+  failures: number;
+  failingSeconds: number;
+  failure: string | null;
+  /** Only where it failed there again and again. */
+  failingBlock: { height: number; hash: string | null; failures: number } | null;
+  doubt: (Doubt & { seconds: number }) | null;
+  readBackFailure: string | null;
+};
+export type BlockName = { height: number; hash: string | null };
+
+/** The notes of one follower; it alone writes them. */
+export function createFollowState(ctx: Context, coin: Coin) {
+  /** What stands in the table, as far as this process knows: nothing is written again and again. */
+  let failing = true;
+  let noted: string | null = '';
+
+  return {
+    /** A round failed, perhaps at a block. */
+    failed: async (error: unknown, at: BlockName | null): Promise<void> => {
+      failing = true;
+      const text = (error instanceof Error ? error.message : String(error)).slice(0, MOST_TEXT);
+      await ctx.db.begin(async (tx) => {
+        const [row] = await tx<{ blockFailures: number; told: boolean }[]>`
+          insert into followers as f (coin, failures, failing_since, failure, failing_height, failing_hash, block_failures)
+          values (${coin}, 1, clock_timestamp(), ${text}, ${at?.height ?? null}, ${at?.hash ?? null}, ${at ? 1 : 0})
+          on conflict (coin) do update set tried_at = clock_timestamp(), failures = f.failures + 1,
+            failing_since = coalesce(f.failing_since, excluded.failing_since), failure = excluded.failure,
+            -- What fails elsewhere, as when the node is away, says nothing about the block.
+            failing_height = coalesce(excluded.failing_height, f.failing_height),
+            failing_hash = case when excluded.failing_height is null then f.failing_hash else excluded.failing_hash end,
+            block_failures = case when excluded.failing_height is null then f.block_failures
+              when excluded.failing_height = f.failing_height then f.block_failures + 1 else 1 end,
+            told_at = case when excluded.failing_height is null or excluded.failing_height = f.failing_height then f.told_at end
+          returning block_failures as "blockFailures", told_at is not null as told`;
+        if (!at || row!.told || row!.blockFailures < BLOCK_FAILURES) return;
+        await tx`update followers set told_at = clock_timestamp() where coin = ${coin}`;
+        await notifyOperators(ctx, tx, { kind: 'chain_failing', detail: { coin, height: at.height, reason: text } });
+        ctx.log.error({ coin, height: at.height, hash: at.hash, reason: text }, 'the follower fails at this block again and again');
+      });
+    },
+    /** A round came to its end. */
+    worked: async (): Promise<void> => {
+      if (!failing) return;
+      await ctx.db.sql`
+        insert into followers (coin) values (${coin})
+        on conflict (coin) do update set tried_at = clock_timestamp(), failures = 0, failing_since = null, failure = null,
+          failing_height = null, failing_hash = null, block_failures = 0, told_at = null`;
+      failing = false;
+    },
+    /** What the source shows is certain (null), or not. */
+    doubts: async (doubt: Doubt | null): Promise<void> => {
+      const now = doubt && `${doubt.code} ${doubt.reason}`;
+      if (now === noted) return;
+      await ctx.db.sql`
+        insert into followers as f (coin, behind_since, behind_code, behind_reason)
+        values (${coin}, case when ${doubt !== null} then clock_timestamp() end, ${doubt?.code ?? null}, ${doubt?.reason ?? null})
+        on conflict (coin) do update set tried_at = clock_timestamp(),
+          behind_since = case when excluded.behind_since is not null then coalesce(f.behind_since, excluded.behind_since) end,
+          behind_code = excluded.behind_code, behind_reason = excluded.behind_reason`;
+      noted = now;
+    },
+  };
+}
+
+/** What keeps each follower from its work; of those that have tried. */
+export async function readTroubles(ctx: Context): Promise<Trouble[]> {
+  const rows = await ctx.db.sql<
+    {
+      coin: Coin;
+      failures: number;
+      failingSeconds: number | null;
+      failure: string | null;
+      height: number | null;
+      hash: string | null;
+      blockFailures: number;
+      code: Doubt['code'] | null;
+      reason: string | null;
+      seconds: number;
+      readBackFailure: string | null;
+    }[]
+  >`
+    select coin, failures, extract(epoch from clock_timestamp() - failing_since)::float8 as "failingSeconds", failure,
+      failing_height::int as height, failing_hash as hash, block_failures as "blockFailures", behind_code as code, behind_reason as reason,
+      extract(epoch from clock_timestamp() - behind_since)::float8 as seconds, read_back_failure as "readBackFailure"
+    from followers`;
+  return COINS.flatMap((coin) => rows.filter((row) => row.coin === coin)).map(
+    ({ coin, failures, failingSeconds, failure, height, hash, blockFailures, code, reason, seconds, readBackFailure }): Trouble => ({
+      coin,
+      failures,
+      failingSeconds: failingSeconds ?? 0,
+      failure,
+      failingBlock: height !== null && blockFailures >= BLOCK_FAILURES ? { height, hash, failures: blockFailures } : null,
+      doubt: code === null ? null : { code, reason: reason ?? '', seconds },
+      readBackFailure,
+    }),
+  );
+}
+
+/** As sentences, and whether each keeps the coin from working or is only to be known. */
+export function explainTrouble({ failures, failure, failingBlock, doubt }: Trouble): { text: string; grave: boolean }[] {
+  const found: { text: string; grave: boolean }[] = [];
+  if (failingBlock) {
+    const { height, hash, failures: times } = failingBlock;
+    found.push({ text: `block ${height}${hash ? ` (${hash})` : ''} could not be read ${times} times: ${failure}`, grave: true });
+  } else if (failures > 0) found.push({ text: failure ?? 'it fails', grave: true });
+  if (doubt && (doubt.seconds > DOUBT_SHOWN_SECONDS || doubt.code === 'alone'))
+    found.push({ text: `${doubt.reason}; nothing expires meanwhile`, grave: doubt.code !== 'settling' && doubt.code !== 'stalled' });
+  return found;
+}
