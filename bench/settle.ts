@@ -55,6 +55,7 @@ const transfers = Array.from(
     absentSince: null,
     conflict: null,
     unminedSince: null,
+    disputedSince: null,
   }),
 );
 const tips = {

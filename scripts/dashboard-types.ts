@@ -1,5 +1,5 @@
 /** The types of the dashboard's API, made from its routes: `dashboard/generated/api.ts`. Run by `npm run generate`. */
-import { EVENT_TYPES, UPDATED_EVENT } from '../src/core/event.ts';
+import { PAYMENT_EVENTS } from '../src/core/event.ts';
 import { EXCEPTIONS } from '../src/core/payment.ts';
 import { PROBLEM_TYPES } from '../src/core/problem.ts';
 import { ACTIONS, ROLES } from '../src/merchants/roles.ts';
@@ -26,7 +26,7 @@ export function dashboardTypes(): string {
 ${Object.entries(unions)
   .map(([name, list]) => `export type ${name} = ${list.map((value) => `'${value}'`).join(' | ')};\n`)
   .join('')}
-${values('COINS', UNIONS.Coin!)}${values('PAYMENT_STATUSES', UNIONS.PaymentStatus!)}${values('ROLES', ROLES)}${values('EVENT_TYPES', [...EVENT_TYPES, UPDATED_EVENT])}
+${values('COINS', UNIONS.Coin!)}${values('PAYMENT_STATUSES', UNIONS.PaymentStatus!)}${values('ROLES', ROLES)}${values('EVENT_TYPES', PAYMENT_EVENTS)}
 /** Method and path -> what is sent and answered. */
 export type Api = {
 ${routes.join('')}};

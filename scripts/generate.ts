@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { CONFIG, namesOf } from '../src/config.ts';
-import { EVENT_TYPES, TEST_EVENT, UPDATED_EVENT } from '../src/core/event.ts';
+import { PAYMENT_EVENTS, REVERSED_EVENT, TEST_EVENT, UPDATED_EVENT } from '../src/core/event.ts';
 import { PROBLEMS } from '../src/core/problem.ts';
 import { openapiDocument } from '../src/http/openapi.ts';
 import { dashboardTypes } from './dashboard-types.ts';
@@ -50,9 +50,9 @@ ${Object.entries(PROBLEMS)
 `,
   'docs/reference/events.md': `${NOTE}# Events
 
-Sent to every endpoint that names them; \`*\` means the first six. Deliveries may repeat: use the event's \`id\`.
+Sent to every endpoint that names them; \`*\` means the first six. \`${UPDATED_EVENT}\` comes only when named. \`${REVERSED_EVENT}\` goes to every endpoint, whatever it names: a completed payment lost its money. Deliveries may repeat: use the event's \`id\`.
 
-${[...EVENT_TYPES, UPDATED_EVENT].map((type) => `- \`${type}\``).join('\n')}
+${PAYMENT_EVENTS.map((type) => `- \`${type}\``).join('\n')}
 
 On demand only, to try an endpoint: \`${TEST_EVENT}\`.
 `,

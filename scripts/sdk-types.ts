@@ -1,6 +1,6 @@
 /** The types of the SDK, made from the schemas that validate: `sdk/src/types.ts`. Run by `npm run generate`. */
 import { COINS, MODES } from '../src/core/coin.ts';
-import { API_VERSION, EVENT_TYPES, TEST_EVENT, UPDATED_EVENT } from '../src/core/event.ts';
+import { API_VERSION, PAYMENT_EVENTS, TEST_EVENT } from '../src/core/event.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES } from '../src/core/payment.ts';
 import { PROBLEM_TYPES, PROBLEMS } from '../src/core/problem.ts';
 import * as schemas from '../src/http/schema.ts';
@@ -11,7 +11,7 @@ export const UNIONS: Readonly<Record<string, readonly string[]>> = {
   Mode: MODES,
   PaymentStatus: PAYMENT_STATUSES,
   PaymentException: EXCEPTIONS,
-  PaymentEventType: [...EVENT_TYPES, UPDATED_EVENT],
+  PaymentEventType: PAYMENT_EVENTS,
   ErrorType: PROBLEM_TYPES,
 };
 

@@ -4,7 +4,7 @@ export type Coin = 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE';
 export type Mode = 'live' | 'test';
 export type PaymentStatus = 'pending' | 'processing' | 'completed' | 'expired' | 'cancelled' | 'failed';
 export type PaymentException = 'reorged' | 'replaced' | 'paid_after_cancel' | 'late' | 'underpaid' | 'overpaid';
-export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated';
+export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 export type Role = 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
 export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
@@ -12,7 +12,7 @@ export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.c
 export const COINS = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const;
 export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
 export const ROLES = ['owner', 'admin', 'developer', 'finance', 'support', 'viewer'] as const;
-export const EVENT_TYPES = ['payment.created', 'payment.processing', 'payment.completed', 'payment.failed', 'payment.expired', 'payment.cancelled', 'payment.updated'] as const;
+export const EVENT_TYPES = ['payment.created', 'payment.processing', 'payment.completed', 'payment.failed', 'payment.expired', 'payment.cancelled', 'payment.updated', 'payment.reversed'] as const;
 
 /** Method and path -> what is sent and answered. */
 export type Api = {
@@ -455,7 +455,7 @@ export type Api = {
       data: {
         id: string;
         mode: Mode | null;
-        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
+        kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
         text: string;
         payment: string | null;
         at: string;
@@ -481,7 +481,7 @@ export type Api = {
       success: boolean;
       mail_set_up: boolean;
       settings: {
-        kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
+        kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
         in_app: boolean;
         email: boolean;
         email_always: boolean;
@@ -499,7 +499,7 @@ export type Api = {
   'POST /:mode/notice-settings': {
     query: undefined;
     body: {
-      kind: 'endpoint_off' | 'payment_attention' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
+      kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
       in_app: boolean;
       email: boolean;
     };
@@ -619,7 +619,7 @@ export type Api = {
   'POST /:mode/payments/:id/simulate': {
     query: undefined;
     body: {
-      scenario: 'success' | 'slow' | 'failed' | 'underpaid' | 'overpaid' | 'late' | 'reorg' | 'replaced' | 'expired';
+      scenario: 'success' | 'slow' | 'failed' | 'underpaid' | 'overpaid' | 'late' | 'reorg' | 'replaced' | 'expired' | 'reversed';
       currency?: Coin | undefined;
     };
     reply: {
@@ -1803,7 +1803,7 @@ export type Api = {
     body: {
       /** Public https URL. It must resolve when it is saved. */
       url: string;
-      /** Event types; * means the documented six, payment.updated comes only when named. */
+      /** Event types; * means the documented six, payment.updated comes only when named, payment.reversed always. */
       events?: string[] | undefined;
       description?: string | null | undefined;
       /** False: nothing is queued or sent. */
@@ -1870,7 +1870,7 @@ export type Api = {
     body: {
       /** Public https URL. It must resolve when it is saved. */
       url?: string | undefined;
-      /** Event types; * means the documented six, payment.updated comes only when named. */
+      /** Event types; * means the documented six, payment.updated comes only when named, payment.reversed always. */
       events?: string[] | undefined;
       description?: string | null | undefined;
       /** False: nothing is queued or sent. */
@@ -1970,7 +1970,7 @@ export type Api = {
   'POST /:mode/webhooks/:id/test': {
     query: undefined;
     body: {
-      type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'webhook.test';
+      type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test';
     };
     reply: {
       success: boolean;
@@ -2028,7 +2028,7 @@ export type Api = {
       endpoint_id?: string | undefined;
       payment_id?: string | undefined;
       state?: 'pending' | 'delivered' | 'failed' | undefined;
-      type?: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'webhook.test' | undefined;
+      type?: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test' | undefined;
     };
     body: undefined;
     reply: {

@@ -8,6 +8,7 @@ export type Notice = Reply<'GET /:mode/notices'>['data'][number];
 const PLACES: Readonly<Record<Notice['kind'], string>> = {
   endpoint_off: 'webhooks',
   payment_attention: 'payments',
+  payment_reversed: 'payments',
   usage: 'usage',
   wallet_changed: 'wallets',
   endpoint_changed: 'webhooks',

@@ -4,7 +4,7 @@ export type Coin = 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE';
 export type Mode = 'live' | 'test';
 export type PaymentStatus = 'pending' | 'processing' | 'completed' | 'expired' | 'cancelled' | 'failed';
 export type PaymentException = 'reorged' | 'replaced' | 'paid_after_cancel' | 'late' | 'underpaid' | 'overpaid';
-export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated';
+export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 
 /** What an error's `code` may say; later versions may add some. */
@@ -174,7 +174,7 @@ export type CreateAdvancedParams = {
 export type CreateWebhookEndpointParams = {
   /** Public https URL. It must resolve when it is saved. */
   url: string;
-  /** Event types; * means the documented six, payment.updated comes only when named. */
+  /** Event types; * means the documented six, payment.updated comes only when named, payment.reversed always. */
   events?: string[] | undefined;
   description?: string | null | undefined;
   /** False: nothing is queued or sent. */
@@ -863,7 +863,7 @@ export type ListTransfersParams = {
 export type UpdateWebhookEndpointParams = {
   /** Public https URL. It must resolve when it is saved. */
   url?: string | undefined;
-  /** Event types; * means the documented six, payment.updated comes only when named. */
+  /** Event types; * means the documented six, payment.updated comes only when named, payment.reversed always. */
   events?: string[] | undefined;
   description?: string | null | undefined;
   /** False: nothing is queued or sent. */

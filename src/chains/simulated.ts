@@ -6,7 +6,18 @@ import { COIN, type Coin } from '../core/coin.ts';
 import { shownUnit } from '../core/money.ts';
 import type { Tip, Transfer } from '../core/payment.ts';
 
-export const SCENARIOS = ['success', 'slow', 'failed', 'underpaid', 'overpaid', 'late', 'reorg', 'replaced', 'expired'] as const;
+export const SCENARIOS = [
+  'success',
+  'slow',
+  'failed',
+  'underpaid',
+  'overpaid',
+  'late',
+  'reorg',
+  'replaced',
+  'expired',
+  'reversed',
+] as const;
 export type Scenario = (typeof SCENARIOS)[number];
 
 export type Observation = {
@@ -38,6 +49,7 @@ export function simulate({
   units,
   startedAt,
   windowEndsAt,
+  completedAt,
   now,
 }: {
   paymentId: string;
@@ -46,6 +58,7 @@ export function simulate({
   units: bigint;
   startedAt: Date;
   windowEndsAt: Date;
+  completedAt: Date | null;
   now: Date;
 }): Observation {
   const elapsed = now.getTime() - startedAt.getTime();
@@ -69,6 +82,7 @@ export function simulate({
       absentSince: null,
       conflict: null,
       unminedSince: null,
+      disputedSince: null,
       ...more,
     };
   };
@@ -136,6 +150,13 @@ export function simulate({
       if (elapsed < 3 * STEP_MS)
         return chain([seen(hash('tx'), full, { unminedSince: addMs(startedAt, 2 * STEP_MS) })], { wakeAt: at(3 * STEP_MS) });
       return chain([seen(hash('tx'), full, { block: { ...mined, time: addMs(startedAt, 3 * STEP_MS) } })], { deep: true });
+    case 'reversed': {
+      // Confirmed, and once the payment is completed taken back by a block that pays somebody else.
+      const lostAt = completedAt && addMs(completedAt, STEP_MS);
+      if (!lostAt || now < lostAt) return { ...confirmedLater(full, STEP_MS), wakeAt: lostAt ?? at(STEP_MS) };
+      const conflict = { txid: hash('replacement'), height: HEIGHT, seenAt: lostAt };
+      return chain([seen(hash('tx'), full, { unminedSince: lostAt, conflict })]);
+    }
     default:
       return chain([]);
   }

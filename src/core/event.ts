@@ -11,8 +11,11 @@ export const EVENT_TYPES = [
 ] as const;
 /** Additive; goes only to endpoints that name it. */
 export const UPDATED_EVENT = 'payment.updated';
+/** Additive; goes to every endpoint, whatever it asked for: the money of a completed payment is gone. */
+export const REVERSED_EVENT = 'payment.reversed';
+export const PAYMENT_EVENTS = [...EVENT_TYPES, UPDATED_EVENT, REVERSED_EVENT] as const;
 export const TEST_EVENT = 'webhook.test';
-export type EventType = (typeof EVENT_TYPES)[number] | typeof UPDATED_EVENT;
+export type EventType = (typeof PAYMENT_EVENTS)[number];
 
 export const API_VERSION = '2026-11-01';
 
@@ -25,8 +28,3 @@ export type EventBody = {
   api_version: string;
   data: Record<string, unknown>;
 };
-
-/** Whether an endpoint that subscribed to `wanted` receives `type`: `*` means the six documented types. */
-export function wantsEvent(wanted: readonly string[], type: string): boolean {
-  return wanted.includes(type) || (wanted.includes('*') && (EVENT_TYPES as readonly string[]).includes(type));
-}

@@ -84,8 +84,10 @@ export type Transfer = {
   absentSince: Date | null;
   /** A conflicting spend seen by our node: its txid, the height it was mined at (null: mempool), and when it was seen. */
   conflict: { txid: string; height: number | null; seenAt: Date } | null;
-  /** Whether this transfer was mined before and lost its block; since when. */
+  /** When this transfer last lost its block, whether it was mined again since or not; null: never. */
   unminedSince: Date | null;
+  /** Since when a source that has a vote shows the chain without its block; null: none does. */
+  disputedSince: Date | null;
 };
 
 export type PaymentFacts = {
@@ -128,6 +130,8 @@ export type Tip = {
   chainlockHeight: number | null;
   /** Everything first seen up to this instant has been recorded. */
   scannedThrough: Date;
+  /** Blocks were taken back, and those that replace them have not all been read. */
+  unwound?: boolean;
   /** Why completion is held on this chain; null when healthy. */
   holdReason: string | null;
   /** Absent where a coin has one source, and where nothing is held. */

@@ -68,6 +68,7 @@ const flood = (count: number, minute: number): Transfer[] =>
       absentSince: null,
       conflict: i % 30 === 0 ? { txid: 'other', height: null, seenAt: START } : null,
       unminedSince: i % 6 === 0 ? START : null,
+      disputedSince: null,
     }),
   );
 

@@ -167,6 +167,7 @@ class World {
       absentSince: null,
       conflict: null,
       unminedSince: null,
+      disputedSince: null,
     };
     if (this.behind.has(of)) this.unrecorded.push(transfer);
     else this.transfers = [...this.transfers, transfer];
@@ -644,6 +645,7 @@ test('the quoted amount covers the payment whatever the tolerance, also in sever
             absentSince: null,
             conflict: null,
             unminedSince: null,
+            disputedSince: null,
           };
           return { ...t, values: [valueTransfer({ payment: facts, transfer: t, spot: null, now: START })!] };
         });

@@ -77,6 +77,7 @@ function transferOf(text: string, index: number): Transfer {
     absentSince: null,
     conflict: conflict ? { txid: 'other', height: conflict === '!!' ? HEIGHT : null, seenAt: minute(Number(seen) + 1) } : null,
     unminedSince: unmined ? minute(10) : null,
+    disputedSince: null,
   };
 }
 
@@ -123,7 +124,13 @@ minute | from       | decisions      | transfers            | status     | excep
 20     | cancelled  | cancel@9 accept@16:0 | 100@15 x3      | completed  |                     | processing completed
 20     | completed  |                | 100@5 x2             | completed  |                     |
 80     | completed  |                | 100@5 x0~            | completed  | reorged             |
-15     | completed  |                | 100@5 x0~            | completed  |                     |
+15     | completed  |                | 100@5 x0~            | completed  | reorged             |
+15     | completed  |                | 100@5 x1~            | completed  | reorged             |
+15     | completed  |                | 100@5 x2~            | completed  |                     |
+15     | completed  |                | 100@5 x0~, 100@6 x2  | completed  | overpaid            |
+15     | completed  |                | 100@5 x0~, 100@6 x0  | completed  | reorged overpaid    |
+15     | completed  |                | 100@5 x2, 100@6 x0~  | completed  | overpaid            |
+15     | completed  |                |                      | completed  | reorged             |
 15     | completed  |                | 100@5 x0!!~          | completed  | reorged             |
 15     | processing |                | 100@5 x0~            | processing |                     |
 `;

@@ -48,7 +48,7 @@ const EXTENSION_MS = HOUR_MS;
 const EXTENSION_SHARE = 10n;
 /** Neither mined nor in the mempool for this long while in sync: gone. */
 const GONE_AFTER_MS = DAY_MS;
-/** A transfer that lost its block and was not mined again for this long is reorged. */
+/** Before completion a transfer that lost its block and was not mined again for this long is reorged. */
 const REORGED_AFTER_MS = HOUR_MS;
 /** Dash: without an InstantSend or ChainLock these confirmations do; more when the node has no quorum data. */
 const DASH_CONFIRMATIONS = 6;
@@ -370,7 +370,8 @@ function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tips, deci
     const there = new Set(list.flatMap(({ t }) => (t.values.length > 0 ? [t.ref] : [])));
     return decided.accepts.some((refs) => refs.every((ref) => there.has(ref)));
   };
-  const covered = counted.length > 0 && (receivedE8 >= wantedE8 || hasAccepted(counted));
+  const isEnough = (list: readonly Judged[]): boolean => list.length > 0 && (sum(list) >= wantedE8 || hasAccepted(list));
+  const covered = isEnough(counted);
   const ready: Judged[] = [];
   let withheld: string | null = null;
   for (const j of covered ? counted : []) {
@@ -381,7 +382,7 @@ function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tips, deci
     if (reason === null) ready.push(j);
     else withheld ??= reason;
   }
-  const confirmed = covered && (sum(ready) >= wantedE8 || hasAccepted(ready));
+  const confirmed = covered && isEnough(ready);
   const chainHold = counted.map(({ t }) => tips[t.coin]?.holdReason ?? null).find((reason) => reason !== null) ?? null;
   return {
     counted,
@@ -391,6 +392,7 @@ function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tips, deci
     receivedCents,
     covered,
     roundingE8,
+    isEnough,
     confirmed,
     holdReason: chainHold ?? (confirmed ? null : withheld),
   };
@@ -439,18 +441,21 @@ function goalOf(
 function exceptionsOf(
   payment: PaymentFacts,
   goal: PaymentStatus,
-  { real, decided, now, ...counting }: Count & { real: readonly Judged[]; decided: Decided; now: Date },
+  { real, decided, tips, now, ...counting }: Count & { real: readonly Judged[]; decided: Decided; tips: Tips; now: Date },
 ): readonly Exception[] {
   const { covered, receivedE8 } = counting;
   const { closedAt } = decided;
   const held = counting.held.filter(({ t }) => !decided.settledRefs.has(t.ref));
   const found: Record<Exception, boolean> = {
-    reorged: real.some(
-      ({ t }) =>
-        t.unminedSince !== null &&
-        !t.block &&
-        ((t.conflict?.height ?? null) !== null || now.getTime() - t.unminedSince.getTime() >= REORGED_AFTER_MS),
-    ),
+    reorged: payment.completedAt
+      ? isReversed(payment, payment.completedAt, { tips, ...counting })
+      : goal !== 'completed' &&
+        real.some(
+          ({ t }) =>
+            t.unminedSince !== null &&
+            !t.block &&
+            ((t.conflict?.height ?? null) !== null || now.getTime() - t.unminedSince.getTime() >= REORGED_AFTER_MS),
+        ),
     replaced: !covered && goal !== 'completed' && real.some(({ t }) => !t.block && t.conflict !== null),
     paid_after_cancel:
       (goal === 'cancelled' || closedAt !== null) && held.some((j) => goal === 'cancelled' || j.seenMs > closedAt!.getTime()),
@@ -460,6 +465,28 @@ function exceptionsOf(
     overpaid: isOverpaid(payment, counting),
   };
   return EXCEPTIONS.filter((name) => found[name]);
+}
+
+/** Whether the chains of a payment are between two branches. */
+const isUnwound = ({ quotes }: PaymentFacts, tips: Tips): boolean => quotes.some(({ coin }) => tips[coin]?.unwound);
+
+/**
+ * Whether money that a completed payment counted on is gone: what is left is not enough without the transfers that lost their block
+ * since and are not as deep again as they must be, and without those whose block a source disputes. A lock that outlived its block
+ * is as good as the block.
+ */
+function isReversed(
+  payment: PaymentFacts,
+  completedAt: Date,
+  { counted, isEnough, tips }: Pick<Count, 'counted' | 'isEnough'> & { tips: Tips },
+): boolean {
+  if (isUnwound(payment, tips)) return payment.exceptions.includes('reorged');
+  const isLost = (t: Transfer): boolean => {
+    if (t.disputedSince !== null || (!t.block && !t.lock)) return true;
+    const tip = tips[t.coin];
+    return t.unminedSince !== null && t.unminedSince >= completedAt && !isConfirmed(t, requirement(payment, t, 0n), tip);
+  };
+  return !isEnough(counted.filter(({ t }) => !isLost(t)));
 }
 const isOverpaid = (payment: PaymentFacts, { covered, receivedE8 }: Pick<Count, 'covered' | 'receivedE8'>): boolean => {
   const targetE8 = centsToE8(payment.targetUsdCents);
@@ -499,7 +526,7 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     return { ...settle(extended, transfers, tips, now), extension };
   }
 
-  const exceptions = exceptionsOf(payment, goal, { ...counting, real, decided, now });
+  const exceptions = exceptionsOf(payment, goal, { ...counting, real, decided, tips, now });
   return {
     steps: stepsTo(payment.status, goal),
     status: goal,
@@ -512,7 +539,7 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     dustUnits: dustOf(transfers, tips, shownCoin(payment, counting)),
     completedAt: payment.completedAt ?? (goal === 'completed' ? now : null),
     holdReason: goal === 'processing' ? counting.holdReason : null,
-    nextDueAt: nextDue({ status: goal, ended, expiresAt, coinsIssued, standing, now }),
+    nextDueAt: nextDue({ status: goal, ended, unwound: isUnwound(payment, tips), expiresAt, coinsIssued, standing, now }),
   };
 }
 
@@ -651,6 +678,7 @@ function remaining({
 function nextDue({
   status,
   ended,
+  unwound,
   expiresAt,
   coinsIssued,
   standing,
@@ -658,6 +686,7 @@ function nextDue({
 }: {
   status: PaymentStatus;
   ended: boolean;
+  unwound: boolean;
   expiresAt: Date;
   coinsIssued: readonly Coin[];
   /** What is gone changes nothing any more by time. */
@@ -685,7 +714,7 @@ function nextDue({
     if (t.unminedSince) wake(addMs(t.unminedSince, REORGED_AFTER_MS));
   }
   // What should have happened by now waits for the follower: asked again soon.
-  if (isOverdue) wake(addMs(now, RECHECK_MS));
+  if (isOverdue || (status === 'completed' && unwound)) wake(addMs(now, RECHECK_MS));
   return next;
 }
 

@@ -173,6 +173,7 @@ CREATE INDEX payments_by_status ON payments USING btree (merchant_id, mode, stat
 CREATE INDEX payments_due ON payments USING btree (due_at) WHERE (due_at IS NOT NULL);
 CREATE INDEX payments_exceptional ON payments USING btree (merchant_id, mode, sequence) WHERE (exceptions <> '{}'::text[]);
 CREATE INDEX payments_refunds ON payments USING btree (merchant_id, mode, sequence) WHERE (refund_requested_at IS NOT NULL);
+CREATE INDEX payments_reversed ON payments USING btree (id) WHERE ((status = 'completed'::text) AND ('reorged'::text = ANY (exceptions)));
 
 create table payment_counts (
   merchant_id text collate "C" not null,
@@ -263,6 +264,7 @@ create table transfers (
   values jsonb not null default '[]'::jsonb,
   output_count integer not null default 1,
   outputs jsonb,
+  disputed_since timestamp with time zone,
   PRIMARY KEY (payment_id, coin, ref),
   CHECK ((units > (0)::numeric))
 );
@@ -270,8 +272,10 @@ CREATE INDEX transfers_by_address ON transfers USING btree (merchant_id, coin, a
 CREATE INDEX transfers_by_block ON transfers USING btree (coin, block_height);
 CREATE INDEX transfers_by_ref ON transfers USING btree (coin, ref);
 CREATE INDEX transfers_by_txid ON transfers USING btree (txid) WHERE (txid IS NOT NULL);
+CREATE INDEX transfers_disputed ON transfers USING btree (coin) WHERE (disputed_since IS NOT NULL);
 CREATE INDEX transfers_of_merchant ON transfers USING btree (merchant_id, first_seen_at);
 CREATE INDEX transfers_unconfirmed ON transfers USING btree (coin) WHERE (block_height IS NULL);
+CREATE INDEX transfers_unmined ON transfers USING btree (coin, unmined_since) WHERE (unmined_since IS NOT NULL);
 CREATE INDEX transfers_waiting ON transfers USING btree (merchant_id, coin) WHERE ((block_height IS NULL) AND (conflict_height IS NULL));
 
 create table refund_addresses (
@@ -327,6 +331,7 @@ create table tips (
   watched_since timestamp with time zone,
   read_back_to bigint,
   begin_again boolean not null default false,
+  unwound boolean not null default false,
   PRIMARY KEY (coin)
 );
 

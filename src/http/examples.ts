@@ -113,6 +113,15 @@ const late = {
   transfers_count: 1,
 };
 
+/** The block that held its only transfer was replaced, and the transfer is not in the new one. */
+const reversed = {
+  ...completed,
+  confirmations: 0,
+  exception: 'reorged',
+  exceptions: ['reorged'],
+  transfers: completed.transfers.map((one) => ({ ...one, block_height: null, block_hash: null })),
+};
+
 const event = (type: EventType, minute: number, sequence: number, payment: object) => ({
   id: EVENT_ID,
   type,
@@ -130,6 +139,7 @@ export const EVENTS: Readonly<Record<EventType | typeof TEST_EVENT, object>> = {
   'payment.expired': event('payment.expired', 59, 2, expired),
   'payment.cancelled': event('payment.cancelled', 5, 2, { ...pending, status: 'cancelled' }),
   'payment.updated': event('payment.updated', 2, 2, underpaid),
+  'payment.reversed': event('payment.reversed', 43, 4, reversed),
   'webhook.test': {
     id: EVENT_ID,
     type: TEST_EVENT,

@@ -1,6 +1,6 @@
 /** The OpenAPI 3.1 document, made from the routes and schemas that validate. */
 import type { TSchema } from 'typebox';
-import { EVENT_TYPES, TEST_EVENT, UPDATED_EVENT } from '../core/event.ts';
+import { PAYMENT_EVENTS, TEST_EVENT } from '../core/event.ts';
 import { PROBLEMS } from '../core/problem.ts';
 import { DELIVERY_ID, ENDPOINT_ID, EVENT_ID, EVENTS, EXAMPLES, errorExamples, PAYMENT_ID, RECOVERY_ID, TXID } from './examples.ts';
 import { ROUTES, type Route } from './routes.ts';
@@ -148,7 +148,7 @@ export function openapiDocument(url: string): object {
     },
     paths,
     webhooks: Object.fromEntries(
-      [...EVENT_TYPES, UPDATED_EVENT as typeof UPDATED_EVENT, TEST_EVENT as typeof TEST_EVENT].map((type) => [
+      [...PAYMENT_EVENTS, TEST_EVENT as typeof TEST_EVENT].map((type) => [
         type,
         {
           post: {

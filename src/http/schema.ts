@@ -2,7 +2,7 @@
 import Type, { type Static, type TSchema, type TSchemaOptions } from 'typebox';
 import { Compile, type Validator } from 'typebox/schema';
 import { COINS, MODES } from '../core/coin.ts';
-import { EVENT_TYPES, TEST_EVENT, UPDATED_EVENT } from '../core/event.ts';
+import { PAYMENT_EVENTS, REVERSED_EVENT, TEST_EVENT, UPDATED_EVENT } from '../core/event.ts';
 import { FIATS } from '../core/fiat.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES } from '../core/payment.ts';
 import { PROBLEM_TYPES, Problem } from '../core/problem.ts';
@@ -108,7 +108,7 @@ const EndpointUrl = Type.String({
 const EndpointEvents = Type.Array(Type.String({ maxLength: 40 }), {
   minItems: 1,
   maxItems: 20,
-  description: `Event types; * means the documented six, ${UPDATED_EVENT} comes only when named.`,
+  description: `Event types; * means the documented six, ${UPDATED_EVENT} comes only when named, ${REVERSED_EVENT} always.`,
   examples: [['*']],
 });
 const EndpointDescription = Type.Union([Type.String({ maxLength: 500 }), Type.Null()]);
@@ -173,7 +173,7 @@ export const TransfersQuery = Type.Object({
 export const EventsQuery = Type.Object({
   limit: Limit,
   starting_after: Cursor(['evt_8sWn2LxR7vKd1Ye4fTq0ZcJb']),
-  type: Type.Optional(literals([...EVENT_TYPES, UPDATED_EVENT] as const, { examples: ['payment.created'] })),
+  type: Type.Optional(literals(PAYMENT_EVENTS, { examples: ['payment.created'] })),
   payment_id: Type.Optional(
     Type.String({
       examples: ['pay_4fTq0ZcJb8sWn2LxR7vKd1Ye'],
@@ -409,7 +409,7 @@ export const TransactionReply = Type.Object({
 });
 export const EventReply = Type.Object({
   id: Type.String({ examples: ['evt_8sWn2LxR7vKd1Ye4fTq0ZcJb'] }),
-  type: literals([...EVENT_TYPES, UPDATED_EVENT] as const, { examples: ['payment.completed'] }),
+  type: literals(PAYMENT_EVENTS, { examples: ['payment.completed'] }),
   created_at: Timestamp,
   mode: Mode,
   api_version: Type.String(),

@@ -1,7 +1,7 @@
 /** The endpoints of /v1: the fiat creation, decisions over a payment, events, and test mode. */
 
 import type { Context } from '../context.ts';
-import { EVENT_TYPES, UPDATED_EVENT } from '../core/event.ts';
+import { PAYMENT_EVENTS } from '../core/event.ts';
 import { fiatToUsdCents, formatFiat, isFiat } from '../core/fiat.ts';
 import { MAX_USD_CENTS } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
@@ -139,7 +139,7 @@ export async function updatePayment({ ctx, owner, params, body, claim }: Call): 
   });
 }
 
-const TYPES: readonly string[] = [...EVENT_TYPES, UPDATED_EVENT];
+const TYPES: readonly string[] = PAYMENT_EVENTS;
 export async function readEvents({ ctx, owner, query }: Call): Promise<Answer> {
   const type = readQuery(query, 'type');
   if (type !== null && !TYPES.includes(type))

@@ -10,6 +10,7 @@ import { type MemberRole, ROLES } from './roles.ts';
 export const NOTICE_KINDS = [
   'endpoint_off',
   'payment_attention',
+  'payment_reversed',
   'usage',
   'wallet_changed',
   'endpoint_changed',
@@ -84,6 +85,11 @@ const KINDS: Readonly<
     words: ({ exception }) => `A payment needs your attention: ${String(exception).replaceAll('_', ' ')}.`,
     to: 'payments',
     waits: () => true,
+  },
+  payment_reversed: {
+    mailed: ['owner', 'finance'],
+    words: () => 'A completed payment lost its money: the network took a transfer back, or it is no longer confirmed.',
+    to: 'payments',
   },
   usage: {
     mailed: ['owner', 'admin'],

@@ -143,7 +143,8 @@ export function createCursor(ctx: Context, source: ChainSource) {
               watched_from = least(watched_from, ${fork.height + 1})
             where coin = ${coin}`;
           await tx`
-            update transfers set block_height = null, block_hash = null, block_time = null, lock = null, unmined_since = clock_timestamp()
+            update transfers set block_height = null, block_hash = null, block_time = null, unmined_since = clock_timestamp(),
+              disputed_since = null, lock = case when lock = 'instantsend' then lock end
             where coin = ${coin} and block_height > ${fork.height}`;
           await tx`update transfers set conflict_height = null where coin = ${coin} and conflict_height > ${fork.height}`;
           await tx`delete from blocks where coin = ${coin} and height > ${fork.height}`;

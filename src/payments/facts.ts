@@ -100,6 +100,7 @@ type StoredTransfer = {
   conflictHeight: number | null;
   conflictSeenAt: string | null;
   unminedSince: string | null;
+  disputedSince: string | null;
   values: unknown;
 };
 /** A row `t` of transfers as `transferFromJson` reads it. */
@@ -107,7 +108,7 @@ const transferJson = (sql: Sql | Tx): Fragment => sql`
   json_build_object('coin', t.coin, 'ref', t.ref, 'txid', t.txid, 'address', t.address, 'units', t.units::text,
     'outputs', t.output_count, 'kind', t.kind, 'firstSeenAt', t.first_seen_at, 'blockHeight', t.block_height, 'blockHash', t.block_hash,
     'blockTime', t.block_time, 'lock', t.lock, 'absentSince', t.absent_since, 'conflictTxid', t.conflict_txid,
-    'conflictHeight', t.conflict_height, 'conflictSeenAt', t.conflict_seen_at, 'unminedSince', t.unmined_since, 'values', t.values)`;
+    'conflictHeight', t.conflict_height, 'conflictSeenAt', t.conflict_seen_at, 'unminedSince', t.unmined_since, 'disputedSince', t.disputed_since, 'values', t.values)`;
 
 /** Transfers of a payment that come with it in one statement; those of one that has more are read by themselves. */
 const MAX_INLINE = 1_000;
@@ -247,6 +248,7 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
       chainlockHeight: bigint | null;
       scannedThrough: Date;
       holdReason: string | null;
+      unwound: boolean;
       guardReasons: string[] | null;
       agreedHash: string | null;
       agreedHeight: bigint | null;
@@ -256,7 +258,7 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
     }[]
   >`
     select t.coin, t.height, t.hash, t.safe_height as "safeHeight", t.finalized_height as "finalizedHeight",
-      t.chainlock_height as "chainlockHeight", t.hold_reason as "holdReason",
+      t.chainlock_height as "chainlockHeight", t.hold_reason as "holdReason", t.unwound,
       -- While blocks of before are read nobody knows what came in time.
       case when t.read_back_to is null then t.scanned_through else 'epoch' end as "scannedThrough",
       g.reasons as "guardReasons", g.agreed_hash as "agreedHash", agreed.height as "agreedHeight",
@@ -276,6 +278,7 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
         finalizedHeight: number(row.finalizedHeight),
         chainlockHeight: number(row.chainlockHeight),
         scannedThrough: row.scannedThrough,
+        ...(row.unwound && { unwound: true }),
         holdReason: row.holdReason ?? row.guardReasons?.[0] ?? null,
         ...(row.agreedHash !== null && {
           agreement: {
@@ -365,6 +368,7 @@ function transferFromJson(t: StoredTransfer): Transfer {
     absentSince: date(t.absentSince),
     conflict: t.conflictTxid === null ? null : { txid: t.conflictTxid, height: t.conflictHeight, seenAt: new Date(t.conflictSeenAt!) },
     unminedSince: date(t.unminedSince),
+    disputedSince: date(t.disputedSince),
   };
 }
 
@@ -389,7 +393,13 @@ export function tipsOf(record: PaymentRecord): Tips {
 export function observe(record: PaymentRecord) {
   if (!record.simulation) return null;
   const windowEndsAt = settle(record.facts, record.transfers, {}, record.now).expiresAt;
-  return simulate({ paymentId: record.facts.id, ...record.simulation, windowEndsAt, now: record.now });
+  return simulate({
+    paymentId: record.facts.id,
+    ...record.simulation,
+    windowEndsAt,
+    completedAt: record.facts.completedAt,
+    now: record.now,
+  });
 }
 
 /** Of so many transfers those of the largest worth, the earlier of equal ones, in their order. */

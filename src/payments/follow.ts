@@ -10,7 +10,7 @@ import { readEndedBelow, type Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { type Cursor, CursorMoved, createCursor, holdCursor, insertBlock, moveCursor } from './cursor.ts';
 import { type BlockName, createFollowState } from './follow-state.ts';
-import { createGuard, type Judged } from './guard.ts';
+import { createGuard, endReorg, type Judged } from './guard.ts';
 import { AddressGiven, createLookAhead, type Stray } from './look-ahead.ts';
 import { createReadBack } from './read-back.ts';
 import { lockAndSettleMany, queueProcessing } from './settle-payments.ts';
@@ -348,6 +348,7 @@ export function createFollower(
       const tip = told?.tip ?? (await source.tip());
       if (tip.hash === cursor.hash) {
         await position.stands(cursor);
+        await endReorg(ctx, { coin, hash: cursor.hash });
         await lookAtFinality(cursor);
         const health = told ?? (await source.health());
         const { complete, beside } = await lookAtMempool(cursor, told);

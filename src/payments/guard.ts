@@ -6,7 +6,8 @@ import { type GuardCode, type GuardReason, isBinding, judgeChain, judgeQuorum, t
 import type { Trust } from '../core/trust.ts';
 import type { Tx } from '../db/db.ts';
 import { createAgreement, type Evidence } from './agreement.ts';
-import { queueProcessing } from './settle-payments.ts';
+import { createDisputes } from './disputes.ts';
+import { queueProcessing, queueReversible } from './settle-payments.ts';
 
 /** Intervals need one block more than there are of them. */
 const BLOCKS_JUDGED = 13;
@@ -59,6 +60,7 @@ export function createGuard(ctx: Context, chain: Chain): { check(): Promise<Judg
   const { coin } = chain;
   const binding = isBinding(chain.network);
   const evidenceOf = createAgreement(ctx, chain);
+  const writeDisputes = createDisputes(ctx, chain);
   const compared = new Map<ChainSource, { tips: string; agrees: boolean }>();
   let survey: readonly SourceState[] = [];
   let judged = '';
@@ -138,6 +140,12 @@ export function createGuard(ctx: Context, chain: Chain): { check(): Promise<Judg
       return { name, trust, state: standing, reason, height: health?.tip.height ?? null, through, software: health?.software ?? null };
     });
     await record({ sources, reasons: quorum.hold ? [...reasons, quorum.hold] : reasons, quorum, agreed });
+    if (binding && evidence && cursor) {
+      await writeDisputes(
+        [...evidence].map(([voter, shown]) => ({ voter, evidence: shown })),
+        cursor,
+      );
+    }
     judged = cursor?.hash ?? '';
   };
 
@@ -203,18 +211,32 @@ export function createGuard(ctx: Context, chain: Chain): { check(): Promise<Judg
   }
 }
 
-/** Remembers a deep reorganisation, and holds from this moment on: in the transaction that takes the blocks back. */
+/**
+ * Notes that blocks are taken back, in the transaction that does it: what completed payments lose is judged once the other branch
+ * has been read. A deep reorganization is remembered, and holds from this moment on.
+ */
 export async function noteReorg(
   tx: Tx,
   { coin, network }: Pick<Chain, 'coin' | 'network'>,
   { depth, height }: { depth: number; height: number },
 ): Promise<void> {
+  await tx`update tips set unwound = true where coin = ${coin}`;
   if (depth < COIN[coin].deepReorg) return;
   await tx`
     insert into chain_guard (coin, binding, reasons, codes, reorg_depth, reorg_height)
     values (${coin}, ${isBinding(network)}, array[${reorgText(coin, { depth, height })}], array['deep_reorg'], ${depth}, ${height})
     on conflict (coin) do update set binding = excluded.binding, reorg_depth = excluded.reorg_depth, reorg_height = excluded.reorg_height,
       reasons = excluded.reasons || chain_guard.reasons, codes = excluded.codes || chain_guard.codes`;
+}
+
+/** The branch that blocks were taken back for has been read up to its tip: what completed payments lost is judged now. */
+export async function endReorg(ctx: Context, { coin, hash }: { coin: Coin; hash: string }): Promise<void> {
+  const unwound = await ctx.db.sql`select 1 from tips where coin = ${coin} and hash = ${hash} and unwound`;
+  if (unwound.length === 0) return;
+  await ctx.db.begin(async (tx) => {
+    const ended = await tx`update tips set unwound = false where coin = ${coin} and hash = ${hash} and unwound`;
+    if (ended.count > 0) await queueReversible(tx, { coin });
+  });
 }
 
 /** The guard's findings, for readiness, metrics and look-ups; in the order of the coins. */

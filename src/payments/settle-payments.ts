@@ -3,7 +3,7 @@
 import type { Context } from '../context.ts';
 import { addMs } from '../core/clock.ts';
 import type { Coin } from '../core/coin.ts';
-import { API_VERSION, type EventType, UPDATED_EVENT } from '../core/event.ts';
+import { API_VERSION, type EventType, REVERSED_EVENT, UPDATED_EVENT } from '../core/event.ts';
 import { eventId } from '../core/id.ts';
 import { e8ToCents } from '../core/money.ts';
 import type { PaymentStatus, Settlement, Transfer } from '../core/payment.ts';
@@ -229,10 +229,11 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
       !same(record.facts.exceptions, settlement.exceptions) ||
       record.last.receivedUnits !== settlement.receivedUnits ||
       record.last.expiresAt.getTime() !== settlement.expiresAt.getTime();
-    if (told && types.length === 0) types.push({ type: UPDATED_EVENT, status: settlement.status });
     // Rare: most payments have none.
     const added = settlement.exceptions.find((exception) => !record.facts.exceptions.includes(exception));
-    return { record, settlement, types, added };
+    const reversed = record.facts.status === 'completed' && added === 'reorged';
+    if (told && types.length === 0) types.push({ type: reversed ? REVERSED_EVENT : UPDATED_EVENT, status: settlement.status });
+    return { record, settlement, types, added, reversed };
   });
   const counts = await countEvents(
     tx,
@@ -325,14 +326,14 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
   await notifyMembers(
     ctx,
     tx,
-    changed.flatMap(({ record, settlement, added }) =>
+    changed.flatMap(({ record, settlement, added, reversed }) =>
       added === undefined
         ? []
         : [
             {
               merchantId: record.merchantId,
               mode: record.mode,
-              kind: 'payment_attention' as const,
+              kind: reversed ? ('payment_reversed' as const) : ('payment_attention' as const),
               detail: { payment: record.facts.id, exception: added, status: settlement.status },
             },
           ],
@@ -354,13 +355,28 @@ const counted = (
   { facts }: PaymentRecord,
 ): Counted => ({ createdAt: facts.createdAt, openedAt, coin, seenAt, status, exceptions, completedAt, paidUsdCents });
 
-/** Has everything of a coin that waits for its chain settled again, `except` what the caller settles itself. */
+/**
+ * Has everything of a coin that waits for its chain settled again, `except` what the caller settles itself. Completed payments wait
+ * for it while their money is not confirmed.
+ */
 export const queueProcessing = (tx: Tx, { coin, except = [] }: { coin: Coin; except?: readonly string[] }) => tx`
   insert into due_work (kind, key, merchant_id, due_at)
   select 'settle', p.id, p.merchant_id, clock_timestamp() from payments p
   where p.status = 'processing' and p.mode = 'live' and p.id <> all(${except as string[]}::text[])
     and exists (select 1 from transfers t where t.payment_id = p.id and t.coin = ${coin})
+  union all
+  select 'settle', p.id, p.merchant_id, clock_timestamp() from payments p
+  where p.status = 'completed' and 'reorged' = any(p.exceptions) and p.mode = 'live' and p.id <> all(${except as string[]}::text[])
+    and exists (select 1 from transfers t where t.payment_id = p.id and t.coin = ${coin})
   on conflict (kind, key) do update set due_at = excluded.due_at`;
+
+/** Has the completed payments of a coin settled again that a reorganization took a block from. */
+export const queueReversible = (tx: Tx, { coin }: { coin: Coin }) => tx`
+  insert into due_work (kind, key, merchant_id, due_at)
+  select 'settle', p.id, p.merchant_id, clock_timestamp() from payments p
+  where p.status = 'completed' and p.mode = 'live' and p.id in (
+    select t.payment_id from transfers t where t.coin = ${coin} and t.unmined_since is not null and t.unmined_since >= p.completed_at
+  ) on conflict (kind, key) do update set due_at = excluded.due_at`;
 
 /** An event with its bytes frozen. `parts` make its id: the same transition always has the same. */
 export function newEvent(
@@ -391,7 +407,9 @@ export function newEvent(
 
 /** When the payment must be settled again without a new fact, in real time. */
 function dueAt(record: PaymentRecord, settlement: Settlement): Date | null {
-  const wakes = [settlement.nextDueAt, observe(record)?.wakeAt ?? null];
+  // What a simulated chain shows may depend on the completion that was decided just now.
+  const { completedAt } = settlement;
+  const wakes = [settlement.nextDueAt, observe({ ...record, facts: { ...record.facts, completedAt } })?.wakeAt ?? null];
   if (record.transfers.some((t) => t.values.length === 0)) wakes.push(addMs(record.now, PRICE_RETRY_MS));
   const times = wakes.flatMap((wake) => (wake ? [wake.getTime()] : []));
   // A due instant that has already passed would be settled in a circle: at least a moment later.

@@ -192,7 +192,7 @@ const writeRows = (
     update transfers t set block_height = coalesce(r.block_height, t.block_height), block_hash = coalesce(r.block_hash, t.block_hash),
       block_time = coalesce(r.block_time, t.block_time), lock = coalesce(r.lock, t.lock),
       absent_since = null, conflict_txid = null, conflict_height = null, conflict_seen_at = null,
-      unmined_since = case when r.block_height is null then t.unmined_since end
+      disputed_since = case when r.block_hash is null or r.block_hash = t.block_hash then t.disputed_since end
     -- Found by the transaction: a payment may have tens of thousands of transfers, which no index of payments should lead to.
     from r where t.txid = r.txid and t.payment_id || '' = r.payment_id and t.coin = ${coin} and t.kind = r.kind
       and r.output_count > 1 and not exists (select 1 from r as named where named.payment_id = t.payment_id and named.ref = t.ref))
@@ -214,7 +214,7 @@ const writeRows = (
     block_time = coalesce(excluded.block_time, transfers.block_time), lock = coalesce(excluded.lock, transfers.lock),
     txid = case when excluded.block_height is null and transfers.block_height is not null then transfers.txid else excluded.txid end,
     absent_since = null, conflict_txid = null, conflict_height = null, conflict_seen_at = null,
-    unmined_since = case when excluded.block_height is null then transfers.unmined_since end`;
+    disputed_since = case when excluded.block_hash is null or excluded.block_hash = transfers.block_hash then transfers.disputed_since end`;
 
 /**
  * LTC: a peg-out is one transfer under changing transaction ids: its own while it waits, the HogEx's once mined, another HogEx's

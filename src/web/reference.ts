@@ -1,6 +1,6 @@
 /** The reference of the API as Markdown, made from the routes, schemas and examples that validate and are replayed by tests. */
 import type { TSchema } from 'typebox';
-import { EVENT_TYPES, UPDATED_EVENT } from '../core/event.ts';
+import { PAYMENT_EVENTS } from '../core/event.ts';
 import { EVENTS, EXAMPLES } from '../http/examples.ts';
 import type { Access } from '../http/gate.ts';
 import { ROUTES, type Route } from '../http/routes.ts';
@@ -214,6 +214,6 @@ ${OBJECTS.map(
 ).join('\n')}
 ## Webhooks
 
-Events: ${[...EVENT_TYPES, UPDATED_EVENT].map((type) => `\`${type}\``).join(', ')}. How they arrive and how to believe them: [Webhooks](/docs/guides/webhooks).
+Events: ${PAYMENT_EVENTS.map((type) => `\`${type}\``).join(', ')}. How they arrive and how to believe them: [Webhooks](/docs/guides/webhooks).
 `;
 }

@@ -2,7 +2,7 @@
 
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
-import { API_VERSION, EVENT_TYPES, TEST_EVENT, UPDATED_EVENT } from '../core/event.ts';
+import { API_VERSION, PAYMENT_EVENTS, TEST_EVENT } from '../core/event.ts';
 import { base62, newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
@@ -52,7 +52,7 @@ export async function requireWebhooks(ctx: Context, sql: Sql | Tx, { merchantId 
 }
 
 function checkEvents(events: readonly string[]): string[] {
-  const known: readonly string[] = [...EVENT_TYPES, UPDATED_EVENT, '*'];
+  const known: readonly string[] = [...PAYMENT_EVENTS, '*'];
   const wrong = events.findIndex((type) => !known.includes(type));
   if (wrong >= 0 || events.length === 0) {
     throw new Problem(

@@ -75,6 +75,7 @@ test('the document is OpenAPI 3.1 with webhooks', async () => {
     'payment.expired',
     'payment.cancelled',
     'payment.updated',
+    'payment.reversed',
     'webhook.test',
   ]);
   const ids = operations.map(({ operation }) => operation.operationId);

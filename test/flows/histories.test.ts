@@ -594,6 +594,14 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
     else assert.ok(status === 'processing' || status === 'pending', payment.id);
   }
 
+  // What completed payments lost is told at once: the follower is at the tip.
+  for (const payment of owed) {
+    const { status, exceptions } = books.get(payment.id)!;
+    const inBlocks = total(landed.filter((one) => one.payment === payment));
+    if (status === 'completed' && !covers(payment, inBlocks))
+      assert.ok(exceptions.includes('reorged'), `${payment.id} lost its block, and says ${exceptions.join() || 'nothing'}`);
+  }
+
   // A day later nothing is unsure any more, and the windows are over
   now += 26 * 60 * MINUTE;
   await setTime(now);
@@ -635,6 +643,7 @@ async function judgeEvents(ctx: Context, books: ReadonlyMap<string, { status: st
     assert.equal(BigInt(list.length), events, `${id}: as many events as were counted`);
     let at = '';
     let last = '';
+    let reversed = false;
     for (const [i, { sequence, type, body }] of list.entries()) {
       assert.equal(sequence, BigInt(i + 1), `${id}: no gap`);
       const { data } = JSON.parse(body);
@@ -642,7 +651,10 @@ async function judgeEvents(ctx: Context, books: ReadonlyMap<string, { status: st
       else if (data.status !== at) {
         assert.ok(LEGAL.has(`${at} ${data.status}`), `${id}: ${at} to ${data.status}`);
         assert.equal(type, data.status === 'pending' ? 'payment.updated' : `payment.${data.status}`);
+      } else if (at === 'completed' && data.exceptions.includes('reorged') && !reversed) {
+        assert.equal(type, 'payment.reversed', `${id}: what a completed payment lost is told`);
       } else assert.equal(type, 'payment.updated', `${id}: ${at} is told once`);
+      reversed = data.status === 'completed' && data.exceptions.includes('reorged');
       at = data.status;
       const news = JSON.stringify([data.status, data.amount_received, data.exceptions, data.expires_at, data.currency]);
       assert.notEqual(news, last, `${id}: each event tells something new`);

@@ -4,95 +4,18 @@
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { ChainError } from '../../src/chains/chain.ts';
 import type { Trust } from '../../src/core/trust.ts';
 import { diagnose } from '../../src/payments/doctor.ts';
-import { createFollower } from '../../src/payments/follow.ts';
 import { createGuard } from '../../src/payments/guard.ts';
-import { settleDuePayments } from '../../src/payments/settle-payments.ts';
-import { startTestApp, type TestApp } from '../kit/app.ts';
-import { type Blockbook, startBlockbook } from '../kit/blockbook.ts';
-import { giveWallet, openPayment, units } from '../kit/shop.ts';
-import { createTestChain, type TestChain } from '../kit/test-chain.ts';
-
-type Story = {
-  app: TestApp;
-  chain: TestChain;
-  servers: Blockbook[];
-  /** One look, as the watcher takes it, and the work that follows from it. */
-  look(times?: number): Promise<void>;
-  /** Opens payments of so many dollars each, and pays all of them on a chain. */
-  pay(on: TestChain, ...dollars: number[]): Promise<string[]>;
-  detail(id: string): Promise<any>;
-  statuses(ids: readonly string[]): Promise<string[]>;
-};
-
-/** A shop that reads BTC from one server for each trust, in order of preference. */
-async function tell(
-  trusts: readonly Trust[],
-  story: (told: Story) => Promise<void>,
-  environment: Record<string, string> = {},
-): Promise<void> {
-  const chain = createTestChain({ coin: 'BTC' });
-  const servers: Blockbook[] = [];
-  for (const _ of trusts) servers.push(await startBlockbook(chain));
-  const app = await startTestApp(
-    {
-      BTC_BLOCKBOOK_URL: servers.map(({ url }) => url).join(','),
-      BTC_TRUST: trusts.join(','),
-      LOG_LEVEL: 'silent',
-      ...environment,
-    },
-    { roles: ['api'] },
-  );
-  const { ctx } = app.app;
-  const source = ctx.chains.get('BTC')!;
-  const guard = createGuard(ctx, source);
-  const follower = createFollower(ctx, source);
-  // What a source answered a while ago is believed for some seconds: each look is a minute after the one before.
-  const monotonicMs = ctx.clock.monotonicMs.bind(ctx.clock);
-  let skippedMs = 0;
-  Object.assign(ctx.clock, { monotonicMs: () => monotonicMs() + skippedMs });
-  const look = async (times = 1) => {
-    for (let i = 0; i < times; i++) {
-      skippedMs += 60_000;
-      try {
-        await follower.step(undefined, await guard.check());
-        await guard.agree();
-      } catch (error) {
-        // A source that is away or behind: it is tried again.
-        if (!(error instanceof ChainError)) throw error;
-      }
-      while ((await settleDuePayments(ctx, { limit: 100 })) > 0);
-    }
-  };
-  const detail = async (id: string) => (await app.live.get(`/api/payment/${id}`)).json;
-  try {
-    await giveWallet(app, 'BTC');
-    await look();
-    await story({
-      ...{ app, chain, servers, look, detail },
-      pay: async (on, ...dollars) => {
-        const ids: string[] = [];
-        for (const amount of dollars) {
-          const opened = await openPayment(app, 'BTC', amount);
-          on.pay([[opened.address, units(opened.amount)]]);
-          ids.push(opened.id);
-        }
-        return ids;
-      },
-      statuses: async (ids) => Promise.all(ids.map(async (id) => (await detail(id)).status)),
-    });
-  } finally {
-    await app.stop();
-    for (const server of servers) await server.close();
-  }
-}
+import { startTestApp } from '../kit/app.ts';
+import { startBlockbook } from '../kit/blockbook.ts';
+import { type SteppedShop, tellStepped as tell } from '../kit/stepped-shop.ts';
+import { createTestChain } from '../kit/test-chain.ts';
 
 const OTHERS = ['well', 'away', 'slow', 'behind'] as const;
 type Other = (typeof OTHERS)[number];
 /** What the other source is like from now on, while the first one lies. */
-function become({ servers, chain }: Pick<Story, 'servers' | 'chain'>, other: Other): void {
+function become({ servers, chain }: Pick<SteppedShop, 'servers' | 'chain'>, other: Other): void {
   if (other === 'away') servers[1]!.behave('down');
   if (other === 'slow') servers[1]!.behave('slow');
   if (other === 'behind') {
@@ -239,7 +162,7 @@ describe('honest sources', { concurrency: 4 }, () => {
         await look();
         assert.deepEqual(await statuses(ids), ['completed', 'completed']);
       },
-      { QUORUM_ABOVE: '50', BTC_CONFIRMATIONS: '1' },
+      { environment: { QUORUM_ABOVE: '50', BTC_CONFIRMATIONS: '1' } },
     ));
 
   test('two sources of one name are one: one of them away holds nothing', async () => {

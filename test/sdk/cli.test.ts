@@ -106,6 +106,7 @@ payment.expired    | expired    |           | payment.expired
 payment.cancelled  | cancelled  |           | payment.cancelled
 payment.updated    | pending    | underpaid | payment.updated
 overpaid           | completed  | overpaid  | payment.completed
+payment.reversed   | completed  | reorged   | payment.reversed
 `;
 test('trigger makes a payment to which the named thing happens', async () => {
   await inTurns(TRIGGERS.trim().split('\n').slice(1), async (row) => {

@@ -13,6 +13,7 @@ type Setting = Reply<'GET /:mode/notice-settings'>['settings'][number];
 const KINDS: Readonly<Record<Setting['kind'], [string, string]>> = {
   endpoint_off: ['Webhook endpoint switched off', 'It is gone, or only failed for five days.'],
   payment_attention: ['Payment needs attention', 'Underpaid, overpaid, late, or paid after it was cancelled.'],
+  payment_reversed: ['Completed payment reversed', 'Its money was taken back, or is no longer confirmed. The goods may be gone.'],
   usage: ['Plan nearly used up', 'At 80 and at 100 % of the month.'],
   wallet_changed: ['Wallet changed', 'Payments of a coin go to another account key, or will once its wait is over.'],
   endpoint_changed: ['Webhook endpoint changed', 'A live endpoint was added, or its URL was changed.'],

@@ -94,7 +94,8 @@ const SCENARIOS: readonly { value: Scenario; label: string }[] = [
   { value: 'expired', label: 'Expired' },
   { value: 'failed', label: 'Failed' },
   { value: 'replaced', label: 'Replaced by another spend' },
-  { value: 'reorg', label: 'Taken back by the network' },
+  { value: 'reorg', label: 'In another block after a reorganization' },
+  { value: 'reversed', label: 'Taken back after completion' },
 ];
 
 /** Plays a payer, in test mode, while nothing has been played yet. */

@@ -36,6 +36,7 @@ function wordsOf({ kind, what, actor }: Entry): { text: string; icon: IconName }
     case 'decision':
       return { text: `${DECISIONS[what ?? ''] ?? what}${actor ? ` by ${actor}` : ''}`, icon: 'person' };
     case 'event':
+      if (what === 'payment.reversed') return { text: 'Money taken back by the network', icon: 'clock' };
       return { text: what === 'payment.updated' ? 'Changed' : `Became ${(what ?? '').replace('payment.', '')}`, icon: 'clock' };
     // It has a line of its own.
     case 'delivery':

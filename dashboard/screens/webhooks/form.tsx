@@ -6,7 +6,10 @@ import { Field } from '../../ui/field.tsx';
 
 export type EndpointFields = { url: string; events: string[]; description: string | null };
 const UPDATED = 'payment.updated';
-const DOCUMENTED = EVENT_TYPES.filter((type) => type !== UPDATED);
+/** Nobody can leave it out. */
+const REVERSED = 'payment.reversed';
+const CHOSEN = EVENT_TYPES.filter((type) => type !== REVERSED);
+const DOCUMENTED = CHOSEN.filter((type) => type !== UPDATED);
 const MEANINGS: Readonly<Record<string, string>> = {
   'payment.created': 'A payment was made.',
   'payment.processing': 'Money arrived and awaits confirmations.',
@@ -73,7 +76,7 @@ export function EndpointForm({
           />
           All six payment events
         </label>
-        {EVENT_TYPES.map((type) => (
+        {CHOSEN.map((type) => (
           <label key={type} className="flex items-start gap-2.5 text-sm">
             <input
               type="checkbox"
@@ -86,6 +89,9 @@ export function EndpointForm({
             </span>
           </label>
         ))}
+        <p className="text-sm text-soft">
+          <code>{REVERSED}</code> always comes: a completed payment lost its money.
+        </p>
         {types.size === 0 && <p className="text-sm text-bad">Choose at least one.</p>}
         {fault('events') && <p className="text-sm text-bad">{fault('events')}</p>}
       </fieldset>

@@ -83,6 +83,7 @@ const TRIGGERS: Readonly<Record<string, Trigger>> = {
   'payment.expired': { scenario: 'expired', event: 'payment.expired' },
   'payment.cancelled': { scenario: null, event: 'payment.cancelled', cancel: true },
   'payment.updated': { scenario: 'underpaid', event: 'payment.updated' },
+  'payment.reversed': { scenario: 'reversed', event: 'payment.reversed' },
   success: { scenario: 'success', event: 'payment.completed' },
   slow: { scenario: 'slow', event: 'payment.processing' },
   failed: { scenario: 'failed', event: 'payment.failed' },
@@ -92,6 +93,7 @@ const TRIGGERS: Readonly<Record<string, Trigger>> = {
   reorg: { scenario: 'reorg', event: 'payment.completed' },
   replaced: { scenario: 'replaced', event: 'payment.updated' },
   expired: { scenario: 'expired', event: 'payment.expired' },
+  reversed: { scenario: 'reversed', event: 'payment.reversed' },
 };
 export const TRIGGER_NAMES: readonly string[] = Object.keys(TRIGGERS);
 const HAPPENS_WITHIN_MS = 15_000;

@@ -92,6 +92,7 @@ function viewOf(story: Story, now: Date, before: Before): CustomerView {
       absentSince: null,
       conflict: null,
       unminedSince: null,
+      disputedSince: null,
       ...more,
     };
   });

@@ -1,11 +1,11 @@
 /** Events: what happened to payments, as it was told to endpoints. */
 import Type from 'typebox';
-import { EVENT_TYPES, UPDATED_EVENT } from '../../core/event.ts';
+import { PAYMENT_EVENTS } from '../../core/event.ts';
 import { DELIVERY_STATES, listDeliveries } from '../../webhooks/deliveries.ts';
 import { getEvent, listEvents } from '../../webhooks/events.ts';
 import { literals, ModeName, memberRoute, Nullable, ownerOf, pageOf, paging, type Route, Text, Timestamp } from './route.ts';
 
-const TYPES = [...EVENT_TYPES, UPDATED_EVENT] as const;
+const TYPES = PAYMENT_EVENTS;
 const Item = Type.Object({ id: Text, mode: ModeName, type: Text, payment_id: Nullable(Text), created_at: Timestamp });
 /** Endpoints that one event may have gone to; a merchant has fewer. */
 const MOST_DELIVERIES = 100;

@@ -1,6 +1,6 @@
 /** Webhooks: endpoints and how they do, what was sent to them, sending again. */
 import Type from 'typebox';
-import { EVENT_TYPES, TEST_EVENT, UPDATED_EVENT } from '../../core/event.ts';
+import { PAYMENT_EVENTS, TEST_EVENT } from '../../core/event.ts';
 import { idOfNumber } from '../../core/id.ts';
 import { EVENTS } from '../../http/examples.ts';
 import { CreateEndpoint, DeliveryReply, EndpointReply, EndpointWithSecret, RecoveryReply, UpdateEndpoint } from '../../http/schema.ts';
@@ -48,7 +48,7 @@ import {
   Timestamp,
 } from './route.ts';
 
-const TYPES = [...EVENT_TYPES, UPDATED_EVENT, TEST_EVENT] as const;
+const TYPES = [...PAYMENT_EVENTS, TEST_EVENT] as const;
 const EventName = literals(TYPES);
 const RECOVERIES_SHOWN = 5;
 

@@ -1,0 +1,37 @@
+/** Which blocks a source disputes, by how far it has what was read. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ChainSource } from '../chains/chain.ts';
+import type { Trust } from '../core/trust.ts';
+import { findDisputes } from './disputes.ts';
+
+/** A source with recorded blocks up to `through`, its tip, and whether it has others above; BTC read up to block 1000. */
+const source = (trust: Trust, through: number | null, tip: number, contradicts = false) => ({
+  voter: { trust, source: { trust } as unknown as ChainSource, health: { tip: { height: tip } } as never },
+  evidence: { through: through === null ? null : { height: through, hash: 'h' }, contradicts },
+});
+const disputed = (...sources: ReturnType<typeof source>[]) => [...findDisputes('BTC', sources, { height: 1000 }).values()];
+
+test('a source disputes the blocks that it has others for, or of which it is only a few short', () => {
+  const followed = source('own', 1000, 1000);
+  assert.deepEqual(disputed(followed, source('own', 1000, 1000)), []);
+  assert.deepEqual(disputed(followed, source('own', 1000, 1003)), [], 'ahead');
+  assert.deepEqual(disputed(followed, source('own', 999, 999)), [{ above: 999, upTo: 1000 }]);
+  assert.deepEqual(disputed(followed, source('own', 990, 990)), [{ above: 990, upTo: 992 }], 'what it cannot know yet is left out');
+  assert.deepEqual(disputed(followed, source('own', 990, 1001, true)), [{ above: 990, upTo: 1000 }]);
+});
+
+test('a source of which nothing is known disputes nothing, and none disputes more than a reorganization may take back', () => {
+  assert.deepEqual(disputed(source('own', 1000, 1000), source('own', null, 1000)), []);
+  assert.deepEqual(disputed(source('own', 1000, 1000), source('own', null, 1000, true)), [{ above: 1000 - 144, upTo: 1000 }]);
+});
+
+test('an untrusted source disputes nothing that an own one has', () => {
+  assert.deepEqual(disputed(source('own', 1000, 1000), source('untrusted', 990, 1000, true)), []);
+  assert.deepEqual(disputed(source('own', 995, 995), source('untrusted', 990, 1000, true)), [
+    { above: 995, upTo: 997 },
+    { above: 995, upTo: 1000 },
+  ]);
+  assert.deepEqual(disputed(source('untrusted', 1000, 1000), source('untrusted', 990, 1000, true)), [{ above: 990, upTo: 1000 }]);
+  assert.deepEqual(disputed(source('untrusted', 1000, 1000), source('own', 990, 1000, true)), [{ above: 990, upTo: 1000 }]);
+});

@@ -1,0 +1,86 @@
+/** A shop whose follower and guard are stepped by the test, over Blockbook servers on mainnet: nothing depends on how fast a machine is. */
+
+import type { Role } from '../../src/app.ts';
+import { ChainError } from '../../src/chains/chain.ts';
+import type { Trust } from '../../src/core/trust.ts';
+import { createFollower } from '../../src/payments/follow.ts';
+import { createGuard } from '../../src/payments/guard.ts';
+import { settleDuePayments } from '../../src/payments/settle-payments.ts';
+import { startTestApp, type TestApp } from './app.ts';
+import { type Blockbook, startBlockbook } from './blockbook.ts';
+import { giveWallet, openPayment, units } from './shop.ts';
+import { createTestChain, type TestChain } from './test-chain.ts';
+
+export type SteppedShop = {
+  app: TestApp;
+  chain: TestChain;
+  servers: Blockbook[];
+  /** One look, as the watcher takes it, and the work that follows from it. */
+  look(times?: number): Promise<void>;
+  /** Opens payments of so many dollars each, and pays all of them on a chain. */
+  pay(on: TestChain, ...dollars: number[]): Promise<string[]>;
+  detail(id: string): Promise<any>;
+  statuses(ids: readonly string[]): Promise<string[]>;
+};
+
+/** A shop that reads BTC from one server for each trust, in order of preference. */
+export async function tellStepped(
+  trusts: readonly Trust[],
+  story: (told: SteppedShop) => Promise<void>,
+  { environment = {}, roles = ['api'] }: { environment?: Record<string, string>; roles?: readonly Role[] } = {},
+): Promise<void> {
+  const chain = createTestChain({ coin: 'BTC' });
+  const servers: Blockbook[] = [];
+  for (const _ of trusts) servers.push(await startBlockbook(chain));
+  const app = await startTestApp(
+    {
+      BTC_BLOCKBOOK_URL: servers.map(({ url }) => url).join(','),
+      BTC_TRUST: trusts.join(','),
+      LOG_LEVEL: 'silent',
+      ...environment,
+    },
+    { roles },
+  );
+  const { ctx } = app.app;
+  const source = ctx.chains.get('BTC')!;
+  const guard = createGuard(ctx, source);
+  const follower = createFollower(ctx, source);
+  // What a source answered a while ago is believed for some seconds: each look is a minute after the one before.
+  const monotonicMs = ctx.clock.monotonicMs.bind(ctx.clock);
+  let skippedMs = 0;
+  Object.assign(ctx.clock, { monotonicMs: () => monotonicMs() + skippedMs });
+  const look = async (times = 1) => {
+    for (let i = 0; i < times; i++) {
+      skippedMs += 60_000;
+      try {
+        await follower.step(undefined, await guard.check());
+        await guard.agree();
+      } catch (error) {
+        // A source that is away or behind: it is tried again.
+        if (!(error instanceof ChainError)) throw error;
+      }
+      while ((await settleDuePayments(ctx, { limit: 100 })) > 0);
+    }
+  };
+  const detail = async (id: string) => (await app.live.get(`/api/payment/${id}`)).json;
+  try {
+    await giveWallet(app, 'BTC');
+    await look();
+    await story({
+      ...{ app, chain, servers, look, detail },
+      pay: async (on, ...dollars) => {
+        const ids: string[] = [];
+        for (const amount of dollars) {
+          const opened = await openPayment(app, 'BTC', amount);
+          on.pay([[opened.address, units(opened.amount)]]);
+          ids.push(opened.id);
+        }
+        return ids;
+      },
+      statuses: async (ids) => Promise.all(ids.map(async (id) => (await detail(id)).status)),
+    });
+  } finally {
+    await app.stop();
+    for (const server of servers) await server.close();
+  }
+}
