@@ -4,7 +4,7 @@ import { openCore } from '../../src/app.ts';
 import { createCoreSource } from '../../src/chains/core-rpc.ts';
 import { readConfig } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
-import { COIN } from '../../src/core/coin.ts';
+import { COIN, type Coin } from '../../src/core/coin.ts';
 import { createLog } from '../../src/log.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { createFollower } from '../../src/payments/follow.ts';
@@ -37,12 +37,12 @@ export type Figures = {
   flooded: string;
 };
 
-const PRICE = { BTC: '97000', LTC: '100', DASH: '30', DOGE: '0.20' } as const;
+export const PRICE = { BTC: '97000', ETH: '2600', LTC: '100', DASH: '30', DOGE: '0.20' } as const;
 /** What both payments ask for. */
-const CENTS = 1_000n;
+export const CENTS = 1_000n;
 
 /** A payment whose payer has chosen the coin, as the service makes it but for the address. */
-async function openPayment(ctx: Context, coin: FloodedCoin, merchantId: string, key: string, units: bigint): Promise<string> {
+export async function openPayment(ctx: Context, coin: Coin, merchantId: string, key: string, units: bigint): Promise<string> {
   let id = '';
   const request = { returnUrl: null, description: null, items: null, taxCents: null, fiat: null, locale: null };
   const draft = { amountUsdCents: CENTS, fixed: null, coin: null, invoiceId: null, metadata: {}, expiresInSeconds: 3_600, scenario: null };
@@ -72,7 +72,7 @@ async function openPayment(ctx: Context, coin: FloodedCoin, merchantId: string, 
 }
 
 /** Runs `work` and tells what it took of memory and of the event loop. */
-async function watch(work: () => Promise<void>): Promise<Pick<Figures, 'seconds' | 'memoryBytes' | 'heldMs'>> {
+export async function watch(work: () => Promise<void>): Promise<Pick<Figures, 'seconds' | 'memoryBytes' | 'heldMs'>> {
   (globalThis as { gc?: () => void }).gc?.();
   const idle = process.memoryUsage.rss();
   const started = performance.now();
