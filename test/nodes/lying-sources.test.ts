@@ -40,7 +40,12 @@ describe('a source that makes up blocks', { concurrency: 8 }, () => {
   for (const { trusts, alone } of RULES) {
     for (const other of OTHERS) {
       const completes = other === 'away' ? alone : [];
-      const told = completes.length === 0 ? 'completes nothing' : `completes ${completes.join(' and ')} USD, and nothing above`;
+      const told =
+        other === 'slow' && alone.length > 0
+          ? 'completes nothing above 1,000 USD'
+          : completes.length === 0
+            ? 'completes nothing'
+            : `completes ${completes.join(' and ')} USD, and nothing above`;
       test(`${trusts[0]}, beside one that is ${trusts[1]} and ${other}: 1, 2, 6 and 30 made-up blocks: it ${told}`, () =>
         tell(trusts, async (story) => {
           const { chain, servers, look, pay, detail, statuses } = story;
@@ -56,7 +61,10 @@ describe('a source that makes up blocks', { concurrency: 8 }, () => {
             // Read, and looked at again: what was held the first time stays held.
             await look(other === 'slow' ? 1 : 2);
             const expected = ids.map((_, i) => (completes.includes(AMOUNTS[i]!) && blocks - i >= DEPTHS[i]! ? 'completed' : 'processing'));
-            assert.deepEqual(await statuses(ids), expected, `${blocks} blocks`);
+            const found = await statuses(ids);
+            // One that is slow has a vote while it answers in time, and none while it does not: what may complete either way is left out.
+            const sure = (_: string, i: number) => other !== 'slow' || !alone.includes(AMOUNTS[i]!);
+            assert.deepEqual(found.filter(sure), expected.filter(sure), `${blocks} blocks`);
           }
           for (const [i, id] of ids.entries()) {
             const { status, confirmations, hold_reason } = await detail(id);
