@@ -1028,6 +1028,6 @@ describe('as anvil 1.7.1 answered', () => {
       eth_chainId: () => '0x1',
     });
     const behind = await catching.source.health();
-    assert.deepEqual([behind.syncing, behind.headers, behind.peers, behind.network], [true, 0x99, -1, 'chain 1']);
+    assert.deepEqual([behind.syncing, behind.headers, behind.peers, behind.network], [true, 0x99, null, 'chain 1']);
   });
 });

@@ -50,7 +50,10 @@ const assertForm = (schema: any, value: unknown, what: string) =>
 
 /** Fields of `value` that the schema does not name. */
 function undocumented(schema: any, value: any, path = ''): string[] {
-  if (Array.isArray(value)) return value.flatMap((entry, i) => undocumented(schema.items ?? {}, entry, `${path}[${i}]`));
+  if (Array.isArray(value)) {
+    const list = schema.items ? schema : (schema.anyOf ?? []).find((option: any) => option.items);
+    return value.flatMap((entry, i) => undocumented(list?.items ?? {}, entry, `${path}[${i}]`));
+  }
   if (typeof value !== 'object' || value === null) return [];
   const object = schema.properties ? schema : (schema.anyOf ?? []).find((option: any) => option.properties);
   const any = schema.patternProperties && Object.values(schema.patternProperties)[0];
