@@ -401,9 +401,9 @@ function print(result: object, flags: Flags): void {
 }
 
 /** The database has a user of its own even then. Giving up rights here would leave files that root made and nobody else can open. */
-const AS_ROOT = `WARNING: Florin runs as root, so that a fault in it is a fault of the whole machine. It needs no rights of root.
-Stop it, give it a user of its own, and hand over the data folder: chown -R florin DATA_FOLDER
-See "As a system service" in docs/guides/self-hosting.md, also for ports below 1024.`;
+const AS_ROOT = `WARNING: Florin is running as root, which it does not need: anyone who breaks into it owns the whole machine.
+Stop it, create a user for it, and give that user the data folder: chown -R florin DATA_FOLDER
+See "As a system service" in docs/guides/self-hosting.md, which also covers ports below 1024.`;
 
 async function serve(flags: Flags): Promise<void> {
   const config = readConfig();

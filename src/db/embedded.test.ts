@@ -318,7 +318,7 @@ test('a service that runs as root warns at its start, one that does not is silen
   await serving(started);
   started.child.kill('SIGTERM');
   await started.ended;
-  assert.equal(/WARNING: Florin runs as root/.test(started.output.err), isRoot);
+  assert.equal(/WARNING: Florin is running as root/.test(started.output.err), isRoot);
   // Nobody must be able to read the program, which in a folder of root's own is not so.
   const nobody = { uid: 65_534, gid: 65_534 };
   if (!isRoot || spawnSync('ls', [MAIN], nobody).status !== 0) return;

@@ -258,7 +258,7 @@ test('services that start at once on one empty database all serve, with one firs
   for (const { ended } of services) await ended;
   // What a start as root warns of has a test of its own.
   assert.deepEqual(
-    services.map(({ err }) => err.replace(/\nWARNING: Florin runs as root,[\s\S]*?1024\.\n/, '')),
+    services.map(({ err }) => err.replace(/\nWARNING: Florin is running as root,[\s\S]*?1024\.\n/, '')),
     ['', '', '', ''],
   );
   const { sql } = await open();
