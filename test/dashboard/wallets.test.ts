@@ -311,7 +311,7 @@ test('the first key of a further coin waits a day once another coin is live; on 
   const shop = await createMerchant(ctx, { name: 'Shop with several coins' });
   const { merchantId } = shop;
   const sam = new Person(app.url);
-  const token = new URL(shop.setupUrl).searchParams.get('token');
+  const token = setupToken(shop.setupUrl);
   await sam.post('/set-up', { token, name: 'Sam Several', email: 'sam@shop.example', password: sam.password });
   const xpub = (coin: number, seed: number) =>
     HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)).derive(`m/44'/${coin}'/0'`).publicExtendedKey;
