@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { after, before, type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { describeSchema, SCHEMA_FILE } from '../../scripts/schema.ts';
-import { eventually, testEnvironment } from '../../test/kit/app.ts';
+import { eventually, testEnvironment, withoutRootWarning } from '../../test/kit/app.ts';
 import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
 import { openCore } from '../app.ts';
 import { readConfig } from '../config.ts';
@@ -258,7 +258,7 @@ test('services that start at once on one empty database all serve, with one firs
   for (const { ended } of services) await ended;
   // What a start as root warns of has a test of its own.
   assert.deepEqual(
-    services.map(({ err }) => err.replace(/\nWARNING: Florin is running as root,[\s\S]*?1024\.\n/, '')),
+    services.map(({ err }) => withoutRootWarning(err)),
     ['', '', '', ''],
   );
   const { sql } = await open();

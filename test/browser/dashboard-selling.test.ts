@@ -148,7 +148,7 @@ test('the wait is turned off after its time, or when a second owner confirms it,
   await page.getByText('The wait will be turned off.').waitFor();
   noFaults(/403 .*wait/);
   assert.equal(await page.getByRole('button', { name: 'Confirm now' }).count(), 0, 'whoever asked cannot confirm');
-  await page.getByText('payments, wait 24 hours').waitFor();
+  await page.getByText('waits 24 hours').waitFor();
   await audit('a wait that ends');
   await page.getByRole('button', { name: 'Keep the wait' }).click();
   await page.getByText('A changed key waits.').waitFor();
@@ -170,7 +170,7 @@ test('the wait is turned off after its time, or when a second owner confirms it,
   await page.getByRole('button', { name: 'Turn the wait off' }).waitFor();
   await sql`update members set role = 'admin' where merchant_id = ${app.merchant.merchantId}`;
   await page.reload();
-  await page.getByText('payments, wait 24 hours').waitFor();
+  await page.getByText('waits 24 hours').waitFor();
   await page.getByRole('link', { name: 'Change key' }).waitFor();
   assert.equal(await page.getByRole('button', { name: 'Turn the wait off' }).count(), 0, 'only owners');
   await sql`update members set role = 'owner' where merchant_id = ${app.merchant.merchantId}`;
@@ -285,8 +285,8 @@ test('checkout: what is typed shows in the preview before it is saved; a refusal
   await asksFor.waitFor();
   await page.getByLabel('Dogecoin').uncheck();
   await frame.locator('#main:not(:has([value=DOGE]))').waitFor();
-  await page.getByLabel('State of the payment').selectOption('cancelled');
-  await frame.locator('[data-state=cancelled]').waitFor();
+  await page.getByLabel('State of the payment').selectOption('expired');
+  await frame.locator('[data-state=expired]').waitFor();
   assert.equal(await frame.locator('#again').count(), 0);
   await page.getByLabel('Cancel a payment, and start it again').check();
   await frame.locator('#again').waitFor();
