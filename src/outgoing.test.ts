@@ -402,3 +402,24 @@ test('a request that cannot be written fails alone', async () => {
   // Long enough for its time limit to strike, which must find nothing to do.
   await sleep(100);
 });
+
+test('a kept connection that the server closes as it is used again costs nothing but a new one', async () => {
+  const asked = new Map<Socket, number>();
+  const server = createHttpServer((request, reply) => {
+    const times = (asked.get(request.socket) ?? 0) + 1;
+    asked.set(request.socket, times);
+    if (times > 1) request.socket.destroy();
+    else reply.end('fine');
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const outgoing = createOutgoing({ allow: [], log: silent });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  for (let i = 0; i < 3; i++) {
+    const reply = await outgoing.request({ url, method: 'POST', body: Buffer.from('{}'), timeoutMs: 10_000, maxReplyBytes: 100 });
+    assert.equal(reply.body.toString(), 'fine');
+  }
+  assert.deepEqual([...asked.values()], [2, 2, 1]);
+  await outgoing.close();
+  server.closeAllConnections();
+  server.close();
+});

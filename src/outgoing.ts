@@ -150,6 +150,7 @@ export function createOutgoing({
     new Promise((resolvePromise, reject) => {
       const secure = url.protocol === 'https:';
       let settled = false;
+      let answered = false;
       const fail = (error: unknown) => {
         if (settled) return;
         settled = true;
@@ -173,12 +174,20 @@ export function createOutgoing({
         () => fail(new OutgoingError('timeout', `no complete answer within ${request.timeoutMs} ms`)),
         request.timeoutMs,
       );
-      outgoing.on('error', fail);
+      outgoing.on('error', (error: NodeJS.ErrnoException) => {
+        // A server may close a kept connection at the moment it is used again, after a restart for one: the request goes out once
+        // more. Only questions are sent over kept connections.
+        if (settled || answered || !outgoing.reusedSocket || error.code !== 'ECONNRESET') return fail(error);
+        settled = true;
+        clearTimeout(timer);
+        resolvePromise(send(url, request, pinned));
+      });
       outgoing.on('upgrade', (_reply, socket) => {
         socket.destroy();
         fail(new OutgoingError('reset', 'the answer switches to another protocol'));
       });
       outgoing.on('response', (reply: IncomingMessage) => {
+        answered = true;
         const parts: Buffer[] = [];
         let size = 0;
         const announced = Math.min(Number(reply.headers['content-length'] ?? 0) || 0, request.maxReplyBytes);
