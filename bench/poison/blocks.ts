@@ -8,9 +8,10 @@ import { COIN, type Coin } from '../../src/core/coin.ts';
 import { createLog } from '../../src/log.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { createFollower } from '../../src/payments/follow.ts';
-import { createPayment, lockAndSettle, settleDuePayments } from '../../src/payments/payments.ts';
+import { lockAndSettle, settleDuePayments } from '../../src/payments/payments.ts';
 import { testEnvironment } from '../../test/kit/app.ts';
 import { testDatabase } from '../../test/kit/database.ts';
+import { makeLivePayment } from '../../test/kit/payments.ts';
 import { startChild } from '../kit.ts';
 
 export type FloodedCoin = 'BTC' | 'LTC' | 'DASH' | 'DOGE';
@@ -43,20 +44,7 @@ export const CENTS = 1_000n;
 
 /** A payment whose payer has chosen the coin, as the service makes it but for the address. */
 export async function openPayment(ctx: Context, coin: Coin, merchantId: string, key: string, units: bigint): Promise<string> {
-  let id = '';
-  const request = { returnUrl: null, description: null, items: null, taxCents: null, fiat: null, locale: null };
-  const draft = { amountUsdCents: CENTS, fixed: null, coin: null, invoiceId: null, metadata: {}, expiresInSeconds: 3_600, scenario: null };
-  await createPayment(ctx, {
-    merchantId,
-    mode: 'live',
-    createdWith: 'secret',
-    draft: { ...draft, request },
-    idempotency: null,
-    render: (view) => {
-      id = view.facts.id;
-      return { status: 201, body: new Uint8Array() };
-    },
-  });
+  const id = await makeLivePayment(ctx, { merchantId, amountUsdCents: CENTS, expiresInSeconds: 3_600 });
   await ctx.db.begin((tx) =>
     lockAndSettle(ctx, tx, [id], async () => {
       await tx`

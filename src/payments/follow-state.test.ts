@@ -4,6 +4,7 @@ import { type TestContext, test } from 'node:test';
 import { createAdversaryChain, createAdversarySource, type OnChain } from '../../test/kit/adversary.ts';
 import { testEnvironment } from '../../test/kit/app.ts';
 import { testDatabase } from '../../test/kit/database.ts';
+import { makeLivePayment } from '../../test/kit/payments.ts';
 import { openCore } from '../app.ts';
 import { ChainError, type ChainSource } from '../chains/chain.ts';
 import { joinSources } from '../chains/sources.ts';
@@ -14,7 +15,7 @@ import { createMerchant } from '../merchants/merchants.ts';
 import { readChainStatus, releaseChain } from './chain-acts.ts';
 import { readUnreachable } from './coin-health.ts';
 import { createFollower } from './follow.ts';
-import { createPayment, settleDuePayments } from './payments.ts';
+import { settleDuePayments } from './payments.ts';
 
 const MINUTE = 60_000;
 
@@ -136,27 +137,7 @@ test('a node without peers: nothing of its coin expires, readyz says why, and wh
   await follower.step();
   pass(MINUTE);
   await follower.step();
-  let id = '';
-  await createPayment(ctx, {
-    merchantId,
-    mode: 'live',
-    createdWith: 'secret',
-    draft: {
-      amountUsdCents: 5_000n,
-      fixed: null,
-      coin: null,
-      request: { returnUrl: null, description: null, items: null, taxCents: null, fiat: null, locale: null },
-      invoiceId: null,
-      metadata: {},
-      expiresInSeconds: 3_600,
-      scenario: null,
-    },
-    idempotency: null,
-    render: (view) => {
-      id = view.facts.id;
-      return { status: 201, body: new Uint8Array() };
-    },
-  });
+  const id = await makeLivePayment(ctx, { merchantId, amountUsdCents: 5_000n, expiresInSeconds: 3_600 });
   const key = `0014${'ab'.repeat(20)}`;
   // The window ended five minutes ago; nobody has looked for the last hour.
   const ended = Date.now() - 5 * MINUTE;

@@ -4,12 +4,12 @@ import { type TestContext, test } from 'node:test';
 import { createAdversaryChain, createAdversarySource, type OnChain } from '../../test/kit/adversary.ts';
 import { testEnvironment } from '../../test/kit/app.ts';
 import { testDatabase } from '../../test/kit/database.ts';
+import { makeLivePayment } from '../../test/kit/payments.ts';
 import { openCore } from '../app.ts';
 import { ChainError } from '../chains/chain.ts';
 import { readConfig } from '../config.ts';
 import { createMerchant } from '../merchants/merchants.ts';
 import { createFollower } from './follow.ts';
-import { createPayment } from './payments.ts';
 import { heightOf } from './read-back.ts';
 import { explainUnwatched, readUnwatched } from './unwatched.ts';
 
@@ -28,27 +28,7 @@ async function install(t: TestContext, { height, given }: { height: number; give
   let minutes = 0;
   const chain = createAdversaryChain({ height, now: () => new Date(START + 10 * MINUTE * minutes++) });
   const { merchantId } = await createMerchant(ctx, { name: 'Before' });
-  let id = '';
-  await createPayment(ctx, {
-    merchantId,
-    mode: 'live',
-    createdWith: 'secret',
-    draft: {
-      amountUsdCents: 5_000n,
-      fixed: null,
-      coin: null,
-      request: { returnUrl: null, description: null, items: null, taxCents: null, fiat: null, locale: null },
-      invoiceId: null,
-      metadata: {},
-      expiresInSeconds: 86_400,
-      scenario: null,
-    },
-    idempotency: null,
-    render: (view) => {
-      id = view.facts.id;
-      return { status: 201, body: new Uint8Array() };
-    },
-  });
+  const id = await makeLivePayment(ctx, { merchantId, amountUsdCents: 5_000n, expiresInSeconds: 86_400 });
   const key = `0014${'ab'.repeat(20)}`;
   const at = new Date(chain.blocks[given]!.time.getTime() + MINUTE);
   await sql`update payments set created_at = ${at} where id = ${id}`;

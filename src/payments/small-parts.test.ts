@@ -4,11 +4,12 @@ import { after, before, beforeEach, test } from 'node:test';
 import { createAdversaryChain, createAdversarySource, type OnChain } from '../../test/kit/adversary.ts';
 import { testEnvironment } from '../../test/kit/app.ts';
 import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
+import { makeLivePayment } from '../../test/kit/payments.ts';
 import { type Core, openCore } from '../app.ts';
 import { readConfig } from '../config.ts';
 import { createMerchant } from '../merchants/merchants.ts';
 import { createFollower } from './follow.ts';
-import { createPayment, lockAndSettle, settleDuePayments } from './payments.ts';
+import { lockAndSettle, settleDuePayments } from './payments.ts';
 import { isTooMuch } from './small-parts.ts';
 
 /** More than one statement takes on its own, so that it takes several. */
@@ -55,27 +56,7 @@ const refuse = (what: 'many' | 'last') =>
 
 /** A payment of 50 USD whose payer has chosen BTC, as the service does but for the address. */
 async function openPayment(merchantId: string, key: string): Promise<string> {
-  let id = '';
-  await createPayment(core.ctx, {
-    merchantId,
-    mode: 'live',
-    createdWith: 'secret',
-    draft: {
-      amountUsdCents: 5_000n,
-      fixed: null,
-      coin: null,
-      request: { returnUrl: null, description: null, items: null, taxCents: null, fiat: null, locale: null },
-      invoiceId: null,
-      metadata: {},
-      expiresInSeconds: 3_600,
-      scenario: null,
-    },
-    idempotency: null,
-    render: (view) => {
-      id = view.facts.id;
-      return { status: 201, body: new Uint8Array() };
-    },
-  });
+  const id = await makeLivePayment(core.ctx, { merchantId, amountUsdCents: 5_000n, expiresInSeconds: 3_600 });
   await core.ctx.db.begin((tx) =>
     lockAndSettle(core.ctx, tx, [id], async () => {
       await tx`
