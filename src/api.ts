@@ -8,7 +8,7 @@ import { createServer } from './http/server.ts';
 import { startRequestLog } from './merchants/requests.ts';
 import { registerCheckout } from './web/checkout/actions.ts';
 import { registerDashboard } from './web/dashboard/serve.ts';
-import { registerDocs } from './web/docs.ts';
+import { registerDocs } from './web/docs/routes.ts';
 import { registerPackage } from './web/sdk-package.ts';
 
 /**

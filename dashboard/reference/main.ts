@@ -1,4 +1,4 @@
-/** The page /docs/reference: Scalar over the document of this service, and a test key of the reader's in it. */
+/** The page /docs/api: Scalar shows the OpenAPI document of this service, and signed-in readers can send requests with a test key. */
 import './style.css';
 import { loadDocument } from './document.ts';
 import { type Held, keepKey, readKey } from './key.ts';
@@ -42,12 +42,12 @@ const reference = loadDocument().then((content) => {
   const drawn = Scalar.createApiReference('#reference', configuration(content, readKey()?.text ?? null));
   return { use: (key: string | null) => drawn.updateConfiguration(configuration(content, key)) };
 });
-reference.catch(() => say('The reference cannot be loaded.', { to: '/docs/api', text: 'Read it without scripts.' }));
+reference.catch(() => say('The reference cannot be loaded.', { to: '/docs/api.md', text: 'Read it as Markdown.' }));
 /** The page as it is with a key, or without. */
 function show(held: Held | null): void {
   use.hidden = held !== null;
   end.hidden = held === null;
-  if (held) say(`Requests use the test key ${held.hint}, which ends ${new Date(held.expiresAt).toLocaleString()}.`);
+  if (held) say(`Requests use the test key ${held.hint}. It expires ${new Date(held.expiresAt).toLocaleString()}.`);
 }
 async function take(held: Held | null): Promise<void> {
   keepKey(held);
@@ -59,7 +59,7 @@ async function take(held: Held | null): Promise<void> {
 async function confirm(): Promise<boolean> {
   const { user } = await ask('GET /:mode/me', undefined);
   const withCode = user.has_second_factor;
-  part('proof-label').textContent = withCode ? 'Code of your authenticator' : 'Password';
+  part('proof-label').textContent = withCode ? 'Code from your authenticator app' : 'Password';
   proof.type = withCode ? 'text' : 'password';
   proof.autocomplete = withCode ? 'one-time-code' : 'current-password';
   proof.value = '';
@@ -83,12 +83,12 @@ async function confirm(): Promise<boolean> {
   });
 }
 
-/** A key of test mode that ends by itself within a day; its text is told once, to this page. */
+/** A test key that expires within a day. Only this page ever sees its text. */
 async function makeKey(): Promise<Held> {
   const { key, text } = await ask('POST /:mode/keys', { kind: 'secret', name: 'API reference', expires_in_days: 1, origins: [] });
   return { id: key.id, text, hint: key.hint, expiresAt: key.expires_at! };
 }
-/** Does what needs the reader signed in, after a confirmation where one is due. */
+/** Runs an action that needs a signed-in reader, after a confirmation where one is required. */
 async function act(what: () => Promise<void>): Promise<void> {
   use.disabled = end.disabled = true;
   try {
@@ -99,7 +99,7 @@ async function act(what: () => Promise<void>): Promise<void> {
   } catch (error) {
     const { message } = error as Error;
     if (error instanceof Refusal && error.code === 'not_signed_in')
-      say('A key belongs to a merchant.', { to: '/dashboard/sign-in', text: 'Sign in, then press again.' });
+      say('Sign in to get a test key.', { to: '/dashboard/sign-in', text: 'Sign in' });
     else say(message);
   }
   use.disabled = end.disabled = false;
@@ -112,7 +112,7 @@ end.onclick = () =>
     // Ended elsewhere meanwhile: then there is nothing left to do.
     if (held) await ask('POST /:mode/keys/:id/revoke', { name: 'API reference' }, held.id).catch(unlessEnded);
     await take(null);
-    say('The key has ended.');
+    say('The key is revoked.');
     use.focus();
   });
 function unlessEnded(error: unknown): void {

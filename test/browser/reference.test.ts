@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
+import { ROUTES } from '../../src/http/routes.ts';
 import { buildApp } from '../../src/web/dashboard/build.ts';
+import { operationAnchor } from '../../src/web/docs/reference.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { auditAccessibility, openTab, startBrowser, type Tab } from '../kit/browser.ts';
 import { freePort } from '../kit/nodes.ts';
@@ -33,14 +35,14 @@ after(async () => {
 /** Scalar draws what is near the screen; its list of operations is whole. */
 const listed = (summary: string) => page.locator('#reference').getByRole('link', { name: summary }).first();
 const openReference = async () => {
-  await page.goto(`${app.config.publicUrl}/docs/reference`);
+  await page.goto(`${app.config.publicUrl}/docs/api`);
   await listed('List payments, newest first').waitFor();
 };
 const noFaults = () => assert.deepEqual(tab.faults.splice(0), []);
 const bearer = () => page.locator('#reference').getByPlaceholder('Token').first();
 
 test('the reference shows every operation, breaks no rule of its policy and asks this service alone', async () => {
-  const reply = await app.anonymous.get('/docs/reference');
+  const reply = await app.anonymous.get('/docs/api');
   const policy = reply.headers.get('content-security-policy')!;
   assert.match(policy, /script-src 'self';/);
   assert.match(policy, /connect-src 'self';/);
@@ -61,11 +63,18 @@ test('the reference shows every operation, breaks no rule of its policy and asks
     },
     (missing) => missing.length === 0,
   );
+  // The search of the documents leads to the same anchors.
+  for (const route of ROUTES) assert.ok(operations.includes(`#${operationAnchor(route)}`), operationAnchor(route));
   noFaults();
 });
 
+test('the address of the reference while there were two leads here', async () => {
+  const reply = await app.anonymous.get('/docs/reference');
+  assert.deepEqual([reply.status, reply.headers.get('location')], [308, '/docs/api']);
+});
+
 test('its bundle comes small and is kept for a year', async () => {
-  const { text } = await app.anonymous.get('/docs/reference');
+  const { text } = await app.anonymous.get('/docs/api');
   const [, bundle] = /<script defer src="([^"]+)"/.exec(text)!;
   const reply = await app.anonymous.get(bundle!, { 'accept-encoding': 'br' });
   assert.equal(reply.headers.get('content-encoding'), 'br');
@@ -73,15 +82,15 @@ test('its bundle comes small and is kept for a year', async () => {
 });
 
 test('without scripts the reader comes to the reference that needs none', async () => {
-  const plain = await openTab(browser, `${app.config.publicUrl}/docs/reference`, { scripts: false });
-  await plain.page.waitForURL('**/docs/api');
-  await plain.page.getByRole('link', { name: 'Try it' }).first().waitFor();
+  const plain = await openTab(browser, `${app.config.publicUrl}/docs/api`, { scripts: false });
+  await plain.page.waitForURL('**/docs/api.md');
+  await plain.page.getByText('# API reference').waitFor();
   await plain.close();
 });
 
-test('whoever is not signed in is told so', async () => {
-  await page.getByRole('button', { name: 'Use a test key here' }).click();
-  await page.getByRole('link', { name: 'Sign in, then press again.' }).waitFor();
+test('readers who are not signed in get a link to sign in', async () => {
+  await page.getByRole('button', { name: 'Use a test key' }).click();
+  await page.getByRole('link', { name: 'Sign in' }).waitFor();
   assert.equal((await app.app.ctx.db.sql`select 1 from keys where name = 'API reference'`).length, 0);
   assert.deepEqual(await auditAccessibility(page, { within: '#bar' }), []);
   // The refusal is what was asked for.
@@ -99,8 +108,8 @@ test('signed in, a test key of a day is made after a confirmation, filled in, an
   await sql`update sessions set created_at = created_at - interval '1 day', confirmed_at = null`;
   await openReference();
   tab.faults.splice(0);
-  await page.getByRole('button', { name: 'Use a test key here' }).click();
-  const dialog = page.getByRole('dialog', { name: 'Confirm that it is you' });
+  await page.getByRole('button', { name: 'Use a test key' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Confirm your identity' });
   await dialog.getByLabel('Password').fill('wrong');
   await dialog.getByRole('button', { name: 'Confirm' }).click();
   await dialog.getByRole('alert').getByText(/\w/).waitFor();
@@ -154,14 +163,14 @@ test('the key is there when the page is loaded anew, nowhere on the disk, and en
   await page.setViewportSize({ width: 360, height: 780 });
   assert.ok((await page.locator('#bar').evaluate((bar) => bar.scrollWidth)) <= 360);
   await page.setViewportSize({ width: 1280, height: 844 });
-  await page.getByRole('button', { name: 'End this key' }).click();
-  await page.getByText('The key has ended.').waitFor();
+  await page.getByRole('button', { name: 'Revoke this key' }).click();
+  await page.getByText('The key is revoked.').waitFor();
   await eventually(
     () => bearer().inputValue(),
     (shown) => shown === '',
   );
   await openReference();
-  await page.getByRole('button', { name: 'Use a test key here' }).waitFor();
+  await page.getByRole('button', { name: 'Use a test key' }).waitFor();
   noFaults();
 });
 

@@ -6,7 +6,8 @@ import { after, before, test } from 'node:test';
 import { PROBLEMS } from '../../src/core/problem.ts';
 import { ROUTES } from '../../src/http/routes.ts';
 import { buildApp } from '../../src/web/dashboard/build.ts';
-import { renderMarkdown } from '../../src/web/markdown.ts';
+import { CONTENTS } from '../../src/web/docs/documents.ts';
+import { renderMarkdown } from '../../src/web/docs/markdown.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { auditAccessibility, openTab, startBrowser } from '../kit/browser.ts';
 
@@ -47,23 +48,48 @@ test('the doc_url of an error leads to the anchor of its code', async () => {
 test('every code of the catalogue has one anchor, with its status and type', async () => {
   const page = await app.anonymous.get('/docs/errors');
   assert.equal(page.status, 200);
-  const anchors = [...page.text.matchAll(/<dt id="([^"]+)">(.*?)<\/dt>/g)];
-  assert.deepEqual(
-    anchors.map(([, code]) => code),
-    Object.keys(PROBLEMS),
-  );
-  for (const [, code, line] of anchors) {
-    const { status, type } = PROBLEMS[code as keyof typeof PROBLEMS];
-    assert.ok(line!.includes(`${status} <code>${type}</code>`), code);
+  for (const [code, { status, type }] of Object.entries(PROBLEMS)) {
+    assert.equal(page.text.split(`id="${code}"`).length, 2, code);
+    assert.ok(page.text.includes(`<code>${type}</code>`), type);
+    assert.ok(page.text.includes(String(status)), code);
   }
 });
 
-test('the overview names every route', async () => {
+test('the sidebar has every document once, and the front page leads to all but the recipes', async () => {
   const page = await app.anonymous.get('/docs');
   assert.equal(page.status, 200);
-  for (const { method, path } of ROUTES) {
-    assert.ok(page.text.includes(`<code>${method} ${path.replace(/:(\w+)/g, '{$1}')}</code>`), `${method} ${path}`);
+  const [, side] = /<nav class="side"[^>]*>(.*?)<\/nav>/s.exec(page.text)!;
+  const [, main] = /<main[^>]*>(.*?)<\/main>/s.exec(page.text)!;
+  const files = CONTENTS.flatMap(({ entries }) => entries).filter((entry) => typeof entry === 'string');
+  const inFolder = globSync(['guides/**/*.md', 'reference/*.md'], { cwd: 'docs' }).map((file) => file.replace(/\.md$/, ''));
+  assert.deepEqual(files.toSorted(), inFolder.toSorted());
+  for (const file of files) {
+    const path = file === 'reference/errors' ? '/docs/errors' : `/docs/${file.replace(/\/README$/, '')}`;
+    assert.equal(side!.split(`href="${path}"`).length, 2, path);
+    if (!/recipes\/(?!README)/.test(file)) assert.ok(main!.includes(`href="${path}"`), path);
   }
+  assert.ok(side!.includes('href="/docs/api"'));
+});
+
+test('the search finds sections, operations and errors, also by the beginning of a word or with a slip', async () => {
+  const first = async (question: string) => {
+    const page = await app.anonymous.get(`/docs/search?q=${encodeURIComponent(question)}`);
+    assert.equal(page.status, 200);
+    const [, main] = /<main[^>]*>(.*?)<\/main>/s.exec(page.text)!;
+    return [...main!.matchAll(/<li><a href="([^"]+)">/g)].map(([, path]) => path!);
+  };
+  assert.ok(
+    (await first('rotate webhook secret')).some((path) => path.startsWith('/docs/api#') || path.startsWith('/docs/guides/webhooks')),
+  );
+  assert.ok((await first('idempotency_conflict')).some((path) => path.startsWith('/docs/errors')));
+  assert.ok((await first('bitcion')).includes('/docs/guides/bitcoin'));
+  assert.deepEqual(await first('zzzzqqqq'), []);
+  for (const question of ['e', '<script>alert(1)</script>', ' '.repeat(50), 'a '.repeat(60), '%']) {
+    const found = await first(question);
+    assert.ok(found.length <= 20, question);
+  }
+  const page = await app.anonymous.get(`/docs/search?q=${encodeURIComponent('"><b>x')}`);
+  assert.ok(!page.text.includes('<b>x'));
 });
 
 test('every link of every page leads somewhere, to its anchor too', async () => {
@@ -85,29 +111,21 @@ test('every link of every page leads somewhere, to its anchor too', async () => 
     return pages.get(path)!;
   };
   await open('/docs', '');
-  for (const path of [
-    '/docs/api',
-    '/docs/reference',
-    '/docs/errors',
-    '/docs/guides/quickstart',
-    '/docs/guides/recipes/python',
-    '/openapi.json',
-    '/llms.txt',
-  ])
+  for (const path of ['/docs/api', '/docs/errors', '/docs/guides/quickstart', '/docs/guides/recipes/python', '/openapi.json', '/llms.txt'])
     assert.ok(pages.has(path), `${path} is not linked`);
   assert.ok(pages.size > 20, String(pages.size));
 });
 
-test('the reference tells of every route: its fields, a request and what comes back', async () => {
-  const page = await app.anonymous.get('/docs/api');
-  for (const { handle, method, path, query, body } of ROUTES) {
-    const [, section] = new RegExp(`<h3 id="${handle.name}">([\\s\\S]*?)(?=<h[23] |$)`).exec(page.text) ?? assert.fail(handle.name);
-    assert.ok(section!.includes(`<code>${method} ${path.replace(/:(\w+)/g, '{$1}')}</code>`), handle.name);
+test('the reference as Markdown has every route: its fields, a request and what comes back', async () => {
+  const page = await app.anonymous.get('/docs/api.md');
+  for (const { summary, method, path, query, body } of ROUTES) {
+    const section = page.text.split(/^### /m).find((text) => text.startsWith(`${summary}\n`)) ?? assert.fail(summary);
+    assert.ok(section.includes(`\`${method} ${path.replace(/:(\w+)/g, '{$1}')}\``), summary);
     for (const name of Object.keys({ ...query?.properties, ...(body as { properties?: object })?.properties })) {
-      assert.ok(section!.includes(`<code>${name}</code>`), `${handle.name} ${name}`);
+      assert.ok(section.includes(`\`${name}\``), `${summary} ${name}`);
     }
-    assert.ok(section!.includes('curl '), handle.name);
-    assert.ok(/href="#(payment|event)"|<pre[^>]*><code>\{/.test(section!), handle.name);
+    assert.ok(section.includes('curl '), summary);
+    assert.ok(/\]\(#(payment|event)\)|```json\n\{/.test(section), summary);
   }
 });
 
@@ -126,13 +144,13 @@ test('llms.txt leads to the twin of every guide, which is its source', async () 
   for (const link of links) assert.equal((await app.anonymous.get(new URL(link).pathname)).status, 200, link);
 });
 
-test('Markdown becomes the page it describes, and its text stays text', () => {
-  const page = renderMarkdown(
+test('Markdown becomes the page it describes, and HTML in it stays text', () => {
+  const { body, headings } = renderMarkdown(
     [
       '# A *b* <i>',
       '',
-      'One `<two>` **three** [four](five.md#six) [gone](none.md)',
-      'more',
+      'One `<two>` **three** [four](five.md#six) [gone](none.md) [seven.md](seven.md)',
+      'more <img src=x onerror=alert(1)> ![picture](x.png)',
       '',
       '- a',
       '  b',
@@ -141,32 +159,47 @@ test('Markdown becomes the page it describes, and its text stays text', () => {
       '',
       '| x | y |',
       '|---|---|',
-      '| `a \\| b` | &lt;z> |',
+      '| <a id="code"></a>`a \\| b` | &lt;z> |',
       '',
       '```sh',
       '# no heading <b>',
       '```',
+      '',
+      '```js Node.js',
+      "const a = '<b>';",
+      '```',
+      '',
+      '```python Python',
+      'a = 1',
+      '```',
+      '',
       '## A b',
       '## A b',
       '## C {#own}',
     ].join('\n'),
-    (target) => (target === 'none.md' ? null : `/at/${target}`),
-  ).text;
-  assert.deepEqual(page.split('\n').slice(0, 3), [
-    '<h1 id="a-b-i">A *b* &lt;i&gt;</h1>',
-    '<p>One <code>&lt;two&gt;</code> <strong>three</strong> <a href="/at/five.md#six">four</a> gone',
-    'more</p>',
-  ]);
-  assert.ok(page.includes('<ul><li>a\nb</li><li>c<ol><li>d</li></ol></li></ul>'), page);
-  assert.ok(page.includes('<th>x</th><th>y</th>') && page.includes('<td><code>a | b</code></td><td>&lt;z&gt;</td>'), page);
-  assert.ok(page.includes('<code># no heading &lt;b&gt;</code>'), page);
-  for (const id of ['a-b', 'a-b-1', 'own']) assert.ok(page.includes(`<h2 id="${id}">`), page);
+    (target) => (target === 'none.md' ? null : { to: `/at/${target}`, ...(target === 'seven.md' && { title: 'Seven & more' }) }),
+  );
+  const page = body.text;
+  assert.match(page, /^<h1 id="a-b">A <em>b<\/em> &lt;i&gt;<\/h1>/);
+  assert.ok(page.includes('<code>&lt;two&gt;</code> <strong>three</strong> <a href="/at/five.md#six">four</a> gone'), page);
+  assert.ok(page.includes('<a href="/at/seven.md">Seven &amp; more</a>'), page);
+  assert.ok(!/<img|<i>|<script/.test(page), page);
+  assert.match(page, /<li>a\s+b<\/li>\s*<li>c<ol>\s*<li>d<\/li>/);
+  assert.ok(page.includes('<th>x</th><th>y</th>') && page.includes('<a id="code"></a><code>a | b</code></td><td>&lt;z&gt;</td>'), page);
+  assert.ok(page.includes('no heading &lt;b&gt;'), page);
+  assert.equal(page.split('<div class="tabs">').length, 2);
+  assert.match(page, /<section aria-label="Node.js">.*hljs-keyword.*&lt;b&gt;.*<section aria-label="Python">/s);
+  assert.deepEqual(
+    headings.map(({ anchor }) => anchor),
+    ['a-b', 'a-b-1', 'a-b-2', 'own'],
+  );
+  for (const id of ['a-b-1', 'a-b-2', 'own']) assert.ok(page.includes(`<h2 id="${id}">`), page);
 });
 
 test('the pages are readable on a phone and by everybody', async () => {
   const browser = await startBrowser();
   try {
-    for (const path of ['/docs', '/docs/api', '/docs/guides/webhooks', '/docs/errors']) {
+    for (const path of ['/docs', '/docs/search?q=webhook', '/docs/guides/webhooks', '/docs/errors']) {
       for (const dark of [false, true]) {
         const { page, faults, close } = await openTab(browser, app.url + path, { width: 390, dark });
         assert.deepEqual(await auditAccessibility(page), [], path);
@@ -183,16 +216,51 @@ test('the pages are readable on a phone and by everybody', async () => {
   }
 });
 
-test('the pages run under a policy that allows their own style and nothing else', async () => {
-  for (const path of ['/docs', '/docs/api', '/docs/guides/webhooks', '/docs/errors', '/setup?token=none']) {
+test('search, tabs and copy buttons work in a browser, and the sidebar is there on a wide screen', async () => {
+  const browser = await startBrowser();
+  try {
+    const { page, faults, close } = await openTab(browser, `${app.url}/docs`, { width: 1280 });
+    await page.keyboard.press('/');
+    await page.keyboard.type('quick');
+    const link = page
+      .locator('.bar .results')
+      .getByRole('link', { name: /Quick start/ })
+      .first();
+    await link.waitFor();
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { level: 1, name: 'Quick start' }).waitFor();
+    await page.getByRole('navigation', { name: 'Documentation' }).getByRole('link', { name: 'Webhooks', exact: true }).waitFor();
+    await page.getByRole('navigation', { name: 'On this page' }).waitFor();
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await page.getByRole('button', { name: 'Copy' }).first().click();
+    await page.getByRole('button', { name: 'Copied' }).waitFor();
+    assert.match((await page.evaluate('navigator.clipboard.readText()')) as string, /npm ci && npm start/);
+    const tab = page.getByRole('tab', { name: 'curl' }).first();
+    await tab.click();
+    await page.getByRole('tabpanel', { name: 'curl' }).first().waitFor();
+    assert.equal(await page.getByRole('tabpanel', { name: 'Node.js' }).count(), 0);
+    assert.deepEqual(await auditAccessibility(page), []);
+    assert.deepEqual(faults, []);
+    await close();
+  } finally {
+    await browser.close();
+  }
+});
+
+test('the pages run under a policy that allows files of this service and nothing else', async () => {
+  for (const path of ['/docs', '/docs/guides/webhooks', '/docs/errors', '/docs/search?q=key']) {
     const page = await app.anonymous.get(path);
     const policy = page.headers.get('content-security-policy')!;
-    const [, style] = /<style>(.*?)<\/style>/s.exec(page.text)!;
-    assert.ok(policy.startsWith("default-src 'none'; "), path);
-    assert.ok(policy.includes(`style-src 'sha256-${createHash('sha256').update(style!).digest('base64')}'`), path);
-    assert.ok(!/<script|<img|style="|\son\w+=/i.test(page.text), path);
+    assert.ok(policy.startsWith("default-src 'none'; style-src 'self'; script-src 'self'; "), path);
+    assert.ok(!/<img|<style|style="|\son\w+=/i.test(page.text), path);
     assert.equal(page.headers.get('x-content-type-options'), 'nosniff');
   }
+  const plain = await app.anonymous.get('/setup?token=none');
+  const [, style] = /<style>(.*?)<\/style>/s.exec(plain.text)!;
+  const hash = createHash('sha256').update(style!).digest('base64');
+  assert.ok(plain.headers.get('content-security-policy')!.includes(`style-src 'sha256-${hash}'`));
+  assert.ok(!/<script/i.test(plain.text));
 });
 
 test('a set-up link leads into the dashboard, its token where no server is told it; looking spends nothing', async () => {

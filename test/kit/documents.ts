@@ -5,7 +5,7 @@ import { join } from 'node:path';
 const ROOT = join(import.meta.dirname, '../..');
 export type Block = { language: string; text: string; heading: string };
 
-/** The fenced blocks of a document, each with its language and the heading above it. */
+/** The fenced blocks of a document, each with its language and the heading above it. What follows the language names a tab. */
 export function codeBlocks(path: string): Block[] {
   const blocks: Block[] = [];
   let heading = '';
@@ -16,7 +16,7 @@ export function codeBlocks(path: string): Block[] {
         blocks.push(open);
         open = null;
       } else open.text += `${line}\n`;
-    } else if (line.startsWith('```')) open = { language: line.slice(3), text: '', heading };
+    } else if (line.startsWith('```')) open = { language: line.slice(3).split(' ')[0]!, text: '', heading };
     else if (/^#+ /.test(line)) heading = line.replace(/^#+ /, '');
   }
   return blocks;

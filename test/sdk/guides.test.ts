@@ -11,7 +11,7 @@ import { type Client, createClient, type Payment, webhooks } from '../../sdk/src
 import { CONFIG, namesOf, readConfig } from '../../src/config.ts';
 import type { Coin } from '../../src/core/coin.ts';
 import { ROUTES } from '../../src/http/routes.ts';
-import { CLIENT } from '../../src/web/reference.ts';
+import { CLIENT } from '../../src/web/docs/reference.ts';
 import { signDelivery } from '../../src/webhooks/sign.ts';
 import { eventually, startTestApp, type TestApp, testEnvironment } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';

@@ -92,7 +92,7 @@ test('the quick start works as printed, from a fresh copy of the source to a ver
   const commands = blocks.filter((block) => block.language === 'sh').map((block) => block.text);
   const programs = blocks.filter((block) => block.language === 'js').map((block) => block.text);
   assert.equal(commands.length, 9);
-  const [start, install, first, pay, curl, read, receive, listen, trigger] = commands as string[];
+  const [start, install, first, curl, pay, read, receive, listen, trigger] = commands as string[];
   const ownPort = `export PORT=${ports.get('3000')} FLORIN_URL=http://localhost:${ports.get('3000')}`;
 
   const began = performance.now();

@@ -110,9 +110,11 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
     return send(reply, file, String(request.headers['accept-encoding'] ?? ''), 'no-store');
   };
   app.get('/dashboard', { exposeHeadRoute: false }, page);
-  app.get('/docs/reference', { exposeHeadRoute: false }, (request, reply) =>
+  app.get('/docs/api', { exposeHeadRoute: false }, (request, reply) =>
     page(request, reply, { name: 'reference.html', csp: REFERENCE_CSP }),
   );
+  // The address of the interactive reference while there were two.
+  app.get('/docs/reference', { exposeHeadRoute: false }, (_request, reply) => reply.redirect('/docs/api', 308));
   app.get('/dashboard/*', { exposeHeadRoute: false }, (request, reply) => {
     if (request.url.startsWith('/dashboard/api/')) return reply.callNotFound();
     return page(request, reply);

@@ -1,13 +1,15 @@
 /** The reference of the API as Markdown, made from the routes, schemas and examples that validate and are replayed by tests. */
 import type { TSchema } from 'typebox';
-import { PAYMENT_EVENTS } from '../core/event.ts';
-import { EVENTS, EXAMPLES } from '../http/examples.ts';
-import type { Access } from '../http/gate.ts';
-import { ROUTES, type Route } from '../http/routes.ts';
-import { Detail, EventReply } from '../http/schema.ts';
+import { PAYMENT_EVENTS } from '../../core/event.ts';
+import { EVENTS, EXAMPLES } from '../../http/examples.ts';
+import type { Access } from '../../http/gate.ts';
+import { ROUTES, type Route } from '../../http/routes.ts';
+import { Detail, EventReply } from '../../http/schema.ts';
 
 export const WHO: Readonly<Record<Access, string>> = { secret: 'secret key', any: 'secret or public key', secret_test: 'secret test key' };
 export const pathOf = (route: Route): string => route.path.replace(/:(\w+)/g, '{$1}');
+/** Where the interactive reference shows an operation. */
+export const operationAnchor = (route: Route): string => `${route.method}${pathOf(route)}`;
 
 /** Shapes that many operations answer with: told once. */
 const OBJECTS: readonly { schema: unknown; name: string; about: string }[] = [
@@ -183,7 +185,7 @@ export const groupsOf = (routes: readonly Route[]): readonly [title: string, rou
 export function referenceMarkdown(url: string): string {
   return `# API reference
 
-JSON over HTTPS. Every request carries \`Authorization: Bearer <API_KEY>\`. Amounts are decimal texts, timestamps ISO 8601 UTC. Every path without \`/v1\` answers under \`/v1\` too. The same as a document for programs: [OpenAPI 3.1](/openapi.json); to send requests from the page: [Try it](/docs/reference).
+JSON over HTTPS. Every request carries \`Authorization: Bearer <API_KEY>\`. Amounts are decimal texts, timestamps ISO 8601 UTC. Every path without \`/v1\` answers under \`/v1\` too. The same as a document for programs: [OpenAPI 3.1](/openapi.json); with a form for each request: [API reference](/docs/api).
 
 - **Repeats.** Every POST takes an \`Idempotency-Key\` (1 to 255 printable characters). The same key with the same body answers the first reply again, for 7 days, with \`Idempotent-Replayed: true\`; with another body 422.
 - **Limits.** Every reply carries \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\` (seconds since 1970); 429 comes with \`Retry-After\`.

@@ -1,0 +1,80 @@
+/** The documents that every install serves: read from the folder `docs`, in the order in which a reader needs them. */
+import { globSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import type { LinkOf } from './markdown.ts';
+
+const FOLDER = join(import.meta.dirname, '../../../docs');
+
+/** The sidebar: files without `.md`, or pages with a path of their own. A test compares it with the folder. */
+export const CONTENTS: readonly { title: string; entries: readonly (string | { path: string; title: string })[] }[] = [
+  { title: 'Get started', entries: ['guides/quickstart', 'guides/test-mode', 'guides/going-live'] },
+  {
+    title: 'Integrate',
+    entries: [
+      'guides/webhooks',
+      'guides/frameworks',
+      'guides/recipes/README',
+      'guides/recipes/node',
+      'guides/recipes/python',
+      'guides/recipes/php',
+      'guides/recipes/go',
+      'guides/recipes/ruby',
+      'guides/embedding',
+      'guides/exceptions',
+      'guides/prices',
+    ],
+  },
+  {
+    title: 'Reference',
+    entries: [{ path: '/docs/api', title: 'API reference' }, 'reference/events', 'reference/errors', 'reference/config'],
+  },
+  {
+    title: 'Connect networks',
+    entries: ['guides/bitcoin', 'guides/litecoin', 'guides/dogecoin', 'guides/dash', 'guides/ethereum', 'guides/blockbook'],
+  },
+  { title: 'Operate', entries: ['guides/self-hosting'] },
+  { title: 'Migrate', entries: ['guides/migrate-btcpay', 'guides/migrate-coinbase-commerce'] },
+];
+
+/** `about` is the first sentence below the title, as plain Markdown. */
+export type Document = { file: string; path: string; title: string; about: string; text: string };
+
+/** `guides/webhooks.md` -> `/docs/guides/webhooks`. Errors have a short path, because every error of the API links to it. */
+const pathOfFile = (file: string): string =>
+  file === 'reference/errors.md' ? '/docs/errors' : `/docs/${file.replace(/(\/README)?\.md$/, '')}`;
+
+/** Reads all documents, those of the sidebar first and in its order. */
+export function readDocuments(): Document[] {
+  const order = CONTENTS.flatMap(({ entries }) => entries).filter((entry) => typeof entry === 'string');
+  const rank = (file: string): number => {
+    const at = order.indexOf(file.replace(/\.md$/, ''));
+    return at === -1 ? order.length : at;
+  };
+  return globSync(['guides/**/*.md', 'reference/*.md'], { cwd: FOLDER })
+    .sort((a, b) => rank(a) - rank(b) || a.localeCompare(b))
+    .map((file) => {
+      const text = readFileSync(join(FOLDER, file), 'utf8').replace(/<!--[\s\S]*?-->\n/g, '');
+      const [, title = file, about = ''] = /^# (.*)\n+(?:(?![#|`-])([^{}]*?(?:[.:](?=\s|$)|$)))?/.exec(text) ?? [];
+      return { file, path: pathOfFile(file), title, about: about.replace(/:$/, '.').replace(/\[([^\]]*)\]\([^)]*\)/g, '$1'), text };
+    });
+}
+
+/** The sidebar with the titles of the documents: the same groups and order as `CONTENTS`. */
+export function contentsOf(documents: readonly Document[]): { title: string; entries: { path: string; title: string }[] }[] {
+  const byFile = new Map(documents.map((document) => [document.file, document]));
+  return CONTENTS.map(({ title, entries }) => ({
+    title,
+    entries: entries.map((entry) => (typeof entry === 'string' ? byFile.get(`${entry}.md`)! : entry)),
+  }));
+}
+
+/** Links within the documents lead to their pages; links to other files of the source lead nowhere, because they are not served. */
+export function linksFrom(file: string, documents: readonly Document[]): LinkOf {
+  const byFile = new Map(documents.map((document) => [document.file, document]));
+  return (target) => {
+    if (/^(https?:|#|\/)/.test(target)) return { to: target };
+    const [path = '', anchor] = target.split('#');
+    const found = byFile.get(normalize(join(dirname(file), path)));
+    return found ? { to: `${found.path}${anchor === undefined ? '' : `#${anchor}`}`, title: found.title } : null;
+  };
+}

@@ -1,0 +1,114 @@
+/** The documentation that every install serves: guides and reference as pages and as Markdown, search, and `llms.txt`. */
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { Context } from '../../context.ts';
+import { Html, html } from '../html.ts';
+import { contentsOf, type Document, linksFrom, readDocuments } from './documents.ts';
+import { ASSETS, type Contents, type Page, sendPage } from './layout.ts';
+import { renderMarkdown } from './markdown.ts';
+import { referenceMarkdown } from './reference.ts';
+import { createSearch, type Found } from './search.ts';
+
+/** The first sentence of a document as it stands in a list: without the paragraph around it. */
+const summary = ({ about }: Document): Html => new Html(renderMarkdown(about, () => null).body.text.replace(/^<p>|<\/p>\s*$/g, ''));
+
+function frontPage(contents: Contents, documents: readonly Document[]): Html {
+  const byPath = new Map(documents.map((document) => [document.path, document]));
+  const card = ({ path, title }: { path: string; title: string }) => {
+    const document = byPath.get(path);
+    return html`<li><a href="${path}"><b>${title}</b><span>${document ? summary(document) : 'Every request and reply, with a form to try it here.'}</span></a></li>`;
+  };
+  return html`<h1>Florin documentation</h1>
+<p>Accept cryptocurrency payments priced in your currency: create a payment over the API, send your customer to the payment page, and ship when the webhook says that the payment is completed. New here? Start with the <a href="/docs/guides/quickstart">quick start</a>; it takes five minutes and no real money.</p>
+${contents.map(({ title, entries }) => html`<h2>${title}</h2><ul class="cards">${entries.filter(({ path }) => !/\/recipes\/./.test(path)).map(card)}</ul>`)}
+<h2>For tools and language models</h2>
+<ul><li><a href="/openapi.json">OpenAPI 3.1 document</a> of this install</li><li><a href="/llms.txt">llms.txt</a>: every page as Markdown. Add <code>.md</code> to the address of any page.</li></ul>
+<h2>Health of this install</h2>
+<p><a href="/healthz">/healthz</a> answers while the process runs. <a href="/readyz">/readyz</a> answers 200 when the service can work, or lists what is missing. <code>/metrics</code> has Prometheus metrics, for this machine or with the metrics token.</p>`;
+}
+
+const results = (question: string, found: readonly Found[]): Html =>
+  html`<h1>Search</h1>${
+    question === ''
+      ? html`<p>Type what you are looking for in the field above.</p>`
+      : found.length === 0
+        ? html`<p>No results for “${question}”. Try fewer or other words.</p>`
+        : html`<ul class="results">${found.map(
+            ({ path, page, heading, excerpt }) =>
+              html`<li><a href="${path}"><b>${heading}</b>${page === heading ? null : html` <small>${page}</small>`}<span>${excerpt}</span></a></li>`,
+          )}</ul>`
+  }`;
+
+const llms = (url: string, documents: readonly Document[]): string => {
+  const lines = (mine: readonly Document[]) =>
+    mine.map(({ path, title, about }) => `- [${title}](${url}${path}.md)${about === '' ? '' : `: ${about}`}`).join('\n');
+  const guides = documents.filter(({ file }) => file.startsWith('guides/'));
+  return `# Florin
+
+> A self-hosted cryptocurrency payment service: payments priced in USD over a JSON API, a hosted page where customers pay in BTC, ETH, LTC, DASH or DOGE, signed webhooks. Watch-only: it holds no key that can spend. Test mode needs no node and no money.
+
+This install answers at ${url}. Its client and command line for developers: \`npm install ${url}/florin.tgz\`.
+
+## Guides
+
+${lines(guides)}
+
+## Reference
+
+- [API reference](${url}/docs/api.md): every request and reply
+- [OpenAPI 3.1](${url}/openapi.json)
+${lines(documents.filter((document) => !guides.includes(document)))}
+`;
+};
+
+function sendText(reply: FastifyReply, text: string, type: 'markdown' | 'plain'): FastifyReply {
+  return reply
+    .headers({ 'content-type': `text/${type}; charset=utf-8`, 'cache-control': 'public, max-age=300', 'x-content-type-options': 'nosniff' })
+    .send(text);
+}
+
+/** Made when it is first asked for, so that no start waits for it. */
+function once<T extends NonNullable<unknown>>(make: () => T): () => T {
+  let made: T | null = null;
+  return () => {
+    made ??= make();
+    return made;
+  };
+}
+
+/** `/docs/api` itself is a page of the built app: see the files of the dashboard. */
+export function registerDocs(app: FastifyInstance, ctx: Context): void {
+  const url = ctx.settings.publicUrl;
+  const documents = readDocuments();
+  const contents = contentsOf(documents);
+  const search = once(() => createSearch(documents));
+  const page = (path: string, make: () => Omit<Page, 'path'>): void => {
+    const made = once(make);
+    app.get(path, (_request, reply) => sendPage(reply, contents, { path, ...made() }));
+  };
+
+  page('/docs', () => ({ title: 'Florin documentation', body: frontPage(contents, documents) }));
+  for (const { file, path, title, text } of documents) {
+    page(path, () => ({ title: `${title} · Florin`, ...renderMarkdown(text, linksFrom(file, documents)) }));
+    app.get(`${path}.md`, (_request, reply) => sendText(reply, text, 'markdown'));
+  }
+  app.get<{ Querystring: { q?: unknown } }>('/docs/search', (request, reply) => {
+    const { q } = request.query;
+    const question = typeof q === 'string' ? q.trim().slice(0, 100) : '';
+    const found = question === '' ? [] : search()(question);
+    return sendPage(reply, contents, { path: '/docs/search', title: 'Search · Florin', question, body: results(question, found) });
+  });
+  for (const [path, { type, text }] of Object.entries(ASSETS)) {
+    app.get(path, (_request, reply) =>
+      reply
+        .headers({
+          'content-type': `${type}; charset=utf-8`,
+          'cache-control': 'public, max-age=31536000, immutable',
+          'x-content-type-options': 'nosniff',
+        })
+        .send(text),
+    );
+  }
+  const reference = once(() => referenceMarkdown(url).replace(/ \{#[\w.-]+\}$/gm, ''));
+  app.get('/docs/api.md', (_request, reply) => sendText(reply, reference(), 'markdown'));
+  app.get('/llms.txt', (_request, reply) => sendText(reply, llms(url, documents), 'plain'));
+}

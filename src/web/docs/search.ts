@@ -1,0 +1,67 @@
+/** Full-text search over the documents and the operations of the API, by section, typo-tolerant. */
+import MiniSearch from 'minisearch';
+import { ROUTES } from '../../http/routes.ts';
+import type { Document } from './documents.ts';
+import { sectionsOf } from './markdown.ts';
+import { operationAnchor, pathOf } from './reference.ts';
+
+/** `path` includes the anchor; `excerpt` is plain text around the first match. */
+export type Found = { path: string; page: string; heading: string; excerpt: string };
+
+type Entry = { id: number; path: string; page: string; heading: string; text: string };
+
+const MAX_RESULTS = 20;
+const MAX_WORDS = 8;
+const EXCERPT = 160;
+
+function entriesOf(documents: readonly Document[]): Entry[] {
+  const sections = documents.flatMap(({ path, title, text }) =>
+    sectionsOf(text).map((section) => ({
+      path: section.anchor === '' ? path : `${path}#${section.anchor}`,
+      page: title,
+      heading: section.heading,
+      text: section.text,
+    })),
+  );
+  const operations = ROUTES.map((route) => ({
+    path: `/docs/api#${operationAnchor(route)}`,
+    page: 'API reference',
+    heading: route.summary,
+    text: `${route.method} ${pathOf(route)}`,
+  }));
+  return [...sections, ...operations].map((entry, id) => ({ id, ...entry }));
+}
+
+/** The part of `text` around the first of the words, cut at spaces. */
+function excerptOf(text: string, words: readonly string[]): string {
+  const flat = text.replace(/\s+/g, ' ').trim();
+  const lower = flat.toLowerCase();
+  const first = Math.min(...words.map((word) => lower.indexOf(word)).filter((at) => at >= 0), flat.length);
+  const from = first >= flat.length || first < 60 ? 0 : flat.indexOf(' ', first - 60) + 1;
+  const cut = flat.slice(from, from + EXCERPT);
+  const to = from + EXCERPT >= flat.length ? cut.length : cut.lastIndexOf(' ');
+  return `${from > 0 ? '… ' : ''}${cut.slice(0, to)}${from + to < flat.length ? ' …' : ''}`;
+}
+
+/** Makes the index, once; the search returns at most 20 sections, best first, and looks at no more than 8 words of the question. */
+export function createSearch(documents: readonly Document[]): (question: string) => Found[] {
+  const index = new MiniSearch<Entry>({
+    fields: ['heading', 'page', 'text'],
+    storeFields: ['path', 'page', 'heading', 'text'],
+    searchOptions: {
+      boost: { heading: 4, page: 2 },
+      prefix: true,
+      combineWith: 'AND',
+      // Two edits make a transposition of two letters.
+      fuzzy: (term) => (term.length > 6 ? 2 : term.length > 4 ? 1 : false),
+    },
+  });
+  index.addAll(entriesOf(documents));
+  return (question) => {
+    const words = question.toLowerCase().split(/\s+/).filter(Boolean).slice(0, MAX_WORDS);
+    return index
+      .search(words.join(' '))
+      .slice(0, MAX_RESULTS)
+      .map(({ path, page, heading, text, terms }) => ({ path, page, heading, excerpt: excerptOf(text, terms.length > 0 ? terms : words) }));
+  };
+}
