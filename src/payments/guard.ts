@@ -56,9 +56,12 @@ export type Judged = { behind: boolean; health: ChainHealth | null; since: Date 
  * `check` surveys the sources; `behind`: another source has blocks that the followed one lacks, so that what is not seen may be there
  * all the same. `agree` compares what was read since with what they showed.
  */
-export function createGuard(ctx: Context, chain: Chain): { check(): Promise<Judged>; agree(): Promise<void> } {
+export function createGuard(
+  ctx: Context,
+  chain: Chain,
+  { binding = isBinding(chain.network) }: { binding?: boolean } = {},
+): { check(): Promise<Judged>; agree(): Promise<void> } {
   const { coin } = chain;
-  const binding = isBinding(chain.network);
   const evidenceOf = createAgreement(ctx, chain);
   const writeDisputes = createDisputes(ctx, chain);
   const compared = new Map<ChainSource, { tips: string; agrees: boolean }>();

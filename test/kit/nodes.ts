@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { anvilProgram, bitcoindCommand } from './tools.ts';
 
 export type TestNode = {
-  /** As the service is told: http://user:pass@host:port. */
+  /** As the service is configured: http://user:pass@host:port. */
   url: string;
   rpc(method: string, ...params: unknown[]): Promise<any>;
   /** Mines to a fresh address, or to the one given. */
@@ -25,10 +25,20 @@ export type TestNode = {
   rebroadcast(): Promise<void>;
   /** Ends the process cleanly and starts it again on the same data and port. */
   stop(): Promise<void>;
-  /** `emptyMempool`: it has forgotten what waited. */
+  /** `emptyMempool`: what waited is lost. */
   start(options?: { emptyMempool?: boolean }): Promise<void>;
   /** Ends it and removes its data. */
   destroy(): Promise<void>;
+};
+/** A node that is a program on this machine: its data can be taken away, its process frozen, its peers disconnected. */
+export type RealNode = Omit<TestNode, 'start'> & {
+  /** Where other nodes reach it; null when it does not listen. */
+  p2p: string | null;
+  folder: string;
+  pid(): number;
+  /** `flags`: for this start only. `wallet: false`: the wallet stays closed until `openWallet`. */
+  start(options?: { emptyMempool?: boolean; flags?: readonly string[]; wallet?: boolean }): Promise<void>;
+  openWallet(): Promise<void>;
 };
 
 /** A port that nobody listens on, out of those that systems give to nobody by themselves: it stays free until it is taken. */
@@ -63,8 +73,17 @@ export function rpcClient(port: number, wallet = 'florin'): TestNode['rpc'] {
   };
 }
 
+type Company = {
+  /** Other nodes may connect to it. */
+  listens?: boolean;
+  /** Without a wallet and blocks of its own: it gets them from a peer. */
+  empty?: boolean;
+  /** Its clock stands at this second. */
+  clock?: number;
+};
+
 /** Litecoin Core from Debian; `/usr/bin/litecoind` is a wrapper that writes to the home folder. */
-export const startLitecoind = ({ hidesMweb = true, txindex = true }: { hidesMweb?: boolean; txindex?: boolean } = {}): Promise<TestNode> =>
+export const startLitecoind = ({ hidesMweb = true, txindex = true }: { hidesMweb?: boolean; txindex?: boolean } = {}): Promise<RealNode> =>
   startNode({
     command: ['/usr/lib/litecoin/litecoind'],
     flags: [
@@ -79,12 +98,13 @@ export const startLitecoind = ({ hidesMweb = true, txindex = true }: { hidesMweb
 /** A release of Knots refuses to start some time after it came out. Core knows no such setting: in a file it is passed over. */
 const NEVER_EXPIRES = { file: 'bitcoin.conf', text: 'softwareexpiry=0\n' };
 /** Bitcoin Knots, unpacked by the tests' set-up. */
-export const startBitcoind = ({ txindex = true }: { txindex?: boolean } = {}): Promise<TestNode> =>
+export const startBitcoind = ({ txindex = true, ...how }: { txindex?: boolean } & Company = {}): Promise<RealNode> =>
   startNode({
     command: bitcoindCommand(),
     flags: ['-walletrbf=1', '-fallbackfee=0.0001', indexed(txindex)],
     settings: NEVER_EXPIRES,
     addressType: 'bech32',
+    ...how,
   });
 const indexed = (txindex: boolean): string => `-txindex=${txindex ? 1 : 0}`;
 
@@ -140,18 +160,24 @@ async function startNode({
   flags,
   settings,
   addressType,
+  listens = false,
+  empty = false,
+  clock,
 }: {
   command: string[];
   flags: string[];
   settings?: { file: string; text: string };
   addressType: string;
-}): Promise<TestNode> {
+} & Company): Promise<RealNode> {
   const folder = mkdtempSync('/dev/shm/florin-node-');
   if (settings) writeFileSync(join(folder, settings.file), settings.text);
   const port = await freePort();
+  const p2p = listens ? `127.0.0.1:${await freePort()}` : null;
+  const network = p2p === null ? ['-listen=0'] : ['-listen=1', `-bind=${p2p}`, '-listenonion=0'];
+  const time = clock === undefined ? [] : [`-mocktime=${clock}`];
   let child: ChildProcess | null = null;
   const rpc = rpcClient(port);
-  const start = async () => {
+  const start = async (more: readonly string[] = []) => {
     const [program, ...before] = command;
     child = spawn(
       program!,
@@ -159,7 +185,7 @@ async function startNode({
         ...before,
         '-regtest',
         '-server',
-        '-listen=0',
+        ...network,
         '-connect=0',
         '-dnsseed=0',
         `-datadir=${folder}`,
@@ -170,6 +196,8 @@ async function startNode({
         '-rpcallowip=127.0.0.1',
         '-printtoconsole=0',
         ...flags,
+        ...time,
+        ...more,
       ],
       { stdio: 'ignore' },
     );
@@ -187,20 +215,29 @@ async function startNode({
     if (!child || child.exitCode !== null) return;
     const ended = once(child, 'exit');
     child.kill('SIGTERM');
+    // One that a test froze would not hear of it.
+    child.kill('SIGCONT');
     await ended;
   };
   await start();
-  await rpc('createwallet', 'florin');
+  if (!empty) await rpc('createwallet', 'florin');
   const newAddress = (type = addressType) => rpc('getnewaddress', '', type) as Promise<string>;
   const mine = async (blocks: number, address?: string) =>
     rpc('generatetoaddress', blocks, address ?? (await newAddress())) as Promise<string[]>;
-  await mine(101);
-  // The wallet hears of blocks a moment after the node: until then the first reward is not to spend.
-  await rpc('syncwithvalidationinterfacequeue');
-  // More than one coin to spend, so that a replacement of one payment leaves the others alone.
-  const own = await newAddress();
-  for (let i = 0; i < 4; i++) await rpc('sendmany', '', Object.fromEntries(await shares(newAddress)));
-  await mine(1, own);
+  const fill = async () => {
+    await mine(101);
+    // The wallet learns of blocks a moment after the node: until then the first reward cannot be spent.
+    await rpc('syncwithvalidationinterfacequeue');
+    // More than one coin to spend, so that a replacement of one payment leaves the others alone.
+    const own = await newAddress();
+    for (let i = 0; i < 4; i++) await rpc('sendmany', '', Object.fromEntries(await shares(newAddress)));
+    await mine(1, own);
+  };
+  if (!empty) await fill();
+  const openWallet = async () => {
+    const loaded = (await rpc('listwallets')) as string[];
+    if (!loaded.includes('florin')) await rpc('loadwallet', 'florin');
+  };
   const send = async (inputs: object[], outputs: object[]) => {
     const made = inputs.length > 0 ? { hex: await rpc('createrawtransaction', inputs, outputs) } : await fund(outputs);
     const { hex } = await rpc('signrawtransactionwithwallet', made.hex);
@@ -210,6 +247,9 @@ async function startNode({
     rpc('fundrawtransaction', await rpc('createrawtransaction', [], outputs), { replaceable: true });
   return {
     url: `http://florin:test@127.0.0.1:${port}`,
+    p2p,
+    folder,
+    pid: () => child!.pid!,
     rpc,
     mine,
     newAddress,
@@ -261,12 +301,12 @@ async function startNode({
       }
     },
     stop,
-    start: async ({ emptyMempool = false } = {}) => {
+    start: async ({ emptyMempool = false, flags: more = [], wallet = !empty } = {}) => {
       if (emptyMempool) rmSync(`${folder}/regtest/mempool.dat`, { force: true });
-      await start();
-      const loaded = (await rpc('listwallets')) as string[];
-      if (!loaded.includes('florin')) await rpc('loadwallet', 'florin');
+      await start(more);
+      if (wallet) await openWallet();
     },
+    openWallet,
     destroy: async () => {
       await stop();
       rmSync(folder, { recursive: true, force: true });

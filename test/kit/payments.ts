@@ -1,5 +1,6 @@
 /** Payments without a coin, made as the service makes them. */
 import type { Context } from '../../src/context.ts';
+import type { Db } from '../../src/db/db.ts';
 import { createPayment } from '../../src/payments/payments.ts';
 
 /** Creates a live payment in the service of a test and returns its id. */
@@ -21,4 +22,21 @@ export async function makeLivePayment(
     },
   });
   return id;
+}
+
+/** Moves everything stored about a payment into the past, as if that much time had gone by. */
+export async function agePayment(db: Db, paymentId: string, seconds: number): Promise<void> {
+  await db.begin(async (tx) => {
+    const by = `${seconds} seconds`;
+    await tx`select 1 from payments where id = ${paymentId} for update`;
+    await tx`
+      update quotes set from_at = from_at - ${by}::interval, until_at = until_at - ${by}::interval where payment_id = ${paymentId}`;
+    await tx`
+      update transfers set first_seen_at = first_seen_at - ${by}::interval, absent_since = absent_since - ${by}::interval,
+        unmined_since = unmined_since - ${by}::interval, block_time = block_time - ${by}::interval where payment_id = ${paymentId}`;
+    await tx`update decisions set at = at - ${by}::interval where payment_id = ${paymentId}`;
+    await tx`
+      update payments set created_at = created_at - ${by}::interval, expires_at = expires_at - ${by}::interval,
+        extended_until = extended_until - ${by}::interval, rate_lock_until = rate_lock_until - ${by}::interval, due_at = clock_timestamp() where id = ${paymentId}`;
+  });
 }

@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { type Client, client, eventually, testEnvironment } from './app.ts';
 import { type TestDatabase, testDatabase } from './database.ts';
 import { freePort } from './nodes.ts';
+import { agePayment } from './payments.ts';
 import { type Receiver, startReceiver } from './receiver.ts';
 
 export type Service = {
@@ -113,21 +114,7 @@ export async function startService({
       if (!reply.ok) throw new Error(`choosing ${coin} answered ${reply.status}: ${text.slice(0, 2_000)}`);
       return text;
     },
-    age: async (paymentId, seconds) => {
-      await database.db.begin(async (tx) => {
-        const by = `${seconds} seconds`;
-        await tx`select 1 from payments where id = ${paymentId} for update`;
-        await tx`
-          update quotes set from_at = from_at - ${by}::interval, until_at = until_at - ${by}::interval where payment_id = ${paymentId}`;
-        await tx`
-          update transfers set first_seen_at = first_seen_at - ${by}::interval, absent_since = absent_since - ${by}::interval,
-            unmined_since = unmined_since - ${by}::interval, block_time = block_time - ${by}::interval where payment_id = ${paymentId}`;
-        await tx`update decisions set at = at - ${by}::interval where payment_id = ${paymentId}`;
-        await tx`
-          update payments set created_at = created_at - ${by}::interval, expires_at = expires_at - ${by}::interval,
-            extended_until = extended_until - ${by}::interval, rate_lock_until = rate_lock_until - ${by}::interval, due_at = clock_timestamp() where id = ${paymentId}`;
-      });
-    },
+    age: (paymentId, seconds) => agePayment(database.db, paymentId, seconds),
     looked: async (coin) => {
       const { sql } = database.db;
       const [from] = await sql<{ now: Date }[]>`select clock_timestamp() as now`;

@@ -23,6 +23,31 @@ export type SteppedShop = {
   statuses(ids: readonly string[]): Promise<string[]>;
 };
 
+/** Steps the follower and the guard of BTC in a service that runs without them. `binding`: as strict as on mainnet, also elsewhere. */
+export function stepByHand({ app: { ctx } }: TestApp, { binding }: { binding?: boolean } = {}): SteppedShop['look'] {
+  const source = ctx.chains.get('BTC')!;
+  const how = binding === undefined ? {} : { binding };
+  const guard = createGuard(ctx, source, how);
+  const follower = createFollower(ctx, source, how);
+  // What a source answered a while ago is believed for some seconds: each look is a minute after the one before.
+  const monotonicMs = ctx.clock.monotonicMs.bind(ctx.clock);
+  let skippedMs = 0;
+  Object.assign(ctx.clock, { monotonicMs: () => monotonicMs() + skippedMs });
+  return async (times = 1) => {
+    for (let i = 0; i < times; i++) {
+      skippedMs += 60_000;
+      try {
+        await follower.step(undefined, await guard.check());
+        await guard.agree();
+      } catch (error) {
+        // A source that is away or behind: it is tried again.
+        if (!(error instanceof ChainError)) throw error;
+      }
+      while ((await settleDuePayments(ctx, { limit: 100 })) > 0);
+    }
+  };
+}
+
 /** A shop that reads BTC from one server for each trust, in order of preference. */
 export async function tellStepped(
   trusts: readonly Trust[],
@@ -41,27 +66,7 @@ export async function tellStepped(
     },
     { roles },
   );
-  const { ctx } = app.app;
-  const source = ctx.chains.get('BTC')!;
-  const guard = createGuard(ctx, source);
-  const follower = createFollower(ctx, source);
-  // What a source answered a while ago is believed for some seconds: each look is a minute after the one before.
-  const monotonicMs = ctx.clock.monotonicMs.bind(ctx.clock);
-  let skippedMs = 0;
-  Object.assign(ctx.clock, { monotonicMs: () => monotonicMs() + skippedMs });
-  const look = async (times = 1) => {
-    for (let i = 0; i < times; i++) {
-      skippedMs += 60_000;
-      try {
-        await follower.step(undefined, await guard.check());
-        await guard.agree();
-      } catch (error) {
-        // A source that is away or behind: it is tried again.
-        if (!(error instanceof ChainError)) throw error;
-      }
-      while ((await settleDuePayments(ctx, { limit: 100 })) > 0);
-    }
-  };
+  const look = stepByHand(app);
   const detail = async (id: string) => (await app.live.get(`/api/payment/${id}`)).json;
   try {
     await giveWallet(app, 'BTC');

@@ -1,64 +1,17 @@
-/** Real nodes that are away, hang, lose their data or are cut off: what the service says meanwhile, and that no payment is lost. */
+/** Real nodes that are away, hang, lose their data or read it again: what the service says meanwhile, and that no payment is lost. */
 import assert from 'node:assert/strict';
-import { type TestContext, test } from 'node:test';
-import { HDKey } from '@scure/bip32';
+import { cpSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
 import { eventually } from '../kit/app.ts';
-import { base58check } from '../kit/base58.ts';
-import { startBitcoind, type TestNode } from '../kit/nodes.ts';
-import { type Service, startService } from '../kit/service.ts';
-
-const AMOUNT = '0.02500000';
-const accountKey = base58check.respell(
-  HDKey.fromMasterSeed(new Uint8Array(32).fill(7)).derive("m/84'/1'/0'").publicExtendedKey,
-  0x043587cf,
-);
-
-type Kit = {
-  service: Service;
-  node: TestNode;
-  open(): Promise<{ id: string; address: string }>;
-  reach(id: string, status: string): Promise<any>;
-};
-
-/** A shop that takes BTC from a node on regtest. */
-async function openShop(t: TestContext, node: TestNode, environment: Record<string, string> = {}): Promise<Kit> {
-  const service = await startService({
-    environment: { BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', BTC_CONFIRMATIONS: '2', PRICES: 'static:BTC=1000.00', ...environment },
-  });
-  t.after(() => service.destroy());
-  await service.florin(
-    ...['wallet', 'set', '--merchant', service.merchantId, '--coin', 'BTC', '--mode', 'live', '--key', accountKey, '--script', 'p2wpkh'],
-  );
-  return {
-    service,
-    node,
-    open: async () => {
-      const made = await service.live.post('/v1/transactions/create', { crypto: 'BTC', amount: 25, currency_fiat: 'USD' });
-      assert.equal(made.status, 201, made.text);
-      assert.equal(made.json.amount, AMOUNT);
-      return { id: made.json.transaction_id, address: made.json.payment_address };
-    },
-    reach: (id, status) =>
-      eventually(
-        async () => (await service.live.get(`/api/payment/${id}`)).json,
-        (d) => d.status === status,
-        60_000,
-      ),
-  };
-}
-const ready = async ({ url }: Service) => (await fetch(`${url}/readyz`)).json() as Promise<any>;
-const begun = (service: Service) =>
-  eventually(
-    () => ready(service),
-    (state) => state.followers?.BTC !== undefined,
-    60_000,
-  );
+import { AMOUNT, openNodeShop } from '../kit/node-shop.ts';
+import { type RealNode, startBitcoind, startLitecoind } from '../kit/nodes.ts';
 
 test('no address of a coin is given before its follower has begun: it is refused, the page greys it out, and then it can be paid', async (t) => {
   const node = await startBitcoind();
   t.after(() => node.destroy());
   await node.stop();
-  const { service, open, reach } = await openShop(t, node);
+  const { service, open, reach, begun } = await openNodeShop(t, [node]);
   const refused = await service.live.post('/v1/transactions/create', { crypto: 'BTC', amount: 25, currency_fiat: 'USD' });
   assert.deepEqual(
     [refused.status, refused.json.error.code, refused.headers.get('retry-after')],
@@ -71,7 +24,7 @@ test('no address of a coin is given before its follower has begun: it is refused
   assert.match(await page(), /not available right now/);
   assert.equal((await service.database.db.sql`select 1 from deposit_addresses`).length, 0);
   await node.start();
-  await begun(service);
+  await begun();
   assert.doesNotMatch(await page(), /not available right now/);
   const { id, address } = await open();
   await node.pay(address, AMOUNT);
@@ -83,15 +36,11 @@ test('no address of a coin is given before its follower has begun: it is refused
 test('a node that is away is named at once and again noticed within five seconds, however long it was away', async (t) => {
   const node = await startBitcoind();
   t.after(() => node.destroy());
-  const { service, open, reach } = await openShop(t, node);
-  await begun(service);
+  const { service, open, reach, ready, begun } = await openNodeShop(t, [node]);
+  await begun();
   const { id, address } = await open();
   await node.stop();
-  await eventually(
-    () => ready(service),
-    (state) => !state.ready && /^BTC: the BTC node does not answer/.test(state.reasons.join()),
-    30_000,
-  );
+  await eventually(ready, (state) => !state.ready && /^BTC: the BTC node does not answer/.test(state.reasons.join()), 30_000);
   const [status] = (await service.florin('chain', 'status')).chains;
   assert.deepEqual([status.coin, status.sources[0].state, status.height, status.holds], ['BTC', 'down', null, []]);
   assert.match(status.troubles.join(), /does not answer/);
@@ -104,7 +53,7 @@ test('a node that is away is named at once and again noticed within five seconds
     (d) => d.status === 'processing',
     12_000,
   );
-  assert.equal((await ready(service)).ready, true);
+  assert.equal((await ready()).ready, true);
   await node.mine(2);
   await reach(id, 'completed');
 });
@@ -112,8 +61,8 @@ test('a node that is away is named at once and again noticed within five seconds
 test('a payment to an address that was given before the follower had begun is found, and nothing expires before', async (t) => {
   const node = await startBitcoind();
   t.after(() => node.destroy());
-  const { service, open, reach } = await openShop(t, node);
-  await begun(service);
+  const { service, open, reach, begun } = await openNodeShop(t, [node]);
+  await begun();
   const paid = await open();
   const unpaid = await open();
   await service.end();
@@ -129,4 +78,161 @@ test('a payment to an address that was given before the follower had begun is fo
   assert.deepEqual([done.confirmations, done.amount_received, done.exceptions], [3, AMOUNT, []]);
   await reach(unpaid.id, 'expired');
   assert.deepEqual((await service.florin('verify')).unwatched, []);
+});
+
+/** Every block above a height as the network would send it again. */
+async function readAbove(node: RealNode, height: number): Promise<string[]> {
+  const blocks: string[] = [];
+  for (let at = height + 1; at <= (await node.rpc('getblockcount')); at++)
+    blocks.push((await node.rpc('getblock', await node.rpc('getblockhash', at), 0)) as string);
+  return blocks;
+}
+async function handBack(node: RealNode, blocks: readonly string[]): Promise<void> {
+  for (const block of blocks) assert.equal(await node.rpc('submitblock', block), null);
+}
+type Shop = Awaited<ReturnType<typeof openNodeShop>>;
+/** Nothing was taken for a reorganization: no hold, and no block was read twice. */
+async function noReorg({ service: { database } }: Shop): Promise<void> {
+  const rows = await database.db.sql`
+    select hold_reason as hold, watched_from > (select min(height) from blocks b where b.coin = t.coin) as "fromStart", reorg_depth as depth,
+      (select count(*)::int from transfers where unmined_since is not null or block_height is null) as unmined
+    from tips t left join chain_guard using (coin)`;
+  assert.deepEqual([...rows], [{ hold: null, fromStart: true, depth: null, unmined: 0 }]);
+}
+/** A payment with one confirmation of two, and one whose customer never paid. */
+async function openBoth(node: RealNode, shop: Shop): Promise<{ paid: string; unpaid: string }> {
+  const { id: paid, address } = await shop.open();
+  const { id: unpaid } = await shop.open();
+  await node.pay(address, AMOUNT);
+  await node.mine(1);
+  await shop.reach(paid, (d) => d.confirmations === 1);
+  return { paid, unpaid };
+}
+/** The window of the one ends; both stay as they are while the node shows less than before. */
+async function staysBehind(node: RealNode, shop: Shop, { paid, unpaid }: { paid: string; unpaid: string }): Promise<void> {
+  const height = await node.rpc('getblockcount');
+  await eventually(
+    () => shop.service.database.db.sql<{ reason: string | null }[]>`
+      select behind_reason as reason from followers where failures = 0 and behind_code = 'older'`,
+    ([row]) => row?.reason?.endsWith(`behind what was read before (block ${height})`) === true,
+  );
+  const { confirmations, status, exceptions } = await shop.detail(paid);
+  assert.deepEqual([confirmations, status, exceptions], [1, 'processing', []]);
+  assert.equal((await shop.detail(unpaid)).status, 'pending', 'what the node does not show may have happened');
+  await noReorg(shop);
+}
+/** The node has everything again, and the service carries on. */
+async function carriesOn(node: RealNode, shop: Shop, { paid, unpaid }: { paid: string; unpaid: string }): Promise<void> {
+  await node.mine(1);
+  const done = await shop.reach(paid, 'completed');
+  assert.deepEqual([done.confirmations, done.amount_received, done.exceptions], [2, AMOUNT, []]);
+  await shop.reach(unpaid, 'expired');
+  await noReorg(shop);
+  assert.deepEqual((await shop.ready()).reasons, []);
+}
+
+test('a node that lost power and comes back at an older state of its chain is behind: nothing is taken back, nothing expires', async (t) => {
+  const node = await startBitcoind();
+  t.after(() => node.destroy());
+  await node.stop();
+  const [now, before] = [join(node.folder, 'regtest'), join(node.folder, 'before')];
+  cpSync(now, before, { recursive: true });
+  await node.start();
+  const height = await node.rpc('getblockcount');
+  // Below the first block that this young install reads.
+  await node.mine(10);
+  const shop = await openNodeShop(t, [node]);
+  await shop.begun();
+  const both = await openBoth(node, shop);
+  const lost = await readAbove(node, height);
+  await node.stop();
+  rmSync(now, { recursive: true });
+  renameSync(before, now);
+  await shop.service.age(both.unpaid, 3_601);
+  await node.start();
+  await staysBehind(node, shop, both);
+  await handBack(node, lost);
+  await carriesOn(node, shop, both);
+});
+
+test('a node that lost its blocks and reads the chain from the first one is behind all the way', async (t) => {
+  const node = await startBitcoind();
+  t.after(() => node.destroy());
+  const shop = await openNodeShop(t, [node]);
+  await shop.begun();
+  const both = await openBoth(node, shop);
+  const lost = await readAbove(node, 0);
+  await node.stop();
+  for (const folder of ['blocks', 'chainstate', 'indexes']) rmSync(join(node.folder, 'regtest', folder), { recursive: true, force: true });
+  await shop.service.age(both.unpaid, 3_601);
+  await node.start({ wallet: false });
+  assert.equal(await node.rpc('getblockcount'), 0);
+  await staysBehind(node, shop, both);
+  // Halfway, and just before the block that the payment is in.
+  for (const to of [60, lost.length - 1]) {
+    await handBack(node, lost.slice(await node.rpc('getblockcount'), to));
+    await staysBehind(node, shop, both);
+  }
+  await handBack(node, lost.slice(-1));
+  await node.openWallet();
+  await carriesOn(node, shop, both);
+});
+
+for (const [coin, start] of [
+  ['BTC', startBitcoind],
+  ['LTC', startLitecoind],
+] as const) {
+  test(`${coin}: a node that is restarted with -reindex and -reindex-chainstate while payments are open takes nothing back`, async (t) => {
+    const node = await start();
+    t.after(() => node.destroy());
+    const shop = await openNodeShop(t, [node], coin);
+    await shop.begun();
+    const both = await openBoth(node, shop);
+    const height = await node.rpc('getblockcount');
+    for (const flag of ['-reindex', '-reindex-chainstate']) {
+      await node.stop();
+      await node.start({ flags: [flag], wallet: false });
+      await eventually(
+        () => node.rpc('getblockcount'),
+        (reached) => reached === height,
+        60_000,
+      );
+      await shop.service.looked(coin);
+      const { confirmations, status } = await shop.detail(both.paid);
+      assert.deepEqual([confirmations, status], [1, 'processing'], flag);
+      await noReorg(shop);
+    }
+    await node.openWallet();
+    await shop.service.age(both.unpaid, 3_601);
+    await carriesOn(node, shop, both);
+  });
+}
+
+test('the first of two nodes hangs: a payment is seen within seconds through the second, and the first is read again afterwards', async (t) => {
+  const second = await startBitcoind({ listens: true });
+  t.after(() => second.destroy());
+  const first = await startBitcoind({ empty: true });
+  t.after(() => first.destroy());
+  await first.rpc('addnode', second.p2p, 'onetry');
+  const height = await second.rpc('getblockcount');
+  await eventually(
+    () => first.rpc('getblockcount'),
+    (reached) => reached === height,
+  );
+  const shop = await openNodeShop(t, [first, second]);
+  await shop.begun();
+  const { id, address } = await shop.open();
+  process.kill(first.pid(), 'SIGSTOP');
+  await second.pay(address, AMOUNT);
+  await shop.reach(id, 'processing', 15_000);
+  await second.mine(2);
+  await shop.reach(id, 'completed', 15_000);
+  const sources = async () => (await shop.service.florin('chain', 'status')).chains[0].sources as { state: string; followed: boolean }[];
+  assert.deepEqual(
+    (await sources()).map(({ state }) => state),
+    ['down', 'ok'],
+  );
+  process.kill(first.pid(), 'SIGCONT');
+  await eventually(sources, ([one]) => one!.state === 'ok');
+  await noReorg(shop);
 });
