@@ -55,6 +55,9 @@ describe('a completed payment', { concurrency: 3 }, () => {
             [reversed.status, reversed.exception, reversed.exceptions, reversed.confirmations],
             ['completed', 'reorged', ['reorged'], 0],
           );
+          // The payer reads it too, and gets no receipt.
+          assert.match(await (await fetch(`${app.url}/pay?id=${id}`)).text(), /data-state="reversed"[^>]*data-say="Payment reversed"/);
+          assert.equal((await fetch(`${app.url}/pay/receipt?id=${id}`, { redirect: 'manual' })).status, 303);
           chain.mine(2);
           await look(2);
           assert.deepEqual(await eventsOf(story, id), ['created', 'processing', 'completed', 'reversed'], 'told once');

@@ -126,7 +126,7 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
       await counting.look(request);
       const view = await getPaymentForCustomer(ctx, { paymentId: id });
       await counting.looked(request, view);
-      if (view.facts.status !== 'completed')
+      if (view.facts.status !== 'completed' || pageState(view) === 'reversed')
         return reply
           .code(303)
           .headers({ location: `/pay?id=${id}`, 'cache-control': 'no-store' })

@@ -68,6 +68,7 @@ const MAIN: Readonly<Record<(typeof PAGE_STATES)[number], RegExp>> = {
   processing: /id="return"/,
   completed: /id="return"/,
   overpaid: /id="return"/,
+  reversed: /href="mailto:/,
   expired: /id="return"/,
   expired_partial: /href="mailto:/,
   late: /href="mailto:/,
@@ -122,6 +123,15 @@ test('an excess is told; an address is asked for until one was left', () => {
   };
   assert.match(shown('overpaid'), /more than needed\. Leave an address/);
   assert.match(shown('overpaid, refund asked'), /more than needed\.<\/span>/);
+});
+
+test('a reversed payment is not called paid: the payer is told not to pay again, and there is no receipt', () => {
+  const fixture = FIXTURES.find(({ name }) => name === 'reversed')!;
+  const { title, main, waits } = renderPage(fixture.view, fixtureOptions(fixture, 'en'));
+  assert.match(title, /^Payment reversed – /);
+  assert.match(main.text, /the network reversed the transaction\. It may still be confirmed again\. Don’t pay a second time\./);
+  assert.doesNotMatch(main.text, /Thank you|>Paid<|undid a block|\/pay\/receipt/);
+  assert.equal(waits, true, 'the page shows when it is confirmed again');
 });
 
 test('every language has every text, with the same blanks as the English one, and none is left in English', () => {

@@ -19,6 +19,7 @@ export const PAGE_STATES = [
   'processing',
   'completed',
   'overpaid',
+  'reversed',
   'expired',
   'expired_partial',
   'late',
@@ -31,6 +32,7 @@ export type PageState = (typeof PAGE_STATES)[number];
 export function pageState({ facts, settlement: s, quote, now }: CustomerView): PageState {
   switch (facts.status) {
     case 'completed':
+      if (s.exceptions.includes('reorged')) return 'reversed';
       return s.exception === 'overpaid' ? 'overpaid' : 'completed';
     case 'processing':
       return 'processing';
@@ -72,6 +74,7 @@ const LOOKS: Readonly<Record<PageState, Look>> = {
   processing: { kind: 'result', mark: 'busy' },
   completed: { kind: 'result', mark: 'good' },
   overpaid: { kind: 'result', mark: 'good' },
+  reversed: { kind: 'result', mark: 'warn' },
   expired: { kind: 'result', mark: 'over' },
   expired_partial: { kind: 'result', mark: 'warn' },
   late: { kind: 'result', mark: 'warn' },
@@ -92,6 +95,7 @@ export function renderPage(view: CustomerView, options: PageOptions): Page {
     processing: words.processing,
     completed: words.completed,
     overpaid: words.completed,
+    reversed: words.reversed,
     expired: words.expired,
     expired_partial: words.incomplete,
     late: words.late,
@@ -113,7 +117,7 @@ ${footer(state, view, options)}
     state,
     title: `${test ? `${words.test} ` : ''}${good ? '✓ ' : ''}${heading[state]} – ${priceOf(view, options.language)}`,
     main,
-    waits: look.kind === 'open' || state === 'processing' || view.facts.status === 'pending',
+    waits: look.kind === 'open' || state === 'processing' || state === 'reversed' || view.facts.status === 'pending',
   };
 }
 
@@ -137,7 +141,7 @@ function notices(state: PageState, view: CustomerView, { language: { words }, fa
   const { exceptions } = view.settlement;
   const renewal = state === 'awaiting' ? renewed(view, words) : null;
   return html`${fault?.field === null && html`<p class="note" role="alert">${SIGNS.info}<span>${fault.text}</span></p>`}
-${exceptions.includes('replaced') && view.facts.status === 'pending' && note(words.replacedNote)}${exceptions.includes('reorged') && note(words.reorgedNote)}${renewal !== null && note(renewal)}`;
+${exceptions.includes('replaced') && view.facts.status === 'pending' && note(words.replacedNote)}${exceptions.includes('reorged') && state !== 'reversed' && note(words.reorgedNote)}${renewal !== null && note(renewal)}`;
 }
 
 /** A renewed rate that changed the amount says so. */
@@ -178,6 +182,8 @@ function body(state: PageState, view: CustomerView, options: PageOptions): Html 
       return html`${lead(words.completedText)}${transactions(view, options)}`;
     case 'overpaid':
       return html`${lead(words.completedText)}${note(html`${fill(words.overpaidText, { amount: amountOf(view.settlement.coin!, view.settlement.overpaidUnits) })}${!view.refundAddress && after(words.overpaidText, words.overpaidLeave)}`)}${transactions(view, options)}${refund(view, options)}`;
+    case 'reversed':
+      return html`${lead(words.reversedText)}${transactions(view, options)}`;
     case 'expired':
       return lead(words.expiredText);
     case 'expired_partial':
@@ -362,13 +368,14 @@ function refund(view: CustomerView, options: PageOptions): Html {
 ${field('address', say(words.refundAddress, { coin }), ' type="text" required maxlength="120" autocomplete="off" autocapitalize="off" spellcheck="false" dir="ltr"')}${field('email', words.refundEmail, ' type="email" maxlength="200" autocomplete="email" dir="ltr"')}<p class="tip">${SIGNS.info}<span>${words.refundNote}</span></p><button class="main second" id="refund">${words.refundSend}</button></form></details>`;
 }
 
+/** Money waits for the merchant's decision, or is gone: the payer contacts the merchant first. */
+const TALK_FIRST: ReadonlySet<PageState> = new Set(['reversed', 'expired_partial', 'late', 'failed']);
+
 function footer(state: PageState, view: CustomerView, options: PageOptions): Html {
   const { words } = options.language;
   const result = LOOKS[state].kind === 'result';
   const good = state === 'completed' || state === 'overpaid';
-  // Where money waits for the merchant's decision, the merchant is whom to talk to first.
-  const waits =
-    state === 'expired_partial' || state === 'late' || state === 'failed' || (state === 'cancelled' && view.transfers.length > 0);
+  const waits = TALK_FIRST.has(state) || (state === 'cancelled' && view.transfers.length > 0);
   const contact = contactLink(view, words, waits ? 'first' : result && !good ? 'beside' : 'foot');
   const back = view.request.returnUrl;
   const mayCancel = view.merchant.payerCancel && view.facts.status === 'pending' && !result && view.transfers.length === 0;

@@ -269,6 +269,12 @@ const STORIES = {
     paid: [{ share: [3n, 2n], minutesAgo: 4, confirmations: 2 }],
     refundAddress: { coin: 'BTC', address: 'tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl' },
   },
+  reversed: (before) => ({
+    state: 'reversed',
+    coin: 'BTC',
+    status: 'completed',
+    paid: [{ share: all, minutesAgo: 40, more: { unminedSince: before(1) } }],
+  }),
   expired: { state: 'expired', coin: 'BTC', status: 'expired', ...over },
   'expired, part paid': (before) => ({
     state: 'expired_partial',

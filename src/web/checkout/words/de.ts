@@ -105,4 +105,7 @@ export const de: Words = {
   amountInvalid: 'Geben Sie einen Betrag wie 25.00 ein.',
   offline: 'Sie sind offline. Die Zahlung läuft weiter; diese Seite holt das nach.',
   language: 'Sprache',
+  reversed: 'Zahlung rückgängig gemacht',
+  reversedText:
+    'Nach Abschluss der Zahlung hat das Netzwerk die Transaktion rückgängig gemacht. Sie kann noch einmal bestätigt werden. Zahlen Sie nicht ein zweites Mal, sondern wenden Sie sich an den Händler.',
 };

@@ -101,6 +101,9 @@ export const en = {
   amountInvalid: 'Enter an amount such as 25.00.',
   offline: 'You are offline. The payment goes on; this page will catch up.',
   language: 'Language',
+  reversed: 'Payment reversed',
+  reversedText:
+    'After your payment was complete, the network reversed the transaction. It may still be confirmed again. Don’t pay a second time. Contact the merchant.',
 } as const;
 
 export type Words = Readonly<Record<keyof typeof en, string>>;

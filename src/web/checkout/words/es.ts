@@ -104,4 +104,7 @@ export const es: Words = {
   amountInvalid: 'Escriba un importe como 25.00.',
   offline: 'No hay conexión. El pago sigue su curso; esta página se pondrá al día.',
   language: 'Idioma',
+  reversed: 'Pago revertido',
+  reversedText:
+    'Después de completarse el pago, la red revirtió la transacción. Todavía puede confirmarse de nuevo. No pague otra vez: contacte con el comercio.',
 };

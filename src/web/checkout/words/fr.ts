@@ -104,4 +104,7 @@ export const fr: Words = {
   amountInvalid: 'Saisissez un montant tel que 25.00.',
   offline: 'Vous êtes hors ligne. Le paiement continue ; cette page se mettra à jour.',
   language: 'Langue',
+  reversed: 'Paiement annulé par le réseau',
+  reversedText:
+    'Une fois le paiement terminé, le réseau a annulé la transaction. Elle peut encore être confirmée de nouveau. Ne payez pas une deuxième fois, contactez le marchand.',
 };

@@ -104,4 +104,7 @@ export const id: Words = {
   amountInvalid: 'Masukkan jumlah seperti 25.00.',
   offline: 'Anda sedang offline. Pembayaran berlanjut; halaman ini akan menyusul.',
   language: 'Bahasa',
+  reversed: 'Pembayaran dibatalkan jaringan',
+  reversedText:
+    'Setelah pembayaran selesai, jaringan membatalkan transaksinya. Transaksi itu masih bisa dikonfirmasi lagi. Jangan membayar dua kali; hubungi penjual.',
 };

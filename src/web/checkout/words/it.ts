@@ -104,4 +104,7 @@ export const it: Words = {
   amountInvalid: 'Inserisca un importo come 25.00.',
   offline: 'Sei offline. Il pagamento continua; questa pagina si aggiornerà.',
   language: 'Lingua',
+  reversed: 'Pagamento annullato dalla rete',
+  reversedText:
+    'Dopo il completamento del pagamento, la rete ha annullato la transazione. Può ancora essere confermata di nuovo. Non pagare una seconda volta: contatta il negozio.',
 };

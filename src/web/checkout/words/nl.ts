@@ -105,4 +105,7 @@ export const nl: Words = {
   amountInvalid: 'Voer een bedrag in zoals 25.00.',
   offline: 'U bent offline. De betaling gaat door; deze pagina wordt bijgewerkt.',
   language: 'Taal',
+  reversed: 'Betaling teruggedraaid',
+  reversedText:
+    'Nadat de betaling was voltooid, heeft het netwerk de transactie teruggedraaid. Deze kan nog opnieuw worden bevestigd. Betaal niet nog een keer, maar neem contact op met de winkel.',
 };

@@ -103,4 +103,7 @@ export const pl: Words = {
   amountInvalid: 'Wpisz kwotę, na przykład 25.00.',
   offline: 'Jesteś offline. Płatność trwa; ta strona się zaktualizuje.',
   language: 'Język',
+  reversed: 'Płatność cofnięta',
+  reversedText:
+    'Po zakończeniu płatności sieć cofnęła transakcję. Może ona jeszcze zostać ponownie potwierdzona. Nie płać drugi raz, tylko skontaktuj się ze sprzedawcą.',
 };

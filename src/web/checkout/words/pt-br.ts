@@ -103,4 +103,7 @@ export const ptBr: Words = {
   amountInvalid: 'Digite um valor como 25.00.',
   offline: 'Você está offline. O pagamento continua; esta página vai se atualizar.',
   language: 'Idioma',
+  reversed: 'Pagamento revertido',
+  reversedText:
+    'Depois que o pagamento foi concluído, a rede reverteu a transação. Ela ainda pode ser confirmada de novo. Não pague outra vez: fale com o lojista.',
 };

@@ -103,4 +103,7 @@ export const tr: Words = {
   amountInvalid: '25.00 gibi bir tutar girin.',
   offline: 'Çevrimdışısınız. Ödeme sürüyor; bu sayfa güncellenecek.',
   language: 'Dil',
+  reversed: 'Ödeme geri alındı',
+  reversedText:
+    'Ödeme tamamlandıktan sonra ağ, işlemi geri aldı. İşlem yeniden onaylanabilir. İkinci kez ödemeyin; satıcıyla iletişime geçin.',
 };

@@ -103,4 +103,7 @@ export const vi: Words = {
   amountInvalid: 'Nhập số tiền, ví dụ 25.00.',
   offline: 'Bạn đang ngoại tuyến. Thanh toán vẫn tiếp tục; trang này sẽ cập nhật sau.',
   language: 'Ngôn ngữ',
+  reversed: 'Thanh toán đã bị hoàn tác',
+  reversedText:
+    'Sau khi thanh toán hoàn tất, mạng đã hoàn tác giao dịch. Giao dịch vẫn có thể được xác nhận lại. Đừng thanh toán lần thứ hai mà hãy liên hệ người bán.',
 };

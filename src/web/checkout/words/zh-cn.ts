@@ -103,4 +103,6 @@ export const zhCn: Words = {
   amountInvalid: '请输入金额，例如 25.00。',
   offline: '您已离线。付款仍在继续，此页面稍后会更新。',
   language: '语言',
+  reversed: '付款已被撤销',
+  reversedText: '付款完成后，网络撤销了该交易。它仍有可能再次得到确认。请勿重复付款，请联系商家。',
 };

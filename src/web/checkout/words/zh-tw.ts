@@ -103,4 +103,6 @@ export const zhTw: Words = {
   amountInvalid: '請輸入金額，例如 25.00。',
   offline: '您已離線。付款仍在繼續，此頁面稍後會更新。',
   language: '語言',
+  reversed: '付款已被撤銷',
+  reversedText: '付款完成後，網路撤銷了該交易。它仍有可能再次得到確認。請勿重複付款，請聯絡商家。',
 };
