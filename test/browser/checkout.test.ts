@@ -155,7 +155,7 @@ for (const scripts of [true, false]) {
     const { id, url } = await create('test');
     const tab = await openTab(browser, url, { scripts, dark: scripts });
     const { page } = tab;
-    await page.getByText('TEST: no real money moves').waitFor();
+    await page.getByText('TEST: no real money').waitFor();
     await page.getByText('Litecoin').click();
     await page.locator('select[name=scenario]').selectOption('success');
     await page.locator('#c-continue').click();
@@ -182,13 +182,13 @@ test('two payers do not wait for a reload: a part that arrives changes amount an
   assert.equal(await tab.page.locator('#amount').innerText(), rest);
   assert.equal(await readQr(tab.page.locator('#qr-request svg')), `bitcoin:${address}?amount=${rest}`);
   const said = tab.page.locator('#live');
-  assert.equal(await said.innerText(), `Part of your payment arrived. Still due: ${rest} BTC`);
+  assert.equal(await said.innerText(), `Partial payment received. Remaining: ${rest} BTC`);
   assert.deepEqual(await auditAccessibility(tab.page), []);
   // Another part: the page keeps its heading, so the amount is what is announced.
   await node.pay(address, '0.00005000');
   await tab.page.locator('#amount', { hasNotText: rest }).waitFor();
   const less = (await detail('live', id)).amount_remaining;
-  assert.equal(await said.innerText(), `Part of your payment arrived. Still due: ${less} BTC`);
+  assert.equal(await said.innerText(), `Partial payment received. Remaining: ${less} BTC`);
   assert.deepEqual(tab.faults, []);
   await tab.close();
 });
@@ -255,7 +255,7 @@ test('the rate ends on an open page: it says so by itself', async () => {
   await service.age(id, 15 * 60);
   await tab.page.clock.fastForward('15:00');
   await tab.page.locator('main[data-state="rate_over"]').waitFor();
-  assert.equal(await tab.page.locator('#live').innerText(), 'The rate has ended');
+  assert.equal(await tab.page.locator('#live').innerText(), 'Rate expired');
   await tab.close();
 });
 
@@ -273,7 +273,7 @@ for (const scripts of [true, false]) {
     await page.locator('#refund-address').fill('bc1qwrongwrongwrong');
     await page.locator('#refund-email').fill('payer@mail.example');
     await page.locator('#refund').click();
-    await page.getByText('This is not a valid BTC address.').waitFor();
+    await page.getByText('Enter a valid BTC address.').waitFor();
     const field = page.locator('#refund-address');
     assert.equal(await field.getAttribute('aria-invalid'), 'true');
     assert.equal(await field.getAttribute('aria-describedby'), 'fault');
@@ -345,7 +345,7 @@ test('the page by keyboard alone, at 320 px, and a payment that does not exist',
   assert.deepEqual(tab.faults, []);
   await tab.close();
   const missing = await openTab(browser, `${service.url}/pay?id=pay_${'0'.repeat(24)}`);
-  await missing.page.getByText('There is no such payment').waitFor();
+  await missing.page.getByText('Payment not found').waitFor();
   assert.deepEqual(await auditAccessibility(missing.page), []);
   await missing.close();
 });

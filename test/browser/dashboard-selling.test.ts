@@ -387,9 +387,9 @@ for (const scripts of [true, false]) {
     await payer.page.getByText('Cancel this payment').first().click();
     if (scripts) await audit('cancelling', { on: payer.page });
     await payer.page.getByRole('button', { name: 'Cancel this payment' }).click();
-    await payer.page.getByRole('heading', { name: 'This payment was cancelled' }).waitFor();
+    await payer.page.getByRole('heading', { name: 'This payment was canceled' }).waitFor();
     if (scripts) await audit('cancelled', { on: payer.page });
-    await payer.page.getByRole('button', { name: 'Pay again' }).click();
+    await payer.page.getByRole('button', { name: 'Start a new payment' }).click();
     await payer.page.getByText('Pay with', { exact: true }).waitFor();
     assert.notEqual(payer.page.url(), payment_url);
     assert.match(payer.page.url(), /\/pay\?id=pay_/);

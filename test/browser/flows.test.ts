@@ -195,7 +195,7 @@ test('languages: of the payment, then of the switch, which stays through forms; 
   await other.page.locator('#c-BTC').check();
   await other.page.locator('#c-continue').click();
   await other.page.locator('main[data-state="awaiting"]').waitFor();
-  assert.equal(await other.page.getByText('לשלוח בדיוק').count(), 1, 'what is exchanged by scripts is in the language too');
+  assert.equal(await other.page.getByText('יש לשלוח בדיוק').count(), 1, 'what is exchanged by scripts is in the language too');
   assert.deepEqual(other.faults, []);
   await other.close();
 });
@@ -263,8 +263,8 @@ test('news reaches an open page by its stream: from the commit to the new headin
     await tab.page.locator('main[data-state="cancelled"]').waitFor();
     times.push(performance.now() - at);
     assert.equal(await tab.page.evaluate('document.activeElement.id'), 'h', 'the focus is on the new heading');
-    assert.equal(await tab.page.locator('#live').innerText(), 'This payment was cancelled');
-    assert.match(await tab.page.title(), /cancelled/);
+    assert.equal(await tab.page.locator('#live').innerText(), 'This payment was canceled');
+    assert.match(await tab.page.title(), /canceled/);
     await tab.close();
   }
   times.sort((a, b) => a - b);
@@ -459,15 +459,15 @@ test('the way back: by itself only when the merchant wants it, with a way to sta
     await tab.page.clock.install();
     await stopClock(tab.page);
     await tab.page.goto(url);
-    await tab.page.getByText('You return to shop.example in 5 s').waitFor();
+    await tab.page.getByText('Returning to shop.example in 5 s').waitFor();
     await tab.page.clock.runFor(2_000);
-    await tab.page.getByText('You return to shop.example in 3 s').waitFor();
+    await tab.page.getByText('Returning to shop.example in 3 s').waitFor();
     await tab.page.getByRole('button', { name: 'Stay here' }).click();
     assert.equal(await tab.page.locator('#auto').isVisible(), false);
     await tab.page.clock.runFor(60_000);
     assert.equal(tab.page.url(), url);
     await tab.page.reload();
-    await tab.page.getByText('You return to shop.example in 5 s').waitFor();
+    await tab.page.getByText('Returning to shop.example in 5 s').waitFor();
     await tab.page.clock.runFor(5_000);
     await tab.page.waitForURL(/^https:\/\/shop\.example\/thanks\?transaction_id=pay_\w+&status=completed$/);
     await tab.close();

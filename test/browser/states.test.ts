@@ -150,9 +150,9 @@ test('the countdown is silent but for five minutes and one minute left', async (
   await page.clock.runFor(7 * 60_000);
   assert.equal(await said(), '');
   await page.clock.runFor(61_000);
-  assert.equal(await said(), 'This rate holds for 5:00');
+  assert.equal(await said(), 'Rate valid for 5:00');
   await page.clock.runFor(4 * 60_000);
-  assert.equal(await said(), 'This rate holds for 1:00');
+  assert.equal(await said(), 'Rate valid for 1:00');
   assert.equal(await page.locator('#clock').getAttribute('aria-live'), 'off');
   await tab.close();
 });

@@ -105,7 +105,7 @@ test('without a rate live payments wait and test payments take a labelled sample
   const sample = ok(await ask(offline.test, 20, 'EUR'));
   assert.deepEqual([sample.fiat_rate, sample.fiat_rate_source, sample.amount_usd], ['0.92000000', 'sample', '21.74']);
   const page = (await offline.anonymous.get(`/pay?id=${sample.id}`)).text;
-  assert.match(page, /1 USD = [\d.]+ \w+<\/bdi> \(sample price, /);
+  assert.match(page, /1 USD = [\d.]+ \w+<\/bdi> \(sample rate, /);
 });
 
 test('a repeated request with one Idempotency-Key keeps the first rate', async () => {

@@ -151,7 +151,7 @@ export const Behaviour = ({ draft, set, disabled }: Parts) => (
     <div className="grid gap-4 p-4">
       <Tick
         label="Cancel a payment, and start it again"
-        hint="Only while nothing has come. One that ended without money offers “Pay again” for a day, unless you cancelled it."
+        hint="Only while nothing has come. One that ended without money offers “Start a new payment” for a day, unless you cancelled it."
         disabled={disabled}
         checked={draft.payer_cancel}
         onChange={(event) => set({ payer_cancel: event.target.checked })}

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
+import { GLOSSARY, TERMS, type Term } from '../../../test/kit/glossary.ts';
 import { logoType } from '../../merchants/branding.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { accentFor, BACKGROUNDS, contrast } from './accent.ts';
@@ -69,7 +70,7 @@ const MAIN: Readonly<Record<(typeof PAGE_STATES)[number], RegExp>> = {
   completed: /id="return"/,
   overpaid: /id="return"/,
   reversed: /href="mailto:/,
-  expired: /id="return"/,
+  expired: /id="sent"/,
   expired_partial: /href="mailto:/,
   late: /href="mailto:/,
   cancelled: /id="(return|again)"|href="mailto:/,
@@ -78,8 +79,11 @@ const MAIN: Readonly<Record<(typeof PAGE_STATES)[number], RegExp>> = {
 test('each state has one main action, the one that helps the payer on', () => {
   const actionsOf = (name: string) => {
     const fixture = FIXTURES.find((one) => one.name === name)!;
-    const shown = renderPage(fixture.view, fixtureOptions(fixture, 'en')).main.text.replace(/<details.*?<\/details>/gs, '');
-    return [...shown.matchAll(/<(?:a|button) class="main"[^>]*>/g)].map(([tag]) => tag);
+    const shown = renderPage(fixture.view, fixtureOptions(fixture, 'en')).main.text.replace(
+      /<details[^>]*>(<summary class="main".*?<\/summary>)?.*?<\/details>/gs,
+      '$1',
+    );
+    return [...shown.matchAll(/<(?:a|button|summary) class="main"[^>]*>/g)].map(([tag]) => tag);
   };
   for (const { name, state } of FIXTURES) {
     const actions = actionsOf(name);
@@ -91,14 +95,26 @@ test('each state has one main action, the one that helps the payer on', () => {
   assert.match(actionsOf('cancelled, paid all the same')[0]!, /subject=pay_Live/, 'the merchant hears which payment it is about');
 });
 
+test('an expired payment asks whether it was already sent before it offers a new one', () => {
+  const fixture = FIXTURES.find(({ name }) => name === 'expired')!;
+  const view = { ...fixture.view, merchant: { ...fixture.view.merchant, payerCancel: true } };
+  const shown = renderPage(view, fixtureOptions(fixture, 'en')).main.text;
+  const [sent, contact, again] = ['I have already sent it', 'Contact Corner Coffee', 'Start a new payment'].map((text) =>
+    shown.indexOf(text),
+  );
+  assert.ok(sent! > 0 && sent! < contact! && contact! < again!, `${sent} ${contact} ${again}`);
+  assert.match(shown, /subject=pay_Live/, 'the merchant gets the payment ID');
+  assert.match(shown, /class="main second" id="again"/);
+});
+
 test('what is announced says the amount when it is another one', () => {
   const said = (name: string) => {
     const fixture = FIXTURES.find((one) => one.name === name)!;
     return /data-say="([^"]*)"/.exec(renderPage(fixture.view, fixtureOptions(fixture, 'en')).main.text)![1];
   };
   assert.equal(said('awaiting BTC'), 'Pay Corner Coffee');
-  assert.equal(said('awaiting, rate renewed'), 'Pay Corner Coffee. The rate was renewed: 0.52500000 LTC instead of 0.51219513 LTC.');
-  assert.equal(said('underpaid'), 'Part of your payment arrived. Still due: 0.00027062 BTC');
+  assert.equal(said('awaiting, rate renewed'), 'Pay Corner Coffee. Rate updated: 0.52500000 LTC instead of 0.51219513 LTC.');
+  assert.equal(said('underpaid'), 'Partial payment received. Remaining: 0.00027062 BTC');
 });
 
 test('a coin that cannot carry the amount is left out; one without a price is shown with the reason', () => {
@@ -111,7 +127,7 @@ test('a coin that cannot carry the amount is left out; one without a price is sh
   assert.match(shown('choose, small amount'), /Litecoin/);
   const away = shown('choose, two coins away');
   assert.match(away, /value="ETH"[^>]* disabled/);
-  assert.match(away, /no price right now/);
+  assert.match(away, /rate unavailable right now/);
   const onlyBitcoin = shown('choose, small amount', (coins) => coins.filter(({ coin }) => coin === 'BTC'));
   assert.match(onlyBitcoin, /amount too small/, 'a payer with no coin left is told why');
 });
@@ -121,8 +137,8 @@ test('an excess is told; an address is asked for until one was left', () => {
     const fixture = FIXTURES.find((one) => one.name === name)!;
     return renderPage(fixture.view, fixtureOptions(fixture, 'en')).main.text;
   };
-  assert.match(shown('overpaid'), /more than needed\. Leave an address/);
-  assert.match(shown('overpaid, refund asked'), /more than needed\.<\/span>/);
+  assert.match(shown('overpaid'), /You overpaid by .*\. Leave a refund address/);
+  assert.match(shown('overpaid, refund asked'), /You overpaid by [^.]*\.\d+ BTC<\/bdi>\.<\/span>/);
 });
 
 test('a reversed payment is not called paid: the payer is told not to pay again, and there is no receipt', () => {
@@ -130,7 +146,7 @@ test('a reversed payment is not called paid: the payer is told not to pay again,
   const { title, main, waits } = renderPage(fixture.view, fixtureOptions(fixture, 'en'));
   assert.match(title, /^Payment reversed – /);
   assert.match(main.text, /the network reversed the transaction\. It may still be confirmed again\. Don’t pay a second time\./);
-  assert.doesNotMatch(main.text, /Thank you|>Paid<|undid a block|\/pay\/receipt/);
+  assert.doesNotMatch(main.text, /Thank you|>Paid<|reversed a block|\/pay\/receipt/);
   assert.equal(waits, true, 'the page shows when it is confirmed again');
 });
 
@@ -144,6 +160,33 @@ test('every language has every text, with the same blanks as the English one, an
       assert.equal(blanks(own), blanks(text), `${tag}.${key}`);
       // Long texts that equal the English ones were never translated.
       if (tag !== 'en' && text.length > 20) assert.notEqual(own, text, `${tag}.${key}`);
+    }
+  }
+});
+
+/** Texts that cannot do without the term. */
+const USED_IN: Readonly<Record<Term, readonly (keyof typeof en)[]>> = {
+  payment: ['preparing', 'waiting', 'partial', 'expired', 'cancelled', 'number', 'notFound', 'simulate', 'again'],
+  amount: ['qrRequest', 'noWallet', 'rateOverText', 'newAmount', 'tooSmall', 'incompleteText', 'amountInvalid'],
+  address: ['to', 'qrAddress', 'noWallet', 'rateOverText', 'partialText', 'refundAddress', 'refundNote', 'addressInvalid', 'testText'],
+  rate: ['rate', 'rateHolds', 'rateOver', 'rateOverText', 'newRate', 'rateRenewed', 'noPrice'],
+  wallet: ['openWallet', 'noWallet'],
+  network: ['network', 'layer2', 'processingText', 'locking', 'reorgedNote'],
+  merchant: ['merchant', 'sentText', 'incompleteText', 'lateText', 'failedText', 'refundNote', 'refundKept', 'notFoundText'],
+  refund: ['refund', 'incompleteText', 'refundNote', 'refundKept'],
+  transaction: ['transaction', 'failedText', 'replacedNote', 'playReplaced'],
+  cancel: ['cancel', 'cancelled', 'cancelText', 'paidAfterCancel'],
+};
+test('every language keeps to one word for each term of its glossary', () => {
+  for (const tag of TAGS) {
+    for (const term of TERMS) {
+      for (const key of USED_IN[term]) {
+        const text = languageOf(tag).words[key].toLocaleLowerCase(tag);
+        assert.ok(
+          GLOSSARY[tag][term].some((form) => text.includes(form)),
+          `${tag}: "${text}" (${key}) has none of ${GLOSSARY[tag][term].join(', ')} for "${term}"`,
+        );
+      }
     }
   }
 });

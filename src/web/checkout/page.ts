@@ -185,7 +185,7 @@ function body(state: PageState, view: CustomerView, options: PageOptions): Html 
     case 'reversed':
       return html`${lead(words.reversedText)}${transactions(view, options)}`;
     case 'expired':
-      return lead(words.expiredText);
+      return html`${lead(words.expiredText)}${alreadySent(view, options)}`;
     case 'expired_partial':
       return html`${lead(words.incompleteText)}${arrived(view, options)}${refund(view, options)}`;
     case 'late':
@@ -322,6 +322,10 @@ const crumbs = ({ settlement: { coin, dustUnits } }: CustomerView, { language: {
 const held = (view: CustomerView, { language: { words, count } }: PageOptions): Html =>
   html`<dl class="sums">${listed(view).map((t) => html`<div><dt>${words.arrived}</dt><dd>${amountOf(t.coin, t.units)}</dd></div>`)}${unlisted(view) > 0 && html`<div><dt>${words.arrived}</dt><dd>+ ${count(unlisted(view))}</dd></div>`}</dl>`;
 
+/** The first question of a payer whose payment expired; starting another one comes after it, so that nobody pays twice. */
+const alreadySent = (view: CustomerView, { language: { words } }: PageOptions): Html =>
+  html`<details class="sent"><summary class="main" id="sent">${words.sent}</summary><p class="lead">${words.sentText}</p>${contactLink(view, words, 'first')}</details>`;
+
 /** How far the network is, in its own measure: a count where one decides, else that a lock is awaited. */
 function progress({ settlement: s }: CustomerView, { language }: PageOptions): Html {
   const { words, count, minutes } = language;
@@ -380,10 +384,11 @@ function footer(state: PageState, view: CustomerView, options: PageOptions): Htm
   const back = view.request.returnUrl;
   const mayCancel = view.merchant.payerCancel && view.facts.status === 'pending' && !result && view.transfers.length === 0;
   const again = mayRepeat(view);
-  const first = again || (waits && contact !== null);
+  const expired = state === 'expired';
+  const first = again || expired || (waits && contact !== null);
   const receipt =
     good && html`<p><a href="/pay/receipt?id=${view.facts.id}${options.chosen && `&lang=${options.chosen}`}">${words.receipt}</a></p>`;
-  return html`${again && html`<form method="post" action="/pay/again">${hidden(view, options)}<button class="main" id="again">${words.again}</button></form>`}${waits && contact}${result && (back ? returnLink(view, back, { auto: good && view.merchant.autoReturn, first: !first }, words) : html`<p class="lead">${words.close}</p>`)}${result && !good && !waits && contact}
+  return html`${again && html`<form method="post" action="/pay/again">${hidden(view, options)}<button class="main${expired ? ' second' : ''}" id="again">${words.again}</button></form>`}${waits && contact}${result && (back ? returnLink(view, back, { auto: good && view.merchant.autoReturn, first: !first }, words) : html`<p class="lead">${words.close}</p>`)}${result && !good && !waits && !expired && contact}
 ${view.settlement.status !== 'completed' && crumbs(view, options)}<div class="foot">${mayCancel && html`<details class="stop"><summary>${words.cancel}</summary><p class="tip">${SIGNS.info}<span>${words.cancelText}</span></p><form method="post" action="/pay/cancel" data-frag>${hidden(view, options)}<button id="cancel">${words.cancel}</button></form></details>`}${receipt}${(!result || good) && contact}<div class="number"><span>${words.number}</span>${copy(view.facts.id, words.number, words)}<span class="mono"><bdi translate="no">${view.facts.id}</bdi></span></div></div>`;
 }
 /** In the foot of the page, beside its main action, or as the main action itself; then it already names the payment. */
