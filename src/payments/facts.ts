@@ -7,7 +7,8 @@ import type { Coin, Mode } from '../core/coin.ts';
 import type { Decision, Exception, PaymentFacts, PaymentStatus, Quote, Rules, Settlement, Tip, Tips, Transfer } from '../core/payment.ts';
 import { settle } from '../core/settle.ts';
 import { type Fragment, OID, type Sql, type Tx } from '../db/db.ts';
-import { requestFromJson, rulesFromJson, valuesFromJson } from './stored.ts';
+import { MAX_INLINE, readManyTransfers, type StoredTransfer, toTransfer, transferJson } from './many-transfers.ts';
+import { requestFromJson, rulesFromJson } from './stored.ts';
 import { type PaymentRequest, type PaymentView, SHOWN_TRANSFERS } from './view.ts';
 
 export type Marks = {
@@ -77,45 +78,13 @@ type Row = Marks & {
   paths: Partial<Record<Coin, string>> | null;
   quotes: { coin: Coin; address: string; rateE8: string | null; units: string; from: string; until: string }[] | null;
   decisions: { kind: Decision['kind']; at: string; transfers: string[]; byPayer: boolean }[] | null;
+  /** Of a payment with more than MAX_INLINE transfers: none. */
   transfers: StoredTransfer[] | null;
+  hasMany: boolean;
   simulation: { coin: Coin; scenario: string; units: string; startedAt: string } | null;
   offsetSeconds: bigint | null;
   realNow: Date;
 };
-/** As JSON, or as the columns of a row. */
-type StoredTransfer = {
-  coin: Coin;
-  ref: string;
-  txid: string | null;
-  address: string;
-  units: string | bigint;
-  outputs: number;
-  kind: Transfer['kind'];
-  firstSeenAt: string | Date;
-  blockHeight: number | bigint | null;
-  blockHash: string | null;
-  blockTime: string | Date | null;
-  lock: Transfer['lock'];
-  absentSince: string | Date | null;
-  conflictTxid: string | null;
-  conflictHeight: number | bigint | null;
-  conflictSeenAt: string | Date | null;
-  unminedSince: string | Date | null;
-  disputedSince: string | Date | null;
-  values: unknown;
-};
-/** A row `t` of transfers as `toTransfer` reads it. */
-const transferJson = (sql: Sql | Tx): Fragment => sql`
-  json_build_object('coin', t.coin, 'ref', t.ref, 'txid', t.txid, 'address', t.address, 'units', t.units::text,
-    'outputs', t.output_count, 'kind', t.kind, 'firstSeenAt', t.first_seen_at, 'blockHeight', t.block_height, 'blockHash', t.block_hash,
-    'blockTime', t.block_time, 'lock', t.lock, 'absentSince', t.absent_since, 'conflictTxid', t.conflict_txid,
-    'conflictHeight', t.conflict_height, 'conflictSeenAt', t.conflict_seen_at, 'unminedSince', t.unmined_since, 'disputedSince', t.disputed_since, 'values', t.values)`;
-
-/** Transfers of a payment that come with it in one statement; those of one that has more are read by themselves. */
-const MAX_INLINE = 1_000;
-
-const date = (stored: string | Date | null): Date | null => (stored === null ? null : new Date(stored));
-
 /** Stored rules by id; they never change, so they are read once per process. */
 const ruleCacheOf = perContext(() => new Map<bigint, Rules>());
 async function readRules(ctx: Context, sql: Sql | Tx, ids: readonly bigint[]): Promise<Map<bigint, Rules>> {
@@ -143,7 +112,10 @@ export const scenarioFromText = (text: string | null): PaymentRecord['scenario']
  */
 export async function readRecords(ctx: Context, sql: Sql | Tx, ids: readonly string[]): Promise<PaymentRecord[]> {
   const records = new Map(
-    (await readRows(ctx, sql, sql`payments p where p.id = any(${ids as string[]}::text[])`, ids.length)).map((r) => [r.facts.id, r]),
+    (await readRows(ctx, sql, sql`(select * from payments where id = any(${ids as string[]}::text[])) as p`, ids.length)).map((r) => [
+      r.facts.id,
+      r,
+    ]),
   );
   return ids.flatMap((id) => records.get(id) ?? []);
 }
@@ -184,7 +156,7 @@ export async function readTransfers(
     from payments p where p.id = ${paymentId} and p.merchant_id = ${merchantId} and p.mode = ${mode}`;
   if (!row) return { unknown: 'payment' };
   if (!row.known) return { unknown: 'cursor' };
-  const transfers = (row.transfers ?? []).map(toTransfer);
+  const transfers = (row.transfers ?? []).map((t) => toTransfer(t));
   return { transfers: transfers.slice(0, limit), hasMore: transfers.length > limit };
 }
 
@@ -204,15 +176,17 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
         where a.payment_id = p.id) as paths,
       (select json_agg(json_build_object('kind', d.kind, 'at', d.at, 'transfers', d.transfers, 'byPayer', d.by_payer) order by d.number)
         from decisions d where d.payment_id = p.id) as decisions,
-      (select json_agg(${transferJson(sql)} order by t.first_seen_at, t.ref) from (
-        select * from transfers where payment_id = p.id order by first_seen_at, ref limit ${MAX_INLINE + 1}) as t) as transfers,
+      held.count > ${MAX_INLINE} as "hasMany",
+      case when held.count between 1 and ${MAX_INLINE} then (
+        select json_agg(${transferJson(sql)} order by t.first_seen_at, t.ref) from transfers t where t.payment_id = p.id) end as transfers,
       (select json_build_object('coin', s.coin, 'scenario', s.scenario, 'units', s.units::text, 'startedAt', s.started_at)
         from simulations s where s.payment_id = p.id) as simulation,
       case when p.mode = 'test' then coalesce((select c.offset_seconds from test_clocks c where c.merchant_id = p.merchant_id), 0)
         + coalesce((select sum(a.seconds)::bigint from clock_advances a where a.merchant_id = p.merchant_id and a.payment_id = p.id), 0)
       end as "offsetSeconds",
       clock_timestamp() as "realNow"
-    from ${from}`;
+    from ${from} cross join lateral (
+      select count(*) from (select 1 from transfers where payment_id = p.id limit ${MAX_INLINE + 1}) as few) as held`;
   const rules = await readRules(
     ctx,
     sql,
@@ -220,29 +194,13 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
   );
   const transfers = new Map<string, Transfer[]>();
   const liveCoins = new Set<Coin>();
-  for (const { id, mode, quotes, transfers: stored } of rows) {
-    const all = (stored?.length ?? 0) > MAX_INLINE ? await readAllTransfers(sql, id) : (stored ?? []).map(toTransfer);
+  for (const { id, mode, quotes, transfers: stored, hasMany } of rows) {
+    const all = hasMany ? await readManyTransfers(ctx, sql, id) : (stored ?? []).map((row) => toTransfer(row));
     transfers.set(id, all);
     if (mode === 'live') for (const { coin } of [...(quotes ?? []), ...all]) liveCoins.add(coin);
   }
   const tips = liveCoins.size === 0 ? {} : await readTips(sql, [...liveCoins]);
   return rows.map((row) => toRecord(row, rules.get(row.ruleSet)!, transfers.get(row.id)!, tips));
-}
-
-/**
- * Of a payment that has many: in parts, so that neither a reply nor a turn of the event loop grows with them, and as columns, which
- * cost the database a fraction of JSON.
- */
-async function readAllTransfers(sql: Sql | Tx, paymentId: string): Promise<Transfer[]> {
-  const found: Transfer[] = [];
-  const rows = sql<StoredTransfer[]>`
-    select coin, ref, txid, address, units, output_count as outputs, kind, first_seen_at as "firstSeenAt", block_height as "blockHeight",
-      block_hash as "blockHash", block_time as "blockTime", lock, absent_since as "absentSince", conflict_txid as "conflictTxid",
-      conflict_height as "conflictHeight", conflict_seen_at as "conflictSeenAt", unmined_since as "unminedSince",
-      disputed_since as "disputedSince", "values"
-    from transfers where payment_id = ${paymentId} order by first_seen_at, ref`;
-  for await (const part of rows.cursor(MAX_INLINE)) for (const row of part) found.push(toTransfer(row));
-  return found;
 }
 
 async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
@@ -357,33 +315,6 @@ function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): Pa
     realNow: row.realNow,
     now: addMs(row.realNow, offsetMs),
     offsetMs,
-  };
-}
-
-function toTransfer(t: StoredTransfer): Transfer {
-  return {
-    coin: t.coin,
-    ref: t.ref,
-    txid: t.txid,
-    address: t.address,
-    units: BigInt(t.units),
-    ...(t.outputs > 1 && { outputs: t.outputs }),
-    kind: t.kind,
-    firstSeenAt: new Date(t.firstSeenAt),
-    values: valuesFromJson(t.values),
-    block: t.blockHeight === null ? null : { height: Number(t.blockHeight), hash: t.blockHash!, time: new Date(t.blockTime!) },
-    lock: t.lock,
-    absentSince: date(t.absentSince),
-    conflict:
-      t.conflictTxid === null
-        ? null
-        : {
-            txid: t.conflictTxid,
-            height: t.conflictHeight === null ? null : Number(t.conflictHeight),
-            seenAt: new Date(t.conflictSeenAt!),
-          },
-    unminedSince: date(t.unminedSince),
-    disputedSince: date(t.disputedSince),
   };
 }
 

@@ -1,7 +1,10 @@
 /** Payments to which very much is sent, in very small parts: what they show, what they tell, and how the rest is read. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import type { Transfer } from '../../src/core/payment.ts';
+import type { Sql, Tx } from '../../src/db/db.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
+import { readRecords, readTransfers } from '../../src/payments/facts.ts';
 import { lockAndSettle } from '../../src/payments/payments.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
@@ -138,4 +141,65 @@ test('the transfers of a payment are listed page by page, to its merchant alone'
     const refused = await app.as(key).get(`/v1/payments/${id}/transfers`);
     assert.deepEqual([refused.status, refused.json.error.code], [404, 'payment_not_found']);
   }
+});
+
+test('2,500 transfers read the same from the database, from memory and page by page; memory never hides a change', async () => {
+  const { ctx } = app.app;
+  const { merchantId } = app.merchant;
+  const { sql } = ctx.db;
+  const id = await createInBtc();
+  const refs = await receive(
+    id,
+    Array.from({ length: 2_500 }, (_, i) => 600 + (i % 7)),
+  );
+  // Rows of every kind among them.
+  await sql`update transfers set txid = null, output_count = 3, lock = 'instantsend' where payment_id = ${id} and ref = ${refs[3]!}`;
+  await sql`
+    update transfers set block_height = null, block_hash = null, block_time = null, absent_since = first_seen_at, unmined_since = first_seen_at,
+      conflict_txid = 'c', conflict_height = 5, conflict_seen_at = first_seen_at, disputed_since = first_seen_at
+    where payment_id = ${id} and ref = any(${[refs[5]!, refs[2_499]!]}::text[])`;
+  await sql`update transfers set "values" = "values" || "values" where payment_id = ${id} and ref = ${refs[7]!}`;
+
+  const read = async (of: Sql | Tx = sql): Promise<Transfer[]> => (await readRecords(ctx, of, [id]))[0]!.transfers;
+  const pages = async (): Promise<Transfer[]> => {
+    const listed: Transfer[] = [];
+    for (let hasMore = true; hasMore; ) {
+      const startingAfter = listed.at(-1)?.ref ?? null;
+      const page = await readTransfers(sql, { merchantId, mode: 'test', paymentId: id, startingAfter, limit: 1_000 });
+      assert.ok('transfers' in page);
+      listed.push(...page.transfers);
+      hasMore = page.hasMore;
+    }
+    return listed;
+  };
+  const first = await read();
+  assert.equal(first.length, 2_500);
+  assert.deepEqual(first, await pages());
+  assert.deepEqual([first[3]!.outputs, first[5]!.conflict?.height, first[7]!.values.length], [3, 5, 2]);
+  const second = await read();
+  assert.equal(second[0], first[0], 'from memory');
+  assert.deepEqual(second, first);
+
+  // A caller may change its list, but not what others read.
+  second.length = 0;
+  assert.equal((await read()).length, 2_500);
+
+  const undone = new Error('undone');
+  const worth = (transfers: readonly Transfer[]) => transfers[9]!.units;
+  await assert.rejects(
+    ctx.db.begin(async (tx) => {
+      await tx`update transfers set units = 1 where payment_id = ${id} and ref = ${refs[9]!}`;
+      assert.equal(worth(await read(tx)), 1n);
+      assert.equal(worth(await read()), 602n, 'others do not see it yet');
+      assert.equal(worth(await read(tx)), 1n);
+      throw undone;
+    }),
+    undone,
+  );
+  assert.equal(worth(await read()), 602n);
+  await sql`update transfers set units = 2 where payment_id = ${id} and ref = ${refs[9]!}`;
+  assert.equal(worth(await read()), 2n);
+  await sql`delete from transfers where payment_id = ${id} and ref = ${refs[2_000]!}`;
+  assert.equal((await read()).length, 2_499);
+  assert.deepEqual(await read(), await pages());
 });

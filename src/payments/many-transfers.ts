@@ -1,0 +1,143 @@
+/** The transfers of a payment as its row and its rows of transfers give them; those of a payment with very many are kept between reads. */
+import { type Context, perContext } from '../context.ts';
+import type { Coin } from '../core/coin.ts';
+import type { Transfer, TransferValue } from '../core/payment.ts';
+import type { Fragment, Sql, Tx } from '../db/db.ts';
+import { valuesFromJson } from './stored.ts';
+
+/** A row of transfers, as JSON or as columns. */
+export type StoredTransfer = {
+  coin: Coin;
+  ref: string;
+  txid: string | null;
+  address: string;
+  units: string | bigint;
+  outputs: number;
+  kind: Transfer['kind'];
+  firstSeenAt: string | Date;
+  blockHeight: number | bigint | null;
+  blockHash: string | null;
+  blockTime: string | Date | null;
+  lock: Transfer['lock'];
+  absentSince: string | Date | null;
+  conflictTxid: string | null;
+  conflictHeight: number | bigint | null;
+  conflictSeenAt: string | Date | null;
+  unminedSince: string | Date | null;
+  disputedSince: string | Date | null;
+  values: unknown;
+};
+/** A row `t` of transfers as `toTransfer` reads it. */
+export const transferJson = (sql: Sql | Tx): Fragment => sql`
+  json_build_object('coin', t.coin, 'ref', t.ref, 'txid', t.txid, 'address', t.address, 'units', t.units::text,
+    'outputs', t.output_count, 'kind', t.kind, 'firstSeenAt', t.first_seen_at, 'blockHeight', t.block_height, 'blockHash', t.block_hash,
+    'blockTime', t.block_time, 'lock', t.lock, 'absentSince', t.absent_since, 'conflictTxid', t.conflict_txid,
+    'conflictHeight', t.conflict_height, 'conflictSeenAt', t.conflict_seen_at, 'unminedSince', t.unmined_since, 'disputedSince', t.disputed_since, 'values', t.values)`;
+
+/** A payment with more transfers than this is read by `readManyTransfers`. */
+export const MAX_INLINE = 1_000;
+/** Transfers kept for the next read, of all payments together: some 50 MB at most. */
+const MOST_KEPT = 50_000;
+/** How long the transfers of a payment nobody reads are kept. */
+const KEPT_MS = 60_000;
+
+const date = (stored: string | Date | null): Date | null => (stored === null ? null : new Date(stored));
+
+/** `values`: the column as read already, where it was. */
+export function toTransfer(t: StoredTransfer, values: readonly TransferValue[] = valuesFromJson(t.values)): Transfer {
+  return {
+    coin: t.coin,
+    ref: t.ref,
+    txid: t.txid,
+    address: t.address,
+    units: BigInt(t.units),
+    ...(t.outputs > 1 && { outputs: t.outputs }),
+    kind: t.kind,
+    firstSeenAt: new Date(t.firstSeenAt),
+    values,
+    block: t.blockHeight === null ? null : { height: Number(t.blockHeight), hash: t.blockHash!, time: new Date(t.blockTime!) },
+    lock: t.lock,
+    absentSince: date(t.absentSince),
+    conflict:
+      t.conflictTxid === null
+        ? null
+        : {
+            txid: t.conflictTxid,
+            height: t.conflictHeight === null ? null : Number(t.conflictHeight),
+            seenAt: new Date(t.conflictSeenAt!),
+          },
+    unminedSince: date(t.unminedSince),
+    disputedSince: date(t.disputedSince),
+  };
+}
+
+type Kept = { stamp: bigint; transfers: readonly Transfer[]; timer: NodeJS.Timeout };
+const keptOf = perContext(() => new Map<string, Kept>());
+
+/**
+ * Of one version of one row: where it is stored, and the transaction that wrote it. An update writes another version, so rows with
+ * the same sum of stamps are the same rows with the same content.
+ */
+const stampOf = (sql: Sql | Tx): Fragment => sql`hashtidextended(t.ctid, t.xmin::text::bigint)`;
+
+/**
+ * The transfers of a payment that has more than MAX_INLINE. To read ten thousand rows takes many times as long as to see that none of
+ * them has changed, so they are kept: the database is asked for the stamp of the rows every time, in the snapshot of the caller.
+ */
+export async function readManyTransfers(ctx: Context, sql: Sql | Tx, paymentId: string): Promise<Transfer[]> {
+  const kept = keptOf(ctx);
+  const known = kept.get(paymentId);
+  if (known) {
+    const [row] = await sql<{ stamp: bigint | null }[]>`
+      select sum(${stampOf(sql)}) as stamp from transfers t where t.payment_id = ${paymentId}`;
+    if (row!.stamp === known.stamp) {
+      keep(kept, paymentId, known);
+      return [...known.transfers];
+    }
+  }
+  const { transfers, stamp } = await readAll(sql, paymentId);
+  keep(kept, paymentId, { transfers, stamp });
+  return [...transfers];
+}
+
+/** As the last one of the list, from which the first ones go when there are too many. */
+function keep(kept: Map<string, Kept>, paymentId: string, { stamp, transfers }: Pick<Kept, 'stamp' | 'transfers'>): void {
+  const forget = (id: string): void => {
+    clearTimeout(kept.get(id)?.timer);
+    kept.delete(id);
+  };
+  forget(paymentId);
+  if (transfers.length > MOST_KEPT) return;
+  const timer = setTimeout(() => forget(paymentId), KEPT_MS).unref();
+  kept.set(paymentId, { stamp, transfers, timer });
+  let count = 0;
+  for (const entry of kept.values()) count += entry.transfers.length;
+  for (const [id, entry] of kept) {
+    if (count <= MOST_KEPT) break;
+    count -= entry.transfers.length;
+    forget(id);
+  }
+}
+
+/** As columns and row by row, so that neither the reply nor a turn of the event loop grows with their number. */
+async function readAll(sql: Sql | Tx, paymentId: string): Promise<{ transfers: Transfer[]; stamp: bigint }> {
+  const transfers: Transfer[] = [];
+  let stamp = 0n;
+  // Parts of a payment are often worth the same, and are valued together.
+  const values = new Map<string, readonly TransferValue[]>();
+  const valuesOf = (text: string): readonly TransferValue[] => {
+    const known = values.get(text) ?? valuesFromJson(JSON.parse(text));
+    values.set(text, known);
+    return known;
+  };
+  await sql<(Omit<StoredTransfer, 'values'> & { values: string; stamp: bigint })[]>`
+    select t.coin, t.ref, t.txid, t.address, t.units, t.output_count as outputs, t.kind, t.first_seen_at as "firstSeenAt",
+      t.block_height as "blockHeight", t.block_hash as "blockHash", t.block_time as "blockTime", t.lock, t.absent_since as "absentSince",
+      t.conflict_txid as "conflictTxid", t.conflict_height as "conflictHeight", t.conflict_seen_at as "conflictSeenAt",
+      t.unmined_since as "unminedSince", t.disputed_since as "disputedSince", t."values"::text as "values", ${stampOf(sql)} as stamp
+    from transfers t where t.payment_id = ${paymentId} order by t.first_seen_at, t.ref`.forEach((row) => {
+    transfers.push(toTransfer(row, valuesOf(row.values)));
+    stamp += row.stamp;
+  });
+  return { transfers, stamp };
+}
