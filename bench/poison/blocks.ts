@@ -30,8 +30,9 @@ export type Figures = {
   seconds: number;
   /** Above what was held before, at most. */
   memoryBytes: number;
-  /** The longest time that nothing else could run. */
+  /** The longest time that nothing else could run, and how much of it this thread had a processor. */
   heldMs: number;
+  heldCpuMs: number;
   transfers: number;
   outpoints: number;
   honest: string;
@@ -60,18 +61,23 @@ export async function openPayment(ctx: Context, coin: Coin, merchantId: string, 
 }
 
 /** Runs `work` and tells what it took of memory and of the event loop. */
-export async function watch(work: () => Promise<void>): Promise<Pick<Figures, 'seconds' | 'memoryBytes' | 'heldMs'>> {
+export async function watch(work: () => Promise<void>): Promise<Pick<Figures, 'seconds' | 'memoryBytes' | 'heldMs' | 'heldCpuMs'>> {
   (globalThis as { gc?: () => void }).gc?.();
   const idle = process.memoryUsage.rss();
   const started = performance.now();
   let watching = true;
   let most = idle;
   let heldMs = 0;
+  let heldCpuMs = 0;
   const watcher = (async () => {
+    let before = process.threadCpuUsage();
     for (let at = performance.now(); watching; ) {
       await setImmediate();
       const now = performance.now();
+      const used = process.threadCpuUsage(before);
       heldMs = Math.max(heldMs, now - at);
+      heldCpuMs = Math.max(heldCpuMs, (used.user + used.system) / 1_000);
+      before = process.threadCpuUsage();
       at = now;
       most = Math.max(most, process.memoryUsage.rss());
     }
@@ -80,7 +86,7 @@ export async function watch(work: () => Promise<void>): Promise<Pick<Figures, 's
   const seconds = (performance.now() - started) / 1000;
   watching = false;
   await watcher;
-  return { seconds, memoryBytes: most - idle, heldMs };
+  return { seconds, memoryBytes: most - idle, heldMs, heldCpuMs };
 }
 
 /** One block of one coin, from the node to payments that are settled. */

@@ -5,13 +5,19 @@ import type { Trust } from '../core/trust.ts';
 
 export type BlockRef = { height: number; hash: string; parent: string; time: Date };
 
-/** One output (or ETH value move) to a watched key, as found on the chain. */
+/** The number of an output in its transaction, and what it holds. */
+export type Output = readonly [n: number, units: bigint];
+/** One output (or ETH value move) to a watched key, or all outputs of one transaction to it, as found on the chain. */
 export type Sighting = {
   /** Hex of the output script, or the lower-case 20-byte address (ETH). */
   key: string;
+  /** Of the first output, where there are more than one. */
   ref: string;
   txid: string | null;
+  /** Of all its outputs together. */
   units: bigint;
+  /** In their order, where there are more than one. */
+  outputs?: readonly Output[];
   kind: TransferKind;
   /** Outpoints it spends (`txid:vout`), for ETH `from:nonce`: the double-spend keys. */
   spends: readonly string[];

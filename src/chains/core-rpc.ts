@@ -12,7 +12,6 @@ import {
   ChainError,
   type ChainHealth,
   type ChainSource,
-  type Conflict,
   type FeeTier,
   type Finality,
   orNull,
@@ -24,7 +23,7 @@ import { createMempoolIds } from './mempool-ids.ts';
 import {
   type Family,
   matchBlock,
-  matchTransaction,
+  matchInTurns,
   parseBlock,
   parseBlockInTurns,
   parseTransaction,
@@ -307,10 +306,9 @@ export function createCoreSource({
       const now = listed;
       return {
         beside,
-        scan: (matcher) => {
-          const sightings: Sighting[] = waiting.filter((s) => matcher.has(s.key));
-          const conflicts: Conflict[] = [];
-          for (const tx of transactions) matchTransaction(tx, matcher, 'output', sightings, conflicts);
+        scan: async (matcher) => {
+          const { sightings, conflicts } = await matchInTurns(transactions, matcher, () => 'output');
+          sightings.unshift(...waiting.filter((s) => matcher.has(s.key)));
           return { sightings, conflicts, present: { has }, ...(more && { complete: false }) };
         },
         done: () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type Family, inputsOf, outputsOf, parseBlock, parseBlockInTurns, parseTransaction, txidOf } from './raw-block.ts';
+import { type Family, inputsOf, matchInTurns, outputsOf, parseBlock, parseBlockInTurns, parseTransaction, txidOf } from './raw-block.ts';
 
 const fixtures = join(import.meta.dirname, '../../test/fixtures');
 const vector = (file: string) => Buffer.from(readFileSync(join(fixtures, 'blocks', file), 'utf8').trim(), 'hex');
@@ -136,6 +136,60 @@ for (const { what, family, head, transactions, after } of RECORDED) {
     }
   });
 }
+
+/** A transaction of one input with these outputs. */
+const paying = (outputs: readonly { units: bigint; script: string }[]) => {
+  const body = outputs.map(({ units, script }) => {
+    const amount = Buffer.alloc(8);
+    amount.writeBigInt64LE(units);
+    return Buffer.concat([amount, Buffer.of(script.length / 2), Buffer.from(script, 'hex')]);
+  });
+  const input = Buffer.concat([Buffer.alloc(32, 7), u32(1), Buffer.of(0), u32(0)]);
+  return parseTransaction(Buffer.concat([u32(1), Buffer.of(1), input, Buffer.of(outputs.length), ...body, u32(0)]), 'DOGE');
+};
+
+test('outputs of a transaction to one key are one sighting, however they alternate; peg-outs are told apart', async () => {
+  const [ours, also, other] = ['76a914aa88ac', '76a914ab88ac', '76a914aa88'];
+  const tx = paying([
+    { units: 5n, script: other },
+    { units: 1n, script: ours },
+    { units: 2n, script: ours },
+    { units: 0n, script: ours },
+    { units: 3n, script: also },
+    { units: 4n, script: ours },
+    { units: 0n, script: other },
+  ]);
+  const matcher = (quick: boolean) => ({
+    has: (key: string) => key === ours || key === also,
+    watchesSpends: true,
+    spends: (outpoint: string) => outpoint === `${'07'.repeat(32)}:1`,
+    ...(quick && { quick: { pays: (bytes: Uint8Array, from: number) => bytes[from + 3]! >= 0xaa, spends: () => true } }),
+    recent: () => [],
+    waiting: [],
+  });
+  const txid = txidOf(tx);
+  const spends = [`${'07'.repeat(32)}:1`];
+  for (const quick of [false, true]) {
+    const { sightings, conflicts } = await matchInTurns([tx], matcher(quick), () => 'output');
+    const same = { txid, kind: 'output', spends, lock: null };
+    const outputs = [
+      [1, 1n],
+      [2, 2n],
+      [5, 4n],
+    ];
+    assert.deepEqual(sightings, [
+      { ...same, key: ours, ref: `${txid}:1`, units: 7n, outputs },
+      { ...same, key: also, ref: `${txid}:4`, units: 3n },
+    ]);
+    assert.deepEqual(conflicts, [{ outpoint: spends[0], txid }]);
+  }
+  const pegouts = await matchInTurns([tx], matcher(true), () => 'pegout');
+  assert.deepEqual(
+    pegouts.sightings.map((s) => [s.ref, s.units, s.outputs, s.spends]),
+    [1, 2, 5, 4].map((n) => [`${txid}:${n}`, n === 5 ? 4n : n === 4 ? 3n : BigInt(n), undefined, []]),
+  );
+  assert.deepEqual(pegouts.conflicts, []);
+});
 
 test('LTC: what only passes through MWEB is told by its bytes', () => {
   const read = (label: string) => {

@@ -1,7 +1,7 @@
 /** Reads raw blocks and transactions of the Core family: BTC segwit, LTC MWEB, DOGE AuxPoW, DASH special transactions. */
 import { setImmediate } from 'node:timers/promises';
 import type { TransferKind } from '../core/payment.ts';
-import type { Conflict, Matcher, Sighting } from './chain.ts';
+import type { Conflict, Matcher, Output, Sighting } from './chain.ts';
 import { hashSoon, hashWaiting } from './sha256d.ts';
 
 export type RawOutput = { n: number; units: bigint; script: Uint8Array };
@@ -141,44 +141,72 @@ export function inputsOf(tx: RawTransaction, isWanted = (_bytes: Buffer, _from: 
   return found;
 }
 
-/** Outputs, those alone whose script `isWanted` takes. */
-export function outputsOf(tx: RawTransaction, isWanted = (_bytes: Buffer, _from: number, _to: number): boolean => true): RawOutput[] {
-  const { bytes } = tx;
-  const cursor: Cursor = { bytes, at: tx.outputsAt };
-  const found: RawOutput[] = [];
+/** Calls for each output with where its amount and its script are; objects for all of them would be litter. */
+function forEachOutput(tx: RawTransaction, take: (n: number, unitsAt: number, from: number, to: number) => void): void {
+  const cursor: Cursor = { bytes: tx.bytes, at: tx.outputsAt };
   for (let n = 0; n < tx.outputCount; n++) {
-    const { at } = cursor;
+    const unitsAt = cursor.at;
     cursor.at += 8;
     const length = readVarInt(cursor);
-    const script = cursor.at;
+    const from = cursor.at;
     cursor.at += length;
-    if (isWanted(bytes, script, cursor.at)) found.push({ n, units: bytes.readBigInt64LE(at), script: bytes.subarray(script, cursor.at) });
+    take(n, unitsAt, from, cursor.at);
   }
+}
+
+export function outputsOf(tx: RawTransaction): RawOutput[] {
+  const { bytes } = tx;
+  const found: RawOutput[] = [];
+  forEachOutput(tx, (n, unitsAt, from, to) => {
+    found.push({ n, units: bytes.readBigInt64LE(unitsAt), script: bytes.subarray(from, to) });
+  });
+  return found;
+}
+
+const isSame = (bytes: Buffer, one: { from: number; to: number }, from: number, to: number): boolean => {
+  if (one.to - one.from !== to - from) return false;
+  for (let i = to - from - 1; i >= 0; i--) if (bytes[one.from + i] !== bytes[from + i]) return false;
+  return true;
+};
+
+/** Outputs of a transaction to each watched key, by key. */
+function outputsByKey(tx: RawTransaction, matcher: Matcher): Map<string, Output[]> {
+  const { bytes } = tx;
+  const found = new Map<string, Output[]>();
+  // Somebody who pays the same script a thousand times is looked up once.
+  let last: { from: number; to: number; outputs: Output[] | null } | null = null;
+  const outputsTo = (from: number, to: number): Output[] | null => {
+    if (matcher.quick?.pays(bytes, from, to) === false) return null;
+    const key = bytes.toString('hex', from, to);
+    const known = found.get(key);
+    if (known || !matcher.has(key)) return known ?? null;
+    const outputs: Output[] = [];
+    found.set(key, outputs);
+    return outputs;
+  };
+  forEachOutput(tx, (n, unitsAt, from, to) => {
+    if (!last || !isSame(bytes, last, from, to)) last = { from, to, outputs: outputsTo(from, to) };
+    if (!last.outputs) return;
+    const units = bytes.readBigInt64LE(unitsAt);
+    if (units > 0n) last.outputs.push([n, units]);
+  });
   return found;
 }
 
 /** What a transaction pays to watched keys, and which watched outpoints it spends. */
-export function matchTransaction(
-  tx: RawTransaction,
-  matcher: Matcher,
-  kind: TransferKind,
-  sightings: Sighting[],
-  conflicts: Conflict[],
-): void {
-  const outputs = outputsOf(tx, matcher.quick?.pays);
-  if (outputs.length > 0) {
-    const txid = txidOf(tx);
-    // All outputs of a transaction spend the same: told once, however many of both there are.
-    let spends: readonly string[] | null = null;
-    let last: { script: Uint8Array; key: string; isOurs: boolean } | null = null;
-    for (const { n, units, script } of outputs) {
-      if (!last || Buffer.compare(last.script, script) !== 0) {
-        const key = Buffer.from(script.buffer, script.byteOffset, script.length).toString('hex');
-        last = { script, key, isOurs: matcher.has(key) };
-      }
-      if (units <= 0n || !last.isOurs) continue;
-      spends ??= kind === 'output' ? inputsOf(tx) : [];
-      sightings.push({ key: last.key, ref: `${txid}:${n}`, txid, units, kind, spends, lock: null });
+function matchTransaction(tx: RawTransaction, matcher: Matcher, kind: TransferKind, sightings: Sighting[], conflicts: Conflict[]): void {
+  const found = outputsByKey(tx, matcher);
+  const txid = found.size > 0 ? txidOf(tx) : '';
+  // All of them spend the same: told once, however many there are.
+  const spends = found.size > 0 && kind === 'output' ? inputsOf(tx) : [];
+  for (const [key, outputs] of found) {
+    if (outputs.length === 0) continue;
+    const sighting = { key, txid, kind, spends, lock: null };
+    // Peg-outs of one transaction come from many payers: each is one of its own.
+    if (kind === 'pegout') for (const [n, units] of outputs) sightings.push({ ...sighting, ref: `${txid}:${n}`, units });
+    else {
+      const units = outputs.reduce((sum, output) => sum + output[1], 0n);
+      sightings.push({ ...sighting, ref: `${txid}:${outputs[0]![0]}`, units, ...(outputs.length > 1 && { outputs }) });
     }
   }
   // A HogEx spends the one before it, not what the payer had: its inputs are no double-spend keys.
@@ -186,13 +214,23 @@ export function matchTransaction(
   for (const outpoint of inputsOf(tx, matcher.quick?.spends)) if (matcher.spends(outpoint)) conflicts.push({ outpoint, txid: txidOf(tx) });
 }
 
+const kindOf = (tx: RawTransaction): TransferKind => (tx.coinbase ? 'coinbase' : tx.hogEx ? 'pegout' : 'output');
+
 /** The same of all transactions of a block, with turns of the event loop in between. */
-export async function matchBlock(block: RawBlock, matcher: Matcher): Promise<{ sightings: Sighting[]; conflicts: Conflict[] }> {
+export const matchBlock = (block: RawBlock, matcher: Matcher): Promise<{ sightings: Sighting[]; conflicts: Conflict[] }> =>
+  matchInTurns(block.transactions, matcher, kindOf);
+
+/** The same of any transactions. */
+export async function matchInTurns(
+  transactions: readonly RawTransaction[],
+  matcher: Matcher,
+  kindOf: (tx: RawTransaction) => TransferKind,
+): Promise<{ sightings: Sighting[]; conflicts: Conflict[] }> {
   const sightings: Sighting[] = [];
   const conflicts: Conflict[] = [];
   let since = performance.now();
-  for (const tx of block.transactions) {
-    matchTransaction(tx, matcher, tx.coinbase ? 'coinbase' : tx.hogEx ? 'pegout' : 'output', sightings, conflicts);
+  for (const tx of transactions) {
+    matchTransaction(tx, matcher, kindOf(tx), sightings, conflicts);
     if (performance.now() - since < TURN_MS) continue;
     await setImmediate();
     since = performance.now();

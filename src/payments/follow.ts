@@ -15,6 +15,7 @@ import { AddressGiven, createLookAhead, type Stray } from './look-ahead.ts';
 import { createReadBack } from './read-back.ts';
 import { lockAndSettleMany, queueProcessing } from './settle-payments.ts';
 import {
+  eachOutput,
   inheritedSights,
   type Owned,
   type Owner,
@@ -176,7 +177,7 @@ export function createFollower(
       const owner = owners.get(sighting.key);
       const spare = spares.find(sighting.key);
       if (owner) sightings.push({ ...sighting, owner });
-      else if (spare) strays.push({ ...sighting, spare });
+      else if (spare) for (const stray of eachOutput({ ...sighting, spare })) strays.push(stray);
     }
     return { sightings, strays };
   };

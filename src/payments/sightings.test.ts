@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
 import type { BlockRef } from '../chains/chain.ts';
-import { inheritedSights, mergeOutputs, type Owned, pairPegouts, writeSightings } from './sightings.ts';
+import { eachOutput, inheritedSights, mergeOutputs, type Owned, pairPegouts, writeSightings } from './sightings.ts';
 
 const at = new Date('2026-01-01T00:00:00Z');
 const pegout = (ref: string, units: bigint, paymentId = 'pay_1'): Owned => ({
@@ -78,8 +78,8 @@ test('outputs of one transaction to one payment are one transfer; those below th
         'pay_1',
         3_000n,
         [
-          [0, '1000'],
-          [2, '2000'],
+          [0, 1_000n],
+          [2, 2_000n],
         ],
       ],
       [
@@ -87,15 +87,61 @@ test('outputs of one transaction to one payment are one transfer; those below th
         'pay_1',
         1_040n,
         [
-          [1, '500'],
-          [3, '540'],
+          [1, 500n],
+          [3, 540n],
         ],
       ],
-      ['a:4', 'pay_2', 7_000n, [[4, '7000']]],
-      ['b:0', 'pay_1', 3_000n, [[0, '3000']]],
+      ['a:4', 'pay_2', 7_000n, [[4, 7_000n]]],
+      ['b:0', 'pay_1', 3_000n, [[0, 3_000n]]],
     ],
   );
   assert.equal(mergeOutputs('LTC', [pegout('h:1', 6_000n), pegout('h:2', 6_000n)]).length, 2, 'peg-outs are told apart');
+});
+
+test('outputs that a source tells together are the same transfers as those told one by one', () => {
+  const together = [
+    output('a:0', 4_540n, {
+      outputs: [
+        [0, 500n],
+        [3, 4_000n],
+        [7, 40n],
+      ],
+    }),
+    // Another key of the same payment.
+    output('a:1', 2_000n, {
+      key: '0014bb',
+      outputs: [
+        [1, 1_000n],
+        [5, 1_000n],
+      ],
+    }),
+    output('b:2', 900n),
+  ];
+  const alone = together.flatMap((s) => eachOutput(s));
+  assert.deepEqual(
+    alone.map((s) => [s.key, s.ref, s.units, 'outputs' in s]),
+    [
+      ['0014aa', 'a:0', 500n, false],
+      ['0014aa', 'a:3', 4_000n, false],
+      ['0014aa', 'a:7', 40n, false],
+      ['0014bb', 'a:1', 1_000n, false],
+      ['0014bb', 'a:5', 1_000n, false],
+      ['0014aa', 'b:2', 900n, false],
+    ],
+  );
+  const told = (sightings: readonly Owned[]) =>
+    mergeOutputs('BTC', sightings)
+      .map((s) => [s.ref, s.units, s.outputs])
+      .toSorted();
+  assert.deepEqual(told(together), told(alone));
+  assert.deepEqual(
+    mergeOutputs('BTC', together).map((s) => [s.ref, s.units, s.outputs.map(([n]) => n)]),
+    [
+      ['a:1', 6_000n, [1, 3, 5]],
+      ['a:0', 540n, [0, 7]],
+      ['b:2', 900n, [2]],
+    ],
+  );
 });
 
 test('a replacement keeps the first sight of what it replaces, up to the sum of that', () => {

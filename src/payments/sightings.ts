@@ -1,5 +1,5 @@
 /** Writes what a chain shows of payments: transfers seen, mined, replaced. The caller holds the locks of the payments. */
-import type { BlockRef, Sighting } from '../chains/chain.ts';
+import type { BlockRef, Output, Sighting } from '../chains/chain.ts';
 import { firstSightInBlock } from '../core/certainty.ts';
 import { earliest } from '../core/clock.ts';
 import { COIN, type Coin } from '../core/coin.ts';
@@ -18,9 +18,8 @@ const FORGOTTEN_DAYS = 14;
 export type Owner = { paymentId: string; merchantId: string; address: string; createdAt: Date };
 /** A sighting of a payment's transfer. */
 export type Owned = Sighting & { owner: Owner };
-/** Outputs of one transaction that are one transfer. */
-type Output = [n: number, units: string];
-export type Merged = Owned & { units: bigint; outputs: Output[] };
+/** With the outputs of its transaction that are one transfer, at least one. */
+export type Merged = Owned & { outputs: readonly Output[] };
 /** One of our transactions that is in no block. */
 export type Waiting = {
   txid: string;
@@ -97,20 +96,39 @@ export function inheritedSights(
  * dust floor count for nothing, also together: they are one of their own.
  */
 export function mergeOutputs(coin: Coin, sightings: readonly Owned[]): Merged[] {
-  const merged = new Map<string, Merged>();
-  const output = ({ ref, units }: Sighting): Output => [Number(ref.slice(ref.lastIndexOf(':') + 1)), units.toString()];
-  for (const [i, s] of sightings.entries()) {
-    const isDust = s.units < COIN[coin].dustUnits;
-    const name = s.kind === 'output' || s.kind === 'coinbase' ? `${s.txid} ${s.owner.paymentId} ${s.kind} ${isDust}` : String(i);
-    const known = merged.get(name);
-    if (!known) merged.set(name, { ...s, outputs: [output(s)] });
-    else {
-      known.units += s.units;
-      known.outputs.push(output(s));
+  const { dustUnits } = COIN[coin];
+  const single: Merged[] = [];
+  const merged = new Map<string, { of: Owned; outputs: Output[] }>();
+  for (const s of sightings) {
+    const all = outputsOf(s);
+    if (s.kind !== 'output' && s.kind !== 'coinbase') {
+      single.push({ ...s, outputs: all });
+      continue;
+    }
+    for (const isDust of [false, true]) {
+      const outputs = all.filter(([, units]) => units < dustUnits === isDust);
+      if (outputs.length === 0) continue;
+      const name = `${s.txid} ${s.owner.paymentId} ${s.kind} ${isDust}`;
+      const known = merged.get(name);
+      if (known) for (const output of outputs) known.outputs.push(output);
+      else merged.set(name, { of: s, outputs });
     }
   }
-  return [...merged.values()];
+  const together = Array.from(merged.values(), ({ of, outputs }): Merged => {
+    // A payment may have two keys, whose outputs alternate.
+    outputs.sort(([a], [b]) => a - b);
+    return { ...of, ref: `${of.txid}:${outputs[0]![0]}`, units: outputs.reduce((sum, [, units]) => sum + units, 0n), outputs };
+  });
+  return [...together, ...single];
 }
+
+/** What a sighting has for its outputs: itself, where it is one. */
+const outputsOf = ({ ref, units, outputs }: Sighting): readonly Output[] =>
+  outputs ?? [[Number(ref.slice(ref.lastIndexOf(':') + 1)), units]];
+
+/** The same with each output by itself. */
+export const eachOutput = <T extends Sighting>({ outputs, ...sighting }: T): Omit<T, 'outputs'>[] =>
+  outputs ? outputs.map(([n, units]) => ({ ...sighting, ref: `${sighting.txid}:${n}`, units })) : [sighting];
 
 /** Records sightings as transfers, or brings those that are recorded up to date. */
 export async function writeSightings(
@@ -153,7 +171,7 @@ export async function writeSightings(
         kind: s.kind,
         first_seen_at: inherited(s) ?? first,
         lock: s.lock,
-        ...(outputs.length > 1 && { output_count: outputs.length, outputs }),
+        ...(outputs.length > 1 && { output_count: outputs.length, outputs: outputs.map(([n, units]) => [n, String(units)]) }),
       };
     });
     await writeRows(tx, rows, { coin, block, unlooked });
