@@ -42,7 +42,8 @@ function run(coin: FloodedCoin, name: string, size: Size): void {
   const figures = JSON.parse(stdout.toString()) as Figures;
   const { transactions, inputs, outputs } = size;
   console.log(`${coin} ${name}: ${number(transactions)} x ${number(inputs)} inputs x ${number(outputs)} outputs to one payment, ${number(figures.blockBytes)} bytes
-  florin    ${figures.seconds.toFixed(1)} s, ${(figures.memoryBytes / 1e6).toFixed(0)} MB above idle, event loop held ${figures.heldMs.toFixed(0)} ms at most
+  florin    ${figures.seconds.toFixed(1)} s, ${(figures.memoryBytes / 1e6).toFixed(0)} MB above idle
+  held      event loop ${figures.heldMs.toFixed(0)} ms at most (${figures.heldCpuMs.toFixed(0)} ms of processor time)
   stored    ${number(figures.transfers)} transfers, ${number(figures.outpoints)} outpoints
   payments  flooded ${figures.flooded}, honest ${figures.honest}`);
 }

@@ -134,7 +134,7 @@ async function read(): Promise<void> {
     const [direct, through] = ids.map((id) => statuses.find((one) => one.id === id)!.status);
     const unusable = [...(source.unusable?.() ?? [])].map(([method, count]) => `${method} ${count}`).join(', ');
     console.log(`ETH traces of ${TRACE_MB} MB
-  florin    ${taken.seconds.toFixed(1)} s, ${(taken.memoryBytes / 1e6).toFixed(0)} MB above idle, event loop held ${taken.heldMs.toFixed(0)} ms at most
+  florin    ${taken.seconds.toFixed(1)} s, ${(taken.memoryBytes / 1e6).toFixed(0)} MB above idle, event loop held ${taken.heldMs.toFixed(0)} ms at most (${taken.heldCpuMs.toFixed(0)} ms of processor time)
   unusable  ${unusable}
   payments  direct ${direct}, through a contract ${through}`);
   } finally {

@@ -197,7 +197,7 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
   for (const { id, mode, quotes, transfers: stored, hasMany } of rows) {
     const all = hasMany ? await readManyTransfers(ctx, sql, id) : (stored ?? []).map((row) => toTransfer(row));
     transfers.set(id, all);
-    if (mode === 'live') for (const { coin } of [...(quotes ?? []), ...all]) liveCoins.add(coin);
+    if (mode === 'live') for (const list of [quotes ?? [], all]) for (const { coin } of list) liveCoins.add(coin);
   }
   const tips = liveCoins.size === 0 ? {} : await readTips(sql, [...liveCoins]);
   return rows.map((row) => toRecord(row, rules.get(row.ruleSet)!, transfers.get(row.id)!, tips));

@@ -7,24 +7,21 @@ import { API_VERSION, type EventType, REVERSED_EVENT, UPDATED_EVENT } from '../c
 import { eventId } from '../core/id.ts';
 import { e8ToCents } from '../core/money.ts';
 import type { PaymentStatus, Settlement, Transfer } from '../core/payment.ts';
-import { settle, valueTransfer } from '../core/settle.ts';
+import { settle } from '../core/settle.ts';
 import { OID, type Tx } from '../db/db.ts';
 import { notifyMembers } from '../merchants/notices.ts';
 import { recordEvents } from '../webhooks/events.ts';
 import { asksForMerchant } from './attention.ts';
-import { readCompany } from './company.ts';
 import { type Counted, dayChanges, writeDayChanges } from './days.ts';
 import { paymentDetail } from './detail.ts';
 import { type Marks, observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
-import { valuesToJson } from './stored.ts';
+import { valueTransfers } from './value-transfers.ts';
 import type { PaymentView } from './view.ts';
 
 /** An unvalued transfer is looked at again this often, for the next usable price. */
 const PRICE_RETRY_MS = 30_000;
 /** Payments and transfers in memory at a time, where many payments are settled at once. */
 const MAX_HELD = 5_000;
-/** Rows in one statement. */
-const ROWS_AT_ONCE = 2_000;
 /** A payment that cannot be settled is tried again after this long; the others do not wait for it. */
 const FAILED_RETRY_SECONDS = 10;
 
@@ -177,38 +174,6 @@ const WINDOW_END_MARGIN_MS = 60_000;
 /** What of a transfer follows the chain, as one comparable text. */
 const chainFacts = (t: Pick<Transfer, 'block' | 'lock' | 'absentSince' | 'conflict' | 'unminedSince'>): string =>
   JSON.stringify([t.block?.height, t.block?.hash, t.lock, t.absentSince, t.conflict?.txid, t.conflict?.height, t.unminedSince]);
-
-/** Freezes the worth of transfers that have none yet, or whose protection ended. Prices come from memory, never from the network. */
-async function valueTransfers(ctx: Context, tx: Tx, records: PaymentRecord[]): Promise<void> {
-  const found = records.flatMap((record) =>
-    record.transfers.flatMap((transfer, place) => {
-      const of = { payment: record.facts, transfer, spot: spotPrice(ctx, record, transfer.coin), now: record.now };
-      return valueTransfer(of) ? [{ record, place, of, merchantId: record.merchantId, payment: record.facts, transfer }] : [];
-    }),
-  );
-  if (found.length === 0) return;
-  const company = await readCompany(
-    tx,
-    found.filter(({ record, transfer }) => record.mode === 'live' && transfer.values.length === 0),
-  );
-  const rows = found.map(({ record, place, of, transfer }) => {
-    const values = [...transfer.values, valueTransfer({ ...of, company: company.get(transfer) ?? null })!];
-    record.transfers[place] = { ...transfer, values };
-    return { payment_id: record.facts.id, coin: transfer.coin, ref: transfer.ref, values: valuesToJson(values) };
-  });
-  for (let i = 0; i < rows.length; i += ROWS_AT_ONCE) {
-    await tx`
-      update transfers t set values = r.values
-      from jsonb_to_recordset(${tx.json(rows.slice(i, i + ROWS_AT_ONCE) as never)}) as r (payment_id text, coin text, ref text, values jsonb)
-      where t.payment_id = r.payment_id and t.coin = r.coin and t.ref = r.ref`;
-  }
-}
-
-function spotPrice(ctx: Context, record: PaymentRecord, coin: Coin): { priceE8: bigint; at: Date } | null {
-  if (record.mode === 'test') return { priceE8: ctx.prices.forTest(coin).priceE8, at: record.now };
-  const quotable = ctx.prices.quotable(coin);
-  return 'price' in quotable ? { priceE8: quotable.price.priceE8, at: quotable.price.asOf } : null;
-}
 
 const EVENT_OF: Readonly<Record<PaymentStatus, EventType>> = {
   pending: UPDATED_EVENT,
