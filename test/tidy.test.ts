@@ -119,6 +119,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'chain_releases',
     'stray_deposits',
     'payment_links',
+    'payment_outages',
     'erasures',
   ],
   webhooks: ['events', 'endpoints', 'deliveries', 'attempts', 'attempt_counts', 'attempt_hours', 'recoveries', 'endpoint_notices'],

@@ -455,7 +455,7 @@ export type Api = {
       data: {
         id: string;
         mode: Mode | null;
-        kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
+        kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
         text: string;
         payment: string | null;
         at: string;
@@ -481,7 +481,7 @@ export type Api = {
       success: boolean;
       mail_set_up: boolean;
       settings: {
-        kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
+        kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
         in_app: boolean;
         email: boolean;
         email_always: boolean;
@@ -499,7 +499,7 @@ export type Api = {
   'POST /:mode/notice-settings': {
     query: undefined;
     body: {
-      kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
+      kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
       in_app: boolean;
       email: boolean;
     };

@@ -9,6 +9,7 @@ const PLACES: Readonly<Record<Notice['kind'], string>> = {
   endpoint_off: 'webhooks',
   payment_attention: 'payments',
   payment_reversed: 'payments',
+  payments_unavailable: 'wallets',
   usage: 'usage',
   wallet_changed: 'wallets',
   endpoint_changed: 'webhooks',

@@ -249,6 +249,14 @@ export type CreatedPayment = {
   expires_at: string;
   status: PaymentStatus;
   mode: Mode;
+  /** What you should know although the request succeeded. no_payable_currency: no customer could pay this payment now, because no currency has all of a wallet, a synced node and a price, or because the amount is too small. Absent when there is nothing to warn about; never present in test mode. */
+  warnings?: {
+    code: 'no_payable_currency';
+    /** What is wrong and where to fix it, for people. */
+    message: string;
+    /** The guide to what is missing. */
+    doc_url: string;
+  }[] | undefined;
 };
 
 export type ListDeliveriesParams = {

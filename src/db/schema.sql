@@ -1003,3 +1003,13 @@ create table spent_outpoints (
 );
 CREATE INDEX spent_outpoints_by_txid ON spent_outpoints USING btree (coin, txid);
 CREATE INDEX spent_outpoints_new ON spent_outpoints USING btree (coin, xid);
+
+create table payment_outages (
+  merchant_id text collate "C" not null,
+  began_at timestamp with time zone not null,
+  notified_at timestamp with time zone not null,
+  ended_at timestamp with time zone,
+  PRIMARY KEY (merchant_id),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id)
+);
+CREATE INDEX payment_outages_open ON payment_outages USING btree (merchant_id) WHERE (ended_at IS NULL);

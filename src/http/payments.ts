@@ -10,6 +10,7 @@ import { defaultCoin, getMerchant } from '../merchants/merchants.ts';
 import { paymentDetail, paymentUrl } from '../payments/detail.ts';
 import { createPayment, type PaymentDraft } from '../payments/payments.ts';
 import { getPayment, type ListItem, listPayments } from '../payments/queries.ts';
+import { type Warning, warningsFor } from '../payments/readiness.ts';
 import type { PaymentItem, PaymentRequest, PaymentView, Rendered } from '../payments/view.ts';
 import { readLimit, readMetadata, readQuery, readReturnUrl, readScenario, readUnits, readUsd } from './read.ts';
 import type { Answer, Call } from './routes.ts';
@@ -18,7 +19,7 @@ import { CreateAdvanced, CreateLegacy, CreateSimple, checkBody } from './schema.
 /** A reply body rendered once, as it is sent and stored. */
 export const render = (status: number, body: object): Rendered => ({ status, body: JSON.stringify(body) });
 
-const creation = (ctx: Context, view: PaymentView): object => ({
+const creation = (ctx: Context, view: PaymentView, warnings: readonly Warning[]): object => ({
   success: true,
   transaction_id: view.facts.id,
   id: view.facts.id,
@@ -28,8 +29,14 @@ const creation = (ctx: Context, view: PaymentView): object => ({
   expires_at: view.settlement.expiresAt.toISOString(),
   status: view.settlement.status,
   mode: view.facts.mode,
+  ...(warnings.length > 0 && { warnings }),
 });
-export const renderCreation = (ctx: Context) => (view: PaymentView) => render(201, creation(ctx, view));
+/** Creates a payment of which the payer chooses the coin, and warns when there would be none to choose. */
+async function createOpen({ ctx, owner, claim }: Call, draft: PaymentDraft): Promise<Answer> {
+  const { amountUsdCents } = draft;
+  const warnings = await warningsFor(ctx, { ...mine(owner), amountUsdCents });
+  return createPayment(ctx, { ...madeBy(owner), draft, idempotency: claim, render: (view) => render(201, creation(ctx, view, warnings)) });
+}
 export const renderDetail = (ctx: Context) => (view: PaymentView) => render(200, paymentDetail(view, ctx.settings.paymentPageUrl));
 
 type Common = {
@@ -76,16 +83,18 @@ function returnUrlFor(owner: KeyOwner, text: string): string {
   return url;
 }
 
-export async function createSimple({ ctx, owner, body, claim }: Call): Promise<Answer> {
+export async function createSimple(call: Call): Promise<Answer> {
+  const { owner, body } = call;
   const given = checkBody(CreateSimple, body);
   const draft = draftOf(owner, given as Common, {
     amountUsdCents: readUsd(body, 'amount_usd', given.amount_usd),
     returnUrl: returnUrlFor(owner, given.return_url),
   });
-  return createPayment(ctx, { ...madeBy(owner), draft, idempotency: claim, render: renderCreation(ctx) });
+  return createOpen(call, draft);
 }
 
-export async function createAdvanced({ ctx, owner, body, claim }: Call): Promise<Answer> {
+export async function createAdvanced(call: Call): Promise<Answer> {
+  const { owner, body } = call;
   const given = checkBody(CreateAdvanced, body);
   const items = given.items.map(
     (item, i): PaymentItem => ({
@@ -100,7 +109,7 @@ export async function createAdvanced({ ctx, owner, body, claim }: Call): Promise
   if (amountUsdCents === 0n) throw new Problem('amount_invalid', {}, { param: 'items' });
   if (amountUsdCents > 100_000_000n) throw new Problem('amount_too_large', { maximum: '1000000.00' }, { param: 'items' });
   const draft = draftOf(owner, given as Common, { amountUsdCents, returnUrl: returnUrlFor(owner, given.return_url), items, taxCents });
-  return createPayment(ctx, { ...madeBy(owner), draft, idempotency: claim, render: renderCreation(ctx) });
+  return createOpen(call, draft);
 }
 
 /** POST /payments: a fixed coin amount; its USD worth at creation is stored for tiers and lists. */

@@ -210,7 +210,20 @@ export const PricesQuery = Type.Object({
 export const BalanceQuery = Type.Object({ address: Type.String({ examples: ['test_btc_success'] }), currency: Coin });
 export const CoinQuery = Type.Object({ currency: Coin });
 
-export const Created = Type.Object({
+const Warnings = Type.Optional(
+  Type.Array(
+    Type.Object({
+      code: literals(['no_payable_currency'] as const, { examples: ['no_payable_currency'] }),
+      message: Type.String({ description: 'What is wrong and where to fix it, for people.' }),
+      doc_url: Type.String({ description: 'The guide to what is missing.' }),
+    }),
+    {
+      description:
+        'What you should know although the request succeeded. no_payable_currency: no customer could pay this payment now, because no currency has all of a wallet, a synced node and a price, or because the amount is too small. Absent when there is nothing to warn about; never present in test mode.',
+    },
+  ),
+);
+const CREATED = {
   success: Type.Boolean({ examples: [true] }),
   transaction_id: PaymentId,
   id: PaymentId,
@@ -220,9 +233,10 @@ export const Created = Type.Object({
   expires_at: Timestamp,
   status: Status,
   mode: Mode,
-});
+};
+export const Created = Type.Object({ ...CREATED, warnings: Warnings });
 export const TransactionCreated = Type.Object({
-  ...Created.properties,
+  ...CREATED,
   amount: Decimal('0.00026289'),
   currency: Coin,
   payment_address: Type.String(),

@@ -1,7 +1,7 @@
 /** Merchants, their settings and plans. */
 import { createHash } from 'node:crypto';
 import { type Context, perContext } from '../context.ts';
-import { COINS, type Coin, type ConfirmationTier } from '../core/coin.ts';
+import { COINS, type Coin, type ConfirmationTier, type Network } from '../core/coin.ts';
 import { base62, newId } from '../core/id.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
@@ -68,8 +68,11 @@ export type Merchant = {
   name: string;
   plan: Plan;
   settings: MerchantSettings;
-  /** Coins with an active wallet. */
+  /** Coins with an active wallet, and the network each of these was imported for. */
   walletCoins: readonly Coin[];
+  walletNetworks: Readonly<Partial<Record<Coin, Network>>>;
+  /** Coins whose wallet is paused. */
+  pausedCoins: readonly Coin[];
   /** The logo of the payment page, by the hash it is served under. */
   logo: string | null;
 };
@@ -92,23 +95,42 @@ export function getMerchant(ctx: Context, { merchantId }: { merchantId: string }
 
 /** A merchant as it is now: inside a transaction, which must not ask the pool for another connection. Errors: merchant_not_found. */
 export async function readMerchant(sql: Sql | Tx, { merchantId }: { merchantId: string }): Promise<Merchant> {
-  const [row] = await sql<
-    { id: string; name: string; plan: Plan; settings: Partial<MerchantSettings>; coins: Coin[] | null; logo: string | null }[]
-  >`
-    select m.id, m.name, m.plan, m.settings,
-      (select l.hash from merchant_logos l where l.merchant_id = m.id) as logo,
-      (select array_agg(w.coin) from wallets w where w.merchant_id = m.id and w.active) as coins
-    from merchants m where m.id = ${merchantId}`;
-  if (!row) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
-  return {
-    id: row.id,
-    name: row.name,
-    plan: row.plan,
-    settings: { ...DEFAULT_SETTINGS, ...row.settings },
-    walletCoins: COINS.filter((coin) => row.coins?.includes(coin)),
-    logo: row.logo,
-  };
+  const [merchant] = await readMerchants(sql, { merchantIds: [merchantId] });
+  if (!merchant) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
+  return merchant;
 }
+
+/** Those of these merchants that exist, in one statement. */
+export async function readMerchants(sql: Sql | Tx, { merchantIds }: { merchantIds: readonly string[] }): Promise<Merchant[]> {
+  const rows = await sql<
+    {
+      id: string;
+      name: string;
+      plan: Plan;
+      settings: Partial<MerchantSettings>;
+      networks: Partial<Record<Coin, Network>> | null;
+      paused: Coin[] | null;
+      logo: string | null;
+    }[]
+  >`
+    select m.id, m.name, m.plan, m.settings, w.networks, w.paused,
+      (select l.hash from merchant_logos l where l.merchant_id = m.id) as logo
+    from merchants m cross join lateral (
+      select jsonb_object_agg(coin, network) filter (where active) as networks,
+        array_agg(coin) filter (where not active and paused_at is not null) as paused
+      from wallets where merchant_id = m.id
+    ) w where m.id = any(${merchantIds as string[]}::text[])`;
+  return rows.map(({ id, name, plan, settings, networks, paused, logo }) => ({
+    ...{ id, name, plan, logo },
+    settings: { ...DEFAULT_SETTINGS, ...settings },
+    walletCoins: COINS.filter((coin) => networks?.[coin] !== undefined),
+    walletNetworks: networks ?? {},
+    pausedCoins: COINS.filter((coin) => paused?.includes(coin)),
+  }));
+}
+
+/** Whether payers may choose the coin, as the merchant set it. */
+export const isOffered = ({ coins }: MerchantSettings, coin: Coin): boolean => coins === null || coins.includes(coin);
 
 /** The coin of payments that name none: the setting, else the first with a wallet of BTC, LTC, ETH, DASH, DOGE; in test mode BTC. */
 export function defaultCoin(merchant: Merchant, mode: 'live' | 'test'): Coin {

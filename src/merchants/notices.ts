@@ -11,6 +11,7 @@ export const NOTICE_KINDS = [
   'endpoint_off',
   'payment_attention',
   'payment_reversed',
+  'payments_unavailable',
   'usage',
   'wallet_changed',
   'endpoint_changed',
@@ -90,6 +91,12 @@ const KINDS: Readonly<
     mailed: ['owner', 'finance'],
     words: () => 'A completed payment lost its money: the network took a transfer back, or it is no longer confirmed.',
     to: 'payments',
+  },
+  payments_unavailable: {
+    mailed: ['owner', 'admin', 'developer'],
+    words: ({ reason }) => `Customers can’t pay you right now: no currency is available. ${String(reason)}`,
+    to: 'wallets',
+    advice: 'Open Wallets to see what is missing and how to fix it. Payment pages continue as soon as a currency is ready.',
   },
   usage: {
     mailed: ['owner', 'admin'],

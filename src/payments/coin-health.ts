@@ -16,19 +16,36 @@ export type CoinHealth = {
   /** Null when it can be quoted. */
   priceFault: string | null;
 };
-/** A coin whose source was not read for so long, or lacks what others may have, is taken from the offer. */
+/** A coin whose source was not read for so long, or lacks what others may have, is not offered. */
 const BEHIND_SECONDS = 60;
-/** Doubts of a source that make its coin unpayable. The last block may be old without anybody's fault. */
+/** Doubts about a source that make its coin unpayable. The last block may be old without anything being wrong. */
 const UNPAYABLE: readonly Doubt['code'][] = ['older', 'syncing', 'alone'];
+
+/** Why completion is held on a chain, by coin. */
+export async function readHolds(ctx: Context): Promise<ReadonlyMap<Coin, readonly string[]>> {
+  const [tips, guards] = await Promise.all([
+    ctx.db.sql<{ coin: Coin; holdReason: string }[]>`select coin, hold_reason as "holdReason" from tips where hold_reason is not null`,
+    readGuards(ctx),
+  ]);
+  return new Map(
+    COINS.map((coin) => [
+      coin,
+      [
+        ...tips.flatMap((tip) => (tip.coin === coin ? [tip.holdReason] : [])),
+        ...guards.flatMap((guard) => (guard.coin === coin && guard.binding ? guard.reasons : [])),
+      ],
+    ]),
+  );
+}
 
 export async function readCoinHealth(ctx: Context, { mode }: { mode: Mode }): Promise<CoinHealth[]> {
   if (mode === 'test')
     return COINS.map((coin) => ({ coin, chain: 'simulated', height: null, lagSeconds: null, reasons: [], priceFault: null }));
-  const [tips, guards, troubles] = await Promise.all([
-    ctx.db.sql<{ coin: Coin; height: bigint; lag: number; unread: number; holdReason: string | null }[]>`
+  const [tips, held, troubles] = await Promise.all([
+    ctx.db.sql<{ coin: Coin; height: bigint; lag: number; unread: number }[]>`
       select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as lag,
-        extract(epoch from clock_timestamp() - looked_at)::float8 as unread, hold_reason as "holdReason" from tips`,
-    readGuards(ctx),
+        extract(epoch from clock_timestamp() - looked_at)::float8 as unread from tips`,
+    readHolds(ctx),
     readTroubles(ctx),
   ]);
   return COINS.map((coin): CoinHealth => {
@@ -40,20 +57,18 @@ export async function readCoinHealth(ctx: Context, { mode }: { mode: Mode }): Pr
       .filter((one) => one.coin === coin)
       .flatMap((one) => explainTrouble(one).flatMap((t) => (t.grave ? [t.text] : [])));
     if (!tip) return { coin, chain: 'starting', height: null, lagSeconds: null, reasons: grave, priceFault };
-    const holds = [
-      ...(tip.holdReason ? [tip.holdReason] : []),
-      ...guards.flatMap((guard) => (guard.coin === coin && guard.binding ? guard.reasons : [])),
-    ];
+    const holds = held.get(coin)!;
     const chain = holds.length > 0 ? 'held' : grave.length > 0 || tip.unread > BEHIND_SECONDS ? 'behind' : 'ok';
     return { coin, chain, height: tip.height, lagSeconds: Math.max(0, Math.round(tip.lag)), reasons: [...holds, ...grave], priceFault };
   });
 }
 
+export type Unreachable = { code: 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind'; reason: string };
 /**
- * Live coins of which no address can be given now, and why: who pays must be seen. An address is watched from the block on with which
- * the follower of its coin began.
+ * Live coins of which no address can be given now, and why: a payment to it must be seen. An address is watched from the block with
+ * which the follower of its coin began.
  */
-export async function readUnreachable(ctx: Context, sql: Sql | Tx): Promise<ReadonlyMap<Coin, string>> {
+export async function readUnreachable(ctx: Context, sql: Sql | Tx): Promise<ReadonlyMap<Coin, Unreachable>> {
   const rows = await sql<{ coin: Coin; unread: boolean; doubt: string | null }[]>`
     select coin, t.looked_at < clock_timestamp() - ${BEHIND_SECONDS} * interval '1 second' as unread,
       case when f.behind_code = any(${[...UNPAYABLE]}::text[]) and f.behind_since < clock_timestamp() - ${BEHIND_SECONDS} * interval '1 second'
@@ -61,12 +76,13 @@ export async function readUnreachable(ctx: Context, sql: Sql | Tx): Promise<Read
     from tips t left join followers f using (coin)`;
   const found = new Map(rows.map((row) => [row.coin, row]));
   return new Map(
-    COINS.flatMap((coin): [Coin, string][] => {
-      if (!ctx.chains.get(coin)?.follows) return [[coin, 'no node is configured']];
+    COINS.flatMap((coin): [Coin, Unreachable][] => {
+      const away = (code: Unreachable['code'], reason: string): [Coin, Unreachable][] => [[coin, { code, reason }]];
+      if (!ctx.chains.get(coin)?.follows) return away('source_missing', 'no node is configured');
       const row = found.get(coin);
-      if (!row) return [[coin, 'its node has not been reached yet']];
-      if (row.unread) return [[coin, 'its node has not answered for a minute']];
-      return row.doubt === null ? [] : [[coin, row.doubt]];
+      if (!row) return away('source_starting', 'its node has not been reached yet');
+      if (row.unread) return away('source_silent', 'its node has not answered for a minute');
+      return row.doubt === null ? [] : away('source_behind', row.doubt);
     }),
   );
 }

@@ -126,7 +126,7 @@ test('a coin whose source has not been read for a minute is not offered; after h
   assert.match((await readReadiness(ctx)).reasons.join(), /^BTC: its source was read last 3\d s ago$/);
   assert.equal(await offered(), true);
   await age(31);
-  assert.match((await readUnreachable(ctx, sql)).get('BTC')!, /has not answered for a minute/);
+  assert.match((await readUnreachable(ctx, sql)).get('BTC')!.reason, /has not answered for a minute/);
   await follower.step();
   assert.deepEqual([await offered(), (await readReadiness(ctx)).reasons], [true, []]);
 });

@@ -12,7 +12,7 @@ import { Problem } from '../core/problem.ts';
 import { isDust, isFinal, isGone, lockEnd, mayChangeCoin, settle } from '../core/settle.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
-import { readMerchant } from '../merchants/merchants.ts';
+import { isOffered, readMerchant } from '../merchants/merchants.ts';
 import { nextAddress } from '../merchants/wallets.ts';
 import { advanceDeliveries } from '../webhooks/queue.ts';
 import { markReviewed } from './attention.ts';
@@ -20,7 +20,8 @@ import { readUnreachable } from './coin-health.ts';
 import { createOne, createTogether, type PaymentDraft, prepareCreate } from './create-payments.ts';
 import { type PaymentRecord, readRecords, tipsOf } from './facts.ts';
 import { LINK_METADATA, payLink } from './links.ts';
-import { getPaymentForCustomer, isOffered } from './queries.ts';
+import { getPaymentForCustomer } from './queries.ts';
+import { isCarried } from './readiness.ts';
 import { lockAndSettle, type SettledPayment } from './settle-payments.ts';
 import type { CustomerView, IdempotencyClaim, Outcome, PaymentView, Rendered } from './view.ts';
 
@@ -125,7 +126,7 @@ function priceQuote(ctx: Context, record: PaymentRecord, coin: Coin): { rateE8: 
   }
   const { priceE8, sources } = quotable.price;
   const units = quoteUnits(coin, record.facts.targetUsdCents, priceE8);
-  if (units < COIN[coin].dustUnits * 10n) {
+  if (!isCarried(coin, units)) {
     throw new Problem('amount_too_small', { minimum: `${formatUnits(coin, COIN[coin].dustUnits * 10n)} ${coin}` }, { param: 'currency' });
   }
   return { rateE8: priceE8, units, sources };
@@ -144,10 +145,10 @@ async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coi
   const [given] = await tx<{ address: string }[]>`
     select address from deposit_addresses where payment_id = ${record.facts.id} and coin = ${coin}`;
   if (given) return given.address;
-  const reason = (await readUnreachable(ctx, tx)).get(coin);
-  if (reason !== undefined) {
+  const away = (await readUnreachable(ctx, tx)).get(coin);
+  if (away !== undefined) {
     const retryAfterSeconds = ctx.chains.get(coin)?.follows ? 30 : 300;
-    throw new Problem('chain_unavailable', { coin, reason }, { param: 'currency', retryAfterSeconds });
+    throw new Problem('chain_unavailable', { coin, reason: away.reason }, { param: 'currency', retryAfterSeconds });
   }
   const next = await nextAddress(ctx, tx, { merchantId: record.merchantId, coin, createdWith: record.createdWith });
   await tx`

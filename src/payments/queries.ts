@@ -2,15 +2,16 @@
 
 import type { ChainTransaction } from '../chains/chain.ts';
 import { type Context, perContext } from '../context.ts';
-import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
+import { COINS, type Coin, type Mode } from '../core/coin.ts';
 import { quoteUnits } from '../core/money.ts';
 import type { Exception, PaymentStatus, Transfer, TransferStanding } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import { standingOf } from '../core/settle.ts';
 import { createBatcher } from '../db/batch.ts';
-import { getMerchant, type Merchant } from '../merchants/merchants.ts';
-import { readUnreachable } from './coin-health.ts';
+import { getMerchant, isOffered, type Merchant } from '../merchants/merchants.ts';
+import { readUnreachable, type Unreachable } from './coin-health.ts';
 import { type OwnedId, type PaymentRecord, readOwnedRecords, readRecords, readTransfers, tipsOf, toView } from './facts.ts';
+import { isCarried } from './readiness.ts';
 import type { CustomerView, PaymentView, Unavailable } from './view.ts';
 
 /** One payment of the merchant in the mode. Errors: payment_not_found (also for another merchant's or mode's). */
@@ -125,7 +126,7 @@ async function readForCustomer(ctx: Context, paymentId: string): Promise<Custome
   if (!record) throw new Problem('payment_not_found', { id: paymentId });
   const [merchant, unreachable, [refund]] = await Promise.all([
     getMerchant(ctx, { merchantId: record.merchantId }),
-    record.mode === 'live' ? readUnreachable(ctx, ctx.db.sql) : new Map(),
+    record.mode === 'live' ? readUnreachable(ctx, ctx.db.sql) : new Map<Coin, Unreachable>(),
     ctx.db.sql<{ coin: Coin; address: string }[]>`select coin, address from refund_addresses where payment_id = ${paymentId}`,
   ]);
   const view = toView(record);
@@ -136,9 +137,6 @@ async function readForCustomer(ctx: Context, paymentId: string): Promise<Custome
     refundAddress: refund ?? null,
   };
 }
-
-/** Whether payers may choose the coin, as the merchant set it. */
-export const isOffered = ({ coins }: Merchant['settings'], coin: Coin): boolean => coins === null || coins.includes(coin);
 
 const customerMerchant = ({ name, logo, settings }: Merchant): CustomerView['merchant'] => {
   const { supportContact, accent, theme, locale, origins, autoReturn, payerCancel, kiosk } = settings;
@@ -270,25 +268,34 @@ export async function foldCounts(ctx: Context, { limit }: { limit: number }): Pr
 function coinsFor(
   ctx: Context,
   view: PaymentView,
-  { walletCoins, settings, unreachable }: Merchant & { unreachable: ReadonlyMap<Coin, string> },
+  { walletCoins, walletNetworks, settings, unreachable }: Merchant & { unreachable: ReadonlyMap<Coin, Unreachable> },
 ): CustomerView['coins'] {
   return COINS.flatMap((coin) => {
     if (view.facts.fixed && view.facts.fixed.coin !== coin) return [];
     if (view.facts.mode === 'live' && !walletCoins.includes(coin)) return [];
     // A coin that was chosen stays, so that its amount can be renewed.
     if (!isOffered(settings, coin) && view.settlement.coin !== coin && !view.facts.fixed) return [];
-    return [coinState(ctx, view, coin, unreachable)];
+    // Its wallet is for another network: no address of it can be given.
+    const isWrong = view.facts.mode === 'live' && walletNetworks[coin] !== ctx.settings.networks[coin];
+    return [coinState(ctx, view, coin, unreachable, isWrong)];
   });
 }
 
-function coinState(ctx: Context, view: PaymentView, coin: Coin, unreachable: ReadonlyMap<Coin, string>): CustomerView['coins'][number] {
+function coinState(
+  ctx: Context,
+  view: PaymentView,
+  coin: Coin,
+  unreachable: ReadonlyMap<Coin, Unreachable>,
+  isWrong: boolean,
+): CustomerView['coins'][number] {
   const refused = (unavailable: Unavailable) => ({ coin, unavailable, estimateUnits: null, sample: false });
   if (view.facts.fixed) return { coin, unavailable: null, estimateUnits: view.facts.fixed.units, sample: false };
   const quotable = view.facts.mode === 'test' ? { price: ctx.prices.forTest(coin) } : ctx.prices.quotable(coin);
   if (!('price' in quotable)) return refused('price');
   // What has its address already can be paid, and gets a new rate.
-  if (view.facts.mode === 'live' && unreachable.has(coin) && !view.facts.quotes.some((q) => q.coin === coin)) return refused('network');
+  if (view.facts.mode === 'live' && (isWrong || unreachable.has(coin)) && !view.facts.quotes.some((q) => q.coin === coin))
+    return refused('network');
   const units = quoteUnits(coin, view.facts.targetUsdCents, quotable.price.priceE8);
-  if (units < COIN[coin].dustUnits * 10n) return refused('small');
+  if (!isCarried(coin, units)) return refused('small');
   return { coin, unavailable: null, estimateUnits: units, sample: quotable.price.sample };
 }

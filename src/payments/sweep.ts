@@ -6,6 +6,7 @@ import { forgetRequests } from '../merchants/requests.ts';
 import { applyDueChanges } from '../merchants/wallet-changes.ts';
 import { foldDays } from './days.ts';
 import { foldCounts } from './queries.ts';
+import { endOutages } from './readiness.ts';
 import { erasePayerData } from './retention.ts';
 import { settleDuePayments } from './settle-payments.ts';
 
@@ -26,6 +27,7 @@ export function startSweep(ctx: Context): { stop(): Promise<void> } {
         while (!stopping.aborted && (await foldDays(ctx, { limit: 5_000 })) === 5_000);
         await forgetReplies(ctx.db);
         await applyDueChanges(ctx);
+        await endOutages(ctx);
         await erasePayerData(ctx);
         while (!stopping.aborted && (await forgetRequests(ctx)));
         housekeepingAt = ctx.clock.monotonicMs() + HOUSEKEEPING_MS;

@@ -14,6 +14,7 @@ const KINDS: Readonly<Record<Setting['kind'], [string, string]>> = {
   endpoint_off: ['Webhook endpoint switched off', 'It is gone, or only failed for five days.'],
   payment_attention: ['Payment needs attention', 'Underpaid, overpaid, late, or paid after it was cancelled.'],
   payment_reversed: ['Completed payment reversed', 'Its money was taken back, or is no longer confirmed. The goods may be gone.'],
+  payments_unavailable: ['Customers can’t pay', 'No currency was available on a live payment page or for a new payment.'],
   usage: ['Plan nearly used up', 'At 80 and at 100 % of the month.'],
   wallet_changed: ['Wallet changed', 'Payments of a coin go to another account key, or will once its wait is over.'],
   endpoint_changed: ['Webhook endpoint changed', 'A live endpoint was added, or its URL was changed.'],

@@ -1,0 +1,232 @@
+/** Whether a merchant can take money now: for each coin, what is still missing, in words, and how to fix it. */
+import { type Context, perContext } from '../context.ts';
+import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
+import { quoteUnits } from '../core/money.ts';
+import { getMerchant, isOffered, type Merchant, readMerchant, readMerchants } from '../merchants/merchants.ts';
+import { getUsage } from '../merchants/usage.ts';
+import { readHolds, readUnreachable, type Unreachable } from './coin-health.ts';
+import { closeOutages, listOutages, reportOutage } from './outages.ts';
+
+export const MISSING = [
+  'wallet_missing',
+  'wallet_paused',
+  'wallet_network',
+  'currency_off',
+  'source_missing',
+  'source_starting',
+  'source_silent',
+  'source_behind',
+  'price_missing',
+  'plan_limit_reached',
+  'completion_held',
+] as const;
+export type MissingCode = (typeof MISSING)[number];
+/** `lines` are settings to paste as they are; `fix` says where. */
+export type Missing = { code: MissingCode; message: string; fix: string; lines: readonly string[]; docUrl: string };
+export type CoinReadiness = {
+  coin: Coin;
+  /** A customer can pay with it now. What is missing all the same only keeps payments from completing. */
+  payable: boolean;
+  missing: readonly Missing[];
+};
+
+type Unreachables = ReadonlyMap<Coin, Unreachable>;
+
+/** Why a customer cannot pay this merchant in a coin now, the first of the reasons; null when they can. */
+function whyNotPayable(
+  ctx: Context,
+  { merchant, coin, unreachable }: { merchant: Merchant; coin: Coin; unreachable: Unreachables },
+): MissingCode | null {
+  if (!merchant.walletCoins.includes(coin)) return merchant.pausedCoins.includes(coin) ? 'wallet_paused' : 'wallet_missing';
+  if (merchant.walletNetworks[coin] !== ctx.settings.networks[coin]) return 'wallet_network';
+  if (!isOffered(merchant.settings, coin)) return 'currency_off';
+  return unreachable.get(coin)?.code ?? ('price' in ctx.prices.quotable(coin) ? null : 'price_missing');
+}
+
+/** Every coin with all that is missing. Test payments need nothing. */
+export async function readReadiness(ctx: Context, { merchantId, mode }: { merchantId: string; mode: Mode }): Promise<CoinReadiness[]> {
+  if (mode === 'test') return COINS.map((coin) => ({ coin, payable: true, missing: [] }));
+  const [merchant, unreachable, holds, { limits, used }] = await Promise.all([
+    readMerchant(ctx.db.sql, { merchantId }),
+    readUnreachable(ctx, ctx.db.sql),
+    readHolds(ctx),
+    getUsage(ctx, { merchantId }),
+  ]);
+  return COINS.map((coin) => {
+    const tell = (code: MissingCode, about = ''): Missing => explain(ctx, { code, coin, about, merchant });
+    const isOwn = merchant.walletCoins.includes(coin);
+    const away = unreachable.get(coin);
+    const price = ctx.prices.quotable(coin);
+    const blocking = [
+      ...(isOwn ? [] : [tell(merchant.pausedCoins.includes(coin) ? 'wallet_paused' : 'wallet_missing')]),
+      ...(isOwn && merchant.walletNetworks[coin] !== ctx.settings.networks[coin] ? [tell('wallet_network')] : []),
+      ...(isOffered(merchant.settings, coin) ? [] : [tell('currency_off')]),
+      ...(away ? [tell(away.code, away.reason)] : []),
+      ...('price' in price ? [] : [tell('price_missing', price.reason)]),
+      ...(limits.perMonth > 0 && used >= limits.perMonth ? [tell('plan_limit_reached', limits.perMonth.toLocaleString('en-US'))] : []),
+    ];
+    // A source that is away holds completion too; that is not said twice.
+    const held = away ? [] : holds.get(coin)!;
+    const missing = held.length === 0 ? blocking : [...blocking, tell('completion_held', held.join('; '))];
+    return { coin, payable: blocking.length === 0, missing };
+  });
+}
+
+/** Whether the network carries so small an amount. */
+export const isCarried = (coin: Coin, units: bigint): boolean => units >= COIN[coin].dustUnits * 10n;
+
+const RPC_PORTS: Readonly<Record<Coin, number>> = { BTC: 8332, ETH: 8545, LTC: 9332, DASH: 9998, DOGE: 22555 };
+/** What connects a source: a node, or a Blockbook server where payments can be read from one. */
+const sourceLines = (coin: Coin): string[] =>
+  coin === 'ETH'
+    ? ['# your own node, or a provider', `ETH_NODE_URL=http://127.0.0.1:${RPC_PORTS.ETH}`]
+    : [
+        '# your own node',
+        `${coin}_NODE_URL=http://USER:PASSWORD@127.0.0.1:${RPC_PORTS[coin]}`,
+        '# or a Blockbook server',
+        `#${coin}_BLOCKBOOK_URL=https://blockbook.example`,
+      ];
+const PRICE_LINES = ['PRICES=coinbase,kraken,bitstamp,bitfinex,coingecko'];
+const PASTE = 'Add this to the settings of the service (.env), then restart it.';
+const DOCTOR = 'Run `npm run florin -- doctor` on the server to see the cause.';
+const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1).replace(/\.?$/, '.');
+
+function explain(
+  ctx: Context,
+  { code, coin, about, merchant }: { code: MissingCode; coin: Coin; about: string; merchant: Merchant },
+): Missing {
+  const { name } = COIN[coin];
+  const guide = `guides/${name.toLowerCase()}`;
+  const told = (message: string, fix: string, page: string, lines: readonly string[] = []): Missing => ({
+    ...{ code, message, fix, lines },
+    docUrl: `${ctx.settings.publicUrl}/docs/${page}`,
+  });
+  switch (code) {
+    case 'wallet_missing':
+      return told(`No ${name} wallet is set up.`, 'Add the public key of your wallet account under Wallets.', `${guide}#the-account-key`);
+    case 'wallet_paused':
+      return told(`The ${name} wallet is paused.`, 'Resume it under Wallets.', 'guides/going-live#the-money');
+    case 'wallet_network': {
+      const [has, wanted] = [merchant.walletNetworks[coin] ?? '', ctx.settings.networks[coin]];
+      const fix = `Import a ${wanted} key under Wallets, or change the network of the service:`;
+      return told(`The ${name} wallet is for ${has}, but this service uses ${wanted}.`, fix, guide, [`${coin}_NETWORK=${has}`]);
+    }
+    case 'currency_off':
+      return told(`${name} is turned off in your checkout settings.`, 'Turn it on under Checkout.', 'guides/going-live#the-money');
+    case 'source_missing':
+      return told(`No ${name} node is connected, so payments cannot be detected.`, PASTE, `${guide}#the-node`, sourceLines(coin));
+    case 'source_starting':
+      return told(`The ${name} node has not answered yet.`, DOCTOR, `${guide}#the-node`);
+    case 'source_silent':
+      return told(`The ${name} node has not answered for over a minute.`, DOCTOR, `${guide}#the-node`);
+    case 'source_behind':
+      return told(`The ${name} node is not in sync: ${about}.`, `Wait until it has caught up. ${DOCTOR}`, `${guide}#the-node`);
+    case 'price_missing':
+      return told(
+        `There is no current ${name} price: ${about}.`,
+        `At least two price sources must agree. ${PASTE}`,
+        'guides/prices#sources',
+        PRICE_LINES,
+      );
+    case 'plan_limit_reached':
+      return told(
+        `The ${about} live payments of your plan are used up for this month.`,
+        'Upgrade under Plan & usage, or wait until next month.',
+        'guides/going-live#the-service',
+      );
+    case 'completion_held':
+      return told(
+        sentence(`${name} payments are received, but do not complete right now: ${about}`),
+        DOCTOR,
+        'guides/blockbook#several-sources',
+      );
+  }
+}
+
+/** Whether each coin's chain is read, as of a second ago; the same for all merchants. Creates wait for it after a pause only. */
+const FRESH_MS = 1_000;
+const OLDEST_MS = 5_000;
+type Kept = { atMs: number; read: Promise<Unreachables> };
+const keptOf = perContext(() => ({ known: null as Kept | null, next: null as Promise<Unreachables> | null }));
+function recentUnreachable(ctx: Context): Promise<Unreachables> {
+  const kept = keptOf(ctx);
+  const atMs = ctx.clock.monotonicMs();
+  const ageMs = kept.known ? atMs - kept.known.atMs : Number.POSITIVE_INFINITY;
+  if (ageMs < FRESH_MS) return kept.known!.read;
+  if (!kept.next) {
+    const read = readUnreachable(ctx, ctx.db.sql);
+    kept.next = read;
+    read
+      .then(
+        () => {
+          kept.known = { atMs, read };
+        },
+        // Whoever waits for it gets the error; the next create asks again.
+        () => {},
+      )
+      .finally(() => {
+        kept.next = null;
+      });
+  }
+  return ageMs < OLDEST_MS ? kept.known!.read : kept.next;
+}
+
+type Payable = { coin: Coin; priceE8: bigint };
+const payableCoins = (ctx: Context, merchant: Merchant, unreachable: Unreachables): Payable[] =>
+  COINS.flatMap((coin) => {
+    const found = whyNotPayable(ctx, { merchant, coin, unreachable }) === null ? ctx.prices.quotable(coin) : null;
+    return found && 'price' in found ? [{ coin, priceE8: found.price.priceE8 }] : [];
+  });
+/** One answer for all creates that share a reading of their merchant. */
+const payableOf = perContext(() => new WeakMap<Merchant, Payable[]>());
+
+/** What does not keep a request from being done, but should be known. */
+export type Warning = { code: 'no_payable_currency'; message: string; doc_url: string };
+const NONE: readonly Warning[] = [];
+
+/**
+ * What the reply to a create says besides, when nobody could pay the payment now, as of about a second ago. Members get a notice when
+ * it is for want of a currency. It costs a create no statement.
+ */
+export async function warningsFor(
+  ctx: Context,
+  { merchantId, mode, amountUsdCents }: { merchantId: string; mode: Mode; amountUsdCents: bigint | null },
+): Promise<readonly Warning[]> {
+  if (mode === 'test') return NONE;
+  const [merchant, unreachable] = await Promise.all([getMerchant(ctx, { merchantId }), recentUnreachable(ctx)]);
+  const known = payableOf(ctx);
+  let payable = known.get(merchant);
+  if (!payable) {
+    payable = payableCoins(ctx, merchant, unreachable);
+    known.set(merchant, payable);
+  }
+  if (payable.some(({ coin, priceE8 }) => amountUsdCents === null || isCarried(coin, quoteUnits(coin, amountUsdCents, priceE8))))
+    return NONE;
+  const warn = (message: string): Warning[] => [
+    { code: 'no_payable_currency', message, doc_url: `${ctx.settings.publicUrl}/docs/guides/going-live#no-payable-currency` },
+  ];
+  if (payable.length > 0) return warn('Customers cannot pay this: the amount is too small for every currency you accept.');
+  await reportUnpayable(ctx, { merchantId });
+  return warn('Customers cannot pay this yet: none of your currencies is ready. The dashboard shows what is missing under Home.');
+}
+
+/** A customer or a create met no payable currency. */
+export async function reportUnpayable(ctx: Context, { merchantId }: { merchantId: string }): Promise<void> {
+  const why = async (): Promise<string> => {
+    const coins = await readReadiness(ctx, { merchantId, mode: 'live' });
+    const withWallet = coins.filter(({ missing }) => missing.every(({ code }) => code !== 'wallet_missing'));
+    if (withWallet.length === 0) return 'No wallet is set up.';
+    return withWallet.flatMap(({ missing }) => missing.slice(0, 1).map(({ message }) => message)).join(' ');
+  };
+  await reportOutage(ctx, { merchantId, why });
+}
+
+/** Outages of merchants whose customers can pay again are over. Run by the worker. */
+export async function endOutages(ctx: Context): Promise<void> {
+  const merchantIds = await listOutages(ctx, { limit: MOST_OUTAGES });
+  if (merchantIds.length === 0) return;
+  const [merchants, unreachable] = await Promise.all([readMerchants(ctx.db.sql, { merchantIds }), readUnreachable(ctx, ctx.db.sql)]);
+  const over = merchants.filter((merchant) => payableCoins(ctx, merchant, unreachable).length > 0);
+  await closeOutages(ctx, { merchantIds: over.map(({ id }) => id) });
+}
+const MOST_OUTAGES = 500;

@@ -1,0 +1,128 @@
+/** Whether a merchant can take money now: one answer for creates, pages, notices and the checklist. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { HDKey } from '@scure/bip32';
+import { setWallet } from '../../src/merchants/wallets.ts';
+import { endOutages, readReadiness } from '../../src/payments/readiness.ts';
+import { asIfFollowed, eventually, startTestApp, type TestApp } from '../kit/app.ts';
+
+let app: TestApp;
+before(async () => {
+  // The node is never asked: it only makes Bitcoin a coin that is followed. What a follower would write, the tests do.
+  app = await startTestApp(
+    { BTC_NODE_URL: 'http://user:pass@127.0.0.1:9', PRICES: 'static:BTC=97000.00,LTC=100.00', LOG_LEVEL: 'silent' },
+    { roles: ['api', 'worker'] },
+  );
+});
+after(() => app?.stop());
+
+const PAYMENT = { amount_usd: 25, return_url: 'https://shop.example/' };
+const ITEM = { product_id: 'mug', name: 'Mug', quantity: 1, unit_price: 25 };
+const create = async (body: object = PAYMENT) => {
+  const { status, json } = await app.live.post('/api/payment/create/simple', body);
+  assert.equal(status, 201);
+  return json as { id: string; warnings?: { code: string; message: string; doc_url: string }[] };
+};
+const codesOf = async (coin: string) => {
+  const { merchantId } = app.merchant;
+  const found = (await readReadiness(app.app.ctx, { merchantId, mode: 'live' })).find((one) => one.coin === coin)!;
+  return { payable: found.payable, codes: found.missing.map(({ code }) => code) };
+};
+const notices = () =>
+  app.app.ctx.db.sql<{ detail: { reason: string } }[]>`select detail from notices where kind = 'payments_unavailable' order by id`;
+const page = async (id: string) => (await fetch(`${app.url}/pay?id=${id}`)).text();
+const importKey = () => {
+  const accountKey = HDKey.fromMasterSeed(new Uint8Array(32).fill(7)).derive("m/84'/0'/0'").publicExtendedKey;
+  return setWallet(app.app.ctx, { merchantId: app.merchant.merchantId, coin: 'BTC', accountKey, script: 'p2wpkh' });
+};
+
+test('a create that nobody could pay succeeds as documented, with a warning that leads to the guide', async () => {
+  const { warnings } = await create();
+  assert.equal(warnings!.length, 1);
+  assert.equal(warnings![0]!.code, 'no_payable_currency');
+  assert.match(warnings![0]!.message, /none of your currencies is ready/);
+  const guide = new URL(warnings![0]!.doc_url);
+  assert.match(await (await fetch(`${app.url}${guide.pathname}`)).text(), new RegExp(`id="${guide.hash.slice(1)}"`));
+  const advanced = await app.live.post('/api/payment/create/advanced', { ...PAYMENT, items: [ITEM], tax: 0, amount_usd: undefined });
+  assert.deepEqual([advanced.status, advanced.json.warnings], [201, warnings]);
+  assert.equal('warnings' in (await app.test.post('/api/payment/create/simple', PAYMENT)).json, false, 'test mode needs nothing');
+});
+
+test('members get one notice, however many creates and customers meet it; each page says that nothing was charged', async () => {
+  const { id } = await create();
+  for (let i = 0; i < 3; i++) assert.match(await page(id), /data-state="unavailable"[\s\S]*Nothing was charged/);
+  assert.deepEqual(
+    (await notices()).map(({ detail }) => detail.reason),
+    ['No wallet is set up.'],
+  );
+});
+
+test('what is missing is named one by one, each with what to do and where to read more', async () => {
+  assert.deepEqual(await codesOf('BTC'), { payable: false, codes: ['wallet_missing', 'source_starting'] });
+  assert.deepEqual(await codesOf('LTC'), { payable: false, codes: ['wallet_missing', 'source_missing'] });
+  assert.deepEqual(await codesOf('DOGE'), { payable: false, codes: ['wallet_missing', 'source_missing', 'price_missing'] });
+  for (const { missing } of await readReadiness(app.app.ctx, { merchantId: app.merchant.merchantId, mode: 'live' }))
+    for (const { message, fix, docUrl } of missing) {
+      assert.match(message, /^[A-Z].*\.$/);
+      assert.match(fix, /[.:]$/);
+      const { pathname, hash } = new URL(docUrl);
+      const text = await (await fetch(`${app.url}${pathname}`)).text();
+      assert.ok(hash === '' || text.includes(`id="${hash.slice(1)}"`), docUrl);
+    }
+});
+
+test('with wallet, source and price a page that is open goes on, creates warn no more, and the outage ends', async () => {
+  const { id } = await create();
+  await importKey();
+  assert.deepEqual(await codesOf('BTC'), { payable: false, codes: ['source_starting'] });
+  await asIfFollowed(app, 'BTC');
+  assert.deepEqual(await codesOf('BTC'), { payable: true, codes: [] });
+  await eventually(
+    () => page(id),
+    (text) => text.includes('data-state="choose"'),
+  );
+  await eventually(
+    () => create(),
+    ({ warnings }) => warnings === undefined,
+  );
+  const dust = await create({ ...PAYMENT, amount_usd: 0.01 });
+  assert.match(dust.warnings![0]!.message, /the amount is too small/);
+  assert.match(await page(dust.id), /This amount is too small/);
+  await endOutages(app.app.ctx);
+  const [outage] = await app.app.ctx.db.sql<{ over: boolean }[]>`select ended_at is not null as over from payment_outages`;
+  assert.equal(outage!.over, true);
+});
+
+test('an outage soon after another one is not notified again, a later one is', async () => {
+  const { sql } = app.app.ctx.db;
+  const stop = () => sql`update wallets set active = false, paused_at = clock_timestamp()`;
+  const warned = () =>
+    eventually(
+      () => create(),
+      ({ warnings }) => warnings !== undefined,
+    );
+  await stop();
+  assert.deepEqual(await codesOf('BTC'), { payable: false, codes: ['wallet_paused'] });
+  await warned();
+  await eventually(
+    () => sql`select 1 from payment_outages where ended_at is null`,
+    (rows) => rows.length === 1,
+  );
+  assert.equal((await notices()).length, 1);
+  await sql`update wallets set active = true, paused_at = null`;
+  await endOutages(app.app.ctx);
+  await sql`update payment_outages set notified_at = notified_at - interval '2 hours'`;
+  await stop();
+  await warned();
+  await eventually(notices, (all) => all.length === 2);
+  assert.equal((await notices())[1]!.detail.reason, 'The Bitcoin wallet is paused.');
+  await sql`update wallets set active = true, paused_at = null`;
+});
+
+test('a plan that is used up, a coin that is turned off and a key for another network are told', async () => {
+  const { sql } = app.app.ctx.db;
+  await sql`update wallets set network = 'testnet'`;
+  await sql`update merchants set settings = settings || '{"coins": ["LTC"]}', plan = 'starter'`;
+  await sql`update live_usage set payments = 100`;
+  assert.deepEqual(await codesOf('BTC'), { payable: false, codes: ['wallet_network', 'currency_off', 'plan_limit_reached'] });
+});
