@@ -9,6 +9,7 @@ import type { Limits } from '../../http/limits.ts';
 import { readLogo } from '../../merchants/branding.ts';
 import { cancelByPayer, chooseCoin, leaveRefundAddress, repeatPayment, simulatePayment, visitPayment } from '../../payments/payments.ts';
 import { getPaymentForCustomer, getVersion } from '../../payments/queries.ts';
+import { reportUnpayable } from '../../payments/readiness.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { html } from '../html.ts';
 import { countRequests } from './counting.ts';
@@ -16,7 +17,7 @@ import { registerEmbed } from './embedding.ts';
 import { mark } from './icons.ts';
 import { registerLinks } from './links.ts';
 import { registerLive } from './live.ts';
-import { type Fault, type PageOptions, pageState, renderPage, renderReceipt } from './page.ts';
+import { type Fault, isTooSmall, type PageOptions, type PageState, pageState, renderPage, renderReceipt } from './page.ts';
 import { type Document, SCRIPT, SCRIPT_PATH, sendDocument } from './shell.ts';
 import { registerStates } from './states.ts';
 import { chooseLanguage, type Locale, matchLocale, say } from './words.ts';
@@ -24,6 +25,7 @@ import { chooseLanguage, type Locale, matchLocale, say } from './words.ts';
 const ID = /^pay_[0-9A-Za-z]{24}$/;
 /** Loading again is what a browser without scripts does to see news. */
 const REFRESH_SECONDS = 5;
+const RELOADED: readonly PageState[] = ['unavailable', 'awaiting', 'underpaid', 'processing'];
 
 /** Adds the pages to the server. */
 export function registerCheckout(app: FastifyInstance, ctx: Context, { client, limits }: { client: ReadClient; limits: Limits }): void {
@@ -78,7 +80,7 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
         path: '/pay',
         live: waits,
         // A page on which something is being chosen or written is not taken away.
-        refresh: waits && (state === 'awaiting' || state === 'underpaid' || state === 'processing') ? REFRESH_SECONDS : null,
+        refresh: waits && RELOADED.includes(state) ? REFRESH_SECONDS : null,
       },
       { secure },
     );
@@ -119,6 +121,7 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
       await visitPayment(ctx, { paymentId: id });
       const view = await getPaymentForCustomer(ctx, { paymentId: id });
       await counting.looked(request, view);
+      if (pageState(view) === 'unavailable' && !isTooSmall(view)) await reportUnpayable(ctx, view);
       return showPayment(request, reply, view);
     });
     pages.get('/pay/receipt', async (request, reply) => {

@@ -258,6 +258,9 @@ const poll = async (): Promise<void> => {
   }
 };
 
+/** Nothing tells when a coin becomes payable: it is asked for. */
+const look = (): Promise<void> => (main().dataset.state === 'unavailable' ? refresh() : poll());
+
 let source: EventSource | null = null;
 const listen = (): void => {
   source = new EventSource(`/pay/events?id=${encodeURIComponent(id)}`);
@@ -268,7 +271,8 @@ const listen = (): void => {
 const loop = (): void => {
   setTimeout(async () => {
     // The stream tells what changes; that the service answers again, only an answer does.
-    if (source?.readyState !== EventSource.OPEN || body.matches('.offline, .broken')) await poll();
+    if (source?.readyState !== EventSource.OPEN || main().dataset.state === 'unavailable' || body.matches('.offline, .broken'))
+      await look();
     if (source?.readyState === EventSource.CLOSED) listen();
     loop();
   }, delay);
@@ -279,7 +283,7 @@ if (id && 'live' in body.dataset) {
   loop();
   document.addEventListener('visibilitychange', () => {
     if (document.hidden) return;
-    void poll();
+    void look();
     void stayAwake();
   });
   addEventListener('online', () => void poll());

@@ -63,6 +63,7 @@ test('a time keeps room for every way a payer may read it, in every language and
 /** The main action of each state; what stands in folds is no main action. */
 const MAIN: Readonly<Record<(typeof PAGE_STATES)[number], RegExp>> = {
   choose: /id="c-continue"/,
+  unavailable: /href="mailto:|id="reload"/,
   awaiting: /id="(wallet|simulate)"/,
   rate_over: /id="requote"/,
   underpaid: /id="wallet"/,
@@ -129,7 +130,23 @@ test('a coin that cannot carry the amount is left out; one without a price is sh
   assert.match(away, /value="ETH"[^>]* disabled/);
   assert.match(away, /rate unavailable right now/);
   const onlyBitcoin = shown('choose, small amount', (coins) => coins.filter(({ coin }) => coin === 'BTC'));
-  assert.match(onlyBitcoin, /amount too small/, 'a payer with no coin left is told why');
+  assert.match(onlyBitcoin, /This amount is too small to pay with cryptocurrency/, 'a payer with no coin left sees why');
+});
+
+test('with nothing to pay with the page says so, that nothing was charged, whom to ask, and has no dead button', () => {
+  const shown = (name: string) => {
+    const fixture = FIXTURES.find((one) => one.name === name)!;
+    return renderPage(fixture.view, fixtureOptions(fixture, 'en'));
+  };
+  const { title, main, waits } = shown('unavailable');
+  assert.match(title, /^This shop can’t take payments right now/);
+  assert.match(main.text, /Nothing was charged\. This page checks again/);
+  assert.match(main.text, /<a class="main" href="mailto:help@shop\.example\?subject=pay_Live/);
+  assert.match(main.text, /id="return"/);
+  assert.equal(waits, true, 'it goes on when a coin can be paid');
+  for (const { name } of FIXTURES) assert.doesNotMatch(shown(name).main.text, /<button[^>]* disabled/, name);
+  assert.match(shown('unavailable, no contact').main.text, /id="reload" href="\/pay\?id=pay_Live/);
+  assert.doesNotMatch(shown('unavailable, amount too small').main.text, /checks again/);
 });
 
 test('an excess is told; an address is asked for until one was left', () => {

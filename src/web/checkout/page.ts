@@ -13,6 +13,7 @@ import { fill, type Language, type Locale, say } from './words.ts';
 
 export const PAGE_STATES = [
   'choose',
+  'unavailable',
   'awaiting',
   'rate_over',
   'underpaid',
@@ -29,7 +30,7 @@ export const PAGE_STATES = [
 export type PageState = (typeof PAGE_STATES)[number];
 
 /** Which page a payment shows; states may follow in any order. */
-export function pageState({ facts, settlement: s, quote, now }: CustomerView): PageState {
+export function pageState({ facts, settlement: s, quote, now, coins }: CustomerView): PageState {
   switch (facts.status) {
     case 'completed':
       if (s.exceptions.includes('reorged')) return 'reversed';
@@ -45,7 +46,7 @@ export function pageState({ facts, settlement: s, quote, now }: CustomerView): P
     case 'pending':
       // The page closes at the end; the status follows once nothing more can have been sent in time.
       if (now >= s.expiresAt) return s.receivedUnits > 0n ? 'expired_partial' : 'expired';
-      if (quote === null) return 'choose';
+      if (quote === null) return coins.some((c) => c.unavailable === null) ? 'choose' : 'unavailable';
       if (s.quoteExpiresAt !== null && now >= s.quoteExpiresAt) return 'rate_over';
       return s.receivedUnits > 0n ? 'underpaid' : 'awaiting';
   }
@@ -68,6 +69,7 @@ type Look = { kind: 'open' } | { kind: 'result'; mark: Mark };
 
 const LOOKS: Readonly<Record<PageState, Look>> = {
   choose: { kind: 'open' },
+  unavailable: { kind: 'result', mark: 'warn' },
   awaiting: { kind: 'open' },
   rate_over: { kind: 'open' },
   underpaid: { kind: 'open' },
@@ -89,6 +91,7 @@ export function renderPage(view: CustomerView, options: PageOptions): Page {
   const pay = say(words.pay, { merchant: view.merchant.name });
   const heading: Record<PageState, string> = {
     choose: pay,
+    unavailable: isTooSmall(view) ? words.smallPayment : words.unavailable,
     awaiting: pay,
     rate_over: words.rateOver,
     underpaid: words.partial,
@@ -170,6 +173,8 @@ function body(state: PageState, view: CustomerView, options: PageOptions): Html 
   switch (state) {
     case 'choose':
       return html`${itemList(view, options)}${coinForm(view, options, 'c')}`;
+    case 'unavailable':
+      return lead(isTooSmall(view) ? words.nothingCharged : `${words.nothingCharged}${after(words.nothingCharged, words.checksAgain)}`);
     case 'awaiting':
       return payTo(view, options);
     case 'underpaid':
@@ -209,11 +214,11 @@ function itemList(view: CustomerView, { language: { words, usd, count } }: PageO
 <tr><td>${words.tax}</td>${cents(view.request.taxCents ?? 0n)}</tr><tr class="sum"><td>${words.total}</td>${cents(view.facts.targetUsdCents)}</tr></tbody></table></details>`;
 }
 
-/** A coin that cannot carry so small an amount will not become payable: it is left out, unless nothing else remains to be told. */
-function offered({ coins }: CustomerView): CustomerView['coins'] {
-  const able = coins.filter((c) => c.unavailable !== 'small');
-  return able.length > 0 ? able : coins;
-}
+/** A coin that cannot carry so small an amount will not become payable: it is left out. */
+const offered = ({ coins }: CustomerView): CustomerView['coins'] => coins.filter((c) => c.unavailable !== 'small');
+
+/** Coins could be paid, but none of them carries so small an amount. */
+export const isTooSmall = ({ coins }: CustomerView): boolean => coins.some(({ unavailable }) => unavailable === 'small');
 
 /** `key` keeps ids apart when the form stands behind a coin already chosen. */
 function coinForm(view: CustomerView, options: PageOptions, key: string): Html {
@@ -229,7 +234,7 @@ function coinForm(view: CustomerView, options: PageOptions, key: string): Html {
   return html`<form method="post" action="/pay/select" data-frag>${hidden(view, options)}
 <fieldset class="coins"><legend${key === 'o' && new Html(' class="sr"')}>${words.chooseCoin}${view.coins.some((c) => c.sample) && html` <span class="est">(${words.sample})</span>`}</legend>${offered(view).map(row)}</fieldset><div class="prep" role="status"><span class="sr">${words.preparing}</span><i></i><i></i></div>
 ${view.facts.mode === 'test' && !view.scenarioStarted && scenarioField(view, words)}
-<button class="main" id="${key}-continue"${payable.length === 0 && new Html(' disabled')}>${words.continue}</button></form>`;
+<button class="main" id="${key}-continue">${words.continue}</button></form>`;
 }
 
 /** An estimate needs no more than six decimals; what is sent is shown in full. */
@@ -250,7 +255,7 @@ function rateForm(view: CustomerView, options: PageOptions): Html {
   return html`${whole && estimate !== null && html`<p>${fill(words.newAmount, { amount: html`<bdi>${shortAmount(coin, estimate)} ${coin}</bdi>` })}</p>`}<form method="post" action="/pay/requote" data-frag>${hidden(view, options)}<button class="main" id="requote">${words.newRate}</button></form>${deadline(view, options)}${whole && otherCoin(view, options)}`;
 }
 const otherCoin = (view: CustomerView, options: PageOptions): Html | null =>
-  view.facts.fixed || offered(view).length < 2
+  view.facts.fixed || !view.coins.some((c) => c.unavailable === null && c.coin !== view.settlement.coin)
     ? null
     : html`<details><summary>${options.language.words.changeCoin}</summary>${coinForm(view, options, 'o')}</details>`;
 
@@ -373,7 +378,7 @@ ${field('address', say(words.refundAddress, { coin }), ' type="text" required ma
 }
 
 /** Money waits for the merchant's decision, or is gone: the payer contacts the merchant first. */
-const TALK_FIRST: ReadonlySet<PageState> = new Set(['reversed', 'expired_partial', 'late', 'failed']);
+const TALK_FIRST: ReadonlySet<PageState> = new Set(['unavailable', 'reversed', 'expired_partial', 'late', 'failed']);
 
 function footer(state: PageState, view: CustomerView, options: PageOptions): Html {
   const { words } = options.language;
@@ -385,12 +390,13 @@ function footer(state: PageState, view: CustomerView, options: PageOptions): Htm
   const mayCancel = view.merchant.payerCancel && view.facts.status === 'pending' && !result && view.transfers.length === 0;
   const again = mayRepeat(view);
   const expired = state === 'expired';
-  const first = again || expired || (waits && contact !== null);
+  const first = again || expired || state === 'unavailable' || (waits && contact !== null);
   const receipt =
     good && html`<p><a href="/pay/receipt?id=${view.facts.id}${options.chosen && `&lang=${options.chosen}`}">${words.receipt}</a></p>`;
-  return html`${again && html`<form method="post" action="/pay/again">${hidden(view, options)}<button class="main${expired ? ' second' : ''}" id="again">${words.again}</button></form>`}${waits && contact}${result && (back ? returnLink(view, back, { auto: good && view.merchant.autoReturn, first: !first }, words) : html`<p class="lead">${words.close}</p>`)}${result && !good && !waits && !expired && contact}
+  return html`${again && html`<form method="post" action="/pay/again">${hidden(view, options)}<button class="main${expired ? ' second' : ''}" id="again">${words.again}</button></form>`}${waits && contact}${state === 'unavailable' && contact === null && html`<p><a class="main" id="reload" href="${reloadUrl(view, options)}">${words.retry}</a></p>`}${result && (back ? returnLink(view, back, { auto: good && view.merchant.autoReturn, first: !first }, words) : state !== 'unavailable' && html`<p class="lead">${words.close}</p>`)}${result && !good && !waits && !expired && contact}
 ${view.settlement.status !== 'completed' && crumbs(view, options)}<div class="foot">${mayCancel && html`<details class="stop"><summary>${words.cancel}</summary><p class="tip">${SIGNS.info}<span>${words.cancelText}</span></p><form method="post" action="/pay/cancel" data-frag>${hidden(view, options)}<button id="cancel">${words.cancel}</button></form></details>`}${receipt}${(!result || good) && contact}<div class="number"><span>${words.number}</span>${copy(view.facts.id, words.number, words)}<span class="mono"><bdi translate="no">${view.facts.id}</bdi></span></div></div>`;
 }
+const reloadUrl = (view: CustomerView, { chosen }: PageOptions): string => `/pay?id=${view.facts.id}${chosen ? `&lang=${chosen}` : ''}`;
 /** In the foot of the page, beside its main action, or as the main action itself; then it already names the payment. */
 function contactLink(view: CustomerView, words: Language['words'], place: 'first' | 'beside' | 'foot'): Html | null {
   const contact = view.merchant.supportContact;

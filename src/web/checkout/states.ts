@@ -198,6 +198,13 @@ const STORIES = {
     usdCents: 50n,
     coins: coinsAt(50n).map((c) => (c.coin === 'BTC' ? { ...c, unavailable: 'small', estimateUnits: null } : c)),
   },
+  unavailable: { state: 'unavailable', coins: coinsAt(5_250n).map((c) => ({ ...c, unavailable: 'network', estimateUnits: null })) },
+  'unavailable, no contact': { state: 'unavailable', coins: [], merchant: { supportContact: null }, request: { returnUrl: null } },
+  'unavailable, amount too small': {
+    state: 'unavailable',
+    usdCents: 1n,
+    coins: coinsAt(1n).map((c) => ({ ...c, unavailable: 'small', estimateUnits: null })),
+  },
   'choose, one coin': { state: 'choose', coins: coinsAt(5_250n).slice(0, 1), request: { description: 'Order 1001, two mugs' } },
   'choose, priced in euros': (before) => ({
     state: 'choose',

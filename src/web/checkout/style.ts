@@ -36,7 +36,7 @@ fieldset{border:0;padding:0;margin:0;min-width:0}legend{padding:0;margin-block-e
 .ci{flex:none;width:2rem;height:2rem;forced-color-adjust:none}.what{flex:1;display:flex;flex-wrap:wrap;align-items:center;justify-content:space-between;gap:0 .6rem;min-width:0}.coin b{font-weight:600}.coin .est{color:var(--dim);font-size:.875rem}.coin b .est{display:block;font-size:.75rem;font-weight:400;line-height:1.2}
 input[type=radio]{flex:none;width:1.15rem;height:1.15rem;margin:0;accent-color:var(--brand)}
 button,.main,select,input[type=text],input[type=email]{font:inherit;min-height:2.75rem;border-radius:.7rem;border:1px solid var(--line);background:var(--card);color:var(--ink);padding:.5rem .9rem}select,input[type=text],input[type=email]{width:100%;border-color:var(--dim)}
-button{cursor:pointer}button:hover{border-color:var(--dim)}
+button{cursor:pointer}button:hover{border-color:var(--dim)}:disabled{opacity:.5;cursor:not-allowed}
 .main{display:flex;align-items:center;justify-content:center;gap:.6rem;width:100%;min-height:3.15rem;margin-block:1rem .5rem;text-align:center;text-decoration:none;font-weight:650;background:var(--brand);border-color:var(--brand);color:var(--on)}.main:hover{border-color:var(--ink)}.second{background:var(--card);border-color:var(--line);color:var(--brand)}p:has(>.main){margin-block:0}
 .quiet{border:0;background:none;color:var(--brand);padding-inline:.25rem;text-decoration:underline;text-underline-offset:.15em}
 :focus-visible{outline:3px solid var(--brand);outline-offset:2px}.coin:has(:focus-visible){outline:3px solid var(--brand);outline-offset:2px}.coin :focus-visible{outline:0}
