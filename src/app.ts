@@ -22,6 +22,7 @@ import { type Jump, jumpRestored } from './merchants/wallets.ts';
 import { createOutgoing } from './outgoing.ts';
 import { startFollower } from './payments/follow.ts';
 import { startSweep } from './payments/sweep.ts';
+import { createOutages } from './prices/feed.ts';
 import { createFiatRates } from './prices/fiat.ts';
 import { createPrices } from './prices/prices.ts';
 import { startDeliveries } from './webhooks/deliver.ts';
@@ -138,8 +139,9 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
       chains.set(coin, chain);
       closers.push(() => chain.close());
     }
-    const prices = createPrices({ db, outgoing, clock, log, sources: config.priceSources });
-    const fiat = createFiatRates({ outgoing, clock, log, sources: config.fiatSources });
+    const outages = createOutages(log);
+    const prices = createPrices({ db, outgoing, clock, log, outages, sources: config.priceSources });
+    const fiat = createFiatRates({ outgoing, clock, log, outages, sources: config.fiatSources });
     const ctx: Context = {
       db,
       chains,

@@ -1,4 +1,5 @@
-/** JSON lines on standard error. Secrets cannot be printed: they are redacted by name and by shape. */
+/** The log on standard error: short lines on a terminal, JSON elsewhere. Secrets cannot be printed: they are redacted by name and by shape. */
+import { styleText } from 'node:util';
 import { pino } from 'pino';
 
 export type Log = {
@@ -11,7 +12,7 @@ export type Log = {
 const SECRETS = [
   /\b(?:[sp]k_(?:live|test)|(?:live|test)_[sp]k)_[0-9A-Za-z]{8,}/g,
   /\bwhsec_[0-9A-Za-z+/=]{16,}/g,
-  // Extended keys: public ones are private data of the merchant, private ones must never have come here.
+  // Extended keys: public ones are the merchant's private data, and private ones should never get here.
   /\b(?:[xyzuvtYZUV](?:prv|pub)|drk[pv]|dg(?:pv|ub)|Ltub|Ltpv|Mtub|Mtpv|ttub|ttpv)[1-9A-HJ-NP-Za-km-z]{60,}/g,
   /(?<=:\/\/[^:@/\s]*:)[^@/\s]+(?=@)/g,
 ];
@@ -19,7 +20,35 @@ const SECRETS = [
 /** The text with everything that looks like a key, signing secret or password removed. */
 export const redact = (text: string): string => SECRETS.reduce((t, shape) => t.replace(shape, '[redacted]'), text);
 
+type Style = Parameters<typeof styleText>[0];
+const LEVELS: Readonly<Record<number, { name: string; style: Style }>> = {
+  20: { name: 'debug', style: 'dim' },
+  30: { name: 'info ', style: 'cyan' },
+  40: { name: 'warn ', style: 'yellow' },
+  50: { name: 'error', style: 'red' },
+};
+
+const valueText = (value: unknown): string =>
+  typeof value === 'string' ? (/[\s=]/.test(value) ? JSON.stringify(value) : value) : JSON.stringify(value);
+
+/** One JSON line of the log as a person reads it: local time, level, message, then the fields. */
+export function describeLine(json: string, paint: (style: Style, text: string) => string = (_, text) => text): string {
+  const { level, time, msg, err, ...fields } = JSON.parse(json) as Record<string, unknown> & { level: number; time: string };
+  const { name, style } = LEVELS[level] ?? { name: String(level), style: 'red' };
+  const error = err as { message?: string; stack?: string } | undefined;
+  const details = Object.entries(error?.message === undefined ? fields : { ...fields, reason: error.message })
+    .map(([key, value]) => `${key}=${valueText(value)}`)
+    .join(' ');
+  const stack = level >= 50 && error?.stack ? `\n${error.stack.replace(/^/gm, '         ')}` : '';
+  const clock = new Date(time).toTimeString().slice(0, 8);
+  return `${paint('dim', clock)} ${paint(style, name)} ${String(msg)}${details && `  ${paint('dim', details)}`}${paint('dim', stack)}\n`;
+}
+
+/** Colors follow what the terminal can show, and NO_COLOR. */
+const paintTerminal = (style: Style, text: string): string => (text === '' ? '' : styleText(style, text, { stream: process.stderr }));
+
 export function createLog(level: string): Log {
+  const toText = process.stderr.isTTY ? (line: string) => describeLine(line, paintTerminal) : (line: string) => line;
   return pino(
     {
       level,
@@ -27,6 +56,6 @@ export function createLog(level: string): Log {
       timestamp: pino.stdTimeFunctions.isoTime,
       redact: ['*.authorization', 'authorization', '*.secret', 'secret', '*.password', '*.account_key'],
     },
-    { write: (line: string) => void process.stderr.write(redact(line)) },
+    { write: (line: string) => void process.stderr.write(redact(toText(line))) },
   );
 }

@@ -400,9 +400,9 @@ function print(result: object, flags: Flags): void {
   else printPlain(result);
 }
 
-/** The database has a user of its own even then. Giving up rights here would leave files that root made and nobody else can open. */
-const AS_ROOT = `WARNING: Florin is running as root, which it does not need: anyone who breaks into it owns the whole machine.
-Stop it, create a user for it, and give that user the data folder: chown -R florin DATA_FOLDER
+/** The embedded database drops root anyway. If the service did too, it could not open the files that root created before. */
+const AS_ROOT = `WARNING: Florin is running as root and does not need to. Anyone who breaks into it would control this machine.
+Stop it, create a user for it, and make that user the owner of the data folder: chown -R florin DATA_FOLDER
 See "As a system service" in docs/guides/self-hosting.md, which also covers ports below 1024.`;
 
 async function serve(flags: Flags): Promise<void> {
@@ -413,27 +413,27 @@ async function serve(flags: Flags): Promise<void> {
   const stop = (signal: string) => {
     if (stopping) return;
     stopping = true;
-    app.log.info({ signal }, 'stopping');
+    app.log.info({ signal }, 'Stopping');
     app.stop().then(
       () => process.exit(0),
       (error) => {
-        app.log.error({ err: error }, 'stopping failed');
+        app.log.error({ err: error }, 'Could not stop cleanly');
         process.exit(1);
       },
     );
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
-  if (app.url) process.stdout.write(`\nFlorin is ready on ${config.publicUrl}\n`);
-  else process.stdout.write(`\nFlorin is running as ${roles.join(', ')}\n`);
+  if (app.url) process.stdout.write(`\nFlorin is ready at ${config.publicUrl}\n`);
+  else process.stdout.write(`\nFlorin is running: ${roles.join(', ')}\n`);
   await welcome(app.ctx);
-  // Last, where it is read.
+  // Printed last, so that it is noticed.
   if (process.getuid?.() === 0) process.stderr.write(`\n${AS_ROOT}\n`);
-  // Beside the service that already serves; a later start finds it built.
-  if (roles.includes('api')) await buildApp(app.log).catch((error) => app.log.error({ err: error }, 'the dashboard could not be prepared'));
+  // In the background: the service already answers, and later starts find the build.
+  if (roles.includes('api')) await buildApp(app.log).catch((error) => app.log.error({ err: error }, 'Could not build the dashboard'));
 }
 
-/** On an empty install: the first merchant, its set-up link, the test keys (shown this once) and a command that works. */
+/** On an empty install: creates the first merchant and prints its setup link, its test keys and a command to try. */
 async function welcome(ctx: Context): Promise<void> {
   const first = await createFirstMerchant(ctx, { name: 'My shop' });
   if (!first) return;
@@ -441,20 +441,23 @@ async function welcome(ctx: Context): Promise<void> {
   process.stdout.write(`
 Your first merchant is ${merchantId}.
 
-  Set-up link (once)    ${setupUrl}
+  Create your account   ${setupUrl}
+                        This link works once.
+
   Secret test key       ${keys.testSecret}
   Public test key       ${keys.testPublic}
+                        Copy the keys now: you won't see them again.
 
-The keys are shown this once. Live keys come with: npm run florin -- key create --merchant ${merchantId} --mode live --type secret
-
-Create a first payment:
+Create a test payment:
 
   curl ${ctx.settings.publicUrl}/api/payment/create/simple \\
     -H "Authorization: Bearer ${keys.testSecret}" \\
     -H "Content-Type: application/json" \\
     -d '{"amount_usd": 25.00, "return_url": "https://example.com/thanks"}'
 
-Open the payment_url it answers with, choose a coin, and watch it complete.
+Open the payment_url from the response, choose a coin, and watch the payment complete.
+When you go live, create a live key: ./florin key create --merchant ${merchantId} --mode live --type secret
+
 `);
 }
 

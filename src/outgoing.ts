@@ -232,7 +232,7 @@ export function createOutgoing({
     },
     vetMerchantUrl: async (target) => {
       await within((signal) => vet(target, signal), 5_000);
-      log.debug({ url: target.url }, 'merchant URL vetted');
+      log.debug({ url: target.url }, 'Merchant URL checked');
     },
     close: async () => {
       agents.http.destroy();

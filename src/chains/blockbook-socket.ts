@@ -95,7 +95,7 @@ export function createHintSocket({
       // It was never open: nothing to close.
     }
     if (closed) return;
-    log.debug({ host: target.host, reason, retryMs }, 'the hints of a Blockbook server stopped; it is asked instead');
+    log.debug({ host: target.host, reason, retryMs }, 'Blockbook notifications stopped; polling the server instead');
     retry = setTimeout(connect, retryMs);
     retry.unref();
     retryMs = Math.min(retryMs * 2, MAX_RETRY_MS);

@@ -203,7 +203,7 @@ export function createBlockbookSource({
     const hex = text(fields(reply).hex);
     if (hex === '') {
       hasRawBlocks = false;
-      log.warn({ coin }, 'this Blockbook server hands out no raw blocks; its blocks are read page by page, which shows no replacements');
+      log.warn({ coin }, 'This Blockbook server does not return raw blocks; reading blocks page by page, which cannot detect replacements');
       return null;
     }
     let block: RawBlock;

@@ -128,7 +128,8 @@ export function createCoreCalls({
   const takesBatches = (): boolean => noBatchesSince === null || clock.monotonicMs() - noBatchesSince > BATCHES_AGAIN_MS;
 
   const noBatches = (error: NoBatch): void => {
-    if (noBatchesSince === null) log.info({ coin, reason: error.message }, 'the node takes no batches: each call is a request');
+    if (noBatchesSince === null)
+      log.info({ coin, reason: error.message }, 'The node does not accept batched calls; sending each call separately');
     noBatchesSince = clock.monotonicMs();
   };
   const oneAfterAnother = async (calls: readonly CoreCall[]): Promise<CoreReply[]> => {

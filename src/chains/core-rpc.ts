@@ -201,7 +201,7 @@ export function createCoreSource({
           if (tx.mweb) pegged.set(part[j]!, (await pegouts(part[j]!)) as Sighting[]);
         } catch (error) {
           if (error instanceof ChainError) throw error;
-          log.warn({ coin, txid: part[j], reason: (error as Error).message }, 'an unconfirmed transaction cannot be read');
+          log.warn({ coin, txid: part[j], reason: (error as Error).message }, 'Cannot read an unconfirmed transaction');
         }
         txids.push(part[j]!);
       }

@@ -105,7 +105,7 @@ export function createGainReader({ rpc: { attempt, batch }, log, traceMs = TRACE
   let rung: Rung | null = null;
 
   const use = (now: Rung) => {
-    if (now !== rung) log.info({ coin, from: now }, 'value moves inside contracts are read from another answer of the node');
+    if (now !== rung) log.info({ coin, from: now }, 'Reading transfers inside contracts with a different node method');
     rung = now;
   };
 
@@ -140,7 +140,7 @@ export function createGainReader({ rpc: { attempt, batch }, log, traceMs = TRACE
     const after = fresh && (await balancesAt(ref.hash, keys));
     if (!after) return null;
     const before = new Map([...known, ...fresh]);
-    if (blind) log.warn({ coin, height: ref.height }, 'the node has the balances again from this block on');
+    if (blind) log.warn({ coin, height: ref.height }, 'The node has balances again from this block on');
     blind = false;
     const received = sumsOf(direct);
     const rest = new Map(
@@ -164,7 +164,7 @@ export function createGainReader({ rpc: { attempt, batch }, log, traceMs = TRACE
       changes = readAccessList(list, (key) => matcher.has(key));
       if (!direct.every(({ to }) => changes.has(to))) throw new Error('an account that was paid is not in it');
     } catch (error) {
-      log.warn({ coin, height: ref.height, reason: (error as Error).message }, 'the access list of a block cannot be used');
+      log.warn({ coin, height: ref.height, reason: (error as Error).message }, 'Cannot use the access list of a block');
       return undefined;
     }
     const before = await balancesAt(ref.parent, [...changes.keys()]);
@@ -202,7 +202,7 @@ export function createGainReader({ rpc: { attempt, batch }, log, traceMs = TRACE
         if (enough(moves)) return moves;
         found ??= moves;
       } catch (error) {
-        log.warn({ coin, method: call[0], height: ref.height, reason: (error as Error).message }, 'the traces of a block cannot be used');
+        log.warn({ coin, method: call[0], height: ref.height, reason: (error as Error).message }, 'Cannot use the traces of a block');
       }
     }
     return found;
@@ -252,7 +252,10 @@ export function createGainReader({ rpc: { attempt, batch }, log, traceMs = TRACE
       const own = gains(moves.filter(({ to }) => to === key));
       // A trace says which transaction, the balance whether it is true.
       if (told > units) {
-        log.warn({ coin, height: ref.height, address: `0x${key}`, gained: String(units) }, 'traces claim more than the balance shows');
+        log.warn(
+          { coin, height: ref.height, address: `0x${key}`, gained: String(units) },
+          'Traces show a larger transfer than the balance change',
+        );
         return [{ key, index: null, units }];
       }
       if (told === units) return own;
@@ -268,7 +271,7 @@ export function createGainReader({ rpc: { attempt, batch }, log, traceMs = TRACE
     if (!blind && !(whole && !whole.some(({ to }) => matcher.has(to)))) {
       log.error(
         { coin, height: block.ref.height },
-        'the node has dropped the balances from this block on: until it has them again, payments made through contracts are not seen',
+        'The node no longer has balances from this block on; payments sent through contracts are not detected until it does',
       );
       blind = true;
     }

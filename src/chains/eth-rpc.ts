@@ -133,7 +133,7 @@ export function createEthRpc({
     const size = Math.max(1, Math.floor(calls.length / 2));
     batchSize = size;
     smallerSince = performance.now();
-    log.debug({ coin: 'ETH', calls: calls.length, now: size }, 'the node did not answer a batch; smaller ones are sent');
+    log.debug({ coin: 'ETH', calls: calls.length, now: size }, 'The node did not answer a batch; sending smaller batches');
     const replies: EthReply[] = [];
     for (let i = 0; i < calls.length; i += size) replies.push(...(await batch(calls.slice(i, i + size), limits)));
     return replies;
@@ -221,11 +221,11 @@ export function createEthRpc({
         return reply!.result ?? undefined;
       }
       if (lacks(reply!.error)) missing.set(as, performance.now());
-      else log.debug({ coin: 'ETH', method, reason: reply!.error.message }, 'the node gives no answer to this');
+      else log.debug({ coin: 'ETH', method, reason: reply!.error.message }, 'The node does not support this call');
     } catch (error) {
       if (!(error instanceof ChainError) || error.kind !== 'outage' || isAway(error)) throw error;
       unusable.set(method, (unusable.get(method) ?? 0) + 1);
-      log.warn({ coin: 'ETH', method, reason: error.message }, 'an answer of the node cannot be used; another one is asked for');
+      log.warn({ coin: 'ETH', method, reason: error.message }, 'Cannot use a response from the node; trying a different method');
     }
     return undefined;
   };

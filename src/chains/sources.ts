@@ -79,7 +79,7 @@ export function joinSources({
   };
   const moveTo = (one: NamedSource, reason: string): void => {
     if (one === current) return;
-    log.warn({ coin, from: current?.name, to: one.name, reason }, 'payments of this coin are read from another source now');
+    log.warn({ coin, from: current?.name, to: one.name, reason }, 'Switched to another source for this coin');
     current = one;
   };
 

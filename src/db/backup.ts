@@ -313,7 +313,7 @@ export async function restoreBackup<T>({
     // Plans for full tables from the start; the restored data do not depend on it.
     await db.sql
       .begin((tx) => tx`set local statement_timeout = 0`.then(() => tx.unsafe(`analyze ${tableNames().map(quoted).join(', ')}`)))
-      .catch((error: unknown) => log.warn({ err: error }, 'the restored tables could not be analyzed'));
+      .catch((error: unknown) => log.warn({ err: error }, 'Could not analyze the restored tables'));
     return {
       file,
       made_at: header.made_at,

@@ -138,7 +138,7 @@ export async function openDb(options: Connection & { max?: number; log: Log }): 
           return (await sql.begin(work)) as T;
         } catch (error) {
           if (tries >= TRIES || !LOST_TO_ANOTHER.has((error as { code?: string }).code ?? '')) throw error;
-          options.log.warn({ code: (error as { code?: string }).code, tries }, 'a transaction lost to another and is tried again');
+          options.log.warn({ code: (error as { code?: string }).code, tries }, 'Retrying a database transaction after a conflict');
         }
       }
     },

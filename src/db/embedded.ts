@@ -74,7 +74,7 @@ export async function startEmbedded({ dataFolder, log }: { dataFolder: string; l
   };
   for (;;) {
     const started = launch();
-    if (!started) log.info({}, 'the database server already runs; using it');
+    if (!started) log.info({}, 'Using the database server that is already running');
     // A server that we found may end before it answers us; then nobody else may be there to start it again.
     const gone = () => (started ? started.exitCode() !== null : isFree(folder));
     const db = await connect({ socket, cluster, end, log, gone });
@@ -269,7 +269,7 @@ function startServer({
     rmSync(fresh, { recursive: true, force: true });
     mkdirSync(fresh, { mode: 0o700 });
     if (process.getuid?.() === 0) chownSync(fresh, runAs.uid, runAs.gid);
-    log.info({ folder }, 'making the database');
+    log.info({ folder }, 'Creating the database');
     const failure = runTool(runAs, join(native, 'bin/initdb'), [
       '-D',
       fresh,
@@ -397,7 +397,7 @@ async function inUse(
     regain: async (sql) => {
       if (leaving) return;
       // A server that was killed, or gave up on a full disk, is started again.
-      if (existsSync(cluster) && launch()) log.warn({}, 'the database server had ended and is started again');
+      if (existsSync(cluster) && launch()) log.warn({}, 'The database server stopped unexpectedly; restarting it');
       await use(sql);
     },
   });
@@ -443,7 +443,7 @@ async function inUse(
             },
           );
       } catch (error) {
-        log.warn({ err: error }, 'the database server was gone before it was left');
+        log.warn({ err: error }, 'The database server stopped before Florin did');
       } finally {
         await close();
       }
@@ -456,7 +456,7 @@ async function stopServer(db: Db, { cluster, folder, log }: { cluster: string; f
   const [row] = await db.sql<{ started: Date }[]>`select pg_postmaster_start_time() as started`;
   const [pid, , startedSeconds] = readFileSync(join(cluster, 'postmaster.pid'), 'utf8').split('\n');
   if (Math.abs(Number(startedSeconds) * 1000 - row!.started.getTime()) > 5_000) {
-    log.warn({}, 'the database server is left running: its pid file does not match it');
+    log.warn({}, 'Leaving the database server running: its pid file does not match');
     return;
   }
   process.kill(Number(pid), 'SIGINT');
@@ -466,7 +466,7 @@ async function stopServer(db: Db, { cluster, folder, log }: { cluster: string; f
     if (isFree(folder) || ![pid, undefined].includes(postmasterOf(cluster))) return;
     await sleep(20);
   }
-  log.warn({}, 'the database server is taking long to stop');
+  log.warn({}, 'The database server is taking a long time to stop');
 }
 
 function postmasterOf(cluster: string): string | undefined {

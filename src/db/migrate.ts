@@ -68,6 +68,6 @@ export async function migrate(db: Db, log: Log): Promise<{ applied: string[] }> 
   } finally {
     await close();
   }
-  if (applied.length > 0) log.info({ applied }, 'the database schema was brought up to date');
+  if (applied.length > 0) log.info({ migrations: applied.length, newest: applied.at(-1) }, 'Database schema is up to date');
   return { applied };
 }

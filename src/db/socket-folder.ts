@@ -39,7 +39,10 @@ export function socketFolder(folder: string, owner: Owner, { log, parent = '/tmp
     if (process.getuid?.() === 0) chownSync(other, owner.uid, owner.gid);
     writeFileSync(`${written}.new`, other, { mode: 0o644 });
     renameSync(`${written}.new`, written);
-    log.warn({ taken: usual, used: other }, 'another user of this machine made the folder of the database socket; another one is used');
+    log.warn(
+      { taken: usual, used: other },
+      'Using a different folder for the database socket: another user of this machine owns the usual one',
+    );
     return other;
   } finally {
     closeSync(lock);

@@ -20,7 +20,7 @@ export function createClientReader(ctx: Context, trustedProxies: readonly string
     const last = written.get(peer);
     if (last === undefined ? written.size >= MOST_UNLISTED : now - last < WRITE_MS) return;
     written.set(peer, now);
-    rememberUnlisted(ctx, peer).catch((error: unknown) => ctx.log.warn({ err: error, peer }, 'an unlisted proxy could not be noted'));
+    rememberUnlisted(ctx, peer).catch((error: unknown) => ctx.log.warn({ err: error, peer }, 'Could not record an unlisted proxy'));
   };
   return (request) => {
     const peer = plainIp(request.socket.remoteAddress ?? '');

@@ -66,7 +66,7 @@ async function connect(url: string, log: Log) {
   });
   let told = false;
   store.on('error', (error: Error) => {
-    if (!told) log.warn({ reason: error.message }, 'the store of shared rate limits does not answer; this process counts by itself');
+    if (!told) log.warn({ reason: error.message }, 'Redis is not responding; this process now applies rate limits on its own');
     told = true;
   });
   store.on('ready', () => {

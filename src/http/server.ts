@@ -292,12 +292,12 @@ function toProblem(ctx: Context, request: FastifyRequest, error: FastifyError | 
     return new Problem('invalid_json', { reason: 'the body cannot be read' });
   // Connection trouble and resource limits of the database: ours to mend, the caller's to retry.
   if (/^(CONNECTION_|CONNECT_TIMEOUT|ECONN|EPIPE|ENOENT$|57P0|53|55P03|57014|40001|40P01)/.test(code)) {
-    ctx.log.error({ err: error, requestId: request.id }, 'the database did not answer');
+    ctx.log.error({ err: error, requestId: request.id }, 'The database did not respond');
     return new Problem('database_unavailable', {}, { retryAfterSeconds: 2, cause: error });
   }
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
     return new Problem('request_unreadable', { reason: 'it does not follow HTTP' });
-  ctx.log.error({ err: error, requestId: request.id, method: request.method, route: request.routeOptions?.url }, 'a request failed');
+  ctx.log.error({ err: error, requestId: request.id, method: request.method, route: request.routeOptions?.url }, 'Request failed');
   return new Problem('server_error', {}, { cause: error });
 }
 

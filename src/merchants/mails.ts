@@ -46,7 +46,10 @@ export async function sendDueMails(ctx: Context): Promise<number> {
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       const minutes = RETRY_MINUTES[attempts - 1];
-      ctx.log.warn({ mail: String(id), reason, attempts }, minutes === undefined ? 'an e-mail was given up' : 'an e-mail was not taken');
+      ctx.log.warn(
+        { mail: String(id), reason, attempts },
+        minutes === undefined ? 'Gave up sending an email' : 'An email was not accepted; it will be retried',
+      );
       await ctx.db.sql`
         update mails set failure = ${reason.slice(0, 500)}, body = case when ${minutes === undefined} then '' else body end,
           due_at = clock_timestamp() + make_interval(mins => ${minutes ?? null}::int) where id = ${id}`;
@@ -79,7 +82,7 @@ export function startMails(ctx: Context): { stop(): Promise<void> } {
   let housekeepingAt = ctx.clock.monotonicMs();
   return startLoop({
     pollMs: POLL_MS,
-    failed: (error, failures) => ctx.log.error({ err: error, failures }, 'e-mails and alerts wait'),
+    failed: (error, failures) => ctx.log.error({ err: error, failures }, 'Could not send emails and alerts; retrying'),
     round: async () => {
       const held = await sendHeldMails(ctx);
       const tried = await sendDueMails(ctx);

@@ -117,7 +117,7 @@ function flush(ctx: Context, ending: boolean): Promise<void> {
     })
     .catch((error: unknown) => {
       log.dropped += rows.length;
-      ctx.log.warn({ err: error, requests: rows.length }, 'requests could not be written to the log');
+      ctx.log.warn({ err: error, requests: rows.length }, 'Could not write to the request log');
     })
     .finally(() => {
       log.writing = null;

@@ -102,7 +102,7 @@ export async function releaseChain(ctx: Context, { coin, reason }: { coin: Coin;
     await queueProcessing(tx, { coin });
     return found;
   });
-  ctx.log.warn({ coin, reason, lifted }, 'an operator lifted what held this chain');
+  ctx.log.warn({ coin, reason, lifted }, 'An operator released this chain');
   return { lifted };
 }
 

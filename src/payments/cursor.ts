@@ -123,7 +123,7 @@ export function createCursor(ctx: Context, source: ChainSource) {
 
   /** `base`: a block that is not recorded yet and becomes the lowest one. */
   const orphanAbove = async (fork: Cursor, cursor: Cursor, base: BlockRef | null = null): Promise<void> => {
-    ctx.log.warn({ coin, depth: cursor.height - fork.height, height: fork.height }, 'the chain was reorganised');
+    ctx.log.warn({ coin, depth: cursor.height - fork.height, height: fork.height }, 'Chain reorganization detected');
     const affected = await ctx.db.sql<{ id: string }[]>`
       select distinct payment_id as id from transfers where coin = ${coin} and (block_height > ${fork.height} or conflict_height > ${fork.height})`;
     await ctx.db.begin((tx) =>
@@ -164,7 +164,7 @@ export function createCursor(ctx: Context, source: ChainSource) {
       const lifted = await tx`
         update tips set hold_reason = null where coin = ${coin} and hash = ${cursor.hash} and hold_reason is not null`;
       if (lifted.count === 0) return;
-      ctx.log.info({ coin, height: cursor.height }, 'the block that was read last is on the chain again: completion goes on');
+      ctx.log.info({ coin, height: cursor.height }, 'The last block read is on the chain again; payments can complete');
       await queueProcessing(tx, { coin });
     });
     mayBeHeld = false;

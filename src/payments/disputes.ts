@@ -82,7 +82,7 @@ export function createDisputes(ctx: Context, { coin }: { coin: Coin }): (seen: S
         }),
       );
       const marked = rows.filter((row) => row.disputed).length;
-      if (marked > 0) ctx.log.warn({ coin, transfers: marked }, 'a source shows the chain without the blocks of completed payments');
+      if (marked > 0) ctx.log.warn({ coin, transfers: marked }, 'A source shows the chain without blocks that contain completed payments');
     }
     return ranges.length > 0 || rows.length === AT_ONCE;
   }

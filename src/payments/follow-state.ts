@@ -49,7 +49,7 @@ export function createFollowState(ctx: Context, coin: Coin) {
         if (!at || row!.told || row!.blockFailures < BLOCK_FAILURES) return;
         await tx`update followers set told_at = clock_timestamp() where coin = ${coin}`;
         await notifyOperators(ctx, tx, { kind: 'chain_failing', detail: { coin, height: at.height, reason: text } });
-        ctx.log.error({ coin, height: at.height, hash: at.hash, reason: text }, 'the follower fails at this block again and again');
+        ctx.log.error({ coin, height: at.height, hash: at.hash, reason: text }, 'The follower keeps failing at this block');
       });
     },
     /** A round came to its end. */

@@ -416,7 +416,7 @@ export function createFollower(
         if (error instanceof CursorMoved || error instanceof AddressGiven) throw error;
         connectedSinceMs = null;
         // Where the database is the reason, it cannot be written down either.
-        await state.failed(error, at).catch((cause) => ctx.log.warn({ err: cause, coin }, 'why a follower failed could not be noted'));
+        await state.failed(error, at).catch((cause) => ctx.log.warn({ err: cause, coin }, 'Could not record why a follower failed'));
         throw error;
       }
     },

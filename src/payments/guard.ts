@@ -209,7 +209,7 @@ export function createGuard(
     writtenAtMs = ctx.clock.monotonicMs();
     if (!changed) return;
     const told = above === null ? texts : [...texts, above];
-    if (told.length === 0) ctx.log.info({ coin }, 'the chain is healthy again');
+    if (told.length === 0) ctx.log.info({ coin }, 'Chain is healthy again');
     else ctx.log[binding ? 'warn' : 'info']({ coin, reasons: told, held: binding }, 'the chain is not healthy');
   }
 }

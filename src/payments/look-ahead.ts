@@ -107,7 +107,7 @@ export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; n
       for (const { spare, ref } of strays) {
         ctx.log.warn(
           { coin, ref, wallet: spare.walletId, index: Number(spare.index), address: spare.address },
-          'a deposit came to an address that no payment was given; see: florin doctor',
+          'Received a deposit at an address that no payment uses; run: ./florin doctor',
         );
       }
     },

@@ -68,7 +68,8 @@ export function createReadBack(
     if (from === null || since === null || earliest === null || (earliest >= since && to === null)) return;
     const first = await heightOf(source, addMs(earliest, coin === 'ETH' ? -EARLY_ETH_MS : -EARLY_MS), Number(from));
     const target = Math.min(Number(from), Math.max(1, first - MEDIAN_OF_BLOCKS, Number(height) - MOST_BLOCKS_BACK));
-    if (target < from) ctx.log.warn({ coin, from: target, to: Number(from) - 1 }, 'blocks are read for addresses that were given before');
+    if (target < from)
+      ctx.log.warn({ coin, from: target, to: Number(from) - 1 }, 'Reading earlier blocks for addresses that were issued before');
     await ctx.db.sql`update tips set read_back_to = ${target} where coin = ${coin}`;
   };
 
@@ -78,7 +79,7 @@ export function createReadBack(
     const watched = bounded ? addMs(bounded.time, EARLY_MS) : earliest !== null && earliest < since! ? earliest : since!;
     await ctx.db.sql`
       update tips set read_back_to = null, watched_since = ${watched} where coin = ${coin} and watched_from = ${from!.toString()}::bigint`;
-    ctx.log.info({ coin, from: Number(from) }, 'all blocks since the first address was given are read');
+    ctx.log.info({ coin, from: Number(from) }, 'Finished reading all blocks since the first address was issued');
   };
 
   /** Reads the block below the lowest one that was read; false when none is left to read. */
@@ -116,7 +117,7 @@ export function createReadBack(
         if (!(error instanceof ChainError)) throw error;
         restsUntilMs = ctx.clock.monotonicMs() + REST_MS;
         await noteFailure(ctx, coin, error.message);
-        ctx.log.warn({ err: error, coin }, 'blocks of before cannot be read; it is tried again');
+        ctx.log.warn({ err: error, coin }, 'Cannot read earlier blocks; retrying');
         return false;
       }
     },

@@ -435,7 +435,7 @@ async function settleDue(ctx: Context, due: Due, limit: number): Promise<number>
     return taken.length;
   } catch (error) {
     if (taken.length === 0) throw error;
-    ctx.log.warn({ err: error, payments: taken.length }, 'payments that are due could not be settled together; each is settled by itself');
+    ctx.log.warn({ err: error, payments: taken.length }, 'Could not settle due payments together; settling them one at a time');
   }
   const all = taken;
   for (const paymentId of all) {
@@ -443,7 +443,7 @@ async function settleDue(ctx: Context, due: Due, limit: number): Promise<number>
       await settle(paymentId);
     } catch (error) {
       await ctx.db.begin((tx) => due.put(tx, paymentId));
-      ctx.log.error({ err: error, payment: paymentId }, 'a payment could not be settled; it is tried again');
+      ctx.log.error({ err: error, payment: paymentId }, 'Could not settle a payment; retrying');
     }
   }
   return all.length;

@@ -28,7 +28,7 @@ export async function writeBounded<T>(ctx: Context, about: object, write: (tx: T
     );
   } catch (error) {
     if (!isTooMuch(error)) throw error;
-    ctx.log.error({ err: error, ...about }, 'what a chain shows could not be written at once; it is written in small parts');
+    ctx.log.error({ err: error, ...about }, 'Could not write chain data in one step; writing it in small parts');
   }
   return ctx.db.begin((tx) => write(tx, { atOnce: ROWS_IN_A_SMALL_PART, lockAndSettle: lockAndSettleLater }));
 }

@@ -19,7 +19,7 @@ export function startSweep(ctx: Context): { stop(): Promise<void> } {
   let housekeepingAt = 0;
   return startLoop({
     pollMs: POLL_MS,
-    failed: (error, failures) => ctx.log.error({ err: error, failures }, 'settling what is due failed; it stays due'),
+    failed: (error, failures) => ctx.log.error({ err: error, failures }, 'Could not settle due payments; retrying'),
     round: async (stopping) => {
       const settled = await settleDuePayments(ctx, { limit: BATCH });
       if (ctx.clock.monotonicMs() >= housekeepingAt) {

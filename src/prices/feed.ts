@@ -1,4 +1,4 @@
-/** Asks sources again and again: each as often as it likes, one that errs less and less often. */
+/** Polls sources at their own pace and backs off from the ones that fail. */
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../log.ts';
 import type { Outgoing } from '../outgoing.ts';
@@ -10,23 +10,44 @@ export type Asked<T> = {
   /** Errors: it does not answer, or with nothing. */
   fetch(outgoing: Outgoing): Promise<T>;
 };
-/** How a source answered when it was asked last. */
+/** A source's last answer, or why it failed. */
 export type Told<T> = { name: string; answer: T | null; failure: string | null };
 export type Feed<T> = {
   start(): void;
-  /** Asks every source now, whatever it did before; not together with `start`. */
+  /** Asks every source now, regardless of earlier failures; not together with `start`. */
   askAll(): Promise<Told<T>[]>;
   stop(): Promise<void>;
 };
 
 const LONGEST_PAUSE_MS = 600_000;
+/** Failures that start within this time are reported together. */
+const GATHER_MS = 1_000;
 
-/** `take` is handed each answer and when it was asked for: it is at least as old. `decide` is called after each round. */
+export type Outages = (source: string, reason: string) => void;
+/** Logs sources that stopped answering, together: a machine that is offline gets one line, not one per source. */
+export function createOutages(log: Log, gatherMs = GATHER_MS): Outages {
+  const failed = new Map<string, string>();
+  const report = () => {
+    const reasons = [...new Set(failed.values())];
+    log.warn(
+      { sources: [...failed.keys()].join(', '), reason: reasons.length > 1 ? `${reasons[0]}, and others` : reasons[0] },
+      'Some price sources are not responding; live payments need two that agree, test payments can use sample prices',
+    );
+    failed.clear();
+  };
+  return (source, reason) => {
+    if (failed.size === 0) setTimeout(report, gatherMs).unref();
+    failed.set(source, reason);
+  };
+}
+
+/** `take` gets each answer and the time of its request, which is at least as old. `decide` is called after each round. */
 export function createFeed<T>({
   sources,
   outgoing,
   clock,
   log,
+  outages = createOutages(log),
   pollMs,
   take,
   decide,
@@ -35,6 +56,8 @@ export function createFeed<T>({
   outgoing: Outgoing;
   clock: Clock;
   log: Log;
+  /** Shared by feeds whose failures are reported together. */
+  outages?: Outages | undefined;
   pollMs: number;
   take(source: string, answer: T, askedAtMs: number): void;
   decide(): Promise<void>;
@@ -53,11 +76,11 @@ export function createFeed<T>({
       take(source.name, answer, askedAtMs);
       return { name: source.name, answer, failure: null };
     } catch (error) {
-      // An answer that is none is no vote; ask less often while it lasts.
+      // A malformed answer is ignored, and the source is asked less often while it keeps failing.
       const failure = error instanceof Error ? error.message : String(error);
       const pause = Math.min(pollMs * 2 ** (failures + 1), LONGEST_PAUSE_MS) - pollMs;
       waits.set(source.name, { until: clock.monotonicMs() + pause, failures: failures + 1 });
-      if (failures === 0 && !quiet) log.warn({ source: source.name, reason: failure }, 'a price source does not answer');
+      if (failures === 0 && !quiet) outages(source.name, failure);
       return { name: source.name, answer: null, failure };
     }
   };
@@ -69,14 +92,14 @@ export function createFeed<T>({
     start: () => {
       if (timer || sources.length === 0) return;
       const next = () => {
-        // Rounds that last longer than the pause between them do not pile up.
+        // A round that takes longer than the interval must not pile up.
         polling ??= round()
-          .catch((error: unknown) => log.error({ err: error }, 'reading prices failed'))
+          .catch((error: unknown) => log.error({ err: error }, 'Could not read prices'))
           .finally(() => {
             polling = null;
           });
       };
-      // The first answers are not waited for: a source that hangs must not hold up the start.
+      // Does not wait for the first answers: a source that hangs must not delay the start.
       next();
       timer = setInterval(next, pollMs);
       timer.unref();

@@ -5,7 +5,7 @@ import { E8, parseDecimal } from '../core/money.ts';
 import type { Log } from '../log.ts';
 import type { Outgoing } from '../outgoing.ts';
 import { agree } from './agreement.ts';
-import { type Asked, createFeed } from './feed.ts';
+import { type Asked, createFeed, type Outages } from './feed.ts';
 import { getJson, getText, type Hosts, inverse, isDead, namesIn, priceOf, readKraken, readStatic, record } from './sources.ts';
 
 export type FiatRate = {
@@ -210,6 +210,7 @@ export function createFiatRates({
   outgoing,
   clock,
   log,
+  outages,
   sources,
   hosts = FIAT_HOSTS,
   pollMs = POLL_MS,
@@ -217,6 +218,7 @@ export function createFiatRates({
   outgoing: Outgoing;
   clock: Clock;
   log: Log;
+  outages?: Outages;
   sources: string;
   hosts?: Hosts;
   pollMs?: number;
@@ -231,6 +233,7 @@ export function createFiatRates({
     outgoing,
     clock,
     log,
+    outages,
     pollMs,
     take: (source, { rates, asOf }, askedAtMs) => {
       const now = clock.now();

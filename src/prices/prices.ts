@@ -5,7 +5,7 @@ import type { Db } from '../db/db.ts';
 import type { Log } from '../log.ts';
 import type { Outgoing } from '../outgoing.ts';
 import { decidePrice, type Past, STALE_MS, type Vote } from './agreement.ts';
-import { createFeed } from './feed.ts';
+import { createFeed, type Outages } from './feed.ts';
 import { createSources, type Hosts, namesIn, readStatic } from './sources.ts';
 
 export type Price = {
@@ -63,6 +63,7 @@ export function createPrices({
   outgoing,
   clock,
   log,
+  outages,
   sources,
   hosts,
   pollMs = POLL_MS,
@@ -71,6 +72,7 @@ export function createPrices({
   outgoing: Outgoing;
   clock: Clock;
   log: Log;
+  outages?: Outages;
   sources: string;
   hosts?: Hosts;
   pollMs?: number;
@@ -125,6 +127,7 @@ export function createPrices({
     outgoing,
     clock,
     log,
+    outages,
     pollMs,
     take: (source, seen, at) => {
       const { aggregator } = feeds.find(({ name }) => name === source)!;
@@ -147,7 +150,7 @@ export function createPrices({
       await readDayAgo();
       isSeeded = true;
     } catch (error) {
-      log.warn({ err: error }, 'earlier prices could not be read');
+      log.warn({ err: error }, 'Could not read earlier prices');
     }
   };
   const readDayAgo = async (): Promise<void> => {
@@ -179,7 +182,7 @@ export function createPrices({
         delete from price_history h where coin = any(${[...COINS]}) and (at < ${addMs(minute, -90 * DAY_MS)} or (at < ${addMs(minute, -2 * DAY_MS)}
           and exists (select 1 from price_history e where e.coin = h.coin and e.at >= date_trunc('hour', h.at) and e.at < h.at)))`;
     } catch (error) {
-      log.warn({ err: error }, 'prices could not be written down');
+      log.warn({ err: error }, 'Could not save prices');
     }
   };
   const unchanged = { change24hBasisPoints: 0n, changeFrom: 'none', stale: false } as const;

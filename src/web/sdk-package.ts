@@ -67,7 +67,7 @@ export async function buildPackage(log: Pick<Log, 'info'>): Promise<string> {
   )
     return file;
   const aside = `${file}.${process.pid}.part`;
-  log.info({}, 'the package of the client is being prepared');
+  log.info({}, 'Building the client package');
   await mkdir(OUT, { recursive: true });
   try {
     const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(SDK, 'scripts/build.ts'), aside], {
@@ -109,7 +109,7 @@ export function registerPackage(app: FastifyInstance, ctx: Context): void {
   };
   app.get('/florin.tgz', { exposeHeadRoute: false }, async (_request, reply) => {
     const bytes = await (load() ?? Promise.reject(new Error('it failed just now'))).catch((error: unknown) => {
-      ctx.log.error({ err: error }, 'the package of the client could not be prepared');
+      ctx.log.error({ err: error }, 'Could not build the client package');
       return null;
     });
     if (bytes === null)

@@ -121,13 +121,13 @@ export function startDeliveries(
     return more;
   };
   const failed = (error: unknown, failures: number) =>
-    ctx.log.error({ err: error, failures }, 'the delivery worker failed; leases end by themselves');
+    ctx.log.error({ err: error, failures }, 'The webhook delivery worker failed; retrying');
   // Side by side: what was answered is written while the next ones are found.
   const recording = startLoop({ pollMs, failed, round: record, hasLeft: () => finished.length > 0 });
   const taking = startLoop({ pollMs, failed, round: take });
   const tending = startLoop({ pollMs, failed, round: tend });
   const listening = ctx.db.sql.listen('deliveries', told).catch((error: unknown) => {
-    ctx.log.warn({ err: error }, 'deliveries are found by polling alone');
+    ctx.log.warn({ err: error }, 'Cannot listen for new deliveries; polling only');
     return null;
   });
 
@@ -187,7 +187,7 @@ async function send(ctx: Context, due: Due): Promise<Outcome> {
       retryAfterSeconds: readRetryAfter(reply.headers['retry-after'], ctx.clock.now()),
     });
   } catch (error) {
-    if (!(error instanceof OutgoingError)) ctx.log.error({ err: error, event: due.eventId }, 'a delivery could not be made');
+    if (!(error instanceof OutgoingError)) ctx.log.error({ err: error, event: due.eventId }, 'Could not send a webhook delivery');
     return outcome({ failure: error instanceof OutgoingError ? error.class : 'internal' });
   }
 }

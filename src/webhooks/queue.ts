@@ -307,7 +307,7 @@ async function recordHealth(ctx: Context, tx: Tx, outcomes: readonly Outcome[]):
     from input i where e.id = i.id
     returning e.id, e.merchant_id as "merchantId", e.mode, e.state, e.disabled_reason as reason`;
   for (const { id, merchantId, mode, reason } of off.filter((row) => row.state !== 'enabled')) {
-    ctx.log.warn({ endpoint: id, merchant: merchantId, mode, reason }, 'a webhook endpoint was switched off');
+    ctx.log.warn({ endpoint: id, merchant: merchantId, mode, reason }, 'A webhook endpoint was disabled');
     await tx`insert into endpoint_notices (endpoint_id, merchant_id, mode, reason) values (${id}, ${merchantId}, ${mode}, ${reason})`;
     await notifyMembers(ctx, tx, [{ merchantId, mode, kind: 'endpoint_off', detail: { endpoint: id, reason } }]);
   }

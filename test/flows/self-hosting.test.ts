@@ -98,7 +98,7 @@ async function serve(name: 'api-1' | 'api-2' | 'back'): Promise<void> {
   else
     await eventually(
       async () => output,
-      (text) => text.includes('Florin is running as'),
+      (text) => text.includes('Florin is running:'),
       60_000,
     );
 }

@@ -118,7 +118,7 @@ export async function countingAsOne(...ask: readonly [one: () => Promise<Reply>,
 }
 
 /** What a service wrote beside the warning that it runs as root, which the tests may do. */
-export const withoutRootWarning = (text: string): string => text.replace(/\nWARNING: Florin is running as root,[\s\S]*?1024\.\n/, '');
+export const withoutRootWarning = (text: string): string => text.replace(/\nWARNING: Florin is running as root[\s\S]*?1024\.\n/, '');
 
 /** Asks until `done` says yes, at most `timeoutMs`; returns the last answer, or fails with it. */
 export async function eventually<T>(ask: () => Promise<T>, done: (answer: T) => boolean, timeoutMs = 30_000): Promise<T> {

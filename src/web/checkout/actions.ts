@@ -105,7 +105,7 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
         return plain(request, reply, 404, 'notFound');
       if (error instanceof Problem && error.retryAfterSeconds !== null) reply.header('retry-after', String(error.retryAfterSeconds));
       if (status === 429) return plain(request, reply, 429, 'tooMany');
-      if (status >= 500) ctx.log.error({ err: error, requestId: request.id }, 'a page could not be shown');
+      if (status >= 500) ctx.log.error({ err: error, requestId: request.id }, 'Could not render a page');
       return plain(request, reply, error instanceof Problem || status >= 500 ? status : 400, 'broken');
     });
 

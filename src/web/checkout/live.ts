@@ -44,7 +44,7 @@ export function registerLive(
         for (const entry of watched.values()) for (const page of entry.pages) page.write(':\n\n');
       }
     } catch (error) {
-      ctx.log.warn({ err: error }, 'open pages could not be looked after');
+      ctx.log.warn({ err: error }, 'Could not update open payment pages');
     }
     timer = null;
     schedule();

@@ -53,7 +53,7 @@ async function build(log: Pick<Log, 'info'>): Promise<void> {
   if (await exists(join(folder, 'index.html'))) return;
   const aside = `${folder}.${process.pid}.part`;
   await mkdir(OUT, { recursive: true });
-  log.info({}, 'the dashboard is being prepared');
+  log.info({}, 'Building the dashboard (first start only, a few seconds)');
   const vite = join(dirname(createRequire(import.meta.url).resolve('vite/package.json')), 'bin/vite.js');
   const child = spawn(
     process.execPath,
@@ -84,5 +84,5 @@ async function build(log: Pick<Log, 'info'>): Promise<void> {
   for (const other of await readdir(OUT)) {
     if (other !== name && !other.endsWith('.part')) await rm(join(OUT, other), { recursive: true, force: true });
   }
-  log.info({}, 'the dashboard is ready');
+  log.info({}, 'Dashboard is ready');
 }

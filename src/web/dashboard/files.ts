@@ -41,7 +41,7 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
       building = buildApp(ctx.log)
         .catch((error) => {
           failedAt = ctx.clock.monotonicMs();
-          ctx.log.error({ err: error }, 'the dashboard could not be prepared');
+          ctx.log.error({ err: error }, 'Could not build the dashboard');
         })
         .finally(() => {
           building = null;

@@ -54,7 +54,7 @@ export function registerStream(
         if (line !== null) for (const tab of entry.tabs) tab.write(line);
       });
     } catch (error) {
-      ctx.log.warn({ err: error }, 'open dashboards could not be looked after');
+      ctx.log.warn({ err: error }, 'Could not update open dashboards');
     }
     timer = null;
     schedule();

@@ -1,0 +1,51 @@
+/** The log on a terminal: what a line looks like, and that secrets stay out of it. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { describeLine, redact } from './log.ts';
+import { createOutages } from './prices/feed.ts';
+
+const line = (level: number, fields: object, msg: string): string =>
+  describeLine(`${JSON.stringify({ level, time: '2026-11-22T15:11:20.243Z', ...fields, msg })}\n`);
+
+test('on a terminal a log line is a time, a level, a sentence and its details', () => {
+  const clock = new Date('2026-11-22T15:11:20.243Z').toTimeString().slice(0, 8);
+  assert.equal(line(30, {}, 'Dashboard is ready'), `${clock} info  Dashboard is ready\n`);
+  assert.equal(
+    line(40, { coin: 'BTC', depth: 2, reason: 'no answer' }, 'Chain reorganization detected'),
+    `${clock} warn  Chain reorganization detected  coin=BTC depth=2 reason="no answer"\n`,
+  );
+  const failed = line(50, { err: { type: 'Error', message: 'disk full', stack: 'Error: disk full\n    at write' } }, 'Request failed');
+  assert.equal(failed, `${clock} error Request failed  reason="disk full"\n         Error: disk full\n             at write\n`);
+  const colored = describeLine('{"level":50,"time":"2026-11-22T15:11:20.243Z","msg":"x"}', (style, text) => `<${style}>${text}</>`);
+  assert.match(colored, /<red>error<\/> x/);
+});
+
+test('secrets are removed from lines for people too', () => {
+  const key = `sk_live_${'a1'.repeat(19)}`;
+  assert.doesNotMatch(redact(line(30, { header: `Bearer ${key}`, url: 'http://user:hunter2@node:8332' }, `used ${key}`)), /a1a1|hunter2/);
+});
+
+test('sources that fail at the same time are reported in one line, each name once', async () => {
+  const lines: [object, string][] = [];
+  const warned = Promise.withResolvers<void>();
+  const log = {
+    debug: () => {},
+    info: () => {},
+    error: () => {},
+    warn: (fields: object, message: string) => {
+      lines.push([fields, message]);
+      warned.resolve();
+    },
+  };
+  const failed = createOutages(log, 1);
+  failed('coinbase', 'ENOTFOUND a');
+  failed('kraken', 'ENOTFOUND b');
+  failed('coinbase', 'ENOTFOUND c');
+  const alive = setTimeout(() => {}, 10_000);
+  await warned.promise;
+  clearTimeout(alive);
+  assert.deepEqual(
+    lines.map(([fields]) => fields),
+    [{ sources: 'coinbase, kraken', reason: 'ENOTFOUND c, and others' }],
+  );
+});
