@@ -62,7 +62,7 @@ export const CONFIG: readonly ConfigKey[] = [
     name: 'LOG_LEVEL',
     type: 'debug | info | warn | error | silent',
     default: 'info',
-    description: 'What is logged, as JSON lines on standard error.',
+    description: 'Least severe messages to log. The log goes to standard error: short lines on a terminal, JSON otherwise.',
   },
   {
     name: '<COIN>_NODE_URL',

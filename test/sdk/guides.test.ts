@@ -232,11 +232,6 @@ test('every command of every document runs as it is printed, or is run by the te
     join(folder, 'logo.svg'),
     '<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><rect width="8" height="8"/></svg>',
   );
-  // The example of all settings, with one switched on that a shell must not take apart.
-  writeFileSync(
-    join(folder, '.env'),
-    readFileSync(join(ROOT, '.env.example'), 'utf8').replace(/^#PLANS=.*$/m, `PLANS='{"starter":{"per_minute":60,"per_month":$1}}'`),
-  );
   mkdirSync(join(folder, 'backups'));
   const { DATABASE_URL, FLORIN_DATA, SECRET_KEY, PRICES, WEBHOOK_ALLOW, LOG_LEVEL } = {
     ...testEnvironment(app.config.databaseUrl!, app.config.dataFolder),
@@ -290,7 +285,6 @@ test('every command of every document runs as it is printed, or is run by the te
   };
   await Promise.all([worker(), worker()]);
   assert.ok(count >= 20, String(count));
-  assert.match(texts.get('docs/guides/self-hosting.md One command')!, /PLANS=\{"starter":\{"per_minute":60,"per_month":\$1\}\}/);
   assert.match(texts.get('README.md A first payment')!, /"payment_url":"http/);
 });
 
