@@ -202,7 +202,7 @@ test('the first process shows the first merchant, the others make none', { skip:
   publicKey = /pk_test_\w+/.exec(output)![0];
   assert.ok(output.includes(`https://${NAME}/setup#token=`));
   for (const name of ['api-2', 'back']) assert.ok(!processes[name]!.output().includes('merchant'), name);
-  assert.match(processes.back!.output(), /running as watcher, worker/);
+  assert.match(processes.back!.output(), /running: watcher, worker/);
 });
 
 type Answer = { status: number; text: string; json: any; headers: Record<string, unknown> };

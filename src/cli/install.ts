@@ -1,0 +1,73 @@
+/** Operator commands about the install: the service, its database, its chains, and what is wrong with them. */
+import { backup, ROLES, restore } from '../app.ts';
+import { readChainStatus, releaseChain } from '../payments/chain-acts.ts';
+import { claimDeposit, diagnose, verifyAddresses } from '../payments/doctor.ts';
+import { COIN_OPTION, type Commands, coinOf, need } from './command.ts';
+import { serve } from './serve.ts';
+
+const FILE = { value: 'FILE', about: 'Backup file', required: true } as const;
+
+export const SERVE_COMMAND: Commands = {
+  serve: {
+    about: 'Start the service (npm start)',
+    options: { role: { value: 'ROLES', about: `Roles to run, comma-separated: ${ROLES.join(', ')} (default: all)` } },
+    serve,
+  },
+};
+
+export const INSTALL_COMMANDS: Commands = {
+  doctor: {
+    about: 'Check the database, nodes, prices, wallets and endpoints, and say what to fix',
+    notes: 'Exit code 1 when something must be fixed.',
+    run: (ctx) => diagnose(ctx),
+  },
+  verify: {
+    about: 'Derive every deposit address again and compare it with the stored one',
+    notes: 'Exit code 1 when an address differs.',
+    run: (ctx) => verifyAddresses(ctx),
+  },
+  'chain status': {
+    about: 'Show each chain: its sources, progress, holds and problems',
+    options: { coin: { value: 'COIN', about: 'Only this coin' } },
+    run: async (ctx, flags) => ({ chains: await readChainStatus(ctx, { coin: flags.coin === undefined ? null : coinOf(flags) }) }),
+  },
+  'chain release': {
+    about: 'Release a chain that waits for an operator, after a deep reorganization or unreadable blocks',
+    options: { coin: COIN_OPTION, reason: { value: 'TEXT', about: 'Why it is safe; kept in the log', required: true } },
+    run: async (ctx, flags) => {
+      const coin = coinOf(flags);
+      return { coin, ...(await releaseChain(ctx, { coin, reason: need(flags, 'reason') })) };
+    },
+  },
+  'deposit claim': {
+    about: 'Mark a deposit that doctor reports as handled',
+    options: { coin: COIN_OPTION, ref: { value: 'REF', about: 'Reference that doctor shows', required: true } },
+    run: async (ctx, flags) => {
+      const deposit = { coin: coinOf(flags), ref: need(flags, 'ref') };
+      await claimDeposit(ctx, deposit);
+      return { ...deposit, claimed: true };
+    },
+  },
+  backup: {
+    about: 'Write everything to one file; the service can keep running',
+    options: { file: FILE },
+    onStore: (config, flags, log) => backup(config, { file: need(flags, 'file'), log }),
+  },
+  restore: {
+    about: 'Restore a backup into an empty install',
+    options: { file: FILE },
+    onStore: async (config, flags, log) => {
+      const { finished, ...result } = await restore(config, { file: need(flags, 'file'), log });
+      return {
+        ...result,
+        wallets: finished.map(({ walletId, coin, from, to }) => ({
+          wallet_id: walletId,
+          coin,
+          index_in_backup: Number(from),
+          next_index: Number(to),
+        })),
+      };
+    },
+  },
+  migrate: { about: 'Update the database schema (a start does this too)', run: async () => ({ migrated: true }) },
+};

@@ -1,0 +1,163 @@
+/** Operator commands about webhook endpoints and what was sent to them: the same as /v1/webhook_endpoints and /v1/webhook_deliveries. */
+import { idOfNumber } from '../core/id.ts';
+import { deliveryBody, endpointBody, itemBody, recoveryBody } from '../http/webhook-bodies.ts';
+import { DELIVERY_STATES, getDelivery, getRecovery, listDeliveries, resendDelivery, startRecovery } from '../webhooks/deliveries.ts';
+import {
+  BY_OPERATOR,
+  createEndpoint,
+  deleteEndpoint,
+  listEndpoints,
+  planUpdate,
+  rotateSecret,
+  sendTestEvent,
+} from '../webhooks/endpoints.ts';
+import {
+  type Command,
+  type Commands,
+  commaList,
+  LIMIT,
+  limitOf,
+  MERCHANT,
+  MODE,
+  need,
+  type Option,
+  oneOf,
+  ownerOf,
+  UsageError,
+} from './command.ts';
+
+const ENDPOINT: Option = { value: 'ID', about: 'Endpoint, such as we_... ("endpoint list" shows them)', required: true };
+const DELIVERY: Option = { value: 'ID', about: 'Delivery, such as del_... ("delivery list" shows them)', required: true };
+const OWNER = { merchant: MERCHANT, mode: MODE };
+const EVENTS: Option = { value: 'A,B', about: 'Event types, comma-separated; * for the usual six (default)' };
+
+const list: Command = {
+  about: 'List webhook deliveries, newest first',
+  options: {
+    ...OWNER,
+    state: { value: DELIVERY_STATES.join('|'), about: 'Only deliveries in this state' },
+    endpoint: { value: 'ID', about: 'Only deliveries to this endpoint' },
+    payment: { value: 'ID', about: 'Only deliveries about this payment' },
+    event: { value: 'TYPE', about: 'Only deliveries of this event type' },
+    limit: LIMIT,
+    after: { value: 'ID', about: 'Show deliveries after this one' },
+  },
+  columns: ['id', 'event_type', 'payment_id', 'endpoint_id', 'state', 'attempt_count', 'created_at'],
+  run: async (ctx, flags) => {
+    const page = await listDeliveries(ctx, {
+      ...ownerOf(flags),
+      limit: limitOf(flags),
+      startingAfter: flags.after ?? null,
+      endpointId: flags.endpoint ?? null,
+      eventId: null,
+      paymentId: flags.payment ?? null,
+      eventType: flags.event ?? null,
+      state: flags.state === undefined ? null : oneOf(flags.state, DELIVERY_STATES, 'state'),
+    });
+    return { deliveries: page.items.map(itemBody), has_more: page.hasMore, searched_all: page.searchedAll };
+  },
+};
+
+export const WEBHOOK_COMMANDS: Commands = {
+  'endpoint list': {
+    about: 'List the webhook endpoints of a merchant',
+    options: OWNER,
+    columns: ['id', 'url', 'enabled', 'events', 'created_at'],
+    run: async (ctx, flags) => ({ endpoints: (await listEndpoints(ctx, ownerOf(flags))).map(endpointBody) }),
+  },
+  'endpoint create': {
+    about: 'Create a webhook endpoint and print its signing secret',
+    options: { ...OWNER, url: { value: 'URL', about: 'Where events are sent', required: true }, events: EVENTS },
+    run: async (ctx, flags) => {
+      const made = await createEndpoint(ctx, {
+        ...ownerOf(flags),
+        url: need(flags, 'url'),
+        events: flags.events === undefined ? ['*'] : commaList(flags.events),
+        description: null,
+        by: BY_OPERATOR,
+      });
+      return { endpoint_id: made.endpointId, secret: made.secret };
+    },
+  },
+  'endpoint update': {
+    about: 'Change a webhook endpoint',
+    options: {
+      ...OWNER,
+      endpoint: ENDPOINT,
+      url: { value: 'URL', about: 'Where events are sent' },
+      events: EVENTS,
+      description: { value: 'TEXT', about: 'Description; empty removes it' },
+      enabled: { value: 'true|false', about: 'Whether events are sent' },
+    },
+    run: async (ctx, flags) =>
+      endpointBody(
+        await ctx.db.begin(
+          await planUpdate(ctx, {
+            ...ownerOf(flags),
+            endpointId: need(flags, 'endpoint'),
+            url: flags.url,
+            events: flags.events === undefined ? undefined : commaList(flags.events),
+            description: flags.description === '' ? null : flags.description,
+            enabled: flags.enabled === undefined ? undefined : oneOf(flags.enabled, ['true', 'false'], 'enabled') === 'true',
+            by: BY_OPERATOR,
+          }),
+        ),
+      ),
+  },
+  'endpoint delete': {
+    about: 'Delete a webhook endpoint',
+    options: { ...OWNER, endpoint: ENDPOINT },
+    run: async (ctx, flags) => {
+      await ctx.db.begin((tx) => deleteEndpoint(ctx, tx, { ...ownerOf(flags), endpointId: need(flags, 'endpoint') }));
+      return { endpoint_id: flags.endpoint, deleted: true };
+    },
+  },
+  'endpoint rotate': {
+    about: 'Replace the signing secret of a webhook endpoint',
+    options: { ...OWNER, endpoint: ENDPOINT, overlap: { value: 'SECONDS', about: 'How long the old secret also signs' } },
+    run: async (ctx, flags) => {
+      if (flags.overlap !== undefined && !/^\d{1,9}$/.test(flags.overlap))
+        throw new UsageError('--overlap must be a whole number of seconds');
+      const overlapSeconds = flags.overlap === undefined ? undefined : Number(flags.overlap);
+      return endpointBody(
+        await ctx.db.begin((tx) => rotateSecret(ctx, tx, { ...ownerOf(flags), endpointId: need(flags, 'endpoint'), overlapSeconds })),
+      );
+    },
+  },
+  'endpoint test': {
+    about: 'Send a test event to a webhook endpoint',
+    options: { ...OWNER, endpoint: ENDPOINT },
+    run: async (ctx, flags) => {
+      const number = await ctx.db.begin((tx) => sendTestEvent(ctx, tx, { ...ownerOf(flags), endpointId: need(flags, 'endpoint') }));
+      return { delivery_id: idOfNumber('del', ctx.installKey, number) };
+    },
+  },
+  'endpoint recover': {
+    about: 'Resend everything that failed since a time',
+    options: { ...OWNER, endpoint: ENDPOINT, since: { value: 'TIME', about: 'Such as 2026-11-21T08:00:00Z', required: true } },
+    run: async (ctx, flags) => {
+      const since = new Date(need(flags, 'since'));
+      if (Number.isNaN(since.getTime())) throw new UsageError('--since must be a time such as 2026-11-21T08:00:00Z');
+      return recoveryBody(
+        await ctx.db.begin((tx) => startRecovery(ctx, tx, { ...ownerOf(flags), endpointId: need(flags, 'endpoint'), since })),
+      );
+    },
+  },
+  'endpoint recovery': {
+    about: 'Show the progress of such a recovery',
+    options: { ...OWNER, recovery: { value: 'ID', about: 'Recovery, as "endpoint recover" printed it', required: true } },
+    run: async (ctx, flags) => recoveryBody(await getRecovery(ctx, { ...ownerOf(flags), recoveryId: need(flags, 'recovery') })),
+  },
+  'delivery list': list,
+  'delivery show': {
+    about: 'Show a webhook delivery with every attempt',
+    options: { ...OWNER, delivery: DELIVERY },
+    run: async (ctx, flags) => deliveryBody(await getDelivery(ctx, { ...ownerOf(flags), deliveryId: need(flags, 'delivery') })),
+  },
+  'delivery resend': {
+    about: 'Send a webhook delivery again',
+    options: { ...OWNER, delivery: DELIVERY },
+    run: async (ctx, flags) =>
+      deliveryBody(await ctx.db.begin((tx) => resendDelivery(ctx, tx, { ...ownerOf(flags), deliveryId: need(flags, 'delivery') }))),
+  },
+};
