@@ -137,8 +137,8 @@ test('for people there is a line a finding, and what to do under it', async () =
   assert.equal(code, 1);
   assert.match(out, /^ok {4}BTC node: Satoshi:/m);
   assert.match(out, /^FIX {3}address: http:\/\/pay\.example\.com sends keys in the clear\n {6}-> use TLS/m);
-  assert.match(out, /1 of \d+ need to be fixed\.\n$/);
-  assert.match((await florin({}, 'doctor')).out, /Nothing needs to be fixed\.\n$/);
+  assert.match(out, /1 of \d+ checks failed\.\n$/);
+  assert.match((await florin({}, 'doctor')).out, /No problems found\.\n$/);
 });
 
 test('the wrong network', async () => {
