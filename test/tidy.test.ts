@@ -99,6 +99,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
   ],
   payments: [
     'payments',
+    'payment_metadata',
     'rule_sets',
     'payment_counters',
     'payment_counts',

@@ -663,8 +663,10 @@ export type PaymentList = {
     description: string | null;
   }[];
   has_more: boolean;
-  /** Of all payments that match, not of the page. */
+  /** Of all payments that match, not of the page. Exact for status and currency; with any other filter it is counted up to 10,000. */
   total_count: number;
+  /** True when more payments match than total_count says; otherwise left out. */
+  total_count_capped?: boolean | undefined;
 };
 
 export type ListPaymentsParams = {
@@ -677,6 +679,16 @@ export type ListPaymentsParams = {
   status?: PaymentStatus | undefined;
   /** Coin code. */
   currency?: Coin | undefined;
+  /** Your invoice id, exactly. */
+  invoice_id?: string | undefined;
+  /** Written as metadata[key]=value, up to 10 times. Payments that have all of these pairs, exactly. */
+  metadata?: { [key: string]: string } | undefined;
+  /** The price in USD, exactly. */
+  amount?: string | undefined;
+  /** Created at or after this time: a date (its start in UTC), or a time with its offset from UTC. */
+  created_after?: string | undefined;
+  /** Created before this time; written as created_after. */
+  created_before?: string | undefined;
 };
 
 export type PricesParams = {

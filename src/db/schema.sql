@@ -166,6 +166,7 @@ create table payments (
 );
 CREATE INDEX payments_archived ON payments USING btree (merchant_id, mode, sequence) WHERE (archived_at IS NOT NULL);
 CREATE INDEX payments_attention ON payments USING btree (merchant_id, mode, sequence) WHERE attention;
+CREATE INDEX payments_by_amount ON payments USING btree (merchant_id, mode, amount_usd_cents, sequence);
 CREATE INDEX payments_by_coin ON payments USING btree (merchant_id, mode, coin, sequence) WHERE (coin IS NOT NULL);
 CREATE INDEX payments_by_description ON payments USING btree (merchant_id, mode, md5((request ->> 'description'::text)), sequence DESC) WHERE ((request ->> 'description'::text) IS NOT NULL);
 CREATE INDEX payments_by_invoice ON payments USING btree (merchant_id, mode, invoice_id, sequence DESC) WHERE (invoice_id IS NOT NULL);
@@ -1013,3 +1014,10 @@ create table payment_outages (
   FOREIGN KEY (merchant_id) REFERENCES merchants(id)
 );
 CREATE INDEX payment_outages_open ON payment_outages USING btree (merchant_id) WHERE (ended_at IS NULL);
+create table payment_metadata (
+  merchant_id text collate "C" not null,
+  mode text not null,
+  pair uuid not null,
+  sequence bigint not null,
+  PRIMARY KEY (merchant_id, mode, pair, sequence)
+);

@@ -58,7 +58,14 @@ function parametersOf(route: Route): object[] {
   }));
   const required: readonly string[] = route.query?.required ?? [];
   const inQuery = Object.entries((route.query?.properties ?? {}) as Record<string, TSchema & { examples?: unknown[] }>).map(
-    ([name, schema]) => ({ name, in: 'query', required: required.includes(name), schema, example: schema.examples?.[0] }),
+    ([name, schema]) => ({
+      name,
+      in: 'query',
+      required: required.includes(name),
+      ...('patternProperties' in schema && { style: 'deepObject', explode: true }),
+      schema,
+      example: schema.examples?.[0],
+    }),
   );
   return [...inPath, ...inQuery, ...(route.method === 'POST' ? [ref('parameters', 'IdempotencyKey')] : [])];
 }

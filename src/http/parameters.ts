@@ -40,6 +40,7 @@ export function createNameChecks(routes: readonly Route[]): ReadonlyMap<Route, C
 function checkOf(route: Route, elsewhere: Record<'query' | 'body', ReadonlyMap<string, string>>): CheckNames {
   const listed = namesOf(route.query);
   const query = new Set(listed);
+  const maps = mapsOf(route.query);
   const tree = treeOf(route.body);
   // Nearer ones replace what is further away: a filter by a shown field, a parameter sent in the query, one a level too high.
   const siblings = {
@@ -52,7 +53,9 @@ function checkOf(route: Route, elsewhere: Record<'query' | 'body', ReadonlyMap<s
   };
   return ({ query: asked, body, isStrict }) => {
     const strangers: Stranger[] = [];
-    for (const name in asked) if (!query.has(name)) strangers.push({ name, param: name, shape: name, place: 'query', names: listed });
+    for (const name in asked)
+      if (!query.has(name) && !maps.has(/^(\w+)\[.*\]$/s.exec(name)?.[1] ?? ''))
+        strangers.push({ name, param: name, shape: name, place: 'query', names: listed });
     findStrangers(body, tree, { path: '', shape: '' }, strangers);
     return strangers.length === 0 ? null : judge(strangers, siblings, isStrict);
   };
@@ -168,6 +171,14 @@ export function mistakesBetween(a: string, b: string, most = Number.POSITIVE_INF
 
 type Described = { type?: string; properties?: Record<string, TSchema>; items?: TSchema; anyOf?: TSchema[] };
 const namesOf = (schema: TSchema | undefined): string[] => Object.keys((schema as Described | undefined)?.properties ?? {});
+
+/** Query parameters written as `name[key]=value`; their keys are the caller's own. */
+const mapsOf = (schema: TSchema | undefined): ReadonlySet<string> =>
+  new Set(
+    Object.entries((schema as Described | undefined)?.properties ?? {}).flatMap(([name, held]) =>
+      'patternProperties' in held ? [name] : [],
+    ),
+  );
 
 function treeOf(schema: TSchema | undefined): Tree {
   const properties = (schema as Described | undefined)?.properties ?? {};

@@ -8,11 +8,24 @@ import { Problem } from '../core/problem.ts';
 import type { KeyOwner } from '../merchants/keys.ts';
 import { defaultCoin, getMerchant } from '../merchants/merchants.ts';
 import { paymentDetail, paymentUrl } from '../payments/detail.ts';
+import { type ListFilter, listFilteredPayments } from '../payments/lists.ts';
 import { createPayment, type PaymentDraft } from '../payments/payments.ts';
 import { getPayment, type ListItem, listPayments } from '../payments/queries.ts';
 import { type Warning, warningsFor } from '../payments/readiness.ts';
 import type { PaymentItem, PaymentRequest, PaymentView, Rendered } from '../payments/view.ts';
-import { readLimit, readMetadata, readQuery, readReturnUrl, readScenario, readUnits, readUsd } from './read.ts';
+import {
+  type Query,
+  readLimit,
+  readMetadata,
+  readPairs,
+  readQuery,
+  readQueryTime,
+  readQueryUsd,
+  readReturnUrl,
+  readScenario,
+  readUnits,
+  readUsd,
+} from './read.ts';
 import type { Answer, Call } from './routes.ts';
 import { CreateAdvanced, CreateLegacy, CreateSimple, checkBody } from './schema.ts';
 
@@ -171,8 +184,36 @@ export async function readPayments({ ctx, owner, query }: Call): Promise<Answer>
     throw new Problem('parameter_invalid', { reason: `one of ${PAYMENT_STATUSES.join(', ')} is expected` }, { param: 'status' });
   const coin = readQuery(query, 'currency');
   if (coin !== null && !isCoin(coin)) throw new Problem('currency_unknown', {}, { param: 'currency' });
-  const page = await listPayments(ctx, { ...mine(owner), limit, startingAfter, endingBefore, status, coin });
-  return render(200, { success: true, data: page.items.map(listItem), has_more: page.hasMore, total_count: Number(page.totalCount) });
+  const paging = { ...mine(owner), limit, startingAfter, endingBefore };
+  const filter = readListFilter(query, { status, coin });
+  if (filter === null) {
+    const page = await listPayments(ctx, { ...paging, status, coin });
+    return render(200, { success: true, data: page.items.map(listItem), has_more: page.hasMore, total_count: Number(page.totalCount) });
+  }
+  const { items, hasMore, totalCount, isCapped } = await listFilteredPayments(ctx, { ...paging, filter });
+  return render(200, {
+    success: true,
+    data: items.map(listItem),
+    has_more: hasMore,
+    total_count: totalCount,
+    ...(isCapped && { total_count_capped: true }),
+  });
+}
+
+/** Null where status and coin are all that is asked for: those are counted exactly. */
+function readListFilter(query: Query, { status, coin }: Pick<ListFilter, 'status' | 'coin'>): ListFilter | null {
+  const invoiceId = readQuery(query, 'invoice_id');
+  if (invoiceId !== null && (invoiceId === '' || invoiceId.length > 100))
+    throw new Problem('parameter_invalid', { reason: 'an invoice id of 1 to 100 characters is expected' }, { param: 'invoice_id' });
+  const metadata = readPairs(query, 'metadata');
+  const amountUsdCents = readQueryUsd(query, 'amount');
+  const createdAfter = readQueryTime(query, 'created_after');
+  const createdBefore = readQueryTime(query, 'created_before');
+  if (createdAfter && createdBefore && createdAfter >= createdBefore)
+    throw new Problem('parameter_invalid', { reason: 'it must be later than created_after' }, { param: 'created_before' });
+  const isPlain = invoiceId === null && amountUsdCents === null && createdAfter === null && createdBefore === null;
+  if (isPlain && Object.keys(metadata).length === 0) return null;
+  return { status, coin, invoiceId, metadata, amountUsdCents, createdAfter, createdBefore };
 }
 
 export const mine = (owner: KeyOwner) => ({ merchantId: owner.merchantId, mode: owner.mode });

@@ -72,9 +72,10 @@ export function readMetadata(given: Readonly<Record<string, string>> | undefined
   if (reason) throw new Problem('metadata_invalid', { reason }, { param: 'metadata' });
   return { ...given };
 }
+const isMetadataKey = (key: string): boolean => key.length >= 1 && key.length <= 40 && !/[[\]\u0000-\u001f\u007f]/.test(key);
 export function checkMetadataKeys(given: Readonly<Record<string, unknown>>): void {
   for (const key of Object.keys(given)) {
-    if (key.length < 1 || key.length > 40 || /[[\]\u0000-\u001f\u007f]/.test(key)) {
+    if (!isMetadataKey(key)) {
       throw new Problem(
         'metadata_invalid',
         { reason: 'keys have 1 to 40 characters without brackets and control characters' },
@@ -116,6 +117,54 @@ export function readLimit(query: Query): number {
     throw new Problem('parameter_invalid', { reason: 'a whole number from 1 to 100 is expected' }, { param: 'limit' });
   return Number(text);
 }
+/** A price in USD in a query, in cents. */
+export function readQueryUsd(query: Query, name: string): bigint | null {
+  const text = readQuery(query, name);
+  if (text === null) return null;
+  const cents = parseDecimal(text, 2);
+  if (cents === null)
+    throw new Problem(
+      'parameter_invalid',
+      { reason: 'an amount in USD with at most two decimals, such as 25.50, is expected' },
+      { param: name },
+    );
+  if (cents > MAX_USD_CENTS) throw new Problem('amount_too_large', { maximum: '1000000.00' }, { param: name });
+  return cents;
+}
+/** A date, which means its first moment in UTC, or a time with its offset from UTC. */
+export function readQueryTime(query: Query, name: string): Date | null {
+  const text = readQuery(query, name);
+  if (text === null) return null;
+  const match = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d))?$/.exec(text);
+  const time = new Date(text);
+  // A day that its month does not have would become one of the next month.
+  const isDay = match && new Date(`${match[1]}T00:00:00Z`).toJSON()?.startsWith(match[1]!);
+  if (!isDay || Number.isNaN(time.getTime()))
+    throw new Problem(
+      'parameter_invalid',
+      { reason: 'a date such as 2026-11-22, or a time such as 2026-11-22T10:00:00Z, is expected; write + as %2B' },
+      { param: name },
+    );
+  return time;
+}
+/** Parameters written as `name[key]=value`. */
+export function readPairs(query: Query, name: string): Record<string, string> {
+  const given = Object.keys(query).filter((one) => one === name || (one.startsWith(`${name}[`) && one.endsWith(']')));
+  if (given.length > MOST_PAIRS)
+    throw new Problem('parameter_invalid', { reason: `at most ${MOST_PAIRS} keys can be given` }, { param: name });
+  return Object.fromEntries(
+    given.map((param) => {
+      const value = readQuery(query, param)!;
+      const key = param.slice(name.length + 1, -1);
+      if (!isMetadataKey(key))
+        throw new Problem('parameter_invalid', { reason: `it is written as ${name}[key]=value` }, { param: param.slice(0, 100) });
+      if (value === '' || value.length > 500)
+        throw new Problem('parameter_invalid', { reason: 'a value of 1 to 500 characters is expected' }, { param });
+      return [key, value];
+    }),
+  );
+}
+const MOST_PAIRS = 10;
 /** A coin code in a query, required; upper or lower case. */
 export function readCoin(query: Query): Coin {
   const text = readQuery(query, 'currency');

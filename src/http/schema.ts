@@ -159,6 +159,23 @@ export const ListQuery = Type.Object({
   ),
   status: Type.Optional(Status),
   currency: Type.Optional(Coin),
+  invoice_id: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: 'Your invoice id, exactly.', examples: ['A-1001'] })),
+  metadata: Type.Optional(
+    Type.Record(Type.String(), Type.String({ minLength: 1, maxLength: 500 }), {
+      description: 'Written as metadata[key]=value, up to 10 times. Payments that have all of these pairs, exactly.',
+      examples: [{ order: 'A-1001' }],
+    }),
+  ),
+  amount: Type.Optional(Type.String({ description: 'The price in USD, exactly.', examples: ['25.50'] })),
+  created_after: Type.Optional(
+    Type.String({
+      description: 'Created at or after this time: a date (its start in UTC), or a time with its offset from UTC.',
+      examples: ['2026-11-21T00:00:00Z'],
+    }),
+  ),
+  created_before: Type.Optional(
+    Type.String({ description: 'Created before this time; written as created_after.', examples: ['2026-11-22'] }),
+  ),
 });
 export const TransfersQuery = Type.Object({
   limit: Limit,
@@ -351,7 +368,14 @@ export const List = Type.Object({
     }),
   ),
   has_more: Type.Boolean({ examples: [false] }),
-  total_count: Type.Integer({ examples: [1], description: 'Of all payments that match, not of the page.' }),
+  total_count: Type.Integer({
+    examples: [1],
+    description:
+      'Of all payments that match, not of the page. Exact for status and currency; with any other filter it is counted up to 10,000.',
+  }),
+  total_count_capped: Type.Optional(
+    Type.Boolean({ examples: [true], description: 'True when more payments match than total_count says; otherwise left out.' }),
+  ),
 });
 export const PricesReply = Type.Object({
   success: Type.Boolean({ examples: [true] }),

@@ -13,6 +13,7 @@ import { OID, type Sql, type Tx } from '../db/db.ts';
 import { getMerchant, type Merchant } from '../merchants/merchants.ts';
 import { jsonColumn, recordingParts, wakeDeliveries } from '../webhooks/events.ts';
 import { readRecords, toView } from './facts.ts';
+import { metadataPairs } from './lists.ts';
 import { newEvent } from './settle-payments.ts';
 import { requestToJson, rulesToJson } from './stored.ts';
 import type { IdempotencyClaim, Outcome, PaymentRequest, PaymentView, Rendered } from './view.ts';
@@ -356,7 +357,7 @@ export async function insertPayments(
         created_at + window_seconds * interval '1 second', ${present} + window_seconds * interval '1 second', created_with = 'secret' or mode = 'test'
         ${plain ? tx`` : tx`, fixed_coin, fixed_units, invoice_id, metadata::jsonb, scenario`}
       from input
-    ), event_input as (
+    ), ${plain ? tx`` : tx`findable as (${metadataPairs(tx, tx`input`)}), `}event_input as (
       select event_id as id, merchant_id, mode, id as payment_id, 'payment.created' as type, 1::bigint as sequence, body, created_at from input
     ), ${recordingParts(tx)}
     ${wakeDeliveries(tx)}`;

@@ -20,6 +20,7 @@ import { readUnreachable } from './coin-health.ts';
 import { createOne, createTogether, type PaymentDraft, prepareCreate } from './create-payments.ts';
 import { type PaymentRecord, readRecords, tipsOf } from './facts.ts';
 import { LINK_METADATA, payLink } from './links.ts';
+import { dropMetadataPairs, metadataPairs } from './lists.ts';
 import { getPaymentForCustomer } from './queries.ts';
 import { isCarried } from './readiness.ts';
 import { lockAndSettle, type SettledPayment } from './settle-payments.ts';
@@ -411,7 +412,9 @@ export async function setMetadata(
     const metadata = Object.fromEntries(merged);
     const reason = metadataFault(metadata);
     if (reason) throw new Problem('metadata_invalid', { reason }, { param: 'metadata' });
+    await dropMetadataPairs(tx, [record.facts.id]);
     await tx`update payments set metadata = ${tx.json(metadata)} where id = ${record.facts.id}`;
+    await tx`${metadataPairs(tx, tx`(select * from payments where id = ${record.facts.id})`)}`;
   });
 }
 
@@ -441,7 +444,8 @@ export async function leaveRefundAddress(
       const left = await tx`
         insert into refund_addresses (payment_id, merchant_id, coin, address, email)
         values (${paymentId}, ${row.merchantId}, ${coin}, ${address}, ${email}) on conflict (payment_id) do nothing`;
-      if (left.count === 1) await tx`update payments set refund_requested_at = clock_timestamp() where id = ${paymentId}`;
+      if (left.count === 0) return;
+      await tx`update payments set refund_requested_at = clock_timestamp() where id = ${paymentId}`;
     }),
   );
 }

@@ -6,6 +6,7 @@
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
+import { dropMetadataPairs } from './lists.ts';
 
 /** Payments of one step; a step is one transaction. */
 const STEP = 500;
@@ -47,8 +48,9 @@ async function eraseStep(tx: Tx, { merchantId, mode, days }: Lane): Promise<numb
   const ids = [...next, ...waiting].filter((row) => row.ended).map((row) => row.id);
   const later = [...next, ...waiting].filter((row) => !row.ended).map((row) => row.id);
   await tx`select 1 from payments where id = any(${ids}::text[]) order by id for update`;
+  await dropMetadataPairs(tx, ids);
   await tx`
-    update payments set request = request - array['returnUrl', 'description', 'items', 'locale'], metadata = '{}'
+    update payments set request = request - array['returnUrl', 'description', 'items', 'locale'], metadata = '{}', version = version + 1
     where id = any(${ids}::text[])`;
   await tx`delete from refund_addresses where payment_id = any(${ids}::text[])`;
   await tx`delete from due_work where kind = ${DUE} and key = any(${ids}::text[])`;

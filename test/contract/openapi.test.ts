@@ -213,6 +213,10 @@ async function replay(
   const headers: Record<string, string> = {};
   let url = path;
   for (const parameter of operation.parameters.filter(({ name }: { name: string }) => name !== without)) {
+    if (parameter.style === 'deepObject') {
+      for (const [key, value] of Object.entries<string>(parameter.example)) query.set(`${parameter.name}[${key}]`, value);
+      continue;
+    }
     const value = real(String(parameter.example));
     if (parameter.in === 'path') url = url.replace(`{${parameter.name}}`, value);
     // The one node of the test is a Litecoin node.

@@ -6,6 +6,7 @@ import { listAudit } from '../../src/merchants/members.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { listNotices } from '../../src/merchants/notices.ts';
 import { listRequests, type RequestFilter } from '../../src/merchants/requests.ts';
+import { type ListFilter, listFilteredPayments } from '../../src/payments/lists.ts';
 import { type Filter, findPayments, NO_FILTER } from '../../src/payments/search.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { pagesTouched } from '../kit/pages.ts';
@@ -21,7 +22,8 @@ before(async () => {
   many = await open(MANY);
   // In turns, as merchants of one install write.
   for (let round = 1; round <= 8; round++) for (const shop of [few, many]) await fill(shop, round / 8);
-  for (const table of ['payments', 'requests', 'audit_log', 'notices']) await app.app.ctx.db.sql.unsafe(`vacuum analyze ${table}`);
+  for (const table of ['payments', 'payment_metadata', 'requests', 'audit_log', 'notices'])
+    await app.app.ctx.db.sql.unsafe(`vacuum analyze ${table}`);
 });
 after(() => app.stop());
 
@@ -47,11 +49,15 @@ async function fill(shop: Shop, share: number): Promise<void> {
     await tx`set local statement_timeout = 0`;
     await tx`insert into rule_sets (hash, rules) values ('reading', '{}') on conflict do nothing`;
     await tx`
-      insert into payments (id, merchant_id, mode, sequence, status, exceptions, amount_usd_cents, rule_set, created_with, coin, created_at, expires_at)
+      insert into payments (id, merchant_id, mode, sequence, status, exceptions, amount_usd_cents, rule_set, created_with, coin, created_at, expires_at, invoice_id, metadata)
       select ${merchantId} || '_' || n, ${merchantId}, 'live', n, (array['completed', 'expired'])[1 + n % 2],
         case when n % 2 = 0 then array['late'] else '{}'::text[] end, 1000 + n % 5000, (select min(id) from rule_sets), 'secret',
-        (array['BTC', 'LTC'])[1 + n % 2], ${at}, now()
+        (array['BTC', 'LTC'])[1 + n % 2], ${at}, now(), 'INV-' || n,
+        case when n % 2 = 0 then '{"source": "shop"}'::jsonb else '{}' end
       from generate_series(${filled}::int + 1, ${shop.filled}::int) as n`;
+    await tx`
+      insert into payment_metadata select ${merchantId}, 'live', md5('source' || chr(1) || 'shop')::uuid, n
+      from generate_series(${filled}::int + 1, ${shop.filled}::int) as n where n % 2 = 0`;
     await tx`
       insert into requests (request_id, merchant_id, mode, key_id, at, method, path, status, duration_ms, has_idempotency_key, ip, omitted)
       select ${merchantId} || '_' || n, ${merchantId}, 'live', (array[${keys[0]}, ${keys[1]}])[1 + n % 2], ${lately}, 'GET',
@@ -92,7 +98,17 @@ const PAYMENTS: Record<string, Partial<Filter>> = {
   'refunds asked for': { refundRequested: true },
   'all but what was put away': { archived: 'without' },
   'what was put away, which is nothing': { archived: 'only' },
-  'an invoice that none has': { search: 'INV-0' },
+};
+const LISTS: Record<string, Partial<ListFilter>> = {
+  'an invoice': { invoiceId: 'INV-500' },
+  'an invoice that none has': { invoiceId: 'INV-0' },
+  'metadata that half of them have': { metadata: { source: 'shop' } },
+  'metadata that none has': { metadata: { source: 'app' } },
+  'metadata and an invoice that do not go together': { metadata: { source: 'shop' }, invoiceId: 'INV-501' },
+  'an amount': { amountUsdCents: 2_500n },
+  'an amount that none has': { amountUsdCents: 1n },
+  'an hour half a year ago': { createdAfter: daysAgo(180), createdBefore: new Date(daysAgo(180).getTime() + 3_600_000) },
+  'all of the last years': { createdAfter: daysAgo(1_000) },
 };
 const REQUESTS: Record<string, Partial<RequestFilter>> = {
   'no filter': {},
@@ -113,6 +129,9 @@ const AUDIT: Record<string, Partial<Parameters<typeof listAudit>[1]['filter']>> 
   'a day on which nobody did anything': { from: daysAgo(1_000), until: daysAgo(900) },
 };
 const paged = { limit: 25, startingAfter: null };
+const NO_LIST: ListFilter = {
+  ...{ status: null, coin: null, invoiceId: null, metadata: {}, amountUsdCents: null, createdAfter: null, createdBefore: null },
+};
 const NO_AUDIT = { actorId: null, action: null, object: null, mode: null, from: null, until: null };
 const NO_REQUEST = { failed: false, status: null, path: null, keyId: null, requestId: null };
 const QUESTIONS: [string, (ctx: Context, shop: Shop) => Promise<unknown>][] = [
@@ -122,6 +141,17 @@ const QUESTIONS: [string, (ctx: Context, shop: Shop) => Promise<unknown>][] = [
         `payments, ${name}`,
         (ctx: Context, { merchantId }: Shop) =>
           findPayments(ctx, { merchantId, mode: 'live', ...paged, filter: { ...NO_FILTER, ...filter } }),
+      ] as [string, (ctx: Context, shop: Shop) => Promise<unknown>],
+  ),
+  ...Object.entries(LISTS).map(
+    ([name, filter]) =>
+      [
+        `the list of the API, ${name}`,
+        (ctx: Context, { merchantId }: Shop) =>
+          listFilteredPayments(ctx, {
+            ...{ merchantId, mode: 'live', ...paged, endingBefore: null },
+            filter: { ...NO_LIST, ...filter },
+          }),
       ] as [string, (ctx: Context, shop: Shop) => Promise<unknown>],
   ),
   ...Object.entries(REQUESTS).map(

@@ -46,7 +46,7 @@ test('a misspelled parameter is refused with the name that was meant, and create
 
 test('a filter that is misspelled or not there is refused and returns nothing', async () => {
   isRefused(await app.test.get('/api/payments?stauts=completed'), 'stauts', /Did you mean status\?/);
-  isRefused(await app.test.get('/api/payments?invoice_id=nope'), 'invoice_id', /cannot be filtered/);
+  isRefused(await app.test.get('/api/payments?description=nope'), 'description', /cannot be filtered/);
   isRefused(await app.test.get('/v1/events?paymentId=pay_1'), 'paymentId', /Did you mean payment_id\?/);
   isRefused(await app.test.get('/v1/webhook_deliveries?payment_id=pay_1'), 'payment_id', /cannot be filtered/);
   isRefused(await app.test.get('/api/crypto/prices?currency=BTC'), 'currency', /does not take it/);

@@ -502,6 +502,39 @@ test('filters by status and coin give exactly their payments and exact totals, w
   assert.equal(after.data[0].transaction_id, marked);
 });
 
+test('payments are found by invoice, metadata, amount and time, alone and together, and after metadata changed', async () => {
+  const make = async (body: object): Promise<string> =>
+    ok(await app.test.post('/api/payment/create/simple', { amount_usd: '77.31', return_url: RETURN, ...body }), 201).id;
+  const order = { order: 'A=1001', source: 'shop' };
+  const first = await make({ invoice_id: 'INV-2026-13', metadata: order });
+  const second = await make({ invoice_id: 'INV-2026-13', metadata: { ...order, 'customer id': '7&8' } });
+  const third = await make({ invoice_id: 'INV-2026-14', amount_usd: '77.32', metadata: { source: 'shop' } });
+  assert.deepEqual(await walk('&invoice_id=INV-2026-13', 1), [second, first]);
+  assert.deepEqual(await walk('&invoice_id=inv-2026-13', 1), []);
+  assert.deepEqual(await walk('&metadata[order]=A%3D1001', 1), [second, first]);
+  assert.deepEqual(await walk('&metadata[source]=shop', 2), [third, second, first]);
+  assert.deepEqual(await walk('&metadata[source]=shop&metadata%5Bcustomer%20id%5D=7%268', 2), [second]);
+  assert.deepEqual(await walk('&metadata[order%3DA]=1001', 2), []);
+  assert.deepEqual(await walk('&amount=77.31', 1), [second, first]);
+  assert.deepEqual(await walk('&amount=77.32&metadata[source]=shop&invoice_id=INV-2026-14&status=pending', 1), [third]);
+  assert.deepEqual(await walk('&amount=77.32&metadata[source]=shop&currency=BTC', 1), []);
+  const back = await list(`metadata[source]=shop&limit=1&ending_before=${first}`);
+  assert.deepEqual([back.data[0].id, back.has_more, back.total_count], [second, true, 3]);
+  const { created_at } = await detail(second);
+  const later = new Date(Date.parse(created_at) + 1).toISOString();
+  const found = async (query: string) => (await list(`limit=100&metadata[source]=shop&${query}`)).data.map((p: any) => p.id);
+  assert.ok((await found(`created_after=${created_at}&created_before=${later}`)).includes(second));
+  assert.ok(!(await found(`created_after=${later}`)).includes(second));
+  assert.ok(!(await found(`created_before=${created_at}`)).includes(second));
+  assert.deepEqual(await found('created_after=2020-01-01&created_before=2020-01-02T00:00:00%2B02:00'), []);
+
+  ok(await app.test.post(`/v1/payments/${first}`, { metadata: { order: null, source: 'app' } }));
+  assert.deepEqual(await walk('&metadata[order]=A%3D1001', 1), [second]);
+  assert.deepEqual(await walk('&metadata[source]=app', 1), [first]);
+  // Another merchant and the other mode have none of them.
+  assert.equal(ok(await app.live.get('/api/payments?invoice_id=INV-2026-13')).total_count, 0);
+});
+
 test('total_count is exact while payments are created at the same time, and no page skips or repeats one', async () => {
   const before = await walk('', 100);
   const created: string[] = [];
@@ -541,6 +574,27 @@ test('a list refuses what it does not know', async () => {
   refused(await app.test.get('/api/payments?status=paid'), 400, 'parameter_invalid', 'status');
   refused(await app.test.get('/api/payments?status=Pending'), 400, 'parameter_invalid', 'status');
   refused(await app.test.get('/api/payments?currency=XMR'), 400, 'currency_unknown', 'currency');
+  for (const [query, param] of [
+    ['invoice_id=', 'invoice_id'],
+    [`invoice_id=${'x'.repeat(101)}`, 'invoice_id'],
+    ['invoice_id=1&invoice_id=2', 'invoice_id'],
+    ['metadata=order', 'metadata'],
+    ['metadata[]=1', 'metadata[]'],
+    ['metadata[order]=', 'metadata[order]'],
+    ['metadata[order]=1&metadata[order]=2', 'metadata[order]'],
+    [Array.from({ length: 11 }, (_, i) => `metadata[k${i}]=1`).join('&'), 'metadata'],
+    ['amount=1,50', 'amount'],
+    ['amount=1.505', 'amount'],
+    ['amount=-1', 'amount'],
+    ['created_after=yesterday', 'created_after'],
+    ['created_after=2026-02-30', 'created_after'],
+    ['created_after=2026-02-01T10:00:00', 'created_after'],
+    ['created_before=2026-02-01T10:00:00+01:00', 'created_before'],
+    ['created_after=2026-02-02&created_before=2026-02-02', 'created_before'],
+  ] as const)
+    refused(await app.test.get(`/api/payments?${query}`), 400, 'parameter_invalid', param);
+  refused(await app.test.get('/api/payments?amount=1000000.01'), 400, 'amount_too_large', 'amount');
+  refused(await app.test.get('/api/payments?invoice_id=1&starting_after=pay_none'), 400, 'cursor_invalid', 'starting_after');
   refused(await app.test.get('/api/payments?starting_after=pay_none'), 400, 'cursor_invalid', 'starting_after');
   refused(await app.live.get(`/api/payments?starting_after=${id}`), 400, 'cursor_invalid', 'starting_after');
   refused(await app.test.get(`/api/payments?starting_after=${id}&ending_before=${id}`), 400, 'parameter_invalid', 'ending_before');

@@ -413,6 +413,8 @@ payments get pay_000000000000000000000000                          | 1    | not_
 payments create --amount-usd 0 --return-url https://shop.example/  | 1    | invalid_request       | amount_invalid          | amount_usd
 payments cancel pay_000000000000000000000000                       | 1    | not_found             | payment_not_found       |
 payments list --status paid                                        | 1    | invalid_request       | parameter_invalid       | status
+payments list --created-after yesterday                            | 1    | invalid_request       | parameter_invalid       | created_after
+payments list --invoice-id A-1 --metadata order=1 --amount 1,50    | 1    | invalid_request       | parameter_invalid       | amount
 events list --type payment.paid                                    | 1    | invalid_request       | parameter_invalid       | type
 events resend evt_000000000000000000000000                         | 1    | florin_error          | florin_error            |
 deliveries get del_none                                            | 1    | not_found             | delivery_not_found      |

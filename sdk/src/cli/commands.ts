@@ -288,7 +288,8 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     run: async (words, flags) => ({ json: await connect(flags).payments.retrieve(word(words, 'the id of a payment')) }),
   },
   'payments list': {
-    usage: 'payments list [--limit 10] [--status S] [--currency C] [--starting-after ID]',
+    usage:
+      'payments list [--limit 10] [--status S] [--currency C] [--invoice-id ID] [--metadata a=b] [--amount 25.00] [--created-after TIME] [--created-before TIME] [--starting-after ID]',
     about: 'list payments, newest first',
     run: async (words, flags) => {
       none(words);
@@ -296,9 +297,17 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
         limit: numberOf(flags, 'limit'),
         status: flags.status as ListPaymentsParams['status'],
         currency: coinOf(flags),
+        invoice_id: flags['invoice-id'],
+        metadata: flags.metadata && metadataOf(flags),
+        amount: flags.amount,
+        created_after: flags['created-after'],
+        created_before: flags['created-before'],
         starting_after: flags['starting-after'],
       });
-      return { json: page, text: `${paymentRows(page.data)}\n${page.data.length} of ${page.total_count}` };
+      return {
+        json: page,
+        text: `${paymentRows(page.data)}\n${page.data.length} of ${page.total_count_capped ? 'more than ' : ''}${page.total_count}`,
+      };
     },
   },
   'payments cancel': {
