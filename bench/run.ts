@@ -7,7 +7,22 @@ await ensureTools(['wrk']);
 const names = process.argv.slice(2);
 for (const name of names.length > 0
   ? names
-  : ['create', 'get', 'list', 'dashboard', 'webhooks', 'page', 'screens', 'pages', 'blocks', 'catchup', 'poison', 'settle', 'transfers']) {
+  : [
+      'create',
+      'get',
+      'list',
+      'dashboard',
+      'search',
+      'webhooks',
+      'page',
+      'screens',
+      'pages',
+      'blocks',
+      'catchup',
+      'poison',
+      'settle',
+      'transfers',
+    ]) {
   const { status } = spawnSync(process.execPath, ['--disable-warning=ExperimentalWarning', `bench/${name}.ts`], { stdio: 'inherit' });
   if (status !== 0) process.exit(status ?? 1);
 }

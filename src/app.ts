@@ -22,6 +22,7 @@ import { type Jump, jumpRestored } from './merchants/wallets.ts';
 import { createOutgoing } from './outgoing.ts';
 import { startFollower } from './payments/follow.ts';
 import { startSweep } from './payments/sweep.ts';
+import { startTextIndex } from './payments/texts.ts';
 import { createOutages } from './prices/feed.ts';
 import { createFiatRates } from './prices/fiat.ts';
 import { createPrices } from './prices/prices.ts';
@@ -200,6 +201,8 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
     if (roles.includes('worker')) {
       const sweep = startSweep(ctx);
       closers.push(() => sweep.stop());
+      const texts = startTextIndex(ctx);
+      closers.push(() => texts.stop());
       const deliveries = startDeliveries(ctx);
       closers.push(() => deliveries.stop());
       const mails = startMails(ctx);

@@ -100,6 +100,8 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
   payments: [
     'payments',
     'payment_metadata',
+    'payment_text_owners',
+    'payment_texts',
     'rule_sets',
     'payment_counters',
     'payment_counts',

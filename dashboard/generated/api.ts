@@ -815,6 +815,10 @@ export type Api = {
         currency: Coin | null;
         completed_at: string | null;
         archived_at: string | null;
+        match: {
+          field: string;
+          text: string;
+        } | null;
       }[];
       has_more: boolean;
       looked_back_to: {

@@ -1,14 +1,39 @@
-/** ⌘K: jump to a screen by its name, or search payments. And the list of keys behind `?`. */
+/** ⌘K: jump to a screen by its name, or to a payment by any part of its texts. And the list of keys behind `?`. */
+
+import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { type KeyboardEvent, useId, useState } from 'react';
+import { type KeyboardEvent, type ReactNode, useEffect, useId, useState } from 'react';
+import { call } from '../lib/api.ts';
 import { useMe, useMode } from '../lib/hooks.ts';
 import { GO, overlay, setSingleKeys, singleKeys } from '../lib/keys.ts';
 import { useStore } from '../lib/store.ts';
 import { SCREENS, shownScreens } from '../screens.ts';
 import { Dialog } from '../ui/dialog.tsx';
 import { Icon, type IconName } from '../ui/icon.tsx';
+import { Match, Sought, TYPING_MS } from '../ui/marked.tsx';
+import { ExceptionBadge, Money, Status, Time } from '../ui/values.tsx';
 
-type Choice = { id: string; label: string; icon: IconName; note?: string; to: string; search?: Record<string, string> };
+type Choice = { id: string; label: ReactNode; icon: IconName; note?: ReactNode; to: string; search?: Record<string, string> };
+/** Payments shown below the screens; the rest is one more key away. */
+const SHOWN = '6';
+
+/** The newest payments that have the text, a moment after the last key. */
+function useFound(text: string, wanted: boolean) {
+  const [asked, setAsked] = useState(text);
+  const mode = useMode();
+  useEffect(() => {
+    const timer = setTimeout(() => setAsked(text), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  const query = { search: asked, limit: SHOWN };
+  const found = useQuery({
+    queryKey: [mode, 'payments', 'found', query],
+    queryFn: ({ signal }) => call('GET /:mode/payments', { params: { mode }, query }, signal),
+    enabled: wanted && asked !== '',
+    placeholderData: (old) => old,
+  });
+  return { rows: wanted && text !== '' ? (found.data?.data ?? []) : [], isSettled: !wanted || (asked === text && !found.isFetching) };
+}
 
 export function Overlays() {
   const open = useStore(overlay);
@@ -29,19 +54,36 @@ function Palette() {
       ? [{ id: path, label: nav.label, icon: nav.icon, note: [nav.group].flat().join(', '), to: `/${mode}/${path}` }]
       : [],
   );
-  const search: Choice[] =
-    wanted !== '' && me?.actions.includes('payments.read') && !me.must_set_second_factor
-      ? [
-          {
-            id: 'search',
-            label: `Search payments for “${text.trim()}”`,
-            icon: 'search',
-            to: `/${mode}/payments`,
-            search: { search: text.trim() },
-          },
-        ]
-      : [];
-  const choices = [...screens, ...search];
+  const mayFind = wanted !== '' && me?.actions.includes('payments.read') === true && !me.must_set_second_factor;
+  const { rows, isSettled } = useFound(text.trim(), mayFind);
+  const payments: Choice[] = rows.map((row) => ({
+    id: row.id,
+    icon: 'payments',
+    label: (
+      <span className="grid">
+        <span className="flex items-center gap-2">
+          <Money amount={row.amount_usd} />
+          <Status status={row.status} />
+          <ExceptionBadge exception={row.exception} />
+        </span>
+        <span className="text-soft">{row.match ? <Match match={row.match} /> : (row.invoice_id ?? row.description ?? row.id)}</span>
+      </span>
+    ),
+    note: <Time at={row.created_at} />,
+    to: `/${mode}/payments/${row.id}`,
+  }));
+  const search: Choice[] = mayFind
+    ? [
+        {
+          id: 'search',
+          label: `Show all payments with “${text.trim()}”`,
+          icon: 'search',
+          to: `/${mode}/payments`,
+          search: { search: text.trim() },
+        },
+      ]
+    : [];
+  const choices = [...screens, ...payments, ...search];
   const current = choices[Math.min(at, choices.length - 1)];
   const choose = (choice: Choice | undefined) => {
     if (!choice) return;
@@ -59,16 +101,17 @@ function Palette() {
     }
   };
   return (
-    <Dialog open onClose={close} title="Go to">
+    <Dialog open onClose={close} title="Search">
       <input
         autoFocus
         role="combobox"
-        aria-label="Screen, or words to search payments for"
+        aria-label="Search screens and payments"
         aria-expanded
         aria-controls={listId}
         aria-activedescendant={current && `${listId}-${current.id}`}
         autoComplete="off"
-        placeholder="Screen, payment, invoice, address…"
+        maxLength={200}
+        placeholder="Screen, invoice, email, amount, address…"
         value={text}
         onChange={(event) => {
           setText(event.target.value);
@@ -77,7 +120,10 @@ function Palette() {
         onKeyDown={onKey}
         className="min-h-10 w-full rounded-lg border border-line bg-card px-3 py-2 text-ink placeholder:text-soft"
       />
-      <div id={listId} role="listbox" aria-label="Places" className="max-h-80 overflow-y-auto" tabIndex={-1}>
+      <p role="status" className="sr-only">
+        {mayFind && isSettled ? (rows.length === 0 ? 'No payments found' : `${rows.length} payments found`) : ''}
+      </p>
+      <div id={listId} role="listbox" aria-label="Results" className="max-h-96 overflow-y-auto" tabIndex={-1}>
         {choices.map((choice) => (
           // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are those of the field above
           <div
@@ -91,11 +137,14 @@ function Palette() {
             className="flex cursor-pointer items-center gap-3 rounded-lg px-3 py-2 text-sm aria-selected:bg-raised"
           >
             <Icon name={choice.icon} />
-            <span className="min-w-0 flex-1 truncate">{choice.label}</span>
+            <span className="min-w-0 flex-1 truncate">
+              <Sought value={text}>{choice.label}</Sought>
+            </span>
             {choice.note && <span className="text-soft">{choice.note}</span>}
           </div>
         ))}
       </div>
+      {mayFind && isSettled && rows.length === 0 && <p className="text-sm text-soft">No payments found.</p>}
       {choices.length === 0 && <p className="text-sm text-soft">No screen has that name.</p>}
     </Dialog>
   );

@@ -1014,6 +1014,7 @@ create table payment_outages (
   FOREIGN KEY (merchant_id) REFERENCES merchants(id)
 );
 CREATE INDEX payment_outages_open ON payment_outages USING btree (merchant_id) WHERE (ended_at IS NULL);
+
 create table payment_metadata (
   merchant_id text collate "C" not null,
   mode text not null,
@@ -1021,3 +1022,21 @@ create table payment_metadata (
   sequence bigint not null,
   PRIMARY KEY (merchant_id, mode, pair, sequence)
 );
+
+create table payment_text_owners (
+  merchant_id text collate "C" not null,
+  mode text not null,
+  number integer not null generated always as identity,
+  through_sequence bigint not null default 0,
+  PRIMARY KEY (merchant_id, mode),
+  UNIQUE (number)
+);
+
+create table payment_texts (
+  owner integer not null,
+  sequence bigint not null,
+  version bigint not null,
+  body text not null,
+  PRIMARY KEY (owner, sequence)
+);
+CREATE INDEX payment_texts_terms ON payment_texts USING gin (payment_text_terms(owner, (sequence >> 14), body)) WITH (fastupdate=off);

@@ -4,8 +4,9 @@ import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
 import { csvLine } from '../core/csv.ts';
 import { formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
 import type { Exception, PaymentStatus, TransferValue } from '../core/payment.ts';
+import type { Fragment } from '../db/db.ts';
 import { readDayRows } from './days.ts';
-import { conditionsOf, type Filter } from './search.ts';
+import { conditionsOf, type Filter, sequencesOf } from './search.ts';
 import { requestFromJson, valuesFromJson } from './stored.ts';
 import type { PaymentRequest } from './view.ts';
 
@@ -144,12 +145,28 @@ const FEE_CELLS: Record<string, (row: Row) => string | null> = {
 /** Pages of payments with their transfers, newest first, until none is left. */
 async function* readPages(ctx: Context, { merchantId, mode, filter }: Owner & { filter: Filter }): AsyncGenerator<Row[]> {
   const { sql } = ctx.db;
+  const mine = sql`merchant_id = ${merchantId} and mode = ${mode}`;
+  if (filter.search !== null) {
+    for await (const sequences of sequencesOf(ctx, { merchantId, mode, filter }, PAGE))
+      yield await readRows(ctx, { which: sql`${mine} and sequence = any(${sequences.map(String)}::bigint[])` });
+    return;
+  }
   const { indexed, others } = await conditionsOf(ctx, { merchantId, mode, filter });
   let below: bigint | null = null;
   for (;;) {
     // A statement a page, each with its own start: one statement for all would hold its rows in memory, or its snapshot for as long
     // as the reader takes.
-    const rows: (Omit<Row, 'transfers' | 'request'> & { request: unknown; transfers: Stored<TransferRow>[] | null })[] = await sql`
+    const which = sql`${mine} ${indexed} ${others} ${below === null ? sql`` : sql`and sequence < ${below}`}`;
+    const rows: Row[] = await readRows(ctx, { which });
+    if (rows.length > 0) yield rows;
+    if (rows.length < PAGE) return;
+    below = rows.at(-1)!.sequence;
+  }
+}
+
+async function readRows(ctx: Context, { which }: { which: Fragment }): Promise<Row[]> {
+  const { sql } = ctx.db;
+  const rows = await sql<(Omit<Row, 'transfers' | 'request'> & { request: unknown; transfers: Stored<TransferRow>[] | null })[]>`
       select p.id, p.mode, p.sequence, p.status, p.exceptions, p.amount_usd_cents as "amountUsdCents", p.paid_usd_cents as "paidUsdCents",
         p.coin, p.received_units as "receivedUnits", p.created_at as "createdAt", p.expires_at as "expiresAt",
         p.completed_at as "completedAt", p.invoice_id as "invoiceId", p.request, p.metadata, p.created_with as "createdWith",
@@ -158,14 +175,8 @@ async function* readPages(ctx: Context, { merchantId, mode, filter }: Owner & { 
           'firstSeenAt', t.first_seen_at, 'blockTime', t.block_time, 'blockHeight', t.block_height,
           'replaced', t.conflict_txid is not null and t.block_height is null, 'values', t.values) order by t.first_seen_at, t.ref)
           from transfers t where t.payment_id = p.id) as transfers
-      from (select * from payments where merchant_id = ${merchantId} and mode = ${mode} ${indexed} ${others}
-        ${below === null ? sql`` : sql`and sequence < ${below}`} order by sequence desc limit ${PAGE}) as p
-      order by p.sequence desc`;
-    if (rows.length > 0)
-      yield rows.map((row) => ({ ...row, request: requestFromJson(row.request), transfers: (row.transfers ?? []).map(withValues) }));
-    if (rows.length < PAGE) return;
-    below = rows.at(-1)!.sequence;
-  }
+      from (select * from payments where ${which} order by sequence desc limit ${PAGE}) as p order by p.sequence desc`;
+  return rows.map((row) => ({ ...row, request: requestFromJson(row.request), transfers: (row.transfers ?? []).map(withValues) }));
 }
 
 /** The payments of a filter; `columns` in the order of the catalogue, all where none is named. */

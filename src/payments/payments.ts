@@ -24,6 +24,7 @@ import { dropMetadataPairs, metadataPairs } from './lists.ts';
 import { getPaymentForCustomer } from './queries.ts';
 import { isCarried } from './readiness.ts';
 import { lockAndSettle, type SettledPayment } from './settle-payments.ts';
+import { queueTexts } from './texts.ts';
 import type { CustomerView, IdempotencyClaim, Outcome, PaymentView, Rendered } from './view.ts';
 
 export { SCENARIOS, type Scenario } from '../chains/simulated.ts';
@@ -113,6 +114,7 @@ async function addQuote(
     insert into quotes (payment_id, number, merchant_id, coin, address, rate_e8, units, sources, from_at, until_at)
     values (${paymentId}, ${facts.quotes.length + 1}, ${record.merchantId}, ${coin}, ${address},
       ${quote.rateE8 === null ? null : quote.rateE8.toString()}, ${quote.units.toString()}, ${tx.json(quote.sources as never)}, ${now}, ${quote.until})`;
+  await queueTexts(tx, [paymentId]);
 }
 
 async function sourcesOf(tx: Tx, paymentId: string, index: number): Promise<readonly string[]> {
@@ -415,6 +417,7 @@ export async function setMetadata(
     await dropMetadataPairs(tx, [record.facts.id]);
     await tx`update payments set metadata = ${tx.json(metadata)} where id = ${record.facts.id}`;
     await tx`${metadataPairs(tx, tx`(select * from payments where id = ${record.facts.id})`)}`;
+    await queueTexts(tx, [record.facts.id]);
   });
 }
 
@@ -446,6 +449,7 @@ export async function leaveRefundAddress(
         values (${paymentId}, ${row.merchantId}, ${coin}, ${address}, ${email}) on conflict (payment_id) do nothing`;
       if (left.count === 0) return;
       await tx`update payments set refund_requested_at = clock_timestamp() where id = ${paymentId}`;
+      await queueTexts(tx, [paymentId]);
     }),
   );
 }

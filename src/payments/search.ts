@@ -1,4 +1,4 @@
-/** What the dashboard asks of payments: a filtered list without a count, one search over all names of a payment, its timeline. */
+/** What the dashboard asks of payments: a filtered list without a count, one search over all texts of a payment, its timeline. */
 import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
 import type { Exception, PaymentStatus } from '../core/payment.ts';
@@ -6,8 +6,16 @@ import { Problem } from '../core/problem.ts';
 import type { Fragment } from '../db/db.ts';
 import { keysWithin, type LookedBackTo, lookThrough } from '../db/look.ts';
 import type { ListItem } from './queries.ts';
+import { findByText, type Matches, matchIn, plainQuery } from './text-search.ts';
+import { readTexts, type TextField } from './texts.ts';
 
-export type FoundItem = ListItem & { receivedUnits: bigint; refundRequestedAt: Date | null; archivedAt: Date | null };
+export type FoundItem = ListItem & {
+  receivedUnits: bigint;
+  refundRequestedAt: Date | null;
+  archivedAt: Date | null;
+  /** Where the text that was searched for stands. */
+  match: TextField | null;
+};
 export type Filter = {
   status: PaymentStatus | null;
   coin: Coin | null;
@@ -41,17 +49,9 @@ export async function conditionsOf(
   { merchantId, mode, filter }: { merchantId: string; mode: Mode; filter: Filter },
 ): Promise<{ indexed: Fragment; others: Fragment; isExact: boolean }> {
   const { sql } = ctx.db;
-  const { status, coin, exception, atLeast, atMost, from, until, archived, search } = filter;
+  const { status, coin, exception, atLeast, atMost, from, until, archived } = filter;
   const mine = sql`merchant_id = ${merchantId} and mode = ${mode}`;
   const { within } = await keysWithin(sql, { key: 'sequence', time: 'created_at', rows: sql`payments where ${mine}`, from, until });
-  // Each name has an index of its own; the few payments found are filtered after it.
-  const names = sql`and id in (
-          select ${search}
-          union all (select id from payments where ${mine} and invoice_id = ${search} order by sequence desc limit 1000)
-          union all (select id from payments where ${mine} and md5(request->>'description') = md5(${search})
-            and request->>'description' = ${search} order by sequence desc limit 1000)
-          union all (select payment_id from deposit_addresses where address = ${search} and merchant_id = ${merchantId})
-          union all (select payment_id from transfers where txid = ${search} and merchant_id = ${merchantId} limit 1000))`;
   // One index is walked, the one that holds the fewest; what else is asked is looked for in what it gives.
   const walks = [
     archived === 'only' ? sql`and archived_at is not null` : null,
@@ -60,36 +60,33 @@ export async function conditionsOf(
     status === null ? null : sql`and status = ${status}`,
     coin === null ? null : sql`and coin = ${coin}`,
   ].filter((walk) => walk !== null);
-  const named = search !== null;
-  const [walked, ...rest] = named ? [sql``, ...walks] : walks;
+  const [walked, ...rest] = walks;
+  const and = (parts: readonly Fragment[]) => parts.reduce((all, one) => sql`${all} ${one}`, sql``);
   return {
-    indexed: sql`${named ? names : sql``} ${walked ?? sql``} ${within}`,
-    others: sql`${rest.reduce((all, one) => sql`${all} ${one}`, sql``)} ${exception === null || exception === 'any' ? sql`` : sql`and ${exception} = any(exceptions)`}
+    indexed: sql`${walked ?? sql``} ${within}`,
+    others: sql`${and(rest)} ${exception === null || exception === 'any' ? sql`` : sql`and ${exception} = any(exceptions)`}
       ${from ? sql`and created_at >= ${from}` : sql``} ${until ? sql`and created_at < ${until}` : sql``}
       ${atLeast === null ? sql`` : sql`and amount_usd_cents >= ${atLeast}`} ${atMost === null ? sql`` : sql`and amount_usd_cents <= ${atMost}`}
       ${archived === 'without' ? sql`and archived_at is null` : sql``}`,
-    // What a name finds is bounded by itself.
     isExact:
-      named ||
-      (atLeast === null && atMost === null && archived !== 'without' && rest.length === 0 && (exception === null || exception === 'any')),
+      atLeast === null && atMost === null && archived !== 'without' && rest.length === 0 && (exception === null || exception === 'any'),
   };
 }
 
+const listedColumns = ({ db: { sql } }: Context) => sql`
+  id, mode, status, exceptions, amount_usd_cents as "amountUsdCents", coin, created_at as "createdAt",
+  completed_at as "completedAt", invoice_id as "invoiceId", request->>'description' as description, received_units as "receivedUnits",
+  refund_requested_at as "refundRequestedAt", archived_at as "archivedAt"`;
+
+type Paging = { merchantId: string; mode: Mode; limit: number; startingAfter: string | null; filter: Filter };
+type Page = { items: FoundItem[]; hasMore: boolean; lookedBackTo: LookedBackTo };
+
 /**
- * Newest first; `search` is an id, invoice id, description, deposit address or on-chain transaction id, exactly. A page looks at
- * a bounded number of payments: where that ended before the page was full, `lookedBackTo` is the last of them, and the next
- * page may start after it. Errors: cursor_invalid.
+ * Newest first; `search` is any part of the texts of a payment. A page looks at a bounded number of payments: where that ended before
+ * the page was full, `lookedBackTo` is the last of them, and the next page may start after it. Errors: cursor_invalid.
  */
-export async function findPayments(
-  ctx: Context,
-  {
-    merchantId,
-    mode,
-    limit,
-    startingAfter,
-    filter,
-  }: { merchantId: string; mode: Mode; limit: number; startingAfter: string | null; filter: Filter },
-): Promise<{ items: FoundItem[]; hasMore: boolean; lookedBackTo: LookedBackTo }> {
+export async function findPayments(ctx: Context, paging: Paging): Promise<Page> {
+  const { merchantId, mode, limit, startingAfter, filter } = paging;
   const { sql } = ctx.db;
   let after: bigint | null = null;
   if (startingAfter !== null) {
@@ -98,24 +95,75 @@ export async function findPayments(
     if (!row) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
     after = row.sequence;
   }
+  const query = filter.search === null ? '' : plainQuery(filter.search);
+  if (query !== '') return searchPayments(ctx, { ...paging, query, after });
   const { indexed, others, isExact } = await conditionsOf(ctx, { merchantId, mode, filter });
   const candidates = sql`where merchant_id = ${merchantId} and mode = ${mode} ${indexed} ${after === null ? sql`` : sql`and sequence < ${after}`}
     order by sequence desc`;
-  return lookThrough(sql, {
+  const page = await lookThrough(sql, {
     limit,
     further: after !== null,
     isExact,
-    find: (bound) => sql<FoundItem[]>`
-      select id, mode, status, exceptions, amount_usd_cents as "amountUsdCents", coin, created_at as "createdAt",
-        completed_at as "completedAt", invoice_id as "invoiceId", request->>'description' as description, received_units as "receivedUnits",
-        refund_requested_at as "refundRequestedAt", archived_at as "archivedAt"
-      from (select * from payments ${candidates} ${bound}) as p
-      where true ${others}
+    find: (bound) => sql<Omit<FoundItem, 'match'>[]>`
+      select ${listedColumns(ctx)} from (select * from payments ${candidates} ${bound}) as p where true ${others}
       order by sequence desc limit ${limit + 1}`,
     candidateKeys: sql`select sequence from payments ${candidates}`,
     last: (key) => sql<{ id: string; at: Date }[]>`
       select id, created_at as at from payments where merchant_id = ${merchantId} and mode = ${mode} and sequence = ${key}`,
   });
+  return { ...page, items: page.items.map((item) => ({ ...item, match: null })) };
+}
+
+async function searchPayments(
+  ctx: Context,
+  { merchantId, mode, limit, filter, query, after }: Paging & { query: string; after: bigint | null },
+): Promise<Page> {
+  const { sql } = ctx.db;
+  const of = { merchantId, mode };
+  const { sequences, lookedTo } = await findByText(ctx, { ...of, query, below: after, limit, ...(await keptBy(ctx, { ...of, filter })) });
+  const shown = sequences.slice(0, limit).map(String);
+  const which = sql`p.merchant_id = ${merchantId} and p.mode = ${mode} and p.sequence = any(${shown}::bigint[])`;
+  const [items, texts, [end]] = await Promise.all([
+    sql<(Omit<FoundItem, 'match'> & { sequence: bigint })[]>`
+      select sequence, ${listedColumns(ctx)} from payments p where ${which} order by sequence desc`,
+    readTexts(sql, which),
+    lookedTo === null
+      ? []
+      : sql<{ id: string; at: Date }[]>`
+        select id, created_at as at from payments where merchant_id = ${merchantId} and mode = ${mode} and sequence >= ${lookedTo}
+        order by sequence limit 1`,
+  ]);
+  const fields = new Map(texts.map((one) => [one.sequence, one.fields]));
+  return {
+    items: items.map(({ sequence, ...item }) => ({ ...item, match: matchIn(fields.get(sequence) ?? [], query) })),
+    hasMore: sequences.length > limit,
+    lookedBackTo: end ?? null,
+  };
+}
+
+/** All of a filter but its text, as conditions; null where it keeps everything. In an object: a part of a statement would be run by await. */
+async function keptBy(ctx: Context, of: { merchantId: string; mode: Mode; filter: Filter }): Promise<{ others: Fragment | null }> {
+  const { status, coin, exception, atLeast, atMost, from, until, refundRequested, archived } = of.filter;
+  if (archived === 'with' && !refundRequested && [status, coin, exception, atLeast, atMost, from, until].every((one) => one === null))
+    return { others: null };
+  const { indexed, others } = await conditionsOf(ctx, of);
+  return { others: ctx.db.sql`${indexed} ${others}` };
+}
+
+/** The payments of a search as sequences, newest first, page by page. */
+export async function* sequencesOf(
+  ctx: Context,
+  { filter, ...of }: { merchantId: string; mode: Mode; filter: Filter },
+  limit: number,
+): AsyncGenerator<bigint[]> {
+  const { others } = await keptBy(ctx, { ...of, filter });
+  let below: bigint | null = null;
+  do {
+    const found: Matches = await findByText(ctx, { ...of, query: plainQuery(filter.search ?? ''), below, limit, others });
+    const page = found.sequences.slice(0, limit);
+    if (page.length > 0) yield page;
+    below = found.sequences.length > limit ? page.at(-1)! : found.lookedTo;
+  } while (below !== null);
 }
 
 export type Moment = {

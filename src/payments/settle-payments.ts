@@ -15,6 +15,7 @@ import { asksForMerchant } from './attention.ts';
 import { type Counted, dayChanges, writeDayChanges } from './days.ts';
 import { paymentDetail } from './detail.ts';
 import { type Marks, observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
+import { queueTexts } from './texts.ts';
 import { valueTransfers } from './value-transfers.ts';
 import type { PaymentView } from './view.ts';
 
@@ -198,7 +199,7 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
     const added = settlement.exceptions.find((exception) => !record.facts.exceptions.includes(exception));
     const reversed = record.facts.status === 'completed' && added === 'reorged';
     if (told && types.length === 0) types.push({ type: reversed ? REVERSED_EVENT : UPDATED_EVENT, status: settlement.status });
-    return { record, settlement, types, added, reversed };
+    return { record, settlement, types, told, added, reversed };
   });
   const counts = await countEvents(
     tx,
@@ -208,8 +209,9 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
   const updates: unknown[] = [];
   const deltas: { merchantId: string; mode: string; status: string; coin: string; payments: number }[] = [];
   const days: Parameters<typeof writeDayChanges>[1][number][] = [];
+  const texts: string[] = [];
   const monthly: { merchantId: string; month: Date }[] = [];
-  for (const { record, settlement, types } of changed) {
+  for (const { record, settlement, types, told } of changed) {
     const id = record.facts.id;
     for (const { type, status } of types) {
       const nth = counts.get(`${id} ${type}`) ?? 0;
@@ -232,6 +234,8 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
       deltas.push({ ...row, status: record.facts.status, coin: record.last.coin ?? '', payments: -1 });
       deltas.push({ ...row, status: settlement.status, coin: settlement.coin ?? '', payments: 1 });
     }
+    // Money came: an amount and a transaction to be found by.
+    if (told) texts.push(id);
     record.version += 1n;
     const marks = marksOf(record, settlement);
     const owner = { merchantId: record.merchantId, mode: record.mode };
@@ -276,6 +280,7 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
       select * from unnest(${deltas.map((d) => d.merchantId)}::text[], ${deltas.map((d) => d.mode)}::text[], ${deltas.map((d) => d.status)}::text[],
         ${deltas.map((d) => d.coin)}::text[], ${deltas.map((d) => d.payments)}::bigint[])`;
   }
+  if (texts.length > 0) await queueTexts(tx, texts);
   if (monthly.length > 0) {
     await tx`
       insert into live_usage (merchant_id, month, payments)

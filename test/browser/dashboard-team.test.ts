@@ -238,15 +238,40 @@ test('keys: the palette jumps and searches, g goes, j and k move through rows, a
   await app.test.post('/api/payment/create/simple', { amount_usd: 31, return_url: 'https://a.example/', invoice_id: 'INV-31' });
   await app.test.post('/api/payment/create/simple', { amount_usd: 32, return_url: 'https://a.example/' });
   await page.keyboard.press('Control+k');
-  await page.getByRole('combobox', { name: /Screen/ }).fill('audit');
+  await page.getByRole('combobox', { name: /Search screens/ }).fill('audit');
   await audit('palette');
   await page.keyboard.press('Enter');
   await heading('Audit log');
   await page.keyboard.press('Control+k');
-  await page.getByRole('combobox', { name: /Screen/ }).fill('INV-31');
+  await page.getByRole('combobox', { name: /Search screens/ }).fill('nv-31');
+  const found = page.getByRole('option', { name: /\$31\.00 Pending Invoice: INV-31/ });
+  await found.waitFor();
+  assert.equal(await found.locator('mark').textContent(), 'NV-31');
+  await page.getByRole('option', { name: 'Show all payments with “nv-31”' }).waitFor();
+  await audit('palette with payments');
+  // The payment is chosen already; its number stands in the URL.
+  await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Enter');
   await page.getByRole('link', { name: '$31.00' }).waitFor();
-  assert.match(page.url(), /payments\?search=INV-31$/);
+  assert.match(page.url(), /payments\?search=nv-31$/);
+  // Results follow what is typed, without Enter.
+  await page.getByRole('searchbox', { name: 'Search payments' }).fill('$32.00');
+  await page.getByRole('link', { name: '$32.00' }).waitFor();
+  await page.getByRole('link', { name: '$31.00' }).waitFor({ state: 'detached' });
+  assert.equal(
+    await page
+      .getByRole('cell', { name: /^Amount: 32\.00 USD$/ })
+      .locator('mark')
+      .textContent(),
+    '32.00',
+  );
+  assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-label')), 'Search payments');
+  await audit('payments with a search');
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox', { name: /Search screens/ }).fill('INV-31');
+  await found.waitFor();
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/payments\/pay_/);
   // The second key counts for a moment only.
   const goTo = (key: string, name: string) =>
     eventually(
@@ -274,7 +299,7 @@ test('keys: the palette jumps and searches, g goes, j and k move through rows, a
   await page.keyboard.press('g');
   await page.keyboard.press('t');
   await page.keyboard.press('Control+k');
-  await page.getByRole('combobox', { name: /Screen/ }).waitFor();
+  await page.getByRole('combobox', { name: /Search screens/ }).waitFor();
   assert.equal(await page.getByRole('heading', { name: 'Keys' }).count(), 0);
   assert.match(page.url(), /payments\/pay_/);
   await page.keyboard.press('Escape');

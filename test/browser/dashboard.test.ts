@@ -36,7 +36,7 @@ test('signed out, a screen asks to sign in and then opens', async () => {
   await open('test/payments?search=INV-77');
   await page.getByRole('heading', { name: 'Sign in' }).waitFor();
   await signIn();
-  await page.getByRole('row').getByText('INV-77').waitFor();
+  await page.getByRole('cell', { name: 'Invoice: INV-77' }).waitFor();
   assert.match(page.url(), /\/dashboard\/test\/payments\?search=INV-77$/);
   // What was asked for before the sign-in may be refused at any moment up to it.
   noFaults(/^401 /);

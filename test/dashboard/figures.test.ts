@@ -386,6 +386,7 @@ test('a filter by dates finds exactly its days, and one by amount says how far i
   await sql`insert into payments (id, merchant_id, mode, sequence, status, amount_usd_cents, rule_set, created_with, created_at, expires_at)
     select 'pay_long' || n, ${other.merchantId}, 'live', n, 'expired', 100, (select min(id) from rule_sets), 'secret',
       '2026-01-01T00:00:00Z'::timestamptz + n * interval '1 minute', now() from generate_series(1, 60000) n`;
+  await sql`insert into payment_text_owners (merchant_id, mode, through_sequence) values (${other.merchantId}, 'live', 60000)`;
   await sql`insert into payment_counters values (${other.merchantId}, 'live', 60000)`;
   const { findPayments, NO_FILTER } = await import('../../src/payments/search.ts');
   const of = { merchantId: other.merchantId, mode: 'live' as const, limit: 100, startingAfter: null };

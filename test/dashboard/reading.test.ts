@@ -35,6 +35,8 @@ async function open(count: number): Promise<Shop> {
   const userId = `usr_of_${count}`;
   await ctx.db.sql`insert into users (id, name, email) values (${userId}, 'Olga', ${`${count}@shop.example`})`;
   await ctx.db.sql`insert into payment_counters values (${merchantId}, 'live', ${count})`;
+  // As if their texts were there: writing those is the work of another test.
+  await ctx.db.sql`insert into payment_text_owners (merchant_id, mode, through_sequence) values (${merchantId}, 'live', ${count})`;
   return { merchantId, userId, keys: [keys[0]!.id, keys[1]!.id], count, filled: 0 };
 }
 /** A year of payments and acts, a month of requests and notices (they are kept no longer), all at even distances. */

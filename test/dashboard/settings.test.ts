@@ -268,6 +268,13 @@ test('erasing: off by default; then payers’ data of what ended long ago is gon
   const [row] = await sql`select request, metadata from payments where id = ${advanced.id}`;
   assert.deepEqual({ ...row }, { request: { v: 1, taxCents: '150' }, metadata: {} });
   assert.equal((await sql`select 1 from refund_addresses where payment_id = ${advanced.id}`).length, 0);
+  await eventually(
+    async () => [
+      ...(await sql`select 1 from payment_texts where body like '%eve@mail%' or body like '%eve payer%'`),
+      ...(await sql`select 1 from payment_metadata where pair = md5('customer' || chr(1) || 'eve@mail.example')::uuid`),
+    ],
+    (rows) => rows.length === 0,
+  );
   assert.deepEqual(await sql`select id, type, sequence from events where payment_id = ${advanced.id} order by sequence`, eventsBefore);
   assert.deepEqual(
     (await sql`select count(*) as n, sum(amount_usd_cents) as cents, sum(received_units) as units from payments`)[0],

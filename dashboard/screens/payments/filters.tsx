@@ -1,9 +1,10 @@
-/** The filters of the list: the usual ones in a row, the others behind a button. */
-import { type FormEvent, lazy, Suspense, useState } from 'react';
+/** The filters of the list: the search and the usual ones in a row, the others behind a button. */
+import { type FormEvent, lazy, Suspense, useEffect, useEffectEvent, useState } from 'react';
 import { COINS, PAYMENT_STATUSES, type PaymentException } from '../../generated/api.ts';
 import { instantOf } from '../../lib/days.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
+import { TYPING_MS } from '../../ui/marked.tsx';
 import { EXCEPTION_WORDS } from '../../ui/values.tsx';
 
 export const KEYS = ['status', 'currency', 'exception', 'at_least', 'at_most', 'from', 'until', 'refund', 'archived', 'search'] as const;
@@ -50,11 +51,32 @@ const MoreFilters = lazy(() => import('./more-filters.tsx').then((module) => ({ 
 
 export function Filters({ filters, change }: { filters: Filter; change: (values: Partial<Filter>) => void }) {
   const [text, setText] = useState(filters.search);
+  const [sent, setSent] = useState(filters.search);
+  const [seen, setSeen] = useState(filters.search);
+  if (filters.search !== seen) {
+    setSeen(filters.search);
+    // Not what was typed here: a view, a link or Clear set another search.
+    if (filters.search !== sent) {
+      setSent(filters.search);
+      setText(filters.search);
+    }
+  }
+  const search = (value: string) => {
+    setSent(value);
+    change({ search: value });
+  };
+  const wanted = text.trim();
+  const searchNow = useEffectEvent(() => search(wanted));
+  useEffect(() => {
+    if (wanted === sent) return;
+    const timer = setTimeout(() => searchNow(), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [wanted, sent]);
   const rare = ['exception', 'at_least', 'at_most', 'from', 'until', 'refund', 'archived'] as const;
   const [open, setOpen] = useState(rare.some((key) => filters[key] !== ''));
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    change({ search: text.trim() });
+    search(wanted);
   };
   return (
     <div className="grid gap-2">
@@ -65,7 +87,8 @@ export function Filters({ filters, change }: { filters: Filter; change: (values:
               type="search"
               aria-label="Search payments"
               aria-keyshortcuts="/"
-              placeholder="Payment, invoice, description, address or transaction id"
+              placeholder="Search by invoice, email, amount, address…"
+              maxLength={200}
               value={text}
               onChange={(event) => setText(event.target.value)}
               className={`w-full ${BOX}`}

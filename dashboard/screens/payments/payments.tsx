@@ -7,6 +7,7 @@ import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { ListCard, NewRows } from '../../ui/list.tsx';
+import { Marked, Match, Sought } from '../../ui/marked.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Badge, ExceptionBadge, Money, Status, Time } from '../../ui/values.tsx';
 import { Columns, shownColumns } from './columns.tsx';
@@ -42,12 +43,30 @@ const COLUMNS: readonly (Column<Row> & { key: string })[] = [
     ),
   },
   { key: 'received', name: 'Received', cell: (row) => <Money amount={row.amount_received} currency={row.currency} />, right: true },
-  { key: 'invoice', name: 'Invoice', cell: (row) => <span className="line-clamp-1 break-all">{row.invoice_id ?? '–'}</span> },
-  { key: 'description', name: 'Description', cell: (row) => <span className="line-clamp-1 break-all">{row.description ?? '–'}</span> },
-  { key: 'id', name: 'Payment id', cell: (row) => <code className="text-xs break-all">{row.id}</code> },
+  {
+    key: 'invoice',
+    name: 'Invoice',
+    cell: (row) => <span className="line-clamp-1 break-all">{row.invoice_id === null ? '–' : <Marked text={row.invoice_id} />}</span>,
+  },
+  {
+    key: 'description',
+    name: 'Description',
+    cell: (row) => <span className="line-clamp-1 break-all">{row.description === null ? '–' : <Marked text={row.description} />}</span>,
+  },
+  {
+    key: 'id',
+    name: 'Payment id',
+    cell: (row) => (
+      <code className="text-xs break-all">
+        <Marked text={row.id} />
+      </code>
+    ),
+  },
   { key: 'created', name: 'Created', cell: (row) => <Time at={row.created_at} />, right: true },
   { key: 'completed', name: 'Completed', cell: (row) => <Time at={row.completed_at} />, right: true },
 ];
+/** While a search is on. */
+const MATCH: Column<Row> = { name: 'Match', cell: (row) => <Match match={row.match} /> };
 const USUAL = ['amount', 'status', 'received', 'invoice', 'created'];
 
 const PREFERENCES = ['GET /:mode/preferences', ['preferences'], {}] as const;
@@ -68,7 +87,9 @@ export function Screen() {
     set(values);
   };
   const kept = own.data?.columns;
+  const searching = filters.search !== '';
   const columns = useMemo(() => shownColumns(COLUMNS, kept ?? USUAL), [kept]);
+  const listed = useMemo(() => (searching ? [...columns.slice(0, 2), MATCH, ...columns.slice(2)] : columns), [searching, columns]);
   const asked = new URLSearchParams(Object.entries(queryOf(filters)).flatMap(([name, value]) => (value ? [[name, value]] : [])));
   return (
     <div className="grid gap-5">
@@ -85,7 +106,7 @@ export function Screen() {
           )}
         </div>
       </div>
-      <Filters key={`${filters.search} ${filters.at_least} ${filters.at_most}`} filters={filters} change={change} />
+      <Filters key={`${filters.at_least} ${filters.at_most}`} filters={filters} change={change} />
       {active.length > 0 && (
         <ul className="flex flex-wrap items-center gap-2" aria-label="Filters">
           {active.map((key) => (
@@ -113,23 +134,25 @@ export function Screen() {
         </ul>
       )}
       <NewRows waiting={waiting} one="payment" show={show} />
-      <ListCard
-        label="Payments"
-        // Not before its columns are known: a table that is there does not move.
-        list={own.isPending ? { ...list, rows: [], isPending: true } : list}
-        shown={shown}
-        columns={columns}
-        none={{
-          title: 'No payments yet',
-          words: (
-            <>
-              {mayCreate ? 'Create the first one here' : 'Create the first one'}, or with a key and{' '}
-              <code>POST /api/payment/create/simple</code>. The <a href="/docs">guides</a> show how.
-            </>
-          ),
-        }}
-        unmatched={active.length > 0 ? { title: 'No payment matches these filters', clear } : null}
-      />
+      <Sought value={filters.search}>
+        <ListCard
+          label="Payments"
+          // Not before its columns are known: a table that is there does not move.
+          list={own.isPending ? { ...list, rows: [], isPending: true } : list}
+          shown={shown}
+          columns={listed}
+          none={{
+            title: 'No payments yet',
+            words: (
+              <>
+                {mayCreate ? 'Create the first one here' : 'Create the first one'}, or with a key and{' '}
+                <code>POST /api/payment/create/simple</code>. The <a href="/docs">guides</a> show how.
+              </>
+            ),
+          }}
+          unmatched={active.length > 0 ? { title: 'No payment matches these filters', clear } : null}
+        />
+      </Sought>
       {exporting && (
         <Suspense>
           <Export asked={asked} filtered={active.length > 0} onClose={() => setExporting(false)} />

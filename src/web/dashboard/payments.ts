@@ -1,4 +1,4 @@
-/** Payments: the list with its filters and one search, the detail with its timeline, and decisions. */
+/** Payments: the list with its filters and its search, the detail with its timeline, and decisions. */
 import Type, { type Static } from 'typebox';
 import { COINS } from '../../core/coin.ts';
 import { explorerUrl } from '../../core/explorer.ts';
@@ -64,6 +64,8 @@ const Item = Type.Object({
   currency: Nullable(Coin),
   completed_at: Nullable(Timestamp),
   archived_at: Nullable(Timestamp),
+  /** Where the text that was searched for is: `id`, `invoice_id`, `metadata.order`, `email`, `transaction_id` and so on. */
+  match: Nullable(Type.Object({ field: Text, text: Text })),
 });
 const TimelineEntry = Type.Object({
   at: Timestamp,
@@ -145,7 +147,7 @@ export function filterOf(query: Static<typeof Filters>): Filter {
     from: day(query.from),
     until: day(query.until),
     refundRequested: query.refund === 'requested',
-    // Whoever asks by name means that payment, wherever it is.
+    // A search finds archived payments too.
     archived: query.archived === 'only' ? 'only' : query.archived === 'with' || search !== null ? 'with' : 'without',
     search,
   };
@@ -212,6 +214,7 @@ export const PAYMENTS: readonly Route[] = [
           currency: item.coin,
           completed_at: item.completedAt?.toISOString() ?? null,
           archived_at: item.archivedAt?.toISOString() ?? null,
+          match: item.match,
         })),
         has_more: page.hasMore,
         looked_back_to: lookedBack(page.lookedBackTo),

@@ -1,0 +1,171 @@
+/** The texts that search finds payments by: which they are, and the worker that keeps their index. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Context } from '../context.ts';
+import { type Coin, isCoin, type Mode } from '../core/coin.ts';
+import { formatUnits, formatUsd } from '../core/money.ts';
+import type { Fragment, Sql, Tx } from '../db/db.ts';
+import { startLoop } from '../db/loop.ts';
+
+/** A text of a payment as it is shown, and where it stands: `metadata.order`, `email`, `transaction_id`. */
+export type TextField = { field: string; text: string };
+type Texts = { sequence: bigint; version: bigint; fields: TextField[] };
+
+/** Payments in one step of indexing; a step is one transaction. */
+const STEP = 250;
+const OWNERS = 50;
+/** Of a payment with many coins or transfers. */
+const MOST_ROWS = 50;
+/** Characters; longer texts are found by their beginning. */
+const LONGEST_BODY = 20_000;
+const CHANGED = 'text';
+
+/** How texts are compared: in any case, in any width of letters, and with one blank for many. */
+export const plainText = (text: string): string => text.normalize('NFKC').toLowerCase().replace(/\s+/g, ' ').trim();
+
+/** Has the texts of payments read again soon. In the transaction that changes them. */
+export const queueTexts = (tx: Tx, ids: readonly string[]) => tx`
+  insert into due_work (kind, key, merchant_id, due_at)
+  select ${CHANGED}, p.id, p.merchant_id, clock_timestamp() from payments p where p.id = any(${[...ids]}::text[]) order by p.id
+  on conflict (kind, key) do update set due_at = excluded.due_at`;
+
+/** Texts of payments, those first by which people know them. `which` is a condition on payments as `p`. */
+export async function readTexts(sql: Sql | Tx, which: Fragment): Promise<(Texts & { merchantId: string; mode: Mode })[]> {
+  const rows = await sql<Row[]>`
+    select p.merchant_id as "merchantId", p.mode, p.sequence, p.version, p.id, p.invoice_id as "invoiceId", p.metadata,
+      p.request->>'description' as description, p.request->'fiat' as fiat, p.amount_usd_cents as "amountUsdCents",
+      (select jsonb_agg(jsonb_build_array(q.coin, q.units::text, q.address)) from (
+        select * from quotes q where q.payment_id = p.id order by number desc limit ${MOST_ROWS}) as q) as quotes,
+      (select jsonb_agg(jsonb_build_array(t.coin, t.units::text, t.txid)) from (
+        select * from transfers t where t.payment_id = p.id order by units desc limit ${MOST_ROWS}) as t) as transfers,
+      r.address as "refundAddress", r.email
+    from payments p left join refund_addresses r on r.payment_id = p.id where ${which}`;
+  return rows.map((row) => ({ ...row, fields: fieldsOf(row) }));
+}
+type Row = {
+  merchantId: string;
+  mode: Mode;
+  sequence: bigint;
+  version: bigint;
+  id: string;
+  invoiceId: string | null;
+  description: string | null;
+  metadata: Record<string, string>;
+  fiat: { amount?: unknown; currency?: unknown } | null;
+  amountUsdCents: bigint;
+  quotes: [coin: string, units: string, address: string][] | null;
+  transfers: [coin: string, units: string, txid: string | null][] | null;
+  refundAddress: string | null;
+  email: string | null;
+};
+
+function fieldsOf(row: Row): TextField[] {
+  const { fiat, quotes, transfers } = row;
+  const amount = (coin: string, units: string) => (isCoin(coin) ? `${formatUnits(coin as Coin, BigInt(units))} ${coin}` : null);
+  const all: [field: string, text: string | null][] = [
+    ['id', row.id],
+    ['invoice_id', row.invoiceId],
+    ['description', row.description],
+    ...Object.entries(row.metadata).map(([key, value]): [string, string] => [`metadata.${key}`, value]),
+    ['email', row.email],
+    ['amount_usd', `${formatUsd(row.amountUsdCents)} USD`],
+    ['amount_fiat', fiat ? `${fiat.amount} ${fiat.currency}` : null],
+    ...(quotes ?? []).flatMap(([coin, units, address]): [string, string | null][] => [
+      ['amount', amount(coin, units)],
+      ['payment_address', address],
+    ]),
+    ...(transfers ?? []).flatMap(([coin, units, txid]): [string, string | null][] => [
+      ['amount_received', amount(coin, units)],
+      ['transaction_id', txid],
+    ]),
+    ['refund_address', row.refundAddress],
+  ];
+  return all.flatMap(([field, text]) => (text === null || text === '' ? [] : [{ field, text }]));
+}
+
+/** All texts of a payment as they are indexed. */
+const bodyOf = ({ fields }: Texts): string =>
+  [...new Set(fields.map(({ text }) => plainText(text)))].join('\n').slice(0, LONGEST_BODY).toWellFormed();
+
+/** While payments are created faster than this a second, creating them comes first. */
+const BUSY_PER_SECOND = 100;
+const POLL_MS = 500;
+
+/** Starts the worker. Texts are found about a second after they were written, later while very many payments are created. */
+export function startTextIndex(ctx: Context): { stop(): Promise<void> } {
+  let last = { sequences: 0n, atMs: ctx.clock.monotonicMs() };
+  return startLoop({
+    pollMs: POLL_MS,
+    failed: (error, failures) => ctx.log.error({ err: error, failures }, 'indexing the texts of payments failed; it is tried again'),
+    round: async (stopping) => {
+      const startedMs = ctx.clock.monotonicMs();
+      const [row] = await ctx.db.sql<
+        { sequences: bigint }[]
+      >`select coalesce(sum(last_sequence), 0)::bigint as sequences from payment_counters`;
+      const perSecond = (Number(row!.sequences - last.sequences) * 1000) / Math.max(1, startedMs - last.atMs);
+      last = { sequences: row!.sequences, atMs: startedMs };
+      const more = await indexTexts(ctx);
+      const tookMs = ctx.clock.monotonicMs() - startedMs;
+      if (more && perSecond > BUSY_PER_SECOND) await sleep(tookMs * 9, undefined, { signal: stopping }).catch(() => {});
+      return more;
+    },
+  });
+}
+
+/** One round of the worker: the texts of new payments, and of those that changed. True: there is more. */
+export async function indexTexts(ctx: Context): Promise<boolean> {
+  const behind = await ctx.db.sql<{ merchantId: string; mode: Mode }[]>`
+    select c.merchant_id as "merchantId", c.mode from payment_counters c left join payment_text_owners o using (merchant_id, mode)
+    where c.last_sequence > coalesce(o.through_sequence, 0) limit ${OWNERS}`;
+  let more = behind.length === OWNERS;
+  for (const owner of behind) more = (await ctx.db.begin((tx) => indexNew(tx, owner))) || more;
+  return (await ctx.db.begin(indexChanged)) || more;
+}
+
+async function indexNew(tx: Tx, { merchantId, mode }: { merchantId: string; mode: Mode }): Promise<boolean> {
+  await tx`insert into payment_text_owners (merchant_id, mode) values (${merchantId}, ${mode}) on conflict do nothing`;
+  const [owner] = await tx<{ through: bigint; last: bigint }[]>`
+    select through_sequence as through, (select last_sequence from payment_counters where merchant_id = ${merchantId} and mode = ${mode}) as last
+    from payment_text_owners where merchant_id = ${merchantId} and mode = ${mode} for update skip locked`;
+  if (!owner || owner.last <= owner.through) return false;
+  const texts = await readTexts(
+    tx,
+    tx`p.merchant_id = ${merchantId} and p.mode = ${mode} and p.sequence > ${owner.through} and p.sequence <= ${owner.last}
+      order by p.sequence limit ${STEP}`,
+  );
+  await writeTexts(tx, texts);
+  const through = texts.length === STEP ? texts.at(-1)!.sequence : owner.last;
+  await tx`update payment_text_owners set through_sequence = ${through} where merchant_id = ${merchantId} and mode = ${mode}`;
+  return through < owner.last;
+}
+
+async function indexChanged(tx: Tx): Promise<boolean> {
+  const due = await tx<{ key: string }[]>`
+    delete from due_work where (kind, key) in (
+      select kind, key from due_work where kind = ${CHANGED} and due_at <= clock_timestamp() order by due_at limit ${STEP} for update skip locked)
+    returning key`;
+  if (due.length === 0) return false;
+  const ids = due.map(({ key }) => key);
+  // Waits for whoever reads the first payments of the same owner, so that what was read before the change is not written after it.
+  await tx`
+    insert into payment_text_owners (merchant_id, mode) select distinct merchant_id, mode from payments where id = any(${ids}::text[])
+    order by 1, 2 on conflict do nothing`;
+  await writeTexts(tx, await readTexts(tx, tx`p.id = any(${ids}::text[]) order by p.id`));
+  return due.length === STEP;
+}
+
+/** A payment that changed meanwhile was read by somebody else with its newer version, which stays. */
+const writeTexts = (tx: Tx, texts: Awaited<ReturnType<typeof readTexts>>) => tx`
+  insert into payment_texts as t (owner, sequence, version, body)
+  select o.number, i.sequence, i.version, i.body
+  from unnest(${texts.map((one) => one.merchantId)}::text[], ${texts.map((one) => one.mode)}::text[], ${texts.map((one) => String(one.sequence))}::bigint[],
+    ${texts.map((one) => String(one.version))}::bigint[], ${texts.map(bodyOf)}::text[]) as i (merchant_id, mode, sequence, version, body)
+    join payment_text_owners o using (merchant_id, mode) order by 1, 2
+  on conflict (owner, sequence) do update set version = excluded.version, body = excluded.body where t.version < excluded.version`;
+
+/** Forgets the texts of payments whose data is erased; what is left of them is read again. */
+export async function dropTexts(tx: Tx, ids: readonly string[]): Promise<void> {
+  await tx`
+    delete from payment_texts t using payments p, payment_text_owners o
+    where p.id = any(${[...ids]}::text[]) and o.merchant_id = p.merchant_id and o.mode = p.mode and t.owner = o.number and t.sequence = p.sequence`;
+  await queueTexts(tx, ids);
+}
