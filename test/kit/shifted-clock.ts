@@ -13,7 +13,7 @@ export const DATES: readonly ShiftedDate[] = [
   { name: 'two minutes before daylight-saving time', at: '2027-03-28T00:58:00Z', timeZone: 'Europe/Berlin' },
 ];
 
-type Spawning = { file: string; envPairs?: string[] };
+type Spawning = { file: string; args?: string[]; envPairs?: string[] };
 type Prototype = { spawn(options: Spawning): unknown };
 /**
  * Has all further children of this process live at the date of its own environment. Runs in other Node processes too, as text, of any
@@ -23,10 +23,17 @@ function shiftChildren(prototype: Prototype): void {
   const names = ['LD_PRELOAD', 'FAKETIME', 'FAKETIME_DONT_FAKE_MONOTONIC', 'TZ', 'NODE_OPTIONS', 'FLORIN_TEST_SHIFT_SECONDS'];
   // Chromium's processes wait for ever with a shifted clock: its pages get the date from `openTab`.
   const real = /chromium/;
+  // The library for threads holds a lock while it reads the clock. PostgreSQL also reads the clock in a signal handler, which would wait
+  // for the lock that it interrupted. Its processes have one thread each and get the library without a lock.
+  const oneThread = ({ file, args = [] }: Spawning) => [file, ...args].some((arg) => /\/(postgres|initdb|pg_ctl)$/.test(arg));
   const { spawn } = prototype;
   prototype.spawn = function (this: unknown, options) {
     const rest = (options.envPairs ?? []).filter((pair) => !names.some((name) => pair.startsWith(`${name}=`)));
-    const own = names.flatMap((name) => (process.env[name] === undefined ? [] : [`${name}=${process.env[name]}`]));
+    const own = names.flatMap((name) => {
+      const value = process.env[name];
+      if (value === undefined) return [];
+      return [`${name}=${name === 'LD_PRELOAD' && oneThread(options) ? value.replace('MT.so', '.so') : value}`];
+    });
     return spawn.call(this, { ...options, envPairs: real.test(options.file) ? rest : [...rest, ...own] });
   };
 }
