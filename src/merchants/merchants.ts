@@ -8,6 +8,7 @@ import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { createKey } from './keys.ts';
 import { type Actor, writeAudit } from './members.ts';
+import { settingsFromJson, settingsToJson } from './stored-settings.ts';
 
 export const THEMES = ['system', 'light', 'dark'] as const;
 export type MerchantSettings = {
@@ -41,27 +42,6 @@ export type MerchantSettings = {
   strictParameters: boolean;
   /** Raised confirmations per coin; never below the table. */
   confirmations: Partial<Record<Coin, { belowUsdCents: string | null; confirmations: number; rule: ConfirmationTier['rule'] }[]>>;
-};
-const DEFAULT_SETTINGS: MerchantSettings = {
-  windowSeconds: 3600,
-  rateLockSeconds: 900,
-  toleranceBasisPoints: 100,
-  toleranceCapUsdCents: 500,
-  lateAcceptMinutes: null,
-  defaultCoin: null,
-  supportContact: null,
-  accent: null,
-  theme: 'system',
-  locale: null,
-  origins: [],
-  autoReturn: false,
-  payerCancel: false,
-  kiosk: false,
-  coins: null,
-  website: null,
-  retentionDays: null,
-  strictParameters: false,
-  confirmations: {},
 };
 export type Merchant = {
   id: string;
@@ -107,7 +87,7 @@ export async function readMerchants(sql: Sql | Tx, { merchantIds }: { merchantId
       id: string;
       name: string;
       plan: Plan;
-      settings: Partial<MerchantSettings>;
+      settings: unknown;
       networks: Partial<Record<Coin, Network>> | null;
       paused: Coin[] | null;
       logo: string | null;
@@ -122,7 +102,7 @@ export async function readMerchants(sql: Sql | Tx, { merchantIds }: { merchantId
     ) w where m.id = any(${merchantIds as string[]}::text[])`;
   return rows.map(({ id, name, plan, settings, networks, paused, logo }) => ({
     ...{ id, name, plan, logo },
-    settings: { ...DEFAULT_SETTINGS, ...settings },
+    settings: settingsFromJson(settings),
     walletCoins: COINS.filter((coin) => networks?.[coin] !== undefined),
     walletNetworks: networks ?? {},
     pausedCoins: COINS.filter((coin) => paused?.includes(coin)),
@@ -231,7 +211,7 @@ export async function changeSettings(
 ): Promise<void> {
   await ctx.db.begin(async (tx) => {
     const updated = await tx`
-      update merchants set settings = settings || ${tx.json(settings as never)}, name = coalesce(${name ?? null}, name) where id = ${merchantId}`;
+      update merchants set settings = settings || ${tx.json(settingsToJson(settings) as never)}, name = coalesce(${name ?? null}, name) where id = ${merchantId}`;
     if (updated.count === 0) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
     await also?.(tx);
   });

@@ -1,9 +1,10 @@
 /**
- * The JSON that payments keep in their columns: written with the version of its form, read field by field. What an older version did
- * not write yet, a coin or a rule that came later, gets the default; nothing stored is taken for today's type without a look.
+ * The JSON that payments keep in their columns: written with the version of its form, read field by field. A field that an older
+ * version did not write, such as a coin or a rule that came later, gets its default.
  */
 import { COIN, COINS, COMPLETION_RULES, type Coin, type ConfirmationTier } from '../core/coin.ts';
 import type { CompanyWorth, Rules, TransferValue } from '../core/payment.ts';
+import { asBigint, asList, asObject, asText, asWhole, type Json, oneOf } from '../core/stored-json.ts';
 import type { PaymentItem, PaymentRequest } from './view.ts';
 
 /**
@@ -11,15 +12,6 @@ import type { PaymentItem, PaymentRequest } from './view.ts';
  * versions is the first form.
  */
 const VERSION = 1;
-
-type Json = Readonly<Record<string, unknown>>;
-const asObject = (value: unknown): Json => (typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {});
-const asList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
-const asText = (value: unknown): string | null => (typeof value === 'string' ? value : null);
-const asWhole = (value: unknown): number | null => (Number.isSafeInteger(value) ? (value as number) : null);
-/** Whole numbers of any size are kept as text. */
-const asBigint = (value: unknown): bigint | null => (typeof value === 'string' && /^-?\d+$/.test(value) ? BigInt(value) : null);
-const oneOf = <T extends string>(known: readonly T[], value: unknown): T | null => known.find((one) => one === value) ?? null;
 
 /** What holds for a payment whose rules say nothing about it. */
 const DEFAULT_RULES: Omit<Rules, 'confirmations'> = {

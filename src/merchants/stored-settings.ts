@@ -1,0 +1,76 @@
+/** The settings of a merchant as its row keeps them: written with the version of their form, read field by field with defaults. */
+import { COINS, COMPLETION_RULES, type Coin } from '../core/coin.ts';
+import { asBoolean, asList, asObject, asText, asWhole, type Json, oneOf } from '../core/stored-json.ts';
+import { type MerchantSettings, THEMES } from './merchants.ts';
+
+/** Grows when the meaning of a field changes. Rows that were written before there were versions, or never, are of the first form. */
+const VERSION = 1;
+
+const DEFAULTS: MerchantSettings = {
+  windowSeconds: 3600,
+  rateLockSeconds: 900,
+  toleranceBasisPoints: 100,
+  toleranceCapUsdCents: 500,
+  lateAcceptMinutes: null,
+  defaultCoin: null,
+  supportContact: null,
+  accent: null,
+  theme: 'system',
+  locale: null,
+  origins: [],
+  autoReturn: false,
+  payerCancel: false,
+  kiosk: false,
+  coins: null,
+  website: null,
+  retentionDays: null,
+  strictParameters: false,
+  confirmations: {},
+};
+
+/** What is changed; the rest of a row stays as it is. */
+export const settingsToJson = (settings: Partial<MerchantSettings>): Json => ({ v: VERSION, ...settings });
+
+export function settingsFromJson(value: unknown): MerchantSettings {
+  const stored = asObject(value);
+  return {
+    windowSeconds: asWhole(stored.windowSeconds) ?? DEFAULTS.windowSeconds,
+    rateLockSeconds: asWhole(stored.rateLockSeconds) ?? DEFAULTS.rateLockSeconds,
+    toleranceBasisPoints: asWhole(stored.toleranceBasisPoints) ?? DEFAULTS.toleranceBasisPoints,
+    toleranceCapUsdCents: asWhole(stored.toleranceCapUsdCents) ?? DEFAULTS.toleranceCapUsdCents,
+    lateAcceptMinutes: asWhole(stored.lateAcceptMinutes),
+    defaultCoin: oneOf(COINS, stored.defaultCoin),
+    supportContact: asText(stored.supportContact),
+    accent: asText(stored.accent),
+    theme: oneOf(THEMES, stored.theme) ?? DEFAULTS.theme,
+    locale: asText(stored.locale),
+    origins: textsOf(stored.origins),
+    autoReturn: asBoolean(stored.autoReturn) ?? DEFAULTS.autoReturn,
+    payerCancel: asBoolean(stored.payerCancel) ?? DEFAULTS.payerCancel,
+    kiosk: asBoolean(stored.kiosk) ?? DEFAULTS.kiosk,
+    // A choice of which nothing is left offers nothing; it does not become all coins.
+    coins: Array.isArray(stored.coins) ? COINS.filter((coin) => asList(stored.coins).includes(coin)) : null,
+    website: asText(stored.website),
+    retentionDays: asWhole(stored.retentionDays),
+    strictParameters: asBoolean(stored.strictParameters) ?? DEFAULTS.strictParameters,
+    confirmations: confirmationsFromJson(stored.confirmations),
+  };
+}
+
+const textsOf = (value: unknown): string[] => asList(value).flatMap((entry) => asText(entry) ?? []);
+
+/** Raised confirmations; a coin that is gone and a tier that cannot be read are left to the table. */
+function confirmationsFromJson(value: unknown): MerchantSettings['confirmations'] {
+  const stored = asObject(value);
+  const known = COINS.filter((coin) => stored[coin] !== undefined);
+  return Object.fromEntries(
+    known.map((coin): [Coin, NonNullable<MerchantSettings['confirmations'][Coin]>] => [
+      coin,
+      asList(stored[coin]).flatMap((entry) => {
+        const tier = asObject(entry);
+        const [confirmations, rule] = [asWhole(tier.confirmations), oneOf(COMPLETION_RULES, tier.rule)];
+        return confirmations === null || rule === null ? [] : { belowUsdCents: asText(tier.belowUsdCents), confirmations, rule };
+      }),
+    ]),
+  );
+}
