@@ -107,7 +107,7 @@ export function registerPackage(app: FastifyInstance, ctx: Context): void {
       });
     return packed;
   };
-  app.get('/florin.tgz', { exposeHeadRoute: false }, async (_request, reply) => {
+  app.get('/florin.tgz', async (_request, reply) => {
     const bytes = await (load() ?? Promise.reject(new Error('it failed just now'))).catch((error: unknown) => {
       ctx.log.error({ err: error }, 'Could not build the client package');
       return null;

@@ -79,6 +79,11 @@ test('each install hands out its own client: npm installs it from there, it is t
   // The same bytes each time: a lock file keeps fitting.
   const bytes = async () => Buffer.from(await (await fetch(`${app.url}/florin.tgz`)).arrayBuffer());
   assert.ok((await bytes()).equals(await bytes()));
+  const head = await fetch(`${app.url}/florin.tgz`, { method: 'HEAD' });
+  assert.deepEqual(
+    [head.status, head.headers.get('content-type'), Number(head.headers.get('content-length')), (await head.arrayBuffer()).byteLength],
+    [200, 'application/gzip', (await bytes()).length, 0],
+  );
 });
 
 test('no document prints a command that fetches the client by a name that is not ours', () => {
