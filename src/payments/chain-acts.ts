@@ -1,7 +1,6 @@
 /** What operators see of a chain, and how they lift a hold that nothing else lifts. */
 import type { Context } from '../context.ts';
 import { COINS, type Coin } from '../core/coin.ts';
-import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
 import { writeWalletAudit } from '../merchants/members.ts';
 import { explainTrouble, readTroubles, type Trouble } from './follow-state.ts';
@@ -79,12 +78,17 @@ export async function readChainStatus(ctx: Context, { coin: only }: { coin: Coin
   );
 }
 
-const NOTHING = 'nothing holds this chain that waits for an operator; florin chain status says what its sources show now';
+/** There is no hold that an operator could lift. */
+export class NothingHeld extends Error {
+  constructor(coin: Coin) {
+    super(`${coin} is not on hold. Nothing to release. Run "florin chain status" to see what its sources report.`);
+  }
+}
 
 /**
  * Lifts what holds a chain until an operator looked: a deep reorganization, and blocks that cannot be read back. What its sources show
  * now is not lifted. Written down with its reason, here and in the log of every merchant with a wallet in the coin.
- * Errors: parameter_invalid.
+ * Errors: NothingHeld.
  */
 export async function releaseChain(ctx: Context, { coin, reason }: { coin: Coin; reason: string }): Promise<{ lifted: string[] }> {
   const unwatched = (await readUnwatched(ctx)).find((one) => one.coin === coin);
@@ -96,7 +100,7 @@ export async function releaseChain(ctx: Context, { coin, reason }: { coin: Coin;
       await tx`update followers set read_back_failure = null where coin = ${coin}`;
       found.push(explainUnwatched(unwatched).detail);
     }
-    if (found.length === 0) throw new Problem('parameter_invalid', { reason: NOTHING }, { param: 'coin' });
+    if (found.length === 0) throw new NothingHeld(coin);
     await tx`insert into chain_releases (coin, reason, lifted) values (${coin}, ${reason}, ${found})`;
     await writeWalletAudit(tx, { coin, action: 'chain.released', after: { reason, lifted: found } });
     await queueProcessing(tx, { coin });
