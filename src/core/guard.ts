@@ -67,9 +67,11 @@ export function judgeQuorum(voters: readonly Voter[], followed: Voter | null, qu
   const few = names(voters) > 1 && names(voting) < 2;
   return {
     hold: ownAway
-      ? { code: 'own_away', text: 'the own node of this chain is away, and what other sources show completes nothing meanwhile' }
+      ? { code: 'own_away', text: 'the own node of this install is not available, and no payment completes until it is back' }
       : null,
-    above: few ? `payments above ${dollars(quorumAboveUsdCents)} USD need two sources of this chain, and one of them is away` : null,
+    above: few
+      ? `payments above ${dollars(quorumAboveUsdCents)} USD wait: they need two sources of this chain, and only one is available`
+      : null,
     locks: followed?.votes === true && isOwn(followed),
   };
 }

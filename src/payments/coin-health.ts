@@ -8,8 +8,8 @@ import { readGuards } from './guard.ts';
 
 export type CoinHealth = {
   coin: Coin;
-  /** `none`: no source is set up. */
-  chain: 'ok' | 'held' | 'behind' | 'starting' | 'none' | 'simulated';
+  /** `none`: no source is set up. `limited`: larger payments wait. */
+  chain: 'ok' | 'limited' | 'held' | 'behind' | 'starting' | 'none' | 'simulated';
   height: bigint | null;
   lagSeconds: number | null;
   reasons: string[];
@@ -41,11 +41,12 @@ export async function readHolds(ctx: Context): Promise<ReadonlyMap<Coin, readonl
 export async function readCoinHealth(ctx: Context, { mode }: { mode: Mode }): Promise<CoinHealth[]> {
   if (mode === 'test')
     return COINS.map((coin) => ({ coin, chain: 'simulated', height: null, lagSeconds: null, reasons: [], priceFault: null }));
-  const [tips, held, troubles] = await Promise.all([
+  const [tips, held, guards, troubles] = await Promise.all([
     ctx.db.sql<{ coin: Coin; height: bigint; lag: number; unread: number }[]>`
       select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as lag,
         extract(epoch from clock_timestamp() - looked_at)::float8 as unread from tips`,
     readHolds(ctx),
+    readGuards(ctx),
     readTroubles(ctx),
   ]);
   return COINS.map((coin): CoinHealth => {
@@ -58,8 +59,13 @@ export async function readCoinHealth(ctx: Context, { mode }: { mode: Mode }): Pr
       .flatMap((one) => explainTrouble(one).flatMap((t) => (t.grave ? [t.text] : [])));
     if (!tip) return { coin, chain: 'starting', height: null, lagSeconds: null, reasons: grave, priceFault };
     const holds = held.get(coin)!;
-    const chain = holds.length > 0 ? 'held' : grave.length > 0 || tip.unread > BEHIND_SECONDS ? 'behind' : 'ok';
-    return { coin, chain, height: tip.height, lagSeconds: Math.max(0, Math.round(tip.lag)), reasons: [...holds, ...grave], priceFault };
+    const limits = guards.flatMap((guard) =>
+      guard.coin === coin && guard.binding && guard.aboveReason !== null ? [guard.aboveReason] : [],
+    );
+    const behind = grave.length > 0 || tip.unread > BEHIND_SECONDS;
+    const chain = holds.length > 0 ? 'held' : behind ? 'behind' : limits.length > 0 ? 'limited' : 'ok';
+    const lagSeconds = Math.max(0, Math.round(tip.lag));
+    return { coin, chain, height: tip.height, lagSeconds, reasons: [...holds, ...limits, ...grave], priceFault };
   });
 }
 

@@ -216,7 +216,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       lying.pay([[address, units(amount)]]);
       lying.mine(6);
       await reach(app, id, (d) => d.confirmations === 6);
-      await reach(app, id, held(/the own node of this chain is away/));
+      await reach(app, id, held(/own node of this install is not available/));
       await staysHeld(story, id);
     }));
 

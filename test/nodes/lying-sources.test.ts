@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Trust } from '../../src/core/trust.ts';
+import { readCoinHealth } from '../../src/payments/coin-health.ts';
 import { diagnose } from '../../src/payments/doctor.ts';
 import { createGuard } from '../../src/payments/guard.ts';
 import { startTestApp } from '../kit/app.ts';
@@ -95,7 +96,7 @@ describe('a source that makes up blocks', { concurrency: 8 }, () => {
         assert.deepEqual(await statuses(ids), [small, 'processing']);
         assert.match(
           (await detail(ids[1]!)).hold_reason,
-          small === 'completed' ? /above 1,000 USD need two/ : /own node of this chain is away/,
+          small === 'completed' ? /above 1,000 USD wait: they need two/ : /own node of this install is not available/,
         );
         // The honest one is back: on its chain there is no such payment.
         servers[0]!.behave('well');
@@ -139,7 +140,7 @@ describe('honest sources', { concurrency: 4 }, () => {
       chain.mine(6);
       await look(2);
       assert.deepEqual(await statuses(ids), ['processing', 'processing']);
-      const reason = /the own node of this chain is away/;
+      const reason = /own node of this install is not available/;
       for (const id of ids) assert.match((await detail(id)).hold_reason, reason);
       const ready = (await (await fetch(`${app.url}/readyz`)).json()) as { holds: string[] };
       assert.match(ready.holds.join(), reason);
@@ -162,13 +163,20 @@ describe('honest sources', { concurrency: 4 }, () => {
         }
         await look(2);
         assert.deepEqual(await statuses(ids), ['completed', 'processing']);
-        const reason = /payments above 50 USD need two sources of this chain/;
+        const reason = /payments above 50 USD wait: they need two sources of this chain, and only one is available/;
         assert.match((await detail(ids[1]!)).hold_reason, reason);
         const ready = (await (await fetch(`${app.url}/readyz`)).json()) as { holds: string[]; warnings: string[] };
         assert.deepEqual([ready.holds, reason.test(ready.warnings.join())], [[], true]);
+        const health = async () => {
+          const btc = (await readCoinHealth(app.app.ctx, { mode: 'live' })).find(({ coin }) => coin === 'BTC')!;
+          return { chain: btc.chain, reasons: btc.reasons.join() };
+        };
+        const limited = await health();
+        assert.deepEqual([limited.chain, reason.test(limited.reasons)], ['limited', true], limited.reasons);
         servers[1]!.behave('well');
         await look();
         assert.deepEqual(await statuses(ids), ['completed', 'completed']);
+        assert.deepEqual(await health(), { chain: 'ok', reasons: '' });
       },
       { environment: { QUORUM_ABOVE: '50', BTC_CONFIRMATIONS: '1' } },
     ));

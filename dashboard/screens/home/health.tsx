@@ -1,4 +1,4 @@
-/** Whether webhooks arrive, nodes answer, chains are read to their end and prices are known. */
+/** Whether webhooks arrive, nodes answer, chains are read to the latest block and prices are known. */
 import type { Reply } from '../../lib/api.ts';
 import { duration } from '../../lib/days.ts';
 import { useApi, useMode } from '../../lib/hooks.ts';
@@ -8,14 +8,17 @@ import { Badge, Time, type Tone } from '../../ui/values.tsx';
 type Coins = Reply<'GET /:mode/home/health'>['coins'];
 const CHAIN: Readonly<Record<Coins[number]['chain'], { tone: Tone; word: string; text: string }>> = {
   ok: { tone: 'good', word: 'In sync', text: '' },
-  held: { tone: 'warn', word: 'Completion held', text: '' },
-  behind: { tone: 'bad', word: 'Behind', text: 'The node does not answer, or answers late.' },
-  starting: { tone: 'info', word: 'Starting', text: 'The first look at the chain is under way.' },
+  limited: { tone: 'warn', word: 'Large payments on hold', text: '' },
+  held: { tone: 'warn', word: 'Completion on hold', text: '' },
+  behind: { tone: 'bad', word: 'Behind', text: 'The node is not answering, or is answering late.' },
+  starting: { tone: 'info', word: 'Starting', text: 'Reading the chain for the first time.' },
   none: { tone: 'calm', word: 'Not set up', text: 'No node or server is configured for this coin.' },
-  simulated: { tone: 'calm', word: 'Simulated', text: 'Test payments run on a chain of their own.' },
+  simulated: { tone: 'calm', word: 'Simulated', text: 'Test payments run on a simulated chain.' },
 };
 
 export const HEALTH = ['GET /:mode/home/health', ['home', 'health'], {}] as const;
+
+const sentence = (reason: string): string => `${reason.charAt(0).toUpperCase()}${reason.slice(1)}.`;
 
 export function Health() {
   const mode = useMode();
@@ -41,7 +44,7 @@ export function Health() {
             [
               'Delivered, last 24 hours',
               finished === 0 ? (
-                'Nothing was sent'
+                'None sent'
               ) : (
                 <Badge
                   key="share"
@@ -52,15 +55,15 @@ export function Health() {
                 </Badge>
               ),
             ],
-            ['Oldest waiting', webhooks.oldest_pending_at === null ? 'Nothing waits' : <Time key="at" at={webhooks.oldest_pending_at} />],
+            ['Oldest waiting', webhooks.oldest_pending_at === null ? 'None' : <Time key="at" at={webhooks.oldest_pending_at} />],
           ]}
         />
       </Card>
       <Card title={mode === 'test' ? 'Coins in test mode' : 'Nodes, chains and prices'}>
         {mode === 'test' ? (
           <p className="px-4 py-3 text-sm text-soft">
-            Each test payment runs on a simulated chain of its own: BTC, ETH, LTC, DASH and DOGE are always there. Nodes and price sources
-            are shown in live mode.
+            Each test payment runs on its own simulated chain: BTC, ETH, LTC, DASH and DOGE are always available. Switch to live mode to see
+            nodes and price sources.
           </p>
         ) : (
           <ul>
@@ -68,7 +71,7 @@ export function Health() {
               const chain = CHAIN[coin.chain];
               const height =
                 coin.height === null ? '' : `Block ${coin.height.toLocaleString('en')}, read ${duration(coin.lag_seconds ?? 0)} ago.`;
-              const words = [coin.reasons.join(' '), chain.text, height].filter(Boolean).join(' ');
+              const words = [...coin.reasons.map(sentence), chain.text, height].filter(Boolean).join(' ');
               return (
                 <li key={coin.currency} className="grid gap-1 border-b border-line px-4 py-2.5 text-sm last:border-b-0">
                   <div className="flex flex-wrap items-center justify-between gap-2">

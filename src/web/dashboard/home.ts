@@ -131,7 +131,7 @@ export const HOME: readonly Route[] = [
       coins: Type.Array(
         Type.Object({
           currency: Coin,
-          chain: literals(['ok', 'held', 'behind', 'starting', 'none', 'simulated'] as const),
+          chain: literals(['ok', 'limited', 'held', 'behind', 'starting', 'none', 'simulated'] as const),
           height: Nullable(Type.Integer()),
           lag_seconds: Nullable(Type.Integer()),
           reasons: Type.Array(Text),
