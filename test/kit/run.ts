@@ -2,12 +2,13 @@
  * Runs the tests: sees to the tools, starts one database server for the run, hands over to Node's own runner, whose summary comes last.
  * `--long` adds what takes long, and then runs the usual tests once at each of the dates; `--date=1` runs them at the first one alone.
  */
-import { globSync, statSync } from 'node:fs';
+import { globSync, readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { finished } from 'node:stream/promises';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
-import { startTestServer } from './database.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { startTestServer, type TestServer } from './database.ts';
 import { DATES, type ShiftedDate, startAt } from './shifted-clock.ts';
 import { ensureTools } from './tools.ts';
 
@@ -43,13 +44,57 @@ function inOrder(some: readonly string[]): string[] {
 
 if (files.some((file) => file.startsWith('test/'))) await ensureTools(long ? ['strace'] : []);
 process.env.NODE_COMPILE_CACHE = resolve('.cache/compiled');
-// Ended from outside, it leaves nothing behind.
+/** Ended from outside, it leaves nothing behind: the tests, what they started, and the database server are stopped. */
 const ended = new AbortController();
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => ended.abort());
+let starting: Promise<TestServer> | null = null;
+/** The database server, which is not one of the tests. */
+let database: readonly number[] = [];
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => void end());
+async function end(): Promise<void> {
+  if (ended.signal.aborted) return;
+  // Named before the tests end: what they started has no parent afterwards, and keeps their output open.
+  const started = readDescendants(process.pid, database);
+  ended.abort();
+  const server = await starting?.catch(() => null);
+  for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+    // What a test froze ends once it continues.
+    for (const pid of started) for (const name of [signal, 'SIGCONT'] as const) sendSignal(pid, name);
+    for (let waited = 0; waited < 40 && started.some((pid) => sendSignal(pid, 0)); waited++) await sleep(50);
+  }
+  await server?.stop();
+  process.exit(1);
+}
+/** The processes below one, without some and what is below those. */
+function readDescendants(of: number, without: readonly number[] = []): number[] {
+  const parents = globSync('/proc/[0-9]*/stat').flatMap((file): [pid: number, parent: number][] => {
+    try {
+      // The name, in parentheses, may hold anything.
+      const [, pid, parent] = /^(\d+) \(.*\) \S (\d+) /s.exec(readFileSync(file, 'utf8'))!;
+      return [[Number(pid), Number(parent)]];
+    } catch {
+      // It ended in between.
+      return [];
+    }
+  });
+  const below = (parent: number): number[] =>
+    parents.flatMap(([pid, own]) => (own === parent && !without.includes(pid) ? [pid, ...below(pid)] : []));
+  return below(of);
+}
+/** Whether the process is there to get it. */
+function sendSignal(pid: number, signal: NodeJS.Signals | 0): boolean {
+  try {
+    return process.kill(pid, signal);
+  } catch {
+    return false;
+  }
+}
 
 /** One run of these files, with a database server of its own. */
 async function runAll(some: readonly string[]): Promise<void> {
-  const server = await startTestServer();
+  if (ended.signal.aborted) return;
+  starting = startTestServer();
+  const server = await starting;
+  database = readDescendants(process.pid);
   process.env.FLORIN_TEST_DATABASE = server.host;
   const tests = run({
     files: inOrder(some).map((file) => resolve(file)),
@@ -66,7 +111,7 @@ async function runAll(some: readonly string[]): Promise<void> {
   try {
     await finished(report);
   } finally {
-    await server.stop();
+    if (!ended.signal.aborted) await server.stop();
   }
 }
 async function runAt(shifted: ShiftedDate): Promise<void> {

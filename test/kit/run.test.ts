@@ -1,0 +1,45 @@
+/** A run of the tests that is ended from outside leaves nothing behind. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { eventually } from './app.ts';
+
+/** Hangs, with a program that holds its output open. */
+const hanging = (told: string) => `
+import { spawn } from 'node:child_process';
+import { renameSync, writeFileSync } from 'node:fs';
+import { test } from 'node:test';
+test('hangs', async () => {
+  const { pid } = spawn('sleep', ['600'], { stdio: ['ignore', 'ignore', 'inherit'] });
+  writeFileSync('${told}.part', JSON.stringify({ pid, database: process.env.FLORIN_TEST_DATABASE }));
+  renameSync('${told}.part', '${told}');
+  await new Promise((resolve) => setTimeout(resolve, 600_000));
+});
+`;
+
+test('a run at another date that gets SIGTERM stops its tests, what they started and its database server, and exits', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'florin-run-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const [file, told] = [join(folder, 'hangs.test.ts'), join(folder, 'told.json')];
+  writeFileSync(file, hanging(told));
+  const { NODE_TEST_CONTEXT: _, FLORIN_TEST_DATABASE: __, ...env } = process.env;
+  const child = spawn(process.execPath, ['test/kit/run.ts', '--date=1', file], { env, stdio: 'ignore' });
+  const exited = once(child, 'exit');
+  t.after(() => child.kill('SIGKILL'));
+  await eventually(
+    async () => existsSync(told),
+    (hangs) => hangs,
+    60_000,
+  );
+  const { pid, database } = JSON.parse(readFileSync(told, 'utf8'));
+  const socket = join(database, '.s.PGSQL.5432');
+  assert.ok(existsSync(socket));
+  child.kill('SIGTERM');
+  assert.deepEqual(await exited, [1, null]);
+  assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' });
+  assert.ok(!existsSync(socket), 'the database server has stopped');
+});
