@@ -6,11 +6,13 @@ import { sendDueMails } from '../../src/merchants/mails.ts';
 import { alertUsage } from '../../src/merchants/usage.ts';
 import { setWallet } from '../../src/merchants/wallets.ts';
 import { createEndpoint, sendTestEvent } from '../../src/webhooks/endpoints.ts';
-import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { type MailServer, startMailServer } from '../kit/mail.ts';
-import { freshTotp, Person, setUpPerson, totp } from '../kit/person.ts';
+import { eventually, type TestApp } from '../kit/app.ts';
+import type { MailServer } from '../kit/mail.ts';
+import { type MailShop, openMailShop } from '../kit/mail-shop.ts';
+import { freshTotp, Person, totp } from '../kit/person.ts';
 import { startReceiver } from '../kit/receiver.ts';
 
+let shop: MailShop | undefined;
 let app: TestApp;
 let owner: Person;
 let mail: MailServer;
@@ -25,14 +27,10 @@ const notices = async () => (await owner.get('/test/notices')).json;
 const linkIn = (text: string): string => /#(\w{32})/.exec(text)![1]!;
 
 before(async () => {
-  mail = await startMailServer();
-  app = await startTestApp({ LOG_LEVEL: 'silent', TRUSTED_PROXIES: '127.0.0.0/8', SMTP_URL: mail.url, MAIL_FROM: 'pay@shop.example' });
-  owner = await setUpPerson(app);
+  shop = await openMailShop();
+  ({ app, mail, owner } = shop);
 });
-after(async () => {
-  await app?.stop();
-  await mail?.stop();
-});
+after(() => shop?.close());
 
 test('signing in and out, a wrong code and a confirmation stand in the log with their address', async () => {
   const begun = await owner.post('/test/second-factor', { password: owner.password });

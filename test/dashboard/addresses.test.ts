@@ -5,10 +5,12 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { startTestApp, type TestApp, testEnvironment } from '../kit/app.ts';
-import { invitationToken, type MailServer, startMailServer } from '../kit/mail.ts';
+import { invitationToken, type MailServer } from '../kit/mail.ts';
+import { type MailShop, openMailShop } from '../kit/mail-shop.ts';
 import { SoftwareKey } from '../kit/passkey.ts';
 import { freshTotp, Person, setUpPerson, totp } from '../kit/person.ts';
 
+let shop: MailShop | undefined;
 let app: TestApp;
 let mail: MailServer;
 let owner: Person;
@@ -49,19 +51,10 @@ const member = async (email: string, role = 'viewer'): Promise<Person> => {
 };
 
 before(async () => {
-  mail = await startMailServer();
-  app = await startTestApp({
-    LOG_LEVEL: 'silent',
-    TRUSTED_PROXIES: '127.0.0.0/8',
-    SMTP_URL: mail.url,
-    MAIL_FROM: 'pay@shop.example',
-  });
-  owner = await setUpPerson(app);
+  shop = await openMailShop();
+  ({ app, mail, owner } = shop);
 });
-after(async () => {
-  await app?.stop();
-  await mail?.stop();
-});
+after(() => shop?.close());
 
 test('with a mail server whoever invites never sees the link, and cannot take the account of the address in advance', async () => {
   const made = await owner.post('/test/team/invites', { email: 'vera@shop.example', role: 'admin' });

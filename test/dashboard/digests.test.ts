@@ -5,10 +5,12 @@ import type { Context } from '../../src/context.ts';
 import { sendHeldMails } from '../../src/merchants/digests.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { type NewNotice, notifyMembers } from '../../src/merchants/notices.ts';
-import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { type MailServer, startMailServer } from '../kit/mail.ts';
-import { Person, setUpPerson } from '../kit/person.ts';
+import { eventually, type TestApp } from '../kit/app.ts';
+import type { MailServer } from '../kit/mail.ts';
+import { type MailShop, openMailShop } from '../kit/mail-shop.ts';
+import { Person } from '../kit/person.ts';
 
+let shop: MailShop | undefined;
 let app: TestApp;
 let owner: Person;
 let mail: MailServer;
@@ -38,16 +40,12 @@ const timing = (body: object) => owner.post('/test/mail-timing', { time_zone: 'U
 const quietNow = (now = new Date()) => ({ from: wall(hours(-1, now)), to: wall(hours(5, now)) });
 
 before(async () => {
-  mail = await startMailServer();
-  app = await startTestApp({ LOG_LEVEL: 'silent', SMTP_URL: mail.url, MAIL_FROM: 'pay@shop.example' });
-  owner = await setUpPerson(app);
+  shop = await openMailShop();
+  ({ app, mail, owner } = shop);
   userId = (await owner.get('/test/me')).json.user.id;
   await owner.post('/test/notice-settings', { kind: 'payment_attention', in_app: true, email: true });
 });
-after(async () => {
-  await app?.stop();
-  await mail?.stop();
-});
+after(() => shop?.close());
 
 test('the timing is of the person, read back as it was set, and refused by name', async () => {
   assert.equal((await owner.get('/test/notice-settings')).json.timing, null);

@@ -4,10 +4,12 @@ import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { resetPassword } from '../../src/merchants/account.ts';
 import { endTrust, trustDevice } from '../../src/merchants/trusted-devices.ts';
-import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { invitationToken, type MailServer, startMailServer } from '../kit/mail.ts';
-import { freshTotp, Person, setUpPerson, totp } from '../kit/person.ts';
+import { eventually, type TestApp } from '../kit/app.ts';
+import { invitationToken, type MailServer } from '../kit/mail.ts';
+import { type MailShop, openMailShop } from '../kit/mail-shop.ts';
+import { freshTotp, Person, totp } from '../kit/person.ts';
 
+let shop: MailShop | undefined;
 let app: TestApp;
 let owner: Person;
 let mail: MailServer;
@@ -58,19 +60,10 @@ const devicesOf = ({ email }: Member) => sql()`
 const audited = (action: string) => sql()`select actor_name as actor, after, ip from audit_log where action = ${action} order by id desc`;
 
 before(async () => {
-  mail = await startMailServer();
-  app = await startTestApp({
-    LOG_LEVEL: 'silent',
-    TRUSTED_PROXIES: '127.0.0.0/8',
-    SMTP_URL: mail.url,
-    MAIL_FROM: 'pay@shop.example',
-  });
-  owner = await setUpPerson(app);
+  shop = await openMailShop();
+  ({ app, mail, owner } = shop);
 });
-after(async () => {
-  await app?.stop();
-  await mail?.stop();
-});
+after(() => shop?.close());
 
 test('a browser that was trusted with a right code is asked for the password alone, for thirty days', async () => {
   const ada = await member('ada');

@@ -3,12 +3,14 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { createKey } from '../../src/merchants/keys.ts';
 import { planUpdate } from '../../src/webhooks/endpoints.ts';
-import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { invitationToken, type MailServer, type Received, startMailServer } from '../kit/mail.ts';
+import { eventually, type TestApp } from '../kit/app.ts';
+import { invitationToken, type MailServer, type Received } from '../kit/mail.ts';
+import { type MailShop, openMailShop } from '../kit/mail-shop.ts';
 import { SoftwareKey } from '../kit/passkey.ts';
-import { freshTotp, Person, setUpPerson, totp } from '../kit/person.ts';
+import { freshTotp, Person, totp } from '../kit/person.ts';
 
 const OWNER = 'olga@shop.example';
+let shop: MailShop | undefined;
 let app: TestApp;
 let mail: MailServer;
 let owner: Person;
@@ -32,19 +34,10 @@ const ok = async (reply: Promise<{ status: number; text: string; json: any }>) =
 };
 
 before(async () => {
-  mail = await startMailServer();
-  app = await startTestApp({
-    LOG_LEVEL: 'silent',
-    TRUSTED_PROXIES: '127.0.0.0/8',
-    SMTP_URL: mail.url,
-    MAIL_FROM: 'pay@shop.example',
-  });
-  owner = await setUpPerson(app);
+  shop = await openMailShop();
+  ({ app, mail, owner } = shop);
 });
-after(async () => {
-  await app?.stop();
-  await mail?.stop();
-});
+after(() => shop?.close());
 let addresses = 0;
 beforeEach(async () => {
   mail.mails.splice(0);
