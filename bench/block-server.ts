@@ -3,7 +3,7 @@
  * its port. Arguments: blocks, transactions in each, and output scripts as hex, of which each block pays one.
  */
 import { createHash } from 'node:crypto';
-import { createServer } from 'node:http';
+import { type Prepared, serveBlocks } from './serve-blocks.ts';
 
 const count = Number(process.argv[2] ?? 1);
 const transactionsEach = Number(process.argv[3] ?? 4_000);
@@ -69,7 +69,6 @@ const pairUp = (level: readonly Buffer[]): Buffer[] =>
 const besides: Buffer[] = [];
 for (let level = pairUp(common.map((tx) => tx.txid)); level.length > 0; level = pairUp(level.slice(1))) besides.push(level[0]!);
 
-type Prepared = { height: number; hash: string; parent: string; merkleRoot: string; time: number; hex: string };
 function makeBlock(height: number, parent: string): Prepared {
   const own = [makeTransaction(`${height} 0`), makeTransaction(`${height} 1`, paid[height % Math.max(paid.length, 1)])];
   const merkleRoot = besides.reduce((left, right) => joined(left, right), joined(own[0]!.txid, own[1]!.txid));
@@ -91,51 +90,8 @@ function makeBlock(height: number, parent: string): Prepared {
 
 const blocks: Prepared[] = [];
 for (let height = 0; height < count; height++) blocks.push(makeBlock(height, blocks.at(-1)?.hash ?? '00'.repeat(32)));
-const byHash = new Map(blocks.map((block) => [block.hash, block]));
-/** Blocks beyond this one are not there yet. */
-let tip = 0;
-
-const answer = (method: string, params: unknown[]): string => {
-  const block = typeof params[0] === 'string' ? byHash.get(params[0]) : undefined;
-  switch (method) {
-    case 'grow':
-      tip = Math.min(count - 1, Number(params[0] ?? count));
-      return '0';
-    case 'getblock':
-      return `"${block!.hex}${commonHex}"`;
-    case 'getblockheader':
-      return JSON.stringify({
-        hash: block!.hash,
-        height: block!.height,
-        previousblockhash: block!.parent,
-        merkleroot: block!.merkleRoot,
-        time: block!.time,
-      });
-    case 'getbestblockhash':
-      return `"${blocks[tip]!.hash}"`;
-    case 'getblockhash':
-      return Number(params[0]) <= tip ? `"${blocks[Number(params[0])]!.hash}"` : 'null';
-    case 'getblockchaininfo':
-      return JSON.stringify({ chain: 'regtest', blocks: tip, headers: tip, bestblockhash: blocks[tip]!.hash });
-    case 'getrawmempool':
-      return '[]';
-    default:
-      return '{}';
-  }
-};
-const server = createServer((request, reply) => {
-  const parts: Buffer[] = [];
-  request.on('data', (part: Buffer) => parts.push(part));
-  request.on('end', () => {
-    const asked = JSON.parse(Buffer.concat(parts).toString()) as { id: number; method: string; params: unknown[] }[];
-    const one = ({ id, method, params }: (typeof asked)[number]) => `{"result":${answer(method, params)},"error":null,"id":${id}}`;
-    reply.setHeader('content-type', 'application/json');
-    reply.end(Array.isArray(asked) ? `[${asked.map(one).join()}]` : one(asked));
-  });
+serveBlocks({
+  blocks,
+  grow: (to) => ({ tip: Math.min(count - 1, Number(to ?? count)), answer: 0 }),
+  hexOf: ({ hex }) => `${hex}${commonHex}`,
 });
-// Its reader may think for a while between two questions; and it never outlives it.
-server.keepAliveTimeout = 300_000;
-const parent = process.ppid;
-setInterval(() => process.ppid !== parent && process.exit(0), 1_000).unref();
-server.listen(0, '127.0.0.1', () => process.stdout.write(`ready ${(server.address() as { port: number }).port}\n`));
-process.on('SIGTERM', () => process.exit(0));

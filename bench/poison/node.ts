@@ -3,7 +3,7 @@
  * and serving it costs the reader nothing. Prints `ready` with its port. Argument: what is in the block, as JSON.
  */
 import { createHash } from 'node:crypto';
-import { createServer } from 'node:http';
+import { type Prepared, serveBlocks } from '../serve-blocks.ts';
 import type { Flood } from './blocks.ts';
 
 const { script, honest, honestUnits, units, transactions, inputs, outputs } = JSON.parse(process.argv[2]!) as Flood;
@@ -47,64 +47,16 @@ const merkleRoot = (ids: readonly Buffer[]): Buffer => {
   return level[0]!;
 };
 
-type Prepared = { height: number; hash: string; parent: string; root: string; time: number; hex: string };
 const time = Math.floor(Date.now() / 1000);
 function makeBlock(height: number, parent: string, more: readonly Buffer[] = []): Prepared {
   const all = [coinbase(height), ...more];
   const root = merkleRoot(all.map(sha256d));
   const header = Buffer.concat([u32(4), Buffer.from(parent, 'hex').reverse(), root, u32(time), u32(0x207fffff), u32(height)]);
   const hex = Buffer.concat([header, varInt(all.length), ...all]).toString('hex');
-  return { height, hash: shown(sha256d(header)), parent, root: shown(root), time, hex };
+  return { height, hash: shown(sha256d(header)), parent, merkleRoot: shown(root), time, hex };
 }
 const each = Array.from({ length: outputs }, () => output(units, script));
 const blocks = [makeBlock(0, '00'.repeat(32))];
 const flood = Array.from({ length: transactions }, () => makeTransaction(inputs, each));
 blocks.push(makeBlock(1, blocks[0]!.hash, [...flood, makeTransaction(1, [output(honestUnits, honest)])]));
-const byHash = new Map(blocks.map((block) => [block.hash, block]));
-/** Blocks beyond this one are not there yet. */
-let tip = 0;
-
-const answer = (method: string, params: unknown[]): string => {
-  const block = typeof params[0] === 'string' ? byHash.get(params[0]) : undefined;
-  switch (method) {
-    case 'grow':
-      tip = 1;
-      return String(blocks[1]!.hex.length / 2);
-    case 'getblock':
-      return `"${block!.hex}"`;
-    case 'getblockheader':
-      return JSON.stringify({
-        hash: block!.hash,
-        height: block!.height,
-        previousblockhash: block!.parent,
-        merkleroot: block!.root,
-        time: block!.time,
-      });
-    case 'getbestblockhash':
-      return `"${blocks[tip]!.hash}"`;
-    case 'getblockhash':
-      return Number(params[0]) <= tip ? `"${blocks[Number(params[0])]!.hash}"` : 'null';
-    case 'getblockchaininfo':
-      return JSON.stringify({ chain: 'regtest', blocks: tip, headers: tip, bestblockhash: blocks[tip]!.hash });
-    case 'getrawmempool':
-      return '[]';
-    default:
-      return '{}';
-  }
-};
-const server = createServer((request, reply) => {
-  const parts: Buffer[] = [];
-  request.on('data', (part: Buffer) => parts.push(part));
-  request.on('end', () => {
-    const asked = JSON.parse(Buffer.concat(parts).toString());
-    const one = ({ id, method, params }: { id: number; method: string; params: unknown[] }) =>
-      `{"result":${answer(method, params)},"error":null,"id":${id}}`;
-    reply.setHeader('content-type', 'application/json');
-    reply.end(Array.isArray(asked) ? `[${asked.map(one).join()}]` : one(asked));
-  });
-});
-server.keepAliveTimeout = 300_000;
-const parent = process.ppid;
-setInterval(() => process.ppid !== parent && process.exit(0), 1_000).unref();
-server.listen(0, '127.0.0.1', () => process.stdout.write(`ready ${(server.address() as { port: number }).port}\n`));
-process.on('SIGTERM', () => process.exit(0));
+serveBlocks({ blocks, grow: () => ({ tip: 1, answer: blocks[1]!.hex.length / 2 }) });

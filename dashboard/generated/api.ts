@@ -313,7 +313,7 @@ export type Api = {
       };
       coins: {
         currency: Coin;
-        chain: 'ok' | 'held' | 'behind' | 'starting' | 'none' | 'simulated';
+        chain: 'ok' | 'limited' | 'held' | 'behind' | 'starting' | 'none' | 'simulated';
         height: number | null;
         lag_seconds: number | null;
         reasons: string[];
