@@ -1,6 +1,6 @@
 /** Real nodes that are away, hang, lose their data or read it again: what the service says meanwhile, and that no payment is lost. */
 import assert from 'node:assert/strict';
-import { cpSync, renameSync, rmSync } from 'node:fs';
+import { cpSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../kit/app.ts';
@@ -110,11 +110,14 @@ async function openBoth(node: RealNode, shop: Shop): Promise<{ paid: string; unp
 }
 /** The window of the one ends; both stay as they are while the node shows less than before. */
 async function staysBehind(node: RealNode, shop: Shop, { paid, unpaid }: { paid: string; unpaid: string }): Promise<void> {
-  const height = await node.rpc('getblockcount');
+  // The follower has looked at the node as it is now.
   await eventually(
-    () => shop.service.database.db.sql<{ reason: string | null }[]>`
-      select behind_reason as reason from followers where failures = 0 and behind_code = 'older'`,
-    ([row]) => row?.reason?.endsWith(`behind what was read before (block ${height})`) === true,
+    async () => {
+      const [row] = await shop.service.database.db.sql<{ reason: string | null }[]>`
+        select behind_reason as reason from followers where failures = 0 and behind_code = 'older'`;
+      return { reason: row?.reason, height: (await node.rpc('getblockcount')) as number };
+    },
+    ({ reason, height }) => reason?.endsWith(`behind what was read before (block ${height})`) === true,
   );
   const { confirmations, status, exceptions } = await shop.detail(paid);
   assert.deepEqual([confirmations, status, exceptions], [1, 'processing', []]);
@@ -178,6 +181,14 @@ test('a node that lost its blocks and reads the chain from the first one is behi
   await carriesOn(node, shop, both);
 });
 
+/** Cuts a file of blocks in half, without the room that a node keeps free at its end; what is returned puts it back. */
+function halve(file: string): () => void {
+  const all = readFileSync(file);
+  let end = all.length;
+  while (all[end - 1] === 0) end--;
+  truncateSync(file, Math.floor(end / 2));
+  return () => writeFileSync(file, all);
+}
 for (const [coin, start] of [
   ['BTC', startBitcoind],
   ['LTC', startLitecoind],
@@ -189,8 +200,20 @@ for (const [coin, start] of [
     await shop.begun();
     const both = await openBoth(node, shop);
     const height = await node.rpc('getblockcount');
+    await shop.service.age(both.unpaid, 3_601);
+    await node.stop();
+    // It reads half of its blocks and stays there, however fast the machine is.
+    const giveBack = halve(join(node.folder, 'regtest/blocks/blk00000.dat'));
+    await node.start({ flags: ['-reindex'], wallet: false });
+    const half = await eventually(
+      () => node.rpc('getblockcount'),
+      (reached) => reached > 30,
+    );
+    assert.ok(half < height, `block ${half} of ${height}`);
+    await staysBehind(node, shop, both);
+    await node.stop();
+    giveBack();
     for (const flag of ['-reindex', '-reindex-chainstate']) {
-      await node.stop();
       await node.start({ flags: [flag], wallet: false });
       await eventually(
         () => node.rpc('getblockcount'),
@@ -201,9 +224,9 @@ for (const [coin, start] of [
       const { confirmations, status } = await shop.detail(both.paid);
       assert.deepEqual([confirmations, status], [1, 'processing'], flag);
       await noReorg(shop);
+      await node.stop();
     }
-    await node.openWallet();
-    await shop.service.age(both.unpaid, 3_601);
+    await node.start();
     await carriesOn(node, shop, both);
   });
 }
