@@ -21,11 +21,11 @@ test('no address of a coin is given before its follower has begun: it is refused
   assert.match(refused.json.error.message, /has not been reached yet/);
   const created = await service.live.post('/api/payment/create/simple', { amount_usd: 25, return_url: 'https://shop.example/' });
   const page = async () => (await fetch(`${service.url}/pay?id=${created.json.transaction_id}`)).text();
-  assert.match(await page(), /not available right now/);
+  assert.match(await page(), /take payments right now/);
   assert.equal((await service.database.db.sql`select 1 from deposit_addresses`).length, 0);
   await node.start();
   await begun();
-  assert.doesNotMatch(await page(), /not available right now/);
+  assert.doesNotMatch(await page(), /take payments right now/);
   const { id, address } = await open();
   await node.pay(address, AMOUNT);
   await node.mine(2);
