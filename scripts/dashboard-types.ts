@@ -1,16 +1,15 @@
 /** The types of the dashboard's API, made from its routes: `dashboard/generated/api.ts`. Run by `npm run generate`. */
 import { PAYMENT_EVENTS } from '../src/core/event.ts';
-import { EXCEPTIONS } from '../src/core/payment.ts';
-import { PROBLEM_TYPES } from '../src/core/problem.ts';
+import { UNIONS } from '../src/http/schema-fields.ts';
 import { ACTIONS, ROLES } from '../src/merchants/roles.ts';
 import { DASHBOARD_ROUTES } from '../src/web/dashboard/routes.ts';
-import { type Shape, typeText, UNIONS } from './sdk-types.ts';
+import { type Shape, typeText } from './sdk-types.ts';
 
 const text = (schema: unknown): string => (schema === undefined ? 'undefined' : typeText(schema as Shape, '    ', new Map()));
 
 /** The file. */
 export function dashboardTypes(): string {
-  const unions = { ...UNIONS, PaymentException: EXCEPTIONS, ErrorType: PROBLEM_TYPES, Role: ROLES, Action: Object.keys(ACTIONS) };
+  const unions = { ...UNIONS, Role: ROLES, Action: Object.keys(ACTIONS) };
   const routes = DASHBOARD_ROUTES.map(
     (route) => `  '${route.method} ${route.open ? '' : '/:mode'}${route.path}': {
     query: ${text(route.query)};
@@ -26,7 +25,7 @@ export function dashboardTypes(): string {
 ${Object.entries(unions)
   .map(([name, list]) => `export type ${name} = ${list.map((value) => `'${value}'`).join(' | ')};\n`)
   .join('')}
-${values('COINS', UNIONS.Coin!)}${values('PAYMENT_STATUSES', UNIONS.PaymentStatus!)}${values('ROLES', ROLES)}${values('EVENT_TYPES', PAYMENT_EVENTS)}
+${values('COINS', UNIONS.Coin)}${values('PAYMENT_STATUSES', UNIONS.PaymentStatus)}${values('ROLES', ROLES)}${values('EVENT_TYPES', PAYMENT_EVENTS)}
 /** Method and path -> what is sent and answered. */
 export type Api = {
 ${routes.join('')}};

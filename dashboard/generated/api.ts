@@ -2,9 +2,20 @@
 
 export type Coin = 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE';
 export type Mode = 'live' | 'test';
+export type FiatCurrency = 'USD' | 'EUR' | 'GBP' | 'CAD' | 'AUD' | 'CHF' | 'JPY' | 'AED' | 'BDT' | 'BHD' | 'BMD' | 'BRL' | 'CLP' | 'CNY' | 'CZK' | 'DKK' | 'GEL' | 'HKD' | 'HUF' | 'IDR' | 'ILS' | 'INR' | 'ISK' | 'KRW' | 'KWD' | 'LKR' | 'MXN' | 'MYR' | 'NOK' | 'NZD' | 'PHP' | 'PKR' | 'PLN' | 'RON' | 'SAR' | 'SEK' | 'SGD' | 'THB' | 'TRY' | 'TWD' | 'UAH' | 'VND' | 'ZAR';
 export type PaymentStatus = 'pending' | 'processing' | 'completed' | 'expired' | 'cancelled' | 'failed';
 export type PaymentException = 'reorged' | 'replaced' | 'paid_after_cancel' | 'late' | 'underpaid' | 'overpaid';
 export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed';
+export type EndpointEventType = '*' | 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed';
+export type Scenario = 'success' | 'slow' | 'failed' | 'underpaid' | 'overpaid' | 'late' | 'reorg' | 'replaced' | 'expired' | 'reversed';
+export type CompletionRule = 'confirmations' | 'instantsend' | 'instantsend_or_chainlock' | 'chainlock' | 'safe' | 'finalized';
+export type KeyKind = 'secret' | 'public';
+export type ResolveAction = 'accept' | 'reject' | 'refund_sent';
+export type PriceChangeOrigin = 'sources' | 'history' | 'none';
+export type TransactionStatus = 'pending' | 'confirmed' | 'failed' | 'replaced';
+export type DeliveryState = 'pending' | 'delivered' | 'failed';
+export type RecoveryStatus = 'queueing' | 'delivering' | 'done' | 'cancelled';
+export type DisabledReason = 'merchant' | 'failures' | 'gone';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 export type Role = 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
 export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
@@ -595,8 +606,11 @@ export type Api = {
     body: {
       amount_usd?: string | undefined;
       items?: {
+        /** Your identifier of the product. */
         product_id: string;
+        /** Name of the product, as customers see it. */
         name: string;
+        /** How many of it, from 1 to 1000000. */
         quantity: number;
         unit_price: string;
       }[] | undefined;
@@ -619,83 +633,130 @@ export type Api = {
   'POST /:mode/payments/:id/simulate': {
     query: undefined;
     body: {
-      scenario: 'success' | 'slow' | 'failed' | 'underpaid' | 'overpaid' | 'late' | 'reorg' | 'replaced' | 'expired' | 'reversed';
+      scenario: Scenario;
       currency?: Coin | undefined;
     };
     reply: {
       success: boolean;
+      /** A payment, as every request about one returns it. */
       payment: {
+        /** Identifier of the payment. */
         id: string;
+        /** The same as `id`. */
         transaction_id: string;
+        /** `pending`: waiting for money. `processing`: received, waiting for confirmations. `completed`: paid. `expired`: nothing arrived in time. `cancelled`: by you or the customer. `failed`: too little arrived. */
         status: PaymentStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
-        /** In the chosen coin; null before the choice. */
+        /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
         amount: string | null;
+        /** What counts as received, in the coin of the payment. `0` until a coin is chosen. */
         amount_received: string;
+        /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
         amount_remaining: string | null;
+        /** What arrived beyond the amount, in the coin of the payment. */
         amount_overpaid: string;
-        /** Arrived in transfers that are too small to count, in the coin of the payment. */
+        /** What arrived in transfers that are too small to count, in the coin of the payment. */
         amount_dust: string;
-        /** What is missing although the payment counts as paid, within your tolerance or because you accepted it. Null: nothing. */
+        /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
         accepted_short: string | null;
-        /** The same in USD. */
+        /** The same in US dollars. Null when nothing is missing. */
         accepted_short_usd: string | null;
+        /** Amount asked for, in US dollars. */
         amount_usd: string;
+        /** What counts as received, in US dollars at the rates that applied. */
         amount_received_usd: string;
+        /** Coin of the payment. Null until the customer chooses one. */
         currency: Coin | null;
+        /** What the payment is for. Null when you gave none. */
         description: string | null;
+        /** Address to pay to. In test mode a test identifier, which cannot receive money. Null until a coin is chosen. */
         payment_address: string | null;
-        /** Of the address, below the account key of the wallet: whoever holds the key can check that the address is theirs. */
+        /** Path of the address below the account key of your wallet, so that you can verify that the address is yours. Null in test mode and until a coin is chosen. */
         derivation_path: string | null;
+        /** Payment page: send the customer here. */
         payment_url: string;
+        /** Transaction that paid; of several the first one. Null until something arrives. */
         transaction_hash: string | null;
+        /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
         confirmations: number;
-        /** Null where a lock or a tag of the chain decides. */
+        /** Confirmations after which the payment completes. Null until a coin is chosen, and where `completion_rule` is not about their number. */
         confirmations_required: number | null;
-        completion_rule: string | null;
+        /** What completes the payment: a number of confirmations, a Dash lock, or Ethereum’s safe or finalized block. Null until a coin is chosen. */
+        completion_rule: CompletionRule | null;
+        /** What is unusual about the payment; of several the gravest. Null when nothing is. */
         exception: PaymentException | null;
+        /** Everything that is unusual about the payment, the gravest first. Empty when nothing is. */
         exceptions: PaymentException[];
+        /** Why the payment is not completed although it has enough confirmations, in words. Null when nothing holds it. */
         hold_reason: string | null;
+        /** Your invoice or order number. Null when you gave none. */
         invoice_id: string | null;
-        created_with: 'secret' | 'public';
+        /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
+        created_with: KeyKind;
+        /** When the payment was created. */
         created_at: string;
+        /** When the payment was completed. Null until then. */
         completed_at: string | null;
+        /** When the customer can no longer pay on time. */
         expires_at: string;
+        /** Until when the coin amount is fixed. Null until a coin is chosen, and for payments of a fixed coin amount. */
         quote_expires_at: string | null;
+        /** Where the customer returns to. Null when you gave none. */
         return_url: string | null;
+        /** The lines of the order. Only for payments created with items. */
         items?: {
+          /** Your identifier of the product. */
           product_id: string;
+          /** Name of the product. */
           name: string;
+          /** How many of it. */
           quantity: number;
+          /** Price of one, in US dollars. */
           unit_price: string;
         }[] | undefined;
+        /** Number of lines. Only for payments created with items. */
         items_count?: number | undefined;
+        /** Tax in US dollars. Only for payments created with items. */
         tax?: string | undefined;
-        /** The price as asked, where that was in another currency than USD. */
+        /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
-        currency_fiat?: string | undefined;
-        /** Units of currency_fiat for one US dollar, at creation. */
+        /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
+        currency_fiat?: FiatCurrency | undefined;
+        /** Units of `currency_fiat` for one US dollar when the payment was created. Only for payments priced in another currency than USD. */
         fiat_rate?: string | undefined;
+        /** Sources that agreed on the rate. Only for payments priced in another currency than USD. */
         fiat_rate_source?: string | undefined;
+        /** When the rate was valid. Only for payments priced in another currency than USD. */
         fiat_rate_at?: string | undefined;
-        /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
+        /** What arrived, in the order in which it was first seen. When there are more than 50, the largest are shown here and GET /v1/payments/{id}/transfers lists all. */
         transfers: {
-          /** Names the transfer in resolve. Outputs of one transaction to one payment are one transfer, named by the first of them. */
+          /** Identifies the transfer when you resolve a payment. Several outputs of one transaction to one payment are one transfer, named after the first. */
           ref: string;
+          /** Transaction that made the transfer. Null when the network does not tell which one it was. */
           transaction_hash: string | null;
-          /** Coin code. */
+          /** Coin that arrived. */
           currency: Coin;
+          /** Name of the network. */
           network: string;
+          /** Amount in `currency`. */
           amount: string;
+          /** Worth in US dollars. Null until there is a price for it. */
           amount_usd: string | null;
+          /** How it arrived. `output`, `coinbase` (a mining reward) or `pegout` (from Litecoin’s MWEB) on the Bitcoin family; `direct`, `internal` (by a contract) or `delta` (a change of balance) on Ethereum. */
           kind: string;
+          /** When the transfer was first seen. */
           first_seen_at: string;
+          /** Height of its block. Null until it is in a block. */
           block_height: number | null;
+          /** Hash of its block. Null until it is in a block. */
           block_hash: string | null;
+          /** Transaction that spent the same money instead. Null when there is none. */
           replaced_by: string | null;
         }[];
-        /** Of all transfers, also those that are not shown here. */
+        /** Number of all transfers, including those that are not shown here. */
         transfers_count: number;
+        /** Your own data. Empty when you gave none. */
         metadata: { [key: string]: string };
       };
     };
@@ -707,78 +768,125 @@ export type Api = {
     };
     reply: {
       success: boolean;
+      /** A payment, as every request about one returns it. */
       payment: {
+        /** Identifier of the payment. */
         id: string;
+        /** The same as `id`. */
         transaction_id: string;
+        /** `pending`: waiting for money. `processing`: received, waiting for confirmations. `completed`: paid. `expired`: nothing arrived in time. `cancelled`: by you or the customer. `failed`: too little arrived. */
         status: PaymentStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
-        /** In the chosen coin; null before the choice. */
+        /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
         amount: string | null;
+        /** What counts as received, in the coin of the payment. `0` until a coin is chosen. */
         amount_received: string;
+        /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
         amount_remaining: string | null;
+        /** What arrived beyond the amount, in the coin of the payment. */
         amount_overpaid: string;
-        /** Arrived in transfers that are too small to count, in the coin of the payment. */
+        /** What arrived in transfers that are too small to count, in the coin of the payment. */
         amount_dust: string;
-        /** What is missing although the payment counts as paid, within your tolerance or because you accepted it. Null: nothing. */
+        /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
         accepted_short: string | null;
-        /** The same in USD. */
+        /** The same in US dollars. Null when nothing is missing. */
         accepted_short_usd: string | null;
+        /** Amount asked for, in US dollars. */
         amount_usd: string;
+        /** What counts as received, in US dollars at the rates that applied. */
         amount_received_usd: string;
+        /** Coin of the payment. Null until the customer chooses one. */
         currency: Coin | null;
+        /** What the payment is for. Null when you gave none. */
         description: string | null;
+        /** Address to pay to. In test mode a test identifier, which cannot receive money. Null until a coin is chosen. */
         payment_address: string | null;
-        /** Of the address, below the account key of the wallet: whoever holds the key can check that the address is theirs. */
+        /** Path of the address below the account key of your wallet, so that you can verify that the address is yours. Null in test mode and until a coin is chosen. */
         derivation_path: string | null;
+        /** Payment page: send the customer here. */
         payment_url: string;
+        /** Transaction that paid; of several the first one. Null until something arrives. */
         transaction_hash: string | null;
+        /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
         confirmations: number;
-        /** Null where a lock or a tag of the chain decides. */
+        /** Confirmations after which the payment completes. Null until a coin is chosen, and where `completion_rule` is not about their number. */
         confirmations_required: number | null;
-        completion_rule: string | null;
+        /** What completes the payment: a number of confirmations, a Dash lock, or Ethereum’s safe or finalized block. Null until a coin is chosen. */
+        completion_rule: CompletionRule | null;
+        /** What is unusual about the payment; of several the gravest. Null when nothing is. */
         exception: PaymentException | null;
+        /** Everything that is unusual about the payment, the gravest first. Empty when nothing is. */
         exceptions: PaymentException[];
+        /** Why the payment is not completed although it has enough confirmations, in words. Null when nothing holds it. */
         hold_reason: string | null;
+        /** Your invoice or order number. Null when you gave none. */
         invoice_id: string | null;
-        created_with: 'secret' | 'public';
+        /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
+        created_with: KeyKind;
+        /** When the payment was created. */
         created_at: string;
+        /** When the payment was completed. Null until then. */
         completed_at: string | null;
+        /** When the customer can no longer pay on time. */
         expires_at: string;
+        /** Until when the coin amount is fixed. Null until a coin is chosen, and for payments of a fixed coin amount. */
         quote_expires_at: string | null;
+        /** Where the customer returns to. Null when you gave none. */
         return_url: string | null;
+        /** The lines of the order. Only for payments created with items. */
         items?: {
+          /** Your identifier of the product. */
           product_id: string;
+          /** Name of the product. */
           name: string;
+          /** How many of it. */
           quantity: number;
+          /** Price of one, in US dollars. */
           unit_price: string;
         }[] | undefined;
+        /** Number of lines. Only for payments created with items. */
         items_count?: number | undefined;
+        /** Tax in US dollars. Only for payments created with items. */
         tax?: string | undefined;
-        /** The price as asked, where that was in another currency than USD. */
+        /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
-        currency_fiat?: string | undefined;
-        /** Units of currency_fiat for one US dollar, at creation. */
+        /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
+        currency_fiat?: FiatCurrency | undefined;
+        /** Units of `currency_fiat` for one US dollar when the payment was created. Only for payments priced in another currency than USD. */
         fiat_rate?: string | undefined;
+        /** Sources that agreed on the rate. Only for payments priced in another currency than USD. */
         fiat_rate_source?: string | undefined;
+        /** When the rate was valid. Only for payments priced in another currency than USD. */
         fiat_rate_at?: string | undefined;
-        /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
+        /** What arrived, in the order in which it was first seen. When there are more than 50, the largest are shown here and GET /v1/payments/{id}/transfers lists all. */
         transfers: {
-          /** Names the transfer in resolve. Outputs of one transaction to one payment are one transfer, named by the first of them. */
+          /** Identifies the transfer when you resolve a payment. Several outputs of one transaction to one payment are one transfer, named after the first. */
           ref: string;
+          /** Transaction that made the transfer. Null when the network does not tell which one it was. */
           transaction_hash: string | null;
-          /** Coin code. */
+          /** Coin that arrived. */
           currency: Coin;
+          /** Name of the network. */
           network: string;
+          /** Amount in `currency`. */
           amount: string;
+          /** Worth in US dollars. Null until there is a price for it. */
           amount_usd: string | null;
+          /** How it arrived. `output`, `coinbase` (a mining reward) or `pegout` (from Litecoin’s MWEB) on the Bitcoin family; `direct`, `internal` (by a contract) or `delta` (a change of balance) on Ethereum. */
           kind: string;
+          /** When the transfer was first seen. */
           first_seen_at: string;
+          /** Height of its block. Null until it is in a block. */
           block_height: number | null;
+          /** Hash of its block. Null until it is in a block. */
           block_hash: string | null;
+          /** Transaction that spent the same money instead. Null when there is none. */
           replaced_by: string | null;
         }[];
-        /** Of all transfers, also those that are not shown here. */
+        /** Number of all transfers, including those that are not shown here. */
         transfers_count: number;
+        /** Your own data. Empty when you gave none. */
         metadata: { [key: string]: string };
       };
     };
@@ -832,78 +940,125 @@ export type Api = {
     body: undefined;
     reply: {
       success: boolean;
+      /** A payment, as every request about one returns it. */
       payment: {
+        /** Identifier of the payment. */
         id: string;
+        /** The same as `id`. */
         transaction_id: string;
+        /** `pending`: waiting for money. `processing`: received, waiting for confirmations. `completed`: paid. `expired`: nothing arrived in time. `cancelled`: by you or the customer. `failed`: too little arrived. */
         status: PaymentStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
-        /** In the chosen coin; null before the choice. */
+        /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
         amount: string | null;
+        /** What counts as received, in the coin of the payment. `0` until a coin is chosen. */
         amount_received: string;
+        /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
         amount_remaining: string | null;
+        /** What arrived beyond the amount, in the coin of the payment. */
         amount_overpaid: string;
-        /** Arrived in transfers that are too small to count, in the coin of the payment. */
+        /** What arrived in transfers that are too small to count, in the coin of the payment. */
         amount_dust: string;
-        /** What is missing although the payment counts as paid, within your tolerance or because you accepted it. Null: nothing. */
+        /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
         accepted_short: string | null;
-        /** The same in USD. */
+        /** The same in US dollars. Null when nothing is missing. */
         accepted_short_usd: string | null;
+        /** Amount asked for, in US dollars. */
         amount_usd: string;
+        /** What counts as received, in US dollars at the rates that applied. */
         amount_received_usd: string;
+        /** Coin of the payment. Null until the customer chooses one. */
         currency: Coin | null;
+        /** What the payment is for. Null when you gave none. */
         description: string | null;
+        /** Address to pay to. In test mode a test identifier, which cannot receive money. Null until a coin is chosen. */
         payment_address: string | null;
-        /** Of the address, below the account key of the wallet: whoever holds the key can check that the address is theirs. */
+        /** Path of the address below the account key of your wallet, so that you can verify that the address is yours. Null in test mode and until a coin is chosen. */
         derivation_path: string | null;
+        /** Payment page: send the customer here. */
         payment_url: string;
+        /** Transaction that paid; of several the first one. Null until something arrives. */
         transaction_hash: string | null;
+        /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
         confirmations: number;
-        /** Null where a lock or a tag of the chain decides. */
+        /** Confirmations after which the payment completes. Null until a coin is chosen, and where `completion_rule` is not about their number. */
         confirmations_required: number | null;
-        completion_rule: string | null;
+        /** What completes the payment: a number of confirmations, a Dash lock, or Ethereum’s safe or finalized block. Null until a coin is chosen. */
+        completion_rule: CompletionRule | null;
+        /** What is unusual about the payment; of several the gravest. Null when nothing is. */
         exception: PaymentException | null;
+        /** Everything that is unusual about the payment, the gravest first. Empty when nothing is. */
         exceptions: PaymentException[];
+        /** Why the payment is not completed although it has enough confirmations, in words. Null when nothing holds it. */
         hold_reason: string | null;
+        /** Your invoice or order number. Null when you gave none. */
         invoice_id: string | null;
-        created_with: 'secret' | 'public';
+        /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
+        created_with: KeyKind;
+        /** When the payment was created. */
         created_at: string;
+        /** When the payment was completed. Null until then. */
         completed_at: string | null;
+        /** When the customer can no longer pay on time. */
         expires_at: string;
+        /** Until when the coin amount is fixed. Null until a coin is chosen, and for payments of a fixed coin amount. */
         quote_expires_at: string | null;
+        /** Where the customer returns to. Null when you gave none. */
         return_url: string | null;
+        /** The lines of the order. Only for payments created with items. */
         items?: {
+          /** Your identifier of the product. */
           product_id: string;
+          /** Name of the product. */
           name: string;
+          /** How many of it. */
           quantity: number;
+          /** Price of one, in US dollars. */
           unit_price: string;
         }[] | undefined;
+        /** Number of lines. Only for payments created with items. */
         items_count?: number | undefined;
+        /** Tax in US dollars. Only for payments created with items. */
         tax?: string | undefined;
-        /** The price as asked, where that was in another currency than USD. */
+        /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
-        currency_fiat?: string | undefined;
-        /** Units of currency_fiat for one US dollar, at creation. */
+        /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
+        currency_fiat?: FiatCurrency | undefined;
+        /** Units of `currency_fiat` for one US dollar when the payment was created. Only for payments priced in another currency than USD. */
         fiat_rate?: string | undefined;
+        /** Sources that agreed on the rate. Only for payments priced in another currency than USD. */
         fiat_rate_source?: string | undefined;
+        /** When the rate was valid. Only for payments priced in another currency than USD. */
         fiat_rate_at?: string | undefined;
-        /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
+        /** What arrived, in the order in which it was first seen. When there are more than 50, the largest are shown here and GET /v1/payments/{id}/transfers lists all. */
         transfers: {
-          /** Names the transfer in resolve. Outputs of one transaction to one payment are one transfer, named by the first of them. */
+          /** Identifies the transfer when you resolve a payment. Several outputs of one transaction to one payment are one transfer, named after the first. */
           ref: string;
+          /** Transaction that made the transfer. Null when the network does not tell which one it was. */
           transaction_hash: string | null;
-          /** Coin code. */
+          /** Coin that arrived. */
           currency: Coin;
+          /** Name of the network. */
           network: string;
+          /** Amount in `currency`. */
           amount: string;
+          /** Worth in US dollars. Null until there is a price for it. */
           amount_usd: string | null;
+          /** How it arrived. `output`, `coinbase` (a mining reward) or `pegout` (from Litecoin’s MWEB) on the Bitcoin family; `direct`, `internal` (by a contract) or `delta` (a change of balance) on Ethereum. */
           kind: string;
+          /** When the transfer was first seen. */
           first_seen_at: string;
+          /** Height of its block. Null until it is in a block. */
           block_height: number | null;
+          /** Hash of its block. Null until it is in a block. */
           block_hash: string | null;
+          /** Transaction that spent the same money instead. Null when there is none. */
           replaced_by: string | null;
         }[];
-        /** Of all transfers, also those that are not shown here. */
+        /** Number of all transfers, including those that are not shown here. */
         transfers_count: number;
+        /** Your own data. Empty when you gave none. */
         metadata: { [key: string]: string };
       };
       timeline: {
@@ -957,78 +1112,125 @@ export type Api = {
     };
     reply: {
       success: boolean;
+      /** A payment, as every request about one returns it. */
       payment: {
+        /** Identifier of the payment. */
         id: string;
+        /** The same as `id`. */
         transaction_id: string;
+        /** `pending`: waiting for money. `processing`: received, waiting for confirmations. `completed`: paid. `expired`: nothing arrived in time. `cancelled`: by you or the customer. `failed`: too little arrived. */
         status: PaymentStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
-        /** In the chosen coin; null before the choice. */
+        /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
         amount: string | null;
+        /** What counts as received, in the coin of the payment. `0` until a coin is chosen. */
         amount_received: string;
+        /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
         amount_remaining: string | null;
+        /** What arrived beyond the amount, in the coin of the payment. */
         amount_overpaid: string;
-        /** Arrived in transfers that are too small to count, in the coin of the payment. */
+        /** What arrived in transfers that are too small to count, in the coin of the payment. */
         amount_dust: string;
-        /** What is missing although the payment counts as paid, within your tolerance or because you accepted it. Null: nothing. */
+        /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
         accepted_short: string | null;
-        /** The same in USD. */
+        /** The same in US dollars. Null when nothing is missing. */
         accepted_short_usd: string | null;
+        /** Amount asked for, in US dollars. */
         amount_usd: string;
+        /** What counts as received, in US dollars at the rates that applied. */
         amount_received_usd: string;
+        /** Coin of the payment. Null until the customer chooses one. */
         currency: Coin | null;
+        /** What the payment is for. Null when you gave none. */
         description: string | null;
+        /** Address to pay to. In test mode a test identifier, which cannot receive money. Null until a coin is chosen. */
         payment_address: string | null;
-        /** Of the address, below the account key of the wallet: whoever holds the key can check that the address is theirs. */
+        /** Path of the address below the account key of your wallet, so that you can verify that the address is yours. Null in test mode and until a coin is chosen. */
         derivation_path: string | null;
+        /** Payment page: send the customer here. */
         payment_url: string;
+        /** Transaction that paid; of several the first one. Null until something arrives. */
         transaction_hash: string | null;
+        /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
         confirmations: number;
-        /** Null where a lock or a tag of the chain decides. */
+        /** Confirmations after which the payment completes. Null until a coin is chosen, and where `completion_rule` is not about their number. */
         confirmations_required: number | null;
-        completion_rule: string | null;
+        /** What completes the payment: a number of confirmations, a Dash lock, or Ethereum’s safe or finalized block. Null until a coin is chosen. */
+        completion_rule: CompletionRule | null;
+        /** What is unusual about the payment; of several the gravest. Null when nothing is. */
         exception: PaymentException | null;
+        /** Everything that is unusual about the payment, the gravest first. Empty when nothing is. */
         exceptions: PaymentException[];
+        /** Why the payment is not completed although it has enough confirmations, in words. Null when nothing holds it. */
         hold_reason: string | null;
+        /** Your invoice or order number. Null when you gave none. */
         invoice_id: string | null;
-        created_with: 'secret' | 'public';
+        /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
+        created_with: KeyKind;
+        /** When the payment was created. */
         created_at: string;
+        /** When the payment was completed. Null until then. */
         completed_at: string | null;
+        /** When the customer can no longer pay on time. */
         expires_at: string;
+        /** Until when the coin amount is fixed. Null until a coin is chosen, and for payments of a fixed coin amount. */
         quote_expires_at: string | null;
+        /** Where the customer returns to. Null when you gave none. */
         return_url: string | null;
+        /** The lines of the order. Only for payments created with items. */
         items?: {
+          /** Your identifier of the product. */
           product_id: string;
+          /** Name of the product. */
           name: string;
+          /** How many of it. */
           quantity: number;
+          /** Price of one, in US dollars. */
           unit_price: string;
         }[] | undefined;
+        /** Number of lines. Only for payments created with items. */
         items_count?: number | undefined;
+        /** Tax in US dollars. Only for payments created with items. */
         tax?: string | undefined;
-        /** The price as asked, where that was in another currency than USD. */
+        /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
-        currency_fiat?: string | undefined;
-        /** Units of currency_fiat for one US dollar, at creation. */
+        /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
+        currency_fiat?: FiatCurrency | undefined;
+        /** Units of `currency_fiat` for one US dollar when the payment was created. Only for payments priced in another currency than USD. */
         fiat_rate?: string | undefined;
+        /** Sources that agreed on the rate. Only for payments priced in another currency than USD. */
         fiat_rate_source?: string | undefined;
+        /** When the rate was valid. Only for payments priced in another currency than USD. */
         fiat_rate_at?: string | undefined;
-        /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
+        /** What arrived, in the order in which it was first seen. When there are more than 50, the largest are shown here and GET /v1/payments/{id}/transfers lists all. */
         transfers: {
-          /** Names the transfer in resolve. Outputs of one transaction to one payment are one transfer, named by the first of them. */
+          /** Identifies the transfer when you resolve a payment. Several outputs of one transaction to one payment are one transfer, named after the first. */
           ref: string;
+          /** Transaction that made the transfer. Null when the network does not tell which one it was. */
           transaction_hash: string | null;
-          /** Coin code. */
+          /** Coin that arrived. */
           currency: Coin;
+          /** Name of the network. */
           network: string;
+          /** Amount in `currency`. */
           amount: string;
+          /** Worth in US dollars. Null until there is a price for it. */
           amount_usd: string | null;
+          /** How it arrived. `output`, `coinbase` (a mining reward) or `pegout` (from Litecoin’s MWEB) on the Bitcoin family; `direct`, `internal` (by a contract) or `delta` (a change of balance) on Ethereum. */
           kind: string;
+          /** When the transfer was first seen. */
           first_seen_at: string;
+          /** Height of its block. Null until it is in a block. */
           block_height: number | null;
+          /** Hash of its block. Null until it is in a block. */
           block_hash: string | null;
+          /** Transaction that spent the same money instead. Null when there is none. */
           replaced_by: string | null;
         }[];
-        /** Of all transfers, also those that are not shown here. */
+        /** Number of all transfers, including those that are not shown here. */
         transfers_count: number;
+        /** Your own data. Empty when you gave none. */
         metadata: { [key: string]: string };
       };
     };
@@ -1040,78 +1242,125 @@ export type Api = {
     };
     reply: {
       success: boolean;
+      /** A payment, as every request about one returns it. */
       payment: {
+        /** Identifier of the payment. */
         id: string;
+        /** The same as `id`. */
         transaction_id: string;
+        /** `pending`: waiting for money. `processing`: received, waiting for confirmations. `completed`: paid. `expired`: nothing arrived in time. `cancelled`: by you or the customer. `failed`: too little arrived. */
         status: PaymentStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
-        /** In the chosen coin; null before the choice. */
+        /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
         amount: string | null;
+        /** What counts as received, in the coin of the payment. `0` until a coin is chosen. */
         amount_received: string;
+        /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
         amount_remaining: string | null;
+        /** What arrived beyond the amount, in the coin of the payment. */
         amount_overpaid: string;
-        /** Arrived in transfers that are too small to count, in the coin of the payment. */
+        /** What arrived in transfers that are too small to count, in the coin of the payment. */
         amount_dust: string;
-        /** What is missing although the payment counts as paid, within your tolerance or because you accepted it. Null: nothing. */
+        /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
         accepted_short: string | null;
-        /** The same in USD. */
+        /** The same in US dollars. Null when nothing is missing. */
         accepted_short_usd: string | null;
+        /** Amount asked for, in US dollars. */
         amount_usd: string;
+        /** What counts as received, in US dollars at the rates that applied. */
         amount_received_usd: string;
+        /** Coin of the payment. Null until the customer chooses one. */
         currency: Coin | null;
+        /** What the payment is for. Null when you gave none. */
         description: string | null;
+        /** Address to pay to. In test mode a test identifier, which cannot receive money. Null until a coin is chosen. */
         payment_address: string | null;
-        /** Of the address, below the account key of the wallet: whoever holds the key can check that the address is theirs. */
+        /** Path of the address below the account key of your wallet, so that you can verify that the address is yours. Null in test mode and until a coin is chosen. */
         derivation_path: string | null;
+        /** Payment page: send the customer here. */
         payment_url: string;
+        /** Transaction that paid; of several the first one. Null until something arrives. */
         transaction_hash: string | null;
+        /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
         confirmations: number;
-        /** Null where a lock or a tag of the chain decides. */
+        /** Confirmations after which the payment completes. Null until a coin is chosen, and where `completion_rule` is not about their number. */
         confirmations_required: number | null;
-        completion_rule: string | null;
+        /** What completes the payment: a number of confirmations, a Dash lock, or Ethereum’s safe or finalized block. Null until a coin is chosen. */
+        completion_rule: CompletionRule | null;
+        /** What is unusual about the payment; of several the gravest. Null when nothing is. */
         exception: PaymentException | null;
+        /** Everything that is unusual about the payment, the gravest first. Empty when nothing is. */
         exceptions: PaymentException[];
+        /** Why the payment is not completed although it has enough confirmations, in words. Null when nothing holds it. */
         hold_reason: string | null;
+        /** Your invoice or order number. Null when you gave none. */
         invoice_id: string | null;
-        created_with: 'secret' | 'public';
+        /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
+        created_with: KeyKind;
+        /** When the payment was created. */
         created_at: string;
+        /** When the payment was completed. Null until then. */
         completed_at: string | null;
+        /** When the customer can no longer pay on time. */
         expires_at: string;
+        /** Until when the coin amount is fixed. Null until a coin is chosen, and for payments of a fixed coin amount. */
         quote_expires_at: string | null;
+        /** Where the customer returns to. Null when you gave none. */
         return_url: string | null;
+        /** The lines of the order. Only for payments created with items. */
         items?: {
+          /** Your identifier of the product. */
           product_id: string;
+          /** Name of the product. */
           name: string;
+          /** How many of it. */
           quantity: number;
+          /** Price of one, in US dollars. */
           unit_price: string;
         }[] | undefined;
+        /** Number of lines. Only for payments created with items. */
         items_count?: number | undefined;
+        /** Tax in US dollars. Only for payments created with items. */
         tax?: string | undefined;
-        /** The price as asked, where that was in another currency than USD. */
+        /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
-        currency_fiat?: string | undefined;
-        /** Units of currency_fiat for one US dollar, at creation. */
+        /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
+        currency_fiat?: FiatCurrency | undefined;
+        /** Units of `currency_fiat` for one US dollar when the payment was created. Only for payments priced in another currency than USD. */
         fiat_rate?: string | undefined;
+        /** Sources that agreed on the rate. Only for payments priced in another currency than USD. */
         fiat_rate_source?: string | undefined;
+        /** When the rate was valid. Only for payments priced in another currency than USD. */
         fiat_rate_at?: string | undefined;
-        /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
+        /** What arrived, in the order in which it was first seen. When there are more than 50, the largest are shown here and GET /v1/payments/{id}/transfers lists all. */
         transfers: {
-          /** Names the transfer in resolve. Outputs of one transaction to one payment are one transfer, named by the first of them. */
+          /** Identifies the transfer when you resolve a payment. Several outputs of one transaction to one payment are one transfer, named after the first. */
           ref: string;
+          /** Transaction that made the transfer. Null when the network does not tell which one it was. */
           transaction_hash: string | null;
-          /** Coin code. */
+          /** Coin that arrived. */
           currency: Coin;
+          /** Name of the network. */
           network: string;
+          /** Amount in `currency`. */
           amount: string;
+          /** Worth in US dollars. Null until there is a price for it. */
           amount_usd: string | null;
+          /** How it arrived. `output`, `coinbase` (a mining reward) or `pegout` (from Litecoin’s MWEB) on the Bitcoin family; `direct`, `internal` (by a contract) or `delta` (a change of balance) on Ethereum. */
           kind: string;
+          /** When the transfer was first seen. */
           first_seen_at: string;
+          /** Height of its block. Null until it is in a block. */
           block_height: number | null;
+          /** Hash of its block. Null until it is in a block. */
           block_hash: string | null;
+          /** Transaction that spent the same money instead. Null when there is none. */
           replaced_by: string | null;
         }[];
-        /** Of all transfers, also those that are not shown here. */
+        /** Number of all transfers, including those that are not shown here. */
         transfers_count: number;
+        /** Your own data. Empty when you gave none. */
         metadata: { [key: string]: string };
       };
     };
@@ -1124,78 +1373,125 @@ export type Api = {
     };
     reply: {
       success: boolean;
+      /** A payment, as every request about one returns it. */
       payment: {
+        /** Identifier of the payment. */
         id: string;
+        /** The same as `id`. */
         transaction_id: string;
+        /** `pending`: waiting for money. `processing`: received, waiting for confirmations. `completed`: paid. `expired`: nothing arrived in time. `cancelled`: by you or the customer. `failed`: too little arrived. */
         status: PaymentStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
-        /** In the chosen coin; null before the choice. */
+        /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
         amount: string | null;
+        /** What counts as received, in the coin of the payment. `0` until a coin is chosen. */
         amount_received: string;
+        /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
         amount_remaining: string | null;
+        /** What arrived beyond the amount, in the coin of the payment. */
         amount_overpaid: string;
-        /** Arrived in transfers that are too small to count, in the coin of the payment. */
+        /** What arrived in transfers that are too small to count, in the coin of the payment. */
         amount_dust: string;
-        /** What is missing although the payment counts as paid, within your tolerance or because you accepted it. Null: nothing. */
+        /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
         accepted_short: string | null;
-        /** The same in USD. */
+        /** The same in US dollars. Null when nothing is missing. */
         accepted_short_usd: string | null;
+        /** Amount asked for, in US dollars. */
         amount_usd: string;
+        /** What counts as received, in US dollars at the rates that applied. */
         amount_received_usd: string;
+        /** Coin of the payment. Null until the customer chooses one. */
         currency: Coin | null;
+        /** What the payment is for. Null when you gave none. */
         description: string | null;
+        /** Address to pay to. In test mode a test identifier, which cannot receive money. Null until a coin is chosen. */
         payment_address: string | null;
-        /** Of the address, below the account key of the wallet: whoever holds the key can check that the address is theirs. */
+        /** Path of the address below the account key of your wallet, so that you can verify that the address is yours. Null in test mode and until a coin is chosen. */
         derivation_path: string | null;
+        /** Payment page: send the customer here. */
         payment_url: string;
+        /** Transaction that paid; of several the first one. Null until something arrives. */
         transaction_hash: string | null;
+        /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
         confirmations: number;
-        /** Null where a lock or a tag of the chain decides. */
+        /** Confirmations after which the payment completes. Null until a coin is chosen, and where `completion_rule` is not about their number. */
         confirmations_required: number | null;
-        completion_rule: string | null;
+        /** What completes the payment: a number of confirmations, a Dash lock, or Ethereum’s safe or finalized block. Null until a coin is chosen. */
+        completion_rule: CompletionRule | null;
+        /** What is unusual about the payment; of several the gravest. Null when nothing is. */
         exception: PaymentException | null;
+        /** Everything that is unusual about the payment, the gravest first. Empty when nothing is. */
         exceptions: PaymentException[];
+        /** Why the payment is not completed although it has enough confirmations, in words. Null when nothing holds it. */
         hold_reason: string | null;
+        /** Your invoice or order number. Null when you gave none. */
         invoice_id: string | null;
-        created_with: 'secret' | 'public';
+        /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
+        created_with: KeyKind;
+        /** When the payment was created. */
         created_at: string;
+        /** When the payment was completed. Null until then. */
         completed_at: string | null;
+        /** When the customer can no longer pay on time. */
         expires_at: string;
+        /** Until when the coin amount is fixed. Null until a coin is chosen, and for payments of a fixed coin amount. */
         quote_expires_at: string | null;
+        /** Where the customer returns to. Null when you gave none. */
         return_url: string | null;
+        /** The lines of the order. Only for payments created with items. */
         items?: {
+          /** Your identifier of the product. */
           product_id: string;
+          /** Name of the product. */
           name: string;
+          /** How many of it. */
           quantity: number;
+          /** Price of one, in US dollars. */
           unit_price: string;
         }[] | undefined;
+        /** Number of lines. Only for payments created with items. */
         items_count?: number | undefined;
+        /** Tax in US dollars. Only for payments created with items. */
         tax?: string | undefined;
-        /** The price as asked, where that was in another currency than USD. */
+        /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
-        currency_fiat?: string | undefined;
-        /** Units of currency_fiat for one US dollar, at creation. */
+        /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
+        currency_fiat?: FiatCurrency | undefined;
+        /** Units of `currency_fiat` for one US dollar when the payment was created. Only for payments priced in another currency than USD. */
         fiat_rate?: string | undefined;
+        /** Sources that agreed on the rate. Only for payments priced in another currency than USD. */
         fiat_rate_source?: string | undefined;
+        /** When the rate was valid. Only for payments priced in another currency than USD. */
         fiat_rate_at?: string | undefined;
-        /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
+        /** What arrived, in the order in which it was first seen. When there are more than 50, the largest are shown here and GET /v1/payments/{id}/transfers lists all. */
         transfers: {
-          /** Names the transfer in resolve. Outputs of one transaction to one payment are one transfer, named by the first of them. */
+          /** Identifies the transfer when you resolve a payment. Several outputs of one transaction to one payment are one transfer, named after the first. */
           ref: string;
+          /** Transaction that made the transfer. Null when the network does not tell which one it was. */
           transaction_hash: string | null;
-          /** Coin code. */
+          /** Coin that arrived. */
           currency: Coin;
+          /** Name of the network. */
           network: string;
+          /** Amount in `currency`. */
           amount: string;
+          /** Worth in US dollars. Null until there is a price for it. */
           amount_usd: string | null;
+          /** How it arrived. `output`, `coinbase` (a mining reward) or `pegout` (from Litecoin’s MWEB) on the Bitcoin family; `direct`, `internal` (by a contract) or `delta` (a change of balance) on Ethereum. */
           kind: string;
+          /** When the transfer was first seen. */
           first_seen_at: string;
+          /** Height of its block. Null until it is in a block. */
           block_height: number | null;
+          /** Hash of its block. Null until it is in a block. */
           block_hash: string | null;
+          /** Transaction that spent the same money instead. Null when there is none. */
           replaced_by: string | null;
         }[];
-        /** Of all transfers, also those that are not shown here. */
+        /** Number of all transfers, including those that are not shown here. */
         transfers_count: number;
+        /** Your own data. Empty when you gave none. */
         metadata: { [key: string]: string };
       };
     };
@@ -1770,19 +2066,27 @@ export type Api = {
     reply: {
       success: boolean;
       data: {
+        /** Always true: failed requests return an error object instead. */
         success: boolean;
+        /** Identifier of the endpoint. */
         id: string;
+        /** Where events are sent. */
         url: string;
-        events: string[];
+        /** Event types that are sent. */
+        events: EndpointEventType[];
+        /** Your note about the endpoint. Null when you gave none. */
         description: string | null;
+        /** Whether events are sent. */
         enabled: boolean;
-        /** merchant: by you; failures: five days of nothing but failures; gone: it answered 410. */
-        disabled_reason: 'merchant' | 'failures' | 'gone' | null;
-        /** Nothing was taken since. */
+        /** Why it is disabled. `merchant`: by you. `failures`: every delivery failed for five days. `gone`: it answered 410. Null while it is enabled. */
+        disabled_reason: DisabledReason | null;
+        /** Since when every delivery has failed. Null when the last one was delivered. */
         failing_since: string | null;
-        /** Until then the old secret keeps signing too. */
+        /** Until when the old secret also signs. Null when there is no old secret. */
         previous_secret_expires_at: string | null;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
+        /** When the endpoint was created. */
         created_at: string;
         health: {
           /** Of the last 24 hours. */
@@ -1805,32 +2109,42 @@ export type Api = {
   'POST /:mode/webhooks': {
     query: undefined;
     body: {
-      /** Public https URL. It must resolve when it is saved. */
+      /** Where events are sent: a public https URL. Its host must resolve when you save it. */
       url: string;
-      /** Event types; * means the documented six, payment.updated comes only when named, payment.reversed always. */
-      events?: string[] | undefined;
+      /** Event types to send. `*` stands for the six basic ones; payment.updated is sent only when named, payment.reversed always. Defaults to `["*"]`. */
+      events?: EndpointEventType[] | undefined;
+      /** Your note about the endpoint, up to 500 characters. Null for none. */
       description?: string | null | undefined;
-      /** False: nothing is queued or sent. */
+      /** Whether events are sent. While it is false, no deliveries are queued. */
       enabled?: boolean | undefined;
     };
     reply: {
       success: boolean;
+      /** An endpoint with its signing secret. */
       endpoint: {
+        /** Always true: failed requests return an error object instead. */
         success: boolean;
+        /** Identifier of the endpoint. */
         id: string;
+        /** Where events are sent. */
         url: string;
-        events: string[];
+        /** Event types that are sent. */
+        events: EndpointEventType[];
+        /** Your note about the endpoint. Null when you gave none. */
         description: string | null;
+        /** Whether events are sent. */
         enabled: boolean;
-        /** merchant: by you; failures: five days of nothing but failures; gone: it answered 410. */
-        disabled_reason: 'merchant' | 'failures' | 'gone' | null;
-        /** Nothing was taken since. */
+        /** Why it is disabled. `merchant`: by you. `failures`: every delivery failed for five days. `gone`: it answered 410. Null while it is enabled. */
+        disabled_reason: DisabledReason | null;
+        /** Since when every delivery has failed. Null when the last one was delivered. */
         failing_since: string | null;
-        /** Until then the old secret keeps signing too. */
+        /** Until when the old secret also signs. Null when there is no old secret. */
         previous_secret_expires_at: string | null;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
+        /** When the endpoint was created. */
         created_at: string;
-        /** The signing secret; the dashboard shows it again. */
+        /** The signing secret. Store it: the API does not return it again. */
         secret: string;
       };
     };
@@ -1841,19 +2155,27 @@ export type Api = {
     reply: {
       success: boolean;
       endpoint: {
+        /** Always true: failed requests return an error object instead. */
         success: boolean;
+        /** Identifier of the endpoint. */
         id: string;
+        /** Where events are sent. */
         url: string;
-        events: string[];
+        /** Event types that are sent. */
+        events: EndpointEventType[];
+        /** Your note about the endpoint. Null when you gave none. */
         description: string | null;
+        /** Whether events are sent. */
         enabled: boolean;
-        /** merchant: by you; failures: five days of nothing but failures; gone: it answered 410. */
-        disabled_reason: 'merchant' | 'failures' | 'gone' | null;
-        /** Nothing was taken since. */
+        /** Why it is disabled. `merchant`: by you. `failures`: every delivery failed for five days. `gone`: it answered 410. Null while it is enabled. */
+        disabled_reason: DisabledReason | null;
+        /** Since when every delivery has failed. Null when the last one was delivered. */
         failing_since: string | null;
-        /** Until then the old secret keeps signing too. */
+        /** Until when the old secret also signs. Null when there is no old secret. */
         previous_secret_expires_at: string | null;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
+        /** When the endpoint was created. */
         created_at: string;
         health: {
           /** Of the last 24 hours. */
@@ -1872,30 +2194,39 @@ export type Api = {
   'POST /:mode/webhooks/:id': {
     query: undefined;
     body: {
-      /** Public https URL. It must resolve when it is saved. */
+      /** Where events are sent: a public https URL. Its host must resolve when you save it. */
       url?: string | undefined;
-      /** Event types; * means the documented six, payment.updated comes only when named, payment.reversed always. */
-      events?: string[] | undefined;
+      /** Event types to send. `*` stands for the six basic ones; payment.updated is sent only when named, payment.reversed always. Defaults to `["*"]`. */
+      events?: EndpointEventType[] | undefined;
+      /** Your note about the endpoint, up to 500 characters. Null for none. */
       description?: string | null | undefined;
-      /** False: nothing is queued or sent. */
+      /** Whether events are sent. While it is false, no deliveries are queued. */
       enabled?: boolean | undefined;
     };
     reply: {
       success: boolean;
       endpoint: {
+        /** Always true: failed requests return an error object instead. */
         success: boolean;
+        /** Identifier of the endpoint. */
         id: string;
+        /** Where events are sent. */
         url: string;
-        events: string[];
+        /** Event types that are sent. */
+        events: EndpointEventType[];
+        /** Your note about the endpoint. Null when you gave none. */
         description: string | null;
+        /** Whether events are sent. */
         enabled: boolean;
-        /** merchant: by you; failures: five days of nothing but failures; gone: it answered 410. */
-        disabled_reason: 'merchant' | 'failures' | 'gone' | null;
-        /** Nothing was taken since. */
+        /** Why it is disabled. `merchant`: by you. `failures`: every delivery failed for five days. `gone`: it answered 410. Null while it is enabled. */
+        disabled_reason: DisabledReason | null;
+        /** Since when every delivery has failed. Null when the last one was delivered. */
         failing_since: string | null;
-        /** Until then the old secret keeps signing too. */
+        /** Until when the old secret also signs. Null when there is no old secret. */
         previous_secret_expires_at: string | null;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
+        /** When the endpoint was created. */
         created_at: string;
         health: {
           /** Of the last 24 hours. */
@@ -1924,22 +2255,31 @@ export type Api = {
     };
     reply: {
       success: boolean;
+      /** An endpoint with its signing secret. */
       endpoint: {
+        /** Always true: failed requests return an error object instead. */
         success: boolean;
+        /** Identifier of the endpoint. */
         id: string;
+        /** Where events are sent. */
         url: string;
-        events: string[];
+        /** Event types that are sent. */
+        events: EndpointEventType[];
+        /** Your note about the endpoint. Null when you gave none. */
         description: string | null;
+        /** Whether events are sent. */
         enabled: boolean;
-        /** merchant: by you; failures: five days of nothing but failures; gone: it answered 410. */
-        disabled_reason: 'merchant' | 'failures' | 'gone' | null;
-        /** Nothing was taken since. */
+        /** Why it is disabled. `merchant`: by you. `failures`: every delivery failed for five days. `gone`: it answered 410. Null while it is enabled. */
+        disabled_reason: DisabledReason | null;
+        /** Since when every delivery has failed. Null when the last one was delivered. */
         failing_since: string | null;
-        /** Until then the old secret keeps signing too. */
+        /** Until when the old secret also signs. Null when there is no old secret. */
         previous_secret_expires_at: string | null;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
+        /** When the endpoint was created. */
         created_at: string;
-        /** The signing secret; the dashboard shows it again. */
+        /** The signing secret. Store it: the API does not return it again. */
         secret: string;
       };
     };
@@ -1951,22 +2291,31 @@ export type Api = {
     };
     reply: {
       success: boolean;
+      /** An endpoint with its signing secret. */
       endpoint: {
+        /** Always true: failed requests return an error object instead. */
         success: boolean;
+        /** Identifier of the endpoint. */
         id: string;
+        /** Where events are sent. */
         url: string;
-        events: string[];
+        /** Event types that are sent. */
+        events: EndpointEventType[];
+        /** Your note about the endpoint. Null when you gave none. */
         description: string | null;
+        /** Whether events are sent. */
         enabled: boolean;
-        /** merchant: by you; failures: five days of nothing but failures; gone: it answered 410. */
-        disabled_reason: 'merchant' | 'failures' | 'gone' | null;
-        /** Nothing was taken since. */
+        /** Why it is disabled. `merchant`: by you. `failures`: every delivery failed for five days. `gone`: it answered 410. Null while it is enabled. */
+        disabled_reason: DisabledReason | null;
+        /** Since when every delivery has failed. Null when the last one was delivered. */
         failing_since: string | null;
-        /** Until then the old secret keeps signing too. */
+        /** Until when the old secret also signs. Null when there is no old secret. */
         previous_secret_expires_at: string | null;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
+        /** When the endpoint was created. */
         created_at: string;
-        /** The signing secret; the dashboard shows it again. */
+        /** The signing secret. Store it: the API does not return it again. */
         secret: string;
       };
     };
@@ -1978,32 +2327,51 @@ export type Api = {
     };
     reply: {
       success: boolean;
+      /** One event for one endpoint, with every attempt to deliver it. */
       delivery: {
+        /** Always true: failed requests return an error object instead. */
         success: boolean;
+        /** Identifier of the delivery. */
         id: string;
+        /** The event that is delivered. */
         event_id: string;
-        event_type: string;
+        /** Type of the event. */
+        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test';
+        /** The endpoint that it is sent to. */
         endpoint_id: string;
-        /** Null for a test event. */
+        /** The payment of the event. Null for a test event. */
         payment_id: string | null;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
-        state: 'pending' | 'delivered' | 'failed';
+        /** `pending`: waiting for an attempt. `delivered`: the endpoint answered 2xx. `failed`: given up after the last attempt. */
+        state: DeliveryState;
+        /** Number of attempts so far. */
         attempt_count: number;
+        /** When the delivery was queued. */
         created_at: string;
+        /** When the endpoint accepted it. Null until then. */
         delivered_at: string | null;
+        /** When the next attempt is due. Null when there is none. */
         next_attempt_at: string | null;
+        /** The exact body of every attempt. Null when the event was deleted after 30 days. */
         request_body: string | null;
-        /** The last hundred, oldest first. */
+        /** The last hundred attempts, oldest first. */
         attempts: {
+          /** Position among the attempts, from 1. */
           number: number;
+          /** When it was made. */
           at: string;
+          /** How long it took, in milliseconds. */
           duration_ms: number;
+          /** Where it was sent. Null when nothing was sent. */
           url: string | null;
-          /** Null when no answer came. */
+          /** HTTP status of the answer. Null when there was no answer. */
           status: number | null;
-          /** Null: it was delivered. status_..., timeout, dns, connect, tls, reset, refused_address, invalid_url, internal, forgotten. */
+          /** Why it failed: `status_` and the status, `timeout`, `dns`, `connect`, `tls`, `reset`, `refused_address`, `invalid_url`, `internal`, or `forgotten` when its event was deleted. Null when it was delivered. */
           failure: string | null;
+          /** Headers that were sent. */
           request_headers: { [key: string]: string };
+          /** The first 4 kB of the answer. Null when there was no answer. */
           response_body: string | null;
         }[];
       };
@@ -2031,24 +2399,34 @@ export type Api = {
       starting_after?: string | undefined;
       endpoint_id?: string | undefined;
       payment_id?: string | undefined;
-      state?: 'pending' | 'delivered' | 'failed' | undefined;
+      state?: DeliveryState | undefined;
       type?: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test' | undefined;
     };
     body: undefined;
     reply: {
       success: boolean;
       data: {
+        /** Identifier of the delivery. */
         id: string;
+        /** The event that is delivered. */
         event_id: string;
-        event_type: string;
+        /** Type of the event. */
+        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test';
+        /** The endpoint that it is sent to. */
         endpoint_id: string;
-        /** Null for a test event. */
+        /** The payment of the event. Null for a test event. */
         payment_id: string | null;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
-        state: 'pending' | 'delivered' | 'failed';
+        /** `pending`: waiting for an attempt. `delivered`: the endpoint answered 2xx. `failed`: given up after the last attempt. */
+        state: DeliveryState;
+        /** Number of attempts so far. */
         attempt_count: number;
+        /** When the delivery was queued. */
         created_at: string;
+        /** When the endpoint accepted it. Null until then. */
         delivered_at: string | null;
+        /** When the next attempt is due. Null when there is none. */
         next_attempt_at: string | null;
         last_attempt: {
           at: string;
@@ -2067,32 +2445,51 @@ export type Api = {
     body: undefined;
     reply: {
       success: boolean;
+      /** One event for one endpoint, with every attempt to deliver it. */
       delivery: {
+        /** Always true: failed requests return an error object instead. */
         success: boolean;
+        /** Identifier of the delivery. */
         id: string;
+        /** The event that is delivered. */
         event_id: string;
-        event_type: string;
+        /** Type of the event. */
+        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test';
+        /** The endpoint that it is sent to. */
         endpoint_id: string;
-        /** Null for a test event. */
+        /** The payment of the event. Null for a test event. */
         payment_id: string | null;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
-        state: 'pending' | 'delivered' | 'failed';
+        /** `pending`: waiting for an attempt. `delivered`: the endpoint answered 2xx. `failed`: given up after the last attempt. */
+        state: DeliveryState;
+        /** Number of attempts so far. */
         attempt_count: number;
+        /** When the delivery was queued. */
         created_at: string;
+        /** When the endpoint accepted it. Null until then. */
         delivered_at: string | null;
+        /** When the next attempt is due. Null when there is none. */
         next_attempt_at: string | null;
+        /** The exact body of every attempt. Null when the event was deleted after 30 days. */
         request_body: string | null;
-        /** The last hundred, oldest first. */
+        /** The last hundred attempts, oldest first. */
         attempts: {
+          /** Position among the attempts, from 1. */
           number: number;
+          /** When it was made. */
           at: string;
+          /** How long it took, in milliseconds. */
           duration_ms: number;
+          /** Where it was sent. Null when nothing was sent. */
           url: string | null;
-          /** Null when no answer came. */
+          /** HTTP status of the answer. Null when there was no answer. */
           status: number | null;
-          /** Null: it was delivered. status_..., timeout, dns, connect, tls, reset, refused_address, invalid_url, internal, forgotten. */
+          /** Why it failed: `status_` and the status, `timeout`, `dns`, `connect`, `tls`, `reset`, `refused_address`, `invalid_url`, `internal`, or `forgotten` when its event was deleted. Null when it was delivered. */
           failure: string | null;
+          /** Headers that were sent. */
           request_headers: { [key: string]: string };
+          /** The first 4 kB of the answer. Null when there was no answer. */
           response_body: string | null;
         }[];
       };
@@ -2104,32 +2501,51 @@ export type Api = {
     };
     reply: {
       success: boolean;
+      /** One event for one endpoint, with every attempt to deliver it. */
       delivery: {
+        /** Always true: failed requests return an error object instead. */
         success: boolean;
+        /** Identifier of the delivery. */
         id: string;
+        /** The event that is delivered. */
         event_id: string;
-        event_type: string;
+        /** Type of the event. */
+        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test';
+        /** The endpoint that it is sent to. */
         endpoint_id: string;
-        /** Null for a test event. */
+        /** The payment of the event. Null for a test event. */
         payment_id: string | null;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
-        state: 'pending' | 'delivered' | 'failed';
+        /** `pending`: waiting for an attempt. `delivered`: the endpoint answered 2xx. `failed`: given up after the last attempt. */
+        state: DeliveryState;
+        /** Number of attempts so far. */
         attempt_count: number;
+        /** When the delivery was queued. */
         created_at: string;
+        /** When the endpoint accepted it. Null until then. */
         delivered_at: string | null;
+        /** When the next attempt is due. Null when there is none. */
         next_attempt_at: string | null;
+        /** The exact body of every attempt. Null when the event was deleted after 30 days. */
         request_body: string | null;
-        /** The last hundred, oldest first. */
+        /** The last hundred attempts, oldest first. */
         attempts: {
+          /** Position among the attempts, from 1. */
           number: number;
+          /** When it was made. */
           at: string;
+          /** How long it took, in milliseconds. */
           duration_ms: number;
+          /** Where it was sent. Null when nothing was sent. */
           url: string | null;
-          /** Null when no answer came. */
+          /** HTTP status of the answer. Null when there was no answer. */
           status: number | null;
-          /** Null: it was delivered. status_..., timeout, dns, connect, tls, reset, refused_address, invalid_url, internal, forgotten. */
+          /** Why it failed: `status_` and the status, `timeout`, `dns`, `connect`, `tls`, `reset`, `refused_address`, `invalid_url`, `internal`, or `forgotten` when its event was deleted. Null when it was delivered. */
           failure: string | null;
+          /** Headers that were sent. */
           request_headers: { [key: string]: string };
+          /** The first 4 kB of the answer. Null when there was no answer. */
           response_body: string | null;
         }[];
       };
@@ -2161,19 +2577,25 @@ export type Api = {
     reply: {
       success: boolean;
       data: {
+        /** Always true: failed requests return an error object instead. */
         success: boolean;
+        /** Identifier of the recovery. */
         id: string;
+        /** The endpoint. */
         endpoint_id: string;
-        status: 'queueing' | 'delivering' | 'done' | 'cancelled';
+        /** `queueing`: deliveries are being queued. `delivering`: all are queued. `done`: each was delivered or failed. `cancelled`: the endpoint was disabled or deleted. */
+        status: RecoveryStatus;
+        /** Deliveries created at or after this time are sent again. */
         since: string;
+        /** When the recovery began. */
         created_at: string;
-        /** Deliveries that had failed or waited for another attempt when it began. */
+        /** Deliveries that had failed, or were waiting for another attempt, when it began. */
         total: number;
-        /** Of these, sent again so far. */
+        /** How many of them have been sent again so far. */
         queued: number;
-        /** Of these, delivered. */
+        /** How many of them were delivered. */
         delivered: number;
-        /** Of these, failed again for good. */
+        /** How many of them failed again for good. */
         failed: number;
       }[];
       has_more: boolean;
@@ -2186,20 +2608,27 @@ export type Api = {
     };
     reply: {
       success: boolean;
+      /** The progress of sending failed deliveries again. */
       recovery: {
+        /** Always true: failed requests return an error object instead. */
         success: boolean;
+        /** Identifier of the recovery. */
         id: string;
+        /** The endpoint. */
         endpoint_id: string;
-        status: 'queueing' | 'delivering' | 'done' | 'cancelled';
+        /** `queueing`: deliveries are being queued. `delivering`: all are queued. `done`: each was delivered or failed. `cancelled`: the endpoint was disabled or deleted. */
+        status: RecoveryStatus;
+        /** Deliveries created at or after this time are sent again. */
         since: string;
+        /** When the recovery began. */
         created_at: string;
-        /** Deliveries that had failed or waited for another attempt when it began. */
+        /** Deliveries that had failed, or were waiting for another attempt, when it began. */
         total: number;
-        /** Of these, sent again so far. */
+        /** How many of them have been sent again so far. */
         queued: number;
-        /** Of these, delivered. */
+        /** How many of them were delivered. */
         delivered: number;
-        /** Of these, failed again for good. */
+        /** How many of them failed again for good. */
         failed: number;
       };
     };
@@ -2210,20 +2639,27 @@ export type Api = {
     };
     reply: {
       success: boolean;
+      /** The progress of sending failed deliveries again. */
       recovery: {
+        /** Always true: failed requests return an error object instead. */
         success: boolean;
+        /** Identifier of the recovery. */
         id: string;
+        /** The endpoint. */
         endpoint_id: string;
-        status: 'queueing' | 'delivering' | 'done' | 'cancelled';
+        /** `queueing`: deliveries are being queued. `delivering`: all are queued. `done`: each was delivered or failed. `cancelled`: the endpoint was disabled or deleted. */
+        status: RecoveryStatus;
+        /** Deliveries created at or after this time are sent again. */
         since: string;
+        /** When the recovery began. */
         created_at: string;
-        /** Deliveries that had failed or waited for another attempt when it began. */
+        /** Deliveries that had failed, or were waiting for another attempt, when it began. */
         total: number;
-        /** Of these, sent again so far. */
+        /** How many of them have been sent again so far. */
         queued: number;
-        /** Of these, delivered. */
+        /** How many of them were delivered. */
         delivered: number;
-        /** Of these, failed again for good. */
+        /** How many of them failed again for good. */
         failed: number;
       };
     };
@@ -2264,7 +2700,7 @@ export type Api = {
       deliveries: {
         id: string;
         endpoint_id: string;
-        state: 'pending' | 'delivered' | 'failed';
+        state: DeliveryState;
         attempt_count: number;
         created_at: string;
         delivered_at: string | null;
@@ -2276,7 +2712,7 @@ export type Api = {
     query: {
       limit?: string | undefined;
       starting_after?: string | undefined;
-      kind?: 'secret' | 'public' | undefined;
+      kind?: KeyKind | undefined;
       state?: 'active' | 'ended' | undefined;
     };
     body: undefined;
@@ -2284,7 +2720,7 @@ export type Api = {
       success: boolean;
       data: {
         id: string;
-        kind: 'secret' | 'public';
+        kind: KeyKind;
         name: string;
         hint: string;
         origins: string[];
@@ -2310,7 +2746,7 @@ export type Api = {
       success: boolean;
       key: {
         id: string;
-        kind: 'secret' | 'public';
+        kind: KeyKind;
         name: string;
         hint: string;
         origins: string[];
@@ -2333,7 +2769,7 @@ export type Api = {
   'POST /:mode/keys': {
     query: undefined;
     body: {
-      kind: 'secret' | 'public';
+      kind: KeyKind;
       name: string;
       expires_in_days: number | null;
       origins: string[];
@@ -2344,7 +2780,7 @@ export type Api = {
       success: boolean;
       key: {
         id: string;
-        kind: 'secret' | 'public';
+        kind: KeyKind;
         name: string;
         hint: string;
         origins: string[];
@@ -2372,7 +2808,7 @@ export type Api = {
       success: boolean;
       key: {
         id: string;
-        kind: 'secret' | 'public';
+        kind: KeyKind;
         name: string;
         hint: string;
         origins: string[];
@@ -2400,7 +2836,7 @@ export type Api = {
       success: boolean;
       key: {
         id: string;
-        kind: 'secret' | 'public';
+        kind: KeyKind;
         name: string;
         hint: string;
         origins: string[];
@@ -2432,22 +2868,35 @@ export type Api = {
     reply: {
       success: boolean;
       data: {
+        /** Identifier of the request, as in its X-Request-Id header. */
         id: string;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
+        /** When it was answered. */
         created_at: string;
+        /** HTTP method. */
         method: string;
+        /** Path, without the query. */
         path: string;
+        /** Query, without the question mark. Null when there was none. */
         query: string | null;
+        /** HTTP status of the answer. */
         status: number;
+        /** Code of the error. Null when the request succeeded. */
         error_code: string | null;
+        /** API key that was used. */
         key_id: string;
+        /** How long it took, in milliseconds. */
         duration_ms: number;
+        /** Whether it carried an Idempotency-Key. */
         has_idempotency_key: boolean;
+        /** Address that it came from. */
         ip: string;
+        /** Body that was sent, without secrets; the first 2048 characters. Null when there was none. */
         request_body: string | null;
-        /** Names of parameters that the request does not take and that were ignored; of many the first 20. */
+        /** Parameters that the request does not take and that were ignored; at most 20. */
         ignored_parameters: string[];
-        /** Further requests of the same key and second, which were counted and not kept. */
+        /** Number of further requests with the same key in the same second that were counted but not kept. */
         omitted: number;
         key_name: string;
         key_hint: string;
@@ -2465,22 +2914,35 @@ export type Api = {
     reply: {
       success: boolean;
       request: {
+        /** Identifier of the request, as in its X-Request-Id header. */
         id: string;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
+        /** When it was answered. */
         created_at: string;
+        /** HTTP method. */
         method: string;
+        /** Path, without the query. */
         path: string;
+        /** Query, without the question mark. Null when there was none. */
         query: string | null;
+        /** HTTP status of the answer. */
         status: number;
+        /** Code of the error. Null when the request succeeded. */
         error_code: string | null;
+        /** API key that was used. */
         key_id: string;
+        /** How long it took, in milliseconds. */
         duration_ms: number;
+        /** Whether it carried an Idempotency-Key. */
         has_idempotency_key: boolean;
+        /** Address that it came from. */
         ip: string;
+        /** Body that was sent, without secrets; the first 2048 characters. Null when there was none. */
         request_body: string | null;
-        /** Names of parameters that the request does not take and that were ignored; of many the first 20. */
+        /** Parameters that the request does not take and that were ignored; at most 20. */
         ignored_parameters: string[];
-        /** Further requests of the same key and second, which were counted and not kept. */
+        /** Number of further requests with the same key in the same second that were counted but not kept. */
         omitted: number;
         key_name: string;
         key_hint: string;

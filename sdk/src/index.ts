@@ -21,5 +21,5 @@ export type { Listing } from './pages.ts';
 export type { ClientOptions, RequestOptions, ResponseInfo } from './request.ts';
 export type * from './types.ts';
 export { API_VERSION } from './types.ts';
-export type { SeenStore, VerifyOptions, WebhookEvent, WebhookHeaders } from './webhooks.ts';
+export type { SeenStore, VerifyOptions, WebhookHeaders } from './webhooks.ts';
 export * as webhooks from './webhooks.ts';

@@ -2,12 +2,23 @@
 
 export type Coin = 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE';
 export type Mode = 'live' | 'test';
+export type FiatCurrency = 'USD' | 'EUR' | 'GBP' | 'CAD' | 'AUD' | 'CHF' | 'JPY' | 'AED' | 'BDT' | 'BHD' | 'BMD' | 'BRL' | 'CLP' | 'CNY' | 'CZK' | 'DKK' | 'GEL' | 'HKD' | 'HUF' | 'IDR' | 'ILS' | 'INR' | 'ISK' | 'KRW' | 'KWD' | 'LKR' | 'MXN' | 'MYR' | 'NOK' | 'NZD' | 'PHP' | 'PKR' | 'PLN' | 'RON' | 'SAR' | 'SEK' | 'SGD' | 'THB' | 'TRY' | 'TWD' | 'UAH' | 'VND' | 'ZAR';
 export type PaymentStatus = 'pending' | 'processing' | 'completed' | 'expired' | 'cancelled' | 'failed';
 export type PaymentException = 'reorged' | 'replaced' | 'paid_after_cancel' | 'late' | 'underpaid' | 'overpaid';
 export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed';
+export type EndpointEventType = '*' | 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed';
+export type Scenario = 'success' | 'slow' | 'failed' | 'underpaid' | 'overpaid' | 'late' | 'reorg' | 'replaced' | 'expired' | 'reversed';
+export type CompletionRule = 'confirmations' | 'instantsend' | 'instantsend_or_chainlock' | 'chainlock' | 'safe' | 'finalized';
+export type KeyKind = 'secret' | 'public';
+export type ResolveAction = 'accept' | 'reject' | 'refund_sent';
+export type PriceChangeOrigin = 'sources' | 'history' | 'none';
+export type TransactionStatus = 'pending' | 'confirmed' | 'failed' | 'replaced';
+export type DeliveryState = 'pending' | 'delivered' | 'failed';
+export type RecoveryStatus = 'queueing' | 'delivering' | 'done' | 'cancelled';
+export type DisabledReason = 'merchant' | 'failures' | 'gone';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 
-/** What an error's `code` may say; later versions may add some. */
+/** Values of an error's `code`. Later versions can add some. */
 export type ErrorCode =
   | 'https_required'
   | 'request_unreadable'
@@ -109,787 +120,1204 @@ export type ErrorCode =
   | 'server_error'
   | (string & {});
 
-/** What a parsed webhook body or a listed event may be: discriminated by `type`. */
-export type PaymentEvent = { [T in PaymentEventType]: EventOf<T> }[PaymentEventType];
-export type PaymentListItem = PaymentList['data'][number];
-export type Transfer = Payment['transfers'][number];
-/** The version of the shapes here. */
+/** The event of one type. */
+export type EventOf<T extends PaymentEventType> = Extract<PaymentEvent, { type: T }>;
+/** The version of these types. */
 export const API_VERSION = '2026-11-01';
 
-export type AdvanceClockParams = {
-  seconds: number;
-  payment_id?: string | undefined;
+/** A payment, as every request about one returns it. */
+export type Payment = {
+  /** Identifier of the payment. */
+  id: string;
+  /** The same as `id`. */
+  transaction_id: string;
+  /** `pending`: waiting for money. `processing`: received, waiting for confirmations. `completed`: paid. `expired`: nothing arrived in time. `cancelled`: by you or the customer. `failed`: too little arrived. */
+  status: PaymentStatus;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
+  amount: string | null;
+  /** What counts as received, in the coin of the payment. `0` until a coin is chosen. */
+  amount_received: string;
+  /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
+  amount_remaining: string | null;
+  /** What arrived beyond the amount, in the coin of the payment. */
+  amount_overpaid: string;
+  /** What arrived in transfers that are too small to count, in the coin of the payment. */
+  amount_dust: string;
+  /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
+  accepted_short: string | null;
+  /** The same in US dollars. Null when nothing is missing. */
+  accepted_short_usd: string | null;
+  /** Amount asked for, in US dollars. */
+  amount_usd: string;
+  /** What counts as received, in US dollars at the rates that applied. */
+  amount_received_usd: string;
+  /** Coin of the payment. Null until the customer chooses one. */
+  currency: Coin | null;
+  /** What the payment is for. Null when you gave none. */
+  description: string | null;
+  /** Address to pay to. In test mode a test identifier, which cannot receive money. Null until a coin is chosen. */
+  payment_address: string | null;
+  /** Path of the address below the account key of your wallet, so that you can verify that the address is yours. Null in test mode and until a coin is chosen. */
+  derivation_path: string | null;
+  /** Payment page: send the customer here. */
+  payment_url: string;
+  /** Transaction that paid; of several the first one. Null until something arrives. */
+  transaction_hash: string | null;
+  /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
+  confirmations: number;
+  /** Confirmations after which the payment completes. Null until a coin is chosen, and where `completion_rule` is not about their number. */
+  confirmations_required: number | null;
+  /** What completes the payment: a number of confirmations, a Dash lock, or Ethereum’s safe or finalized block. Null until a coin is chosen. */
+  completion_rule: CompletionRule | null;
+  /** What is unusual about the payment; of several the gravest. Null when nothing is. */
+  exception: PaymentException | null;
+  /** Everything that is unusual about the payment, the gravest first. Empty when nothing is. */
+  exceptions: PaymentException[];
+  /** Why the payment is not completed although it has enough confirmations, in words. Null when nothing holds it. */
+  hold_reason: string | null;
+  /** Your invoice or order number. Null when you gave none. */
+  invoice_id: string | null;
+  /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
+  created_with: KeyKind;
+  /** When the payment was created. */
+  created_at: string;
+  /** When the payment was completed. Null until then. */
+  completed_at: string | null;
+  /** When the customer can no longer pay on time. */
+  expires_at: string;
+  /** Until when the coin amount is fixed. Null until a coin is chosen, and for payments of a fixed coin amount. */
+  quote_expires_at: string | null;
+  /** Where the customer returns to. Null when you gave none. */
+  return_url: string | null;
+  /** The lines of the order. Only for payments created with items. */
+  items?: PaymentItem[] | undefined;
+  /** Number of lines. Only for payments created with items. */
+  items_count?: number | undefined;
+  /** Tax in US dollars. Only for payments created with items. */
+  tax?: string | undefined;
+  /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
+  amount_fiat?: string | undefined;
+  /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
+  currency_fiat?: FiatCurrency | undefined;
+  /** Units of `currency_fiat` for one US dollar when the payment was created. Only for payments priced in another currency than USD. */
+  fiat_rate?: string | undefined;
+  /** Sources that agreed on the rate. Only for payments priced in another currency than USD. */
+  fiat_rate_source?: string | undefined;
+  /** When the rate was valid. Only for payments priced in another currency than USD. */
+  fiat_rate_at?: string | undefined;
+  /** What arrived, in the order in which it was first seen. When there are more than 50, the largest are shown here and GET /v1/payments/{id}/transfers lists all. */
+  transfers: Transfer[];
+  /** Number of all transfers, including those that are not shown here. */
+  transfers_count: number;
+  /** Your own data. Empty when you gave none. */
+  metadata: { [key: string]: string };
 };
 
-export type BalanceParams = {
-  address: string;
-  /** Coin code. */
-  currency: Coin;
-};
-
-export type Balance = {
+export type PaymentList = {
+  /** Always true: failed requests return an error object instead. */
   success: boolean;
-  address: string;
-  /** Coin code. */
-  currency: Coin;
-  balance: string;
-  balance_usd: string;
-  unconfirmed_balance: string;
-  total_received: string;
-  total_sent: string;
-  transaction_count: number;
-  /** Of test mode. */
-  simulated?: boolean | undefined;
+  /** The payments, newest first. */
+  data: PaymentListItem[];
+  /** Whether there are more rows after this page. Pass the last row as `starting_after` to get them. */
+  has_more: boolean;
+  /** Number of all payments that match, not only those on this page. Exact for `status` and `currency`; with any other filter it is counted up to 10,000. */
+  total_count: number;
+  /** True when more payments match than `total_count` says. Absent otherwise. */
+  total_count_capped?: boolean | undefined;
 };
 
-export type TestClock = {
+/** A payment in a list. Retrieve it by its `id` for everything else. */
+export type PaymentListItem = {
+  /** The same as `id`. */
+  transaction_id: string;
+  /** Identifier of the payment. */
+  id: string;
+  /** `pending`: waiting for money. `processing`: received, waiting for confirmations. `completed`: paid. `expired`: nothing arrived in time. `cancelled`: by you or the customer. `failed`: too little arrived. */
+  status: PaymentStatus;
+  /** Amount asked for, in US dollars. */
+  amount_usd: string;
+  /** Coin of the payment. Null until the customer chooses one. */
+  currency: Coin | null;
+  /** When the payment was created. */
+  created_at: string;
+  /** When the payment was completed. Null until then. */
+  completed_at: string | null;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** What is unusual about the payment; of several the gravest. Null when nothing is. */
+  exception: PaymentException | null;
+  /** Your invoice or order number. Null when you gave none. */
+  invoice_id: string | null;
+  /** What the payment is for. Null when you gave none. */
+  description: string | null;
+};
+
+/** A line of the order. */
+export type PaymentItem = {
+  /** Your identifier of the product. */
+  product_id: string;
+  /** Name of the product. */
+  name: string;
+  /** How many of it. */
+  quantity: number;
+  /** Price of one, in US dollars. */
+  unit_price: string;
+};
+
+/** Money that arrived for a payment in one transaction. */
+export type Transfer = {
+  /** Identifies the transfer when you resolve a payment. Several outputs of one transaction to one payment are one transfer, named after the first. */
+  ref: string;
+  /** Transaction that made the transfer. Null when the network does not tell which one it was. */
+  transaction_hash: string | null;
+  /** Coin that arrived. */
+  currency: Coin;
+  /** Name of the network. */
+  network: string;
+  /** Amount in `currency`. */
+  amount: string;
+  /** Worth in US dollars. Null until there is a price for it. */
+  amount_usd: string | null;
+  /** How it arrived. `output`, `coinbase` (a mining reward) or `pegout` (from Litecoin’s MWEB) on the Bitcoin family; `direct`, `internal` (by a contract) or `delta` (a change of balance) on Ethereum. */
+  kind: string;
+  /** When the transfer was first seen. */
+  first_seen_at: string;
+  /** Height of its block. Null until it is in a block. */
+  block_height: number | null;
+  /** Hash of its block. Null until it is in a block. */
+  block_hash: string | null;
+  /** Transaction that spent the same money instead. Null when there is none. */
+  replaced_by: string | null;
+};
+
+export type TransferList = {
+  /** Always true: failed requests return an error object instead. */
   success: boolean;
-  now: string;
-  offset_seconds: number;
+  /** The transfers, in the order in which they were first seen. */
+  data: Transfer[];
+  /** Whether there are more rows after this page. Pass the last row as `starting_after` to get them. */
+  has_more: boolean;
 };
 
-export type CoinParams = {
-  /** Coin code. */
+export type CreatedPayment = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** The same as `id`. */
+  transaction_id: string;
+  /** Identifier of the payment. */
+  id: string;
+  /** Payment page: send the customer here. */
+  payment_url: string;
+  /** Amount asked for, in US dollars. */
+  amount_usd: string;
+  /** Number of item lines. Only for payments created with items. */
+  items_count?: number | undefined;
+  /** When the customer can no longer pay on time. */
+  expires_at: string;
+  /** Always `pending` when a payment is created. */
+  status: PaymentStatus;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** What you should know although the request succeeded. `no_payable_currency`: no customer could pay this payment now, because no coin has a wallet, a synced node and a price, or because the amount is too small. Absent when there is nothing to warn about, and in test mode. */
+  warnings?: PaymentWarning[] | undefined;
+};
+
+/** Something that you should know although the request succeeded. */
+export type PaymentWarning = {
+  /** What the warning is about, for your code. */
+  code: 'no_payable_currency';
+  /** What is wrong and where to fix it, for people. */
+  message: string;
+  /** The guide to what is missing. */
+  doc_url: string;
+};
+
+export type CreatedTransaction = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** The same as `id`. */
+  transaction_id: string;
+  /** Identifier of the payment. */
+  id: string;
+  /** Payment page: send the customer here. */
+  payment_url: string;
+  /** Amount asked for, in US dollars. */
+  amount_usd: string;
+  /** Number of item lines. Only for payments created with items. */
+  items_count?: number | undefined;
+  /** When the customer can no longer pay on time. */
+  expires_at: string;
+  /** Always `pending` when a payment is created. */
+  status: PaymentStatus;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Amount to pay, in the coin of the payment, at the current rate. */
+  amount: string;
+  /** Coin to pay in. */
   currency: Coin;
+  /** Address to pay to. In test mode a test identifier, which cannot receive money. */
+  payment_address: string;
+  /** Amount asked for, in `currency_fiat`. */
+  amount_fiat: string;
+  /** Currency of `amount_fiat`. */
+  currency_fiat: FiatCurrency;
+  /** Units of `currency_fiat` for one US dollar. Null when the currency is USD. */
+  fiat_rate: string | null;
+  /** Sources that agreed on the rate. Null when the currency is USD. */
+  fiat_rate_source: string | null;
+  /** When the rate was valid. Null when the currency is USD. */
+  fiat_rate_at: string | null;
+  /** When the payment was created. */
+  created_at: string;
+  /** Until when the coin amount is fixed. It can be renewed on the payment page. */
+  quote_expires_at: string;
 };
 
-export type CreateAdvancedParams = {
-  /** Absolute https URL the payer returns to (http on loopback in test mode). transaction_id and status are appended. */
-  return_url: string;
-  items: ItemParams[];
-  /** Tax in USD, 0 or more. */
-  tax: number | string;
-  description?: string | undefined;
-  /** Up to 50 text pairs; secret keys only. */
-  metadata?: { [key: string]: string } | undefined;
-  /** Length of the payment window in seconds; default 3600. */
-  expires_in?: number | undefined;
-  /** Test identifier test_<coin>_<scenario>; test keys only. */
-  payment_address?: string | undefined;
-  invoice_id?: string | undefined;
-  /** Language of the payment page, such as pt-BR. */
-  locale?: string | undefined;
-};
-
-export type CreateWebhookEndpointParams = {
-  /** Public https URL. It must resolve when it is saved. */
-  url: string;
-  /** Event types; * means the documented six, payment.updated comes only when named, payment.reversed always. */
-  events?: string[] | undefined;
-  description?: string | null | undefined;
-  /** False: nothing is queued or sent. */
-  enabled?: boolean | undefined;
-};
-
-export type CreateLegacyParams = {
-  /** Amount in the payment currency, fixed. */
-  amount: number | string;
-  /** Coin code. */
-  currency?: Coin | undefined;
-  /** Absolute https URL the payer returns to (http on loopback in test mode). transaction_id and status are appended. */
-  redirect_url?: string | undefined;
-  description?: string | undefined;
-  /** Up to 50 text pairs; secret keys only. */
-  metadata?: { [key: string]: string } | undefined;
-  /** Length of the payment window in seconds; default 3600. */
-  expires_in?: number | undefined;
-  /** Test identifier test_<coin>_<scenario>; test keys only. */
-  payment_address?: string | undefined;
-  invoice_id?: string | undefined;
-  /** Language of the payment page, such as pt-BR. */
-  locale?: string | undefined;
+export type CreatedLegacyPayment = {
+  /** Identifier of the payment. */
+  id: string;
+  /** The same as `id`. */
+  transaction_id: string;
+  /** Always `pending` when a payment is created. */
+  status: PaymentStatus;
+  /** Amount to pay, in the coin of the payment. */
+  amount: string;
+  /** Coin to pay in. */
+  currency: Coin;
+  /** Address to pay to. In test mode a test identifier, which cannot receive money. */
+  payment_address: string;
+  /** Payment page: send the customer here. */
+  payment_url: string;
+  /** When the payment was created. */
+  created_at: string;
+  /** When the customer can no longer pay on time. */
+  expires_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
 };
 
 export type CreateSimpleParams = {
-  /** Amount in USD, at most two decimals, above 0 and up to 1000000.00. */
+  /** Amount in US dollars: above 0, up to 1000000.00, with at most two decimals. */
   amount_usd: number | string;
-  /** Absolute https URL the payer returns to (http on loopback in test mode). transaction_id and status are appended. */
+  /** Where the customer returns to after paying: an absolute https URL (in test mode also http on localhost). `transaction_id` and `status` are added to its query. */
   return_url: string;
+  /** What the payment is for. Customers see it on the payment page. */
   description?: string | undefined;
-  /** Up to 50 text pairs; secret keys only. */
+  /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. */
   metadata?: { [key: string]: string } | undefined;
-  /** Length of the payment window in seconds; default 3600. */
+  /** How long the customer has to pay, in seconds. Defaults to 3600, or to the merchant’s setting. */
   expires_in?: number | undefined;
-  /** Test identifier test_<coin>_<scenario>; test keys only. */
+  /** Test keys only: `test_<coin>_<scenario>`, such as `test_btc_success`. Chooses the coin, and what is simulated when the payment page is opened. */
   payment_address?: string | undefined;
+  /** Your invoice or order number. */
   invoice_id?: string | undefined;
-  /** Language of the payment page, such as pt-BR. */
+  /** Language of the payment page, such as `pt-BR`. Defaults to that of the browser. */
+  locale?: string | undefined;
+};
+
+export type CreateAdvancedParams = {
+  /** Where the customer returns to after paying: an absolute https URL (in test mode also http on localhost). `transaction_id` and `status` are added to its query. */
+  return_url: string;
+  /** What is sold. The payment is for the sum of quantity times unit price, plus tax. */
+  items: ItemParams[];
+  /** Tax on the whole order in US dollars: 0 or more, with at most two decimals. */
+  tax: number | string;
+  /** What the payment is for. Customers see it on the payment page. */
+  description?: string | undefined;
+  /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. */
+  metadata?: { [key: string]: string } | undefined;
+  /** How long the customer has to pay, in seconds. Defaults to 3600, or to the merchant’s setting. */
+  expires_in?: number | undefined;
+  /** Test keys only: `test_<coin>_<scenario>`, such as `test_btc_success`. Chooses the coin, and what is simulated when the payment page is opened. */
+  payment_address?: string | undefined;
+  /** Your invoice or order number. */
+  invoice_id?: string | undefined;
+  /** Language of the payment page, such as `pt-BR`. Defaults to that of the browser. */
+  locale?: string | undefined;
+};
+
+/** A line of the order. */
+export type ItemParams = {
+  /** Your identifier of the product. */
+  product_id: string;
+  /** Name of the product, as customers see it. */
+  name: string;
+  /** How many of it, from 1 to 1000000. */
+  quantity: number;
+  /** Price of one, in US dollars: 0 or more, with at most two decimals. */
+  unit_price: number | string;
+};
+
+export type CreateLegacyParams = {
+  /** Amount in the coin of the payment, above 0. It stays fixed, whatever the exchange rate does. */
+  amount: number | string;
+  /** Coin of the amount. Defaults to the merchant’s default coin. */
+  currency?: Coin | undefined;
+  /** Where the customer returns to after paying: an absolute https URL (in test mode also http on localhost). `transaction_id` and `status` are added to its query. */
+  redirect_url?: string | undefined;
+  /** What the payment is for. Customers see it on the payment page. */
+  description?: string | undefined;
+  /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. */
+  metadata?: { [key: string]: string } | undefined;
+  /** How long the customer has to pay, in seconds. Defaults to 3600, or to the merchant’s setting. */
+  expires_in?: number | undefined;
+  /** Test keys only: `test_<coin>_<scenario>`, such as `test_btc_success`. Chooses the coin, and what is simulated when the payment page is opened. */
+  payment_address?: string | undefined;
+  /** Your invoice or order number. */
+  invoice_id?: string | undefined;
+  /** Language of the payment page, such as `pt-BR`. Defaults to that of the browser. */
   locale?: string | undefined;
 };
 
 export type CreateTransactionParams = {
-  /** Coin code. */
+  /** Coin that the customer pays in. */
   crypto: Coin;
-  /** Amount in the fiat currency, with at most the decimals it has: two for EUR, none for JPY, three for KWD. */
+  /** Amount in `currency_fiat`, with at most its number of decimals: two for EUR, none for JPY, three for KWD. */
   amount: number | string;
-  /** ISO 4217 code, one of USD, EUR, GBP, CAD, AUD, CHF, JPY, AED, BDT, BHD, BMD, BRL, CLP, CNY, CZK, DKK, GEL, HKD, HUF, IDR, ILS, INR, ISK, KRW, KWD, LKR, MXN, MYR, NOK, NZD, PHP, PKR, PLN, RON, SAR, SEK, SGD, THB, TRY, TWD, UAH, VND, ZAR. Anything but USD is turned into dollars at creation. */
-  currency_fiat: string;
-  /** Absolute https URL the payer returns to (http on loopback in test mode). transaction_id and status are appended. */
+  /** Currency of the amount (ISO 4217). Other currencies are converted to US dollars when the payment is created. */
+  currency_fiat: FiatCurrency;
+  /** Where the customer returns to after paying: an absolute https URL (in test mode also http on localhost). `transaction_id` and `status` are added to its query. */
   return_url?: string | undefined;
+  /** What the payment is for. Customers see it on the payment page. */
   description?: string | undefined;
-  /** Up to 50 text pairs; secret keys only. */
+  /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. */
   metadata?: { [key: string]: string } | undefined;
-  /** Length of the payment window in seconds; default 3600. */
+  /** How long the customer has to pay, in seconds. Defaults to 3600, or to the merchant’s setting. */
   expires_in?: number | undefined;
-  /** Test identifier test_<coin>_<scenario>; test keys only. */
+  /** Test keys only: `test_<coin>_<scenario>`, such as `test_btc_success`. Chooses the coin, and what is simulated when the payment page is opened. */
   payment_address?: string | undefined;
+  /** Your invoice or order number. */
   invoice_id?: string | undefined;
-  /** Language of the payment page, such as pt-BR. */
+  /** Language of the payment page, such as `pt-BR`. Defaults to that of the browser. */
   locale?: string | undefined;
 };
 
-export type CreatedPayment = {
-  success: boolean;
-  transaction_id: string;
-  id: string;
-  payment_url: string;
-  amount_usd: string;
-  /** Of advanced payments only. */
-  items_count?: number | undefined;
-  expires_at: string;
-  status: PaymentStatus;
-  mode: Mode;
-  /** What you should know although the request succeeded. no_payable_currency: no customer could pay this payment now, because no currency has all of a wallet, a synced node and a price, or because the amount is too small. Absent when there is nothing to warn about; never present in test mode. */
-  warnings?: {
-    code: 'no_payable_currency';
-    /** What is wrong and where to fix it, for people. */
-    message: string;
-    /** The guide to what is missing. */
-    doc_url: string;
-  }[] | undefined;
+export type ResolveParams = {
+  /** `accept` counts the transfers as payment, `reject` closes the matter, `refund_sent` also records that you sent the money back. */
+  action: ResolveAction;
+  /** The transfers that the decision is about. Defaults to all of them. */
+  transfers?: string[] | undefined;
 };
 
-export type ListDeliveriesParams = {
-  /** Rows of a page. */
-  limit?: number | undefined;
-  /** The id of the last row of the page before; the page begins behind it. */
-  starting_after?: string | undefined;
-  endpoint_id?: string | undefined;
-  event_id?: string | undefined;
-  state?: 'pending' | 'delivered' | 'failed' | undefined;
+export type UpdateMetadataParams = {
+  /** Merged into the metadata of the payment. A key with the value null is removed. */
+  metadata: { [key: string]: string | null };
 };
 
-export type WebhookDeliveryList = {
-  success: boolean;
-  data: {
-    id: string;
-    event_id: string;
-    event_type: string;
-    endpoint_id: string;
-    /** Null for a test event. */
-    payment_id: string | null;
-    mode: Mode;
-    state: 'pending' | 'delivered' | 'failed';
-    attempt_count: number;
-    created_at: string;
-    delivered_at: string | null;
-    next_attempt_at: string | null;
-  }[];
-  has_more: boolean;
+export type SimulateParams = {
+  /** What the simulated customer and network do. */
+  scenario: Scenario;
+  /** Coin to pay in, when none is chosen yet. Defaults to BTC. */
+  currency?: Coin | undefined;
 };
 
-export type WebhookDelivery = {
-  success: boolean;
-  id: string;
-  event_id: string;
-  event_type: string;
-  endpoint_id: string;
-  /** Null for a test event. */
-  payment_id: string | null;
-  mode: Mode;
-  state: 'pending' | 'delivered' | 'failed';
-  attempt_count: number;
-  created_at: string;
-  delivered_at: string | null;
-  next_attempt_at: string | null;
-  request_body: string | null;
-  /** The last hundred, oldest first. */
-  attempts: {
-    number: number;
-    at: string;
-    duration_ms: number;
-    url: string | null;
-    /** Null when no answer came. */
-    status: number | null;
-    /** Null: it was delivered. status_..., timeout, dns, connect, tls, reset, refused_address, invalid_url, internal, forgotten. */
-    failure: string | null;
-    request_headers: { [key: string]: string };
-    response_body: string | null;
-  }[];
-};
-
-export type Payment = {
-  id: string;
-  transaction_id: string;
-  status: PaymentStatus;
-  mode: Mode;
-  /** In the chosen coin; null before the choice. */
-  amount: string | null;
-  amount_received: string;
-  amount_remaining: string | null;
-  amount_overpaid: string;
-  /** Arrived in transfers that are too small to count, in the coin of the payment. */
-  amount_dust: string;
-  /** What is missing although the payment counts as paid, within your tolerance or because you accepted it. Null: nothing. */
-  accepted_short: string | null;
-  /** The same in USD. */
-  accepted_short_usd: string | null;
-  amount_usd: string;
-  amount_received_usd: string;
-  currency: Coin | null;
-  description: string | null;
-  payment_address: string | null;
-  /** Of the address, below the account key of the wallet: whoever holds the key can check that the address is theirs. */
-  derivation_path: string | null;
-  payment_url: string;
-  transaction_hash: string | null;
-  confirmations: number;
-  /** Null where a lock or a tag of the chain decides. */
-  confirmations_required: number | null;
-  completion_rule: string | null;
-  exception: PaymentException | null;
-  exceptions: PaymentException[];
-  hold_reason: string | null;
-  invoice_id: string | null;
-  created_with: 'secret' | 'public';
-  created_at: string;
-  completed_at: string | null;
-  expires_at: string;
-  quote_expires_at: string | null;
-  return_url: string | null;
-  items?: {
-    product_id: string;
-    name: string;
-    quantity: number;
-    unit_price: string;
-  }[] | undefined;
-  items_count?: number | undefined;
-  tax?: string | undefined;
-  /** The price as asked, where that was in another currency than USD. */
-  amount_fiat?: string | undefined;
-  currency_fiat?: string | undefined;
-  /** Units of currency_fiat for one US dollar, at creation. */
-  fiat_rate?: string | undefined;
-  fiat_rate_source?: string | undefined;
-  fiat_rate_at?: string | undefined;
-  /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
-  transfers: {
-    /** Names the transfer in resolve. Outputs of one transaction to one payment are one transfer, named by the first of them. */
-    ref: string;
-    transaction_hash: string | null;
-    /** Coin code. */
-    currency: Coin;
-    network: string;
-    amount: string;
-    amount_usd: string | null;
-    kind: string;
-    first_seen_at: string;
-    block_height: number | null;
-    block_hash: string | null;
-    replaced_by: string | null;
-  }[];
-  /** Of all transfers, also those that are not shown here. */
-  transfers_count: number;
-  metadata: { [key: string]: string };
-};
-
-export type DeletedWebhookEndpoint = {
-  success: boolean;
-  id: string;
-  deleted: boolean;
-};
-
-export type WebhookEndpointList = {
-  success: boolean;
-  data: WebhookEndpoint[];
-  has_more: boolean;
-};
-
-export type WebhookEndpoint = {
-  success: boolean;
-  id: string;
-  url: string;
-  events: string[];
-  description: string | null;
-  enabled: boolean;
-  /** merchant: by you; failures: five days of nothing but failures; gone: it answered 410. */
-  disabled_reason: 'merchant' | 'failures' | 'gone' | null;
-  /** Nothing was taken since. */
-  failing_since: string | null;
-  /** Until then the old secret keeps signing too. */
-  previous_secret_expires_at: string | null;
-  mode: Mode;
-  created_at: string;
-};
-
-export type WebhookEndpointWithSecret = {
-  success: boolean;
-  id: string;
-  url: string;
-  events: string[];
-  description: string | null;
-  enabled: boolean;
-  /** merchant: by you; failures: five days of nothing but failures; gone: it answered 410. */
-  disabled_reason: 'merchant' | 'failures' | 'gone' | null;
-  /** Nothing was taken since. */
-  failing_since: string | null;
-  /** Until then the old secret keeps signing too. */
-  previous_secret_expires_at: string | null;
-  mode: Mode;
-  created_at: string;
-  /** The signing secret; the dashboard shows it again. */
-  secret: string;
-};
-
-export type ErrorBody = {
-  error: {
-    type: ErrorType;
-    message: string;
-    param: string | null;
-    code: string;
-    doc_url: string;
-    request_id: string;
-    /** All faults of the request when there are several. */
-    errors?: {
-      type: ErrorType;
-      message: string;
-      param: string | null;
-      code: string;
-    }[] | undefined;
-  };
-};
-
-export type EventList = {
-  success: boolean;
-  data: PaymentEvent[];
-  has_more: boolean;
-};
-
-/** An event of one type; `data` is the payment as it was then. */
-export type EventOf<T extends PaymentEventType> = {
-  id: string;
-  type: T;
-  created_at: string;
-  mode: Mode;
-  api_version: string;
-  data: {
-    id: string;
-    transaction_id: string;
-    status: PaymentStatus;
-    mode: Mode;
-    /** In the chosen coin; null before the choice. */
-    amount: string | null;
-    amount_received: string;
-    amount_remaining: string | null;
-    amount_overpaid: string;
-    /** Arrived in transfers that are too small to count, in the coin of the payment. */
-    amount_dust: string;
-    /** What is missing although the payment counts as paid, within your tolerance or because you accepted it. Null: nothing. */
-    accepted_short: string | null;
-    /** The same in USD. */
-    accepted_short_usd: string | null;
-    amount_usd: string;
-    amount_received_usd: string;
-    currency: Coin | null;
-    description: string | null;
-    payment_address: string | null;
-    /** Of the address, below the account key of the wallet: whoever holds the key can check that the address is theirs. */
-    derivation_path: string | null;
-    payment_url: string;
-    transaction_hash: string | null;
-    confirmations: number;
-    /** Null where a lock or a tag of the chain decides. */
-    confirmations_required: number | null;
-    completion_rule: string | null;
-    exception: PaymentException | null;
-    exceptions: PaymentException[];
-    hold_reason: string | null;
-    invoice_id: string | null;
-    created_with: 'secret' | 'public';
-    created_at: string;
-    completed_at: string | null;
-    expires_at: string;
-    quote_expires_at: string | null;
-    return_url: string | null;
-    items?: {
-      product_id: string;
-      name: string;
-      quantity: number;
-      unit_price: string;
-    }[] | undefined;
-    items_count?: number | undefined;
-    tax?: string | undefined;
-    /** The price as asked, where that was in another currency than USD. */
-    amount_fiat?: string | undefined;
-    currency_fiat?: string | undefined;
-    /** Units of currency_fiat for one US dollar, at creation. */
-    fiat_rate?: string | undefined;
-    fiat_rate_source?: string | undefined;
-    fiat_rate_at?: string | undefined;
-    /** What arrived, in the order of first sight. Of more than 50 the ones of the largest worth; /v1/payments/{id}/transfers lists all. */
-    transfers: {
-      /** Names the transfer in resolve. Outputs of one transaction to one payment are one transfer, named by the first of them. */
-      ref: string;
-      transaction_hash: string | null;
-      /** Coin code. */
-      currency: Coin;
-      network: string;
-      amount: string;
-      amount_usd: string | null;
-      kind: string;
-      first_seen_at: string;
-      block_height: number | null;
-      block_hash: string | null;
-      replaced_by: string | null;
-    }[];
-    /** Of all transfers, also those that are not shown here. */
-    transfers_count: number;
-    metadata: { [key: string]: string };
-    /** Counts the events of the payment from 1. */
-    sequence: number;
-  };
-};
-
-export type ListEventsParams = {
-  /** Rows of a page. */
-  limit?: number | undefined;
-  /** The id of the last row of the page before; the page begins behind it. */
-  starting_after?: string | undefined;
-  type?: PaymentEventType | undefined;
-  /** The events of one payment, which stand here as soon as the payment shows what they tell. Those of all follow a moment later. */
+export type AdvanceClockParams = {
+  /** How far to move the clock forward, in seconds: up to 90 days. */
+  seconds: number;
+  /** Move the clock of this payment only. Defaults to all of test mode. */
   payment_id?: string | undefined;
 };
 
-export type Fees = {
+/** No parameters. */
+export type EmptyParams = {
+};
+
+export type TestClock = {
+  /** Always true: failed requests return an error object instead. */
   success: boolean;
-  /** Coin code. */
-  currency: Coin;
-  timestamp: string;
-  fee_unit: string;
-  typical_size: number;
-  fees: {
-    fast: {
-      /** In fee_unit. */
-      fee_per_byte: number;
-      estimated_confirmation: string;
-      /** Fee of a typical payment; the field of the currency asked for. */
-      total_fee_btc?: string | undefined;
-      /** Fee of a typical payment; the field of the currency asked for. */
-      total_fee_eth?: string | undefined;
-      /** Fee of a typical payment; the field of the currency asked for. */
-      total_fee_ltc?: string | undefined;
-      /** Fee of a typical payment; the field of the currency asked for. */
-      total_fee_dash?: string | undefined;
-      /** Fee of a typical payment; the field of the currency asked for. */
-      total_fee_doge?: string | undefined;
-      total_fee: string;
-      total_fee_usd: string;
-      source: string;
-    };
-    normal: {
-      /** In fee_unit. */
-      fee_per_byte: number;
-      estimated_confirmation: string;
-      /** Fee of a typical payment; the field of the currency asked for. */
-      total_fee_btc?: string | undefined;
-      /** Fee of a typical payment; the field of the currency asked for. */
-      total_fee_eth?: string | undefined;
-      /** Fee of a typical payment; the field of the currency asked for. */
-      total_fee_ltc?: string | undefined;
-      /** Fee of a typical payment; the field of the currency asked for. */
-      total_fee_dash?: string | undefined;
-      /** Fee of a typical payment; the field of the currency asked for. */
-      total_fee_doge?: string | undefined;
-      total_fee: string;
-      total_fee_usd: string;
-      source: string;
-    };
-    slow: {
-      /** In fee_unit. */
-      fee_per_byte: number;
-      estimated_confirmation: string;
-      /** Fee of a typical payment; the field of the currency asked for. */
-      total_fee_btc?: string | undefined;
-      /** Fee of a typical payment; the field of the currency asked for. */
-      total_fee_eth?: string | undefined;
-      /** Fee of a typical payment; the field of the currency asked for. */
-      total_fee_ltc?: string | undefined;
-      /** Fee of a typical payment; the field of the currency asked for. */
-      total_fee_dash?: string | undefined;
-      /** Fee of a typical payment; the field of the currency asked for. */
-      total_fee_doge?: string | undefined;
-      total_fee: string;
-      total_fee_usd: string;
-      source: string;
-    };
-  };
-};
-
-export type ItemParams = {
-  product_id: string;
-  name: string;
-  quantity: number;
-  /** Price of one, in USD. */
-  unit_price: number | string;
-};
-
-export type CreatedLegacyPayment = {
-  id: string;
-  transaction_id: string;
-  status: PaymentStatus;
-  amount: string;
-  /** Coin code. */
-  currency: Coin;
-  payment_address: string;
-  payment_url: string;
-  created_at: string;
-  expires_at: string;
-  mode: Mode;
-};
-
-export type PaymentList = {
-  success: boolean;
-  data: {
-    transaction_id: string;
-    id: string;
-    status: PaymentStatus;
-    amount_usd: string;
-    currency: Coin | null;
-    created_at: string;
-    completed_at: string | null;
-    mode: Mode;
-    exception: PaymentException | null;
-    invoice_id: string | null;
-    description: string | null;
-  }[];
-  has_more: boolean;
-  /** Of all payments that match, not of the page. Exact for status and currency; with any other filter it is counted up to 10,000. */
-  total_count: number;
-  /** True when more payments match than total_count says; otherwise left out. */
-  total_count_capped?: boolean | undefined;
-};
-
-export type ListPaymentsParams = {
-  /** Rows of a page. */
-  limit?: number | undefined;
-  /** The id of the last row of the page before; the page begins behind it. */
-  starting_after?: string | undefined;
-  /** The id of the first row of the page behind; the page ends before it. Not together with starting_after. */
-  ending_before?: string | undefined;
-  status?: PaymentStatus | undefined;
-  /** Coin code. */
-  currency?: Coin | undefined;
-  /** Your invoice id, exactly. */
-  invoice_id?: string | undefined;
-  /** Written as metadata[key]=value, up to 10 times. Payments that have all of these pairs, exactly. */
-  metadata?: { [key: string]: string } | undefined;
-  /** The price in USD, exactly. */
-  amount?: string | undefined;
-  /** Created at or after this time: a date (its start in UTC), or a time with its offset from UTC. */
-  created_after?: string | undefined;
-  /** Created before this time; written as created_after. */
-  created_before?: string | undefined;
-};
-
-export type PricesParams = {
-  /** Comma-separated coin codes; all five when left out. */
-  currencies?: string | undefined;
+  /** What the clock shows now. */
+  now: string;
+  /** How far the clock is ahead of real time, in seconds. */
+  offset_seconds: number;
 };
 
 export type Prices = {
+  /** Always true: failed requests return an error object instead. */
   success: boolean;
+  /** When the oldest of the prices was valid. */
   timestamp: string;
-  prices: { [key: string]: {
-    usd: number;
-    /** Percent. */
-    change_24h: number;
-    /** Whose figure change_24h is: of the price sources, of the history kept here, or of nobody (then it is 0). */
-    change_from: 'sources' | 'history' | 'none';
-    as_of: string;
-    sources: string[];
-    /** Older than 120 s. */
-    stale?: boolean | undefined;
-    /** A round figure for test mode without a feed. */
-    sample?: boolean | undefined;
-  } };
+  /** Prices by coin code. */
+  prices: { [key: string]: Price };
+};
+
+/** The price of one coin. */
+export type Price = {
+  /** Price of one coin in US dollars. */
+  usd: number;
+  /** Change over the last 24 hours, in percent. 0 when it is unknown. */
+  change_24h: number;
+  /** Where `change_24h` comes from: the price `sources`, the `history` kept here, or `none` when it is unknown. */
+  change_from: PriceChangeOrigin;
+  /** When the price was valid. */
+  as_of: string;
+  /** Sources that agreed on the price. */
+  sources: string[];
+  /** True when the price is older than 120 seconds. Absent otherwise. */
+  stale?: boolean | undefined;
+  /** True for a round sample price, used in test mode without a price feed. Absent otherwise. */
+  sample?: boolean | undefined;
+};
+
+export type Balance = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** The address asked about. */
+  address: string;
+  /** Coin of the address. */
+  currency: Coin;
+  /** Confirmed balance, in the coin. */
+  balance: string;
+  /** The same in US dollars at the current price. */
+  balance_usd: string;
+  /** Balance change that is not in a block yet, in the coin. May be negative. */
+  unconfirmed_balance: string;
+  /** Everything the address ever received, in the coin. */
+  total_received: string;
+  /** Everything the address ever sent, in the coin. */
+  total_sent: string;
+  /** Number of transactions of the address. */
+  transaction_count: number;
+  /** True in test mode, where nothing is real. Absent in live mode. */
+  simulated?: boolean | undefined;
+};
+
+export type Fees = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** Coin asked for. */
+  currency: Coin;
+  /** When the estimate was made. */
+  timestamp: string;
+  /** Unit of `fee_per_byte`: `sat/vB`, for ETH `gwei/gas`. */
+  fee_unit: string;
+  /** Size of a typical payment: virtual bytes, for ETH gas. */
+  typical_size: number;
+  /** Estimates by speed. */
+  fees: {
+    /** The fee for one speed. */
+    fast: FeeEstimate;
+    /** The fee for one speed. */
+    normal: FeeEstimate;
+    /** The fee for one speed. */
+    slow: FeeEstimate;
+  };
+};
+
+/** The fee for one speed. */
+export type FeeEstimate = {
+  /** Fee rate, in `fee_unit`. */
+  fee_per_byte: number;
+  /** How long until the first confirmation, as a range in minutes. */
+  estimated_confirmation: string;
+  /** The same as `total_fee`. Only when BTC was asked for. */
+  total_fee_btc?: string | undefined;
+  /** The same as `total_fee`. Only when ETH was asked for. */
+  total_fee_eth?: string | undefined;
+  /** The same as `total_fee`. Only when LTC was asked for. */
+  total_fee_ltc?: string | undefined;
+  /** The same as `total_fee`. Only when DASH was asked for. */
+  total_fee_dash?: string | undefined;
+  /** The same as `total_fee`. Only when DOGE was asked for. */
+  total_fee_doge?: string | undefined;
+  /** Fee of a typical payment, in the coin. */
+  total_fee: string;
+  /** The same in US dollars at the current price. */
+  total_fee_usd: string;
+  /** `estimate`: by the node or server of the coin. `fallback`: it had no estimate, this is its minimum. `simulated`: test mode. */
+  source: string;
+};
+
+export type OnChainTransaction = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** Hash of the transaction. */
+  txid: string;
+  /** Coin of the transaction. */
+  currency: Coin;
+  /** `pending`: not in a block. `confirmed`: in a block. `failed`: in a block, but reverted (ETH). `replaced`: another transaction spent the same money. */
+  status: TransactionStatus;
+  /** Number of blocks that confirm it. 0 when it is not in a block. */
+  confirmations: number;
+  /** Height of its block. Null when it is not in a block. */
+  block_height: number | null;
+  /** Hash of its block. Null when it is not in a block. */
+  block_hash: string | null;
+  /** Time of its block. Null when it is not in a block. */
+  timestamp: string | null;
+  /** Sum of the outputs, for ETH the value sent, in the coin. */
+  amount: string;
+  /** Fee that was paid, in the coin. Null when the inputs are unknown. */
+  fee: string | null;
+  /** What the transaction spends. Null when the source does not know it. */
+  inputs: TransactionParty[] | null;
+  /** Who receives what. */
+  outputs: TransactionParty[];
+  /** True in test mode, where nothing is real. Absent in live mode. */
+  simulated?: boolean | undefined;
+};
+
+/** An input or output of a transaction. */
+export type TransactionParty = {
+  /** Address; empty when the output has none. */
+  address: string;
+  /** Amount in the coin. */
+  amount: string;
+  /** What kind of output it is. Only when it has no address. */
+  type?: string | undefined;
+};
+
+/** The body of a webhook. `type` says what happened, and which shape `data` has. */
+export type WebhookEvent = PaymentCreatedEvent | PaymentProcessingEvent | PaymentCompletedEvent | PaymentFailedEvent | PaymentExpiredEvent | PaymentCancelledEvent | PaymentUpdatedEvent | PaymentReversedEvent | WebhookTestEvent;
+
+/** Something that happened to a payment. `type` says what, and which status `data` has. */
+export type PaymentEvent = PaymentCreatedEvent | PaymentProcessingEvent | PaymentCompletedEvent | PaymentFailedEvent | PaymentExpiredEvent | PaymentCancelledEvent | PaymentUpdatedEvent | PaymentReversedEvent;
+
+/** A payment was created. */
+export type PaymentCreatedEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'payment.created';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The payment as it was when the event happened. */
+  data: PaymentEventData & {
+    /** Status at that moment. */
+    status: 'pending';
+  };
+};
+
+/** The full amount was received and is waiting for confirmations. */
+export type PaymentProcessingEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'payment.processing';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The payment as it was when the event happened. */
+  data: PaymentEventData & {
+    /** Status at that moment. */
+    status: 'processing';
+  };
+};
+
+/** The payment is confirmed: deliver the order. */
+export type PaymentCompletedEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'payment.completed';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The payment as it was when the event happened. */
+  data: PaymentEventData & {
+    /** Status at that moment. */
+    status: 'completed';
+  };
+};
+
+/** The time to pay ended, and too little had arrived. */
+export type PaymentFailedEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'payment.failed';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The payment as it was when the event happened. */
+  data: PaymentEventData & {
+    /** Status at that moment. */
+    status: 'failed';
+  };
+};
+
+/** The time to pay ended, and nothing had arrived. */
+export type PaymentExpiredEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'payment.expired';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The payment as it was when the event happened. */
+  data: PaymentEventData & {
+    /** Status at that moment. */
+    status: 'expired';
+  };
+};
+
+/** The payment was cancelled. */
+export type PaymentCancelledEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'payment.cancelled';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The payment as it was when the event happened. */
+  data: PaymentEventData & {
+    /** Status at that moment. */
+    status: 'cancelled';
+  };
+};
+
+/** Something else about the payment changed, such as a partial or late transfer. Sent only to endpoints that name it. */
+export type PaymentUpdatedEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'payment.updated';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The payment as it was when the event happened. */
+  data: PaymentEventData;
+};
+
+/** A completed payment lost its money to a reorganization of the network. Sent to every endpoint. */
+export type PaymentReversedEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'payment.reversed';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The payment as it was when the event happened. */
+  data: PaymentEventData;
+};
+
+/** Sent on request, to test an endpoint. */
+export type WebhookTestEvent = {
+  /** Identifier of the event. */
+  id: string;
+  /** Type of the event. */
+  type: 'webhook.test';
+  /** When the event was requested. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** What is tested. */
+  data: {
+    /** The endpoint that is tested. */
+    endpoint_id: string;
+  };
+};
+
+/** The payment as it was when the event happened. */
+export type PaymentEventData = {
+  /** Identifier of the payment. */
+  id: string;
+  /** The same as `id`. */
+  transaction_id: string;
+  /** `pending`: waiting for money. `processing`: received, waiting for confirmations. `completed`: paid. `expired`: nothing arrived in time. `cancelled`: by you or the customer. `failed`: too little arrived. */
+  status: PaymentStatus;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
+  amount: string | null;
+  /** What counts as received, in the coin of the payment. `0` until a coin is chosen. */
+  amount_received: string;
+  /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
+  amount_remaining: string | null;
+  /** What arrived beyond the amount, in the coin of the payment. */
+  amount_overpaid: string;
+  /** What arrived in transfers that are too small to count, in the coin of the payment. */
+  amount_dust: string;
+  /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
+  accepted_short: string | null;
+  /** The same in US dollars. Null when nothing is missing. */
+  accepted_short_usd: string | null;
+  /** Amount asked for, in US dollars. */
+  amount_usd: string;
+  /** What counts as received, in US dollars at the rates that applied. */
+  amount_received_usd: string;
+  /** Coin of the payment. Null until the customer chooses one. */
+  currency: Coin | null;
+  /** What the payment is for. Null when you gave none. */
+  description: string | null;
+  /** Address to pay to. In test mode a test identifier, which cannot receive money. Null until a coin is chosen. */
+  payment_address: string | null;
+  /** Path of the address below the account key of your wallet, so that you can verify that the address is yours. Null in test mode and until a coin is chosen. */
+  derivation_path: string | null;
+  /** Payment page: send the customer here. */
+  payment_url: string;
+  /** Transaction that paid; of several the first one. Null until something arrives. */
+  transaction_hash: string | null;
+  /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
+  confirmations: number;
+  /** Confirmations after which the payment completes. Null until a coin is chosen, and where `completion_rule` is not about their number. */
+  confirmations_required: number | null;
+  /** What completes the payment: a number of confirmations, a Dash lock, or Ethereum’s safe or finalized block. Null until a coin is chosen. */
+  completion_rule: CompletionRule | null;
+  /** What is unusual about the payment; of several the gravest. Null when nothing is. */
+  exception: PaymentException | null;
+  /** Everything that is unusual about the payment, the gravest first. Empty when nothing is. */
+  exceptions: PaymentException[];
+  /** Why the payment is not completed although it has enough confirmations, in words. Null when nothing holds it. */
+  hold_reason: string | null;
+  /** Your invoice or order number. Null when you gave none. */
+  invoice_id: string | null;
+  /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
+  created_with: KeyKind;
+  /** When the payment was created. */
+  created_at: string;
+  /** When the payment was completed. Null until then. */
+  completed_at: string | null;
+  /** When the customer can no longer pay on time. */
+  expires_at: string;
+  /** Until when the coin amount is fixed. Null until a coin is chosen, and for payments of a fixed coin amount. */
+  quote_expires_at: string | null;
+  /** Where the customer returns to. Null when you gave none. */
+  return_url: string | null;
+  /** The lines of the order. Only for payments created with items. */
+  items?: PaymentItem[] | undefined;
+  /** Number of lines. Only for payments created with items. */
+  items_count?: number | undefined;
+  /** Tax in US dollars. Only for payments created with items. */
+  tax?: string | undefined;
+  /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
+  amount_fiat?: string | undefined;
+  /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
+  currency_fiat?: FiatCurrency | undefined;
+  /** Units of `currency_fiat` for one US dollar when the payment was created. Only for payments priced in another currency than USD. */
+  fiat_rate?: string | undefined;
+  /** Sources that agreed on the rate. Only for payments priced in another currency than USD. */
+  fiat_rate_source?: string | undefined;
+  /** When the rate was valid. Only for payments priced in another currency than USD. */
+  fiat_rate_at?: string | undefined;
+  /** What arrived, in the order in which it was first seen. When there are more than 50, the largest are shown here and GET /v1/payments/{id}/transfers lists all. */
+  transfers: Transfer[];
+  /** Number of all transfers, including those that are not shown here. */
+  transfers_count: number;
+  /** Your own data. Empty when you gave none. */
+  metadata: { [key: string]: string };
+  /** Position among the events of this payment, from 1. Use it to order them. */
+  sequence: number;
+};
+
+export type EventList = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** The events, newest first. */
+  data: PaymentEvent[];
+  /** Whether there are more rows after this page. Pass the last row as `starting_after` to get them. */
+  has_more: boolean;
+};
+
+/** A URL of yours that receives events. */
+export type WebhookEndpoint = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** Identifier of the endpoint. */
+  id: string;
+  /** Where events are sent. */
+  url: string;
+  /** Event types that are sent. */
+  events: EndpointEventType[];
+  /** Your note about the endpoint. Null when you gave none. */
+  description: string | null;
+  /** Whether events are sent. */
+  enabled: boolean;
+  /** Why it is disabled. `merchant`: by you. `failures`: every delivery failed for five days. `gone`: it answered 410. Null while it is enabled. */
+  disabled_reason: DisabledReason | null;
+  /** Since when every delivery has failed. Null when the last one was delivered. */
+  failing_since: string | null;
+  /** Until when the old secret also signs. Null when there is no old secret. */
+  previous_secret_expires_at: string | null;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** When the endpoint was created. */
+  created_at: string;
+};
+
+/** An endpoint with its signing secret. */
+export type WebhookEndpointWithSecret = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** Identifier of the endpoint. */
+  id: string;
+  /** Where events are sent. */
+  url: string;
+  /** Event types that are sent. */
+  events: EndpointEventType[];
+  /** Your note about the endpoint. Null when you gave none. */
+  description: string | null;
+  /** Whether events are sent. */
+  enabled: boolean;
+  /** Why it is disabled. `merchant`: by you. `failures`: every delivery failed for five days. `gone`: it answered 410. Null while it is enabled. */
+  disabled_reason: DisabledReason | null;
+  /** Since when every delivery has failed. Null when the last one was delivered. */
+  failing_since: string | null;
+  /** Until when the old secret also signs. Null when there is no old secret. */
+  previous_secret_expires_at: string | null;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** When the endpoint was created. */
+  created_at: string;
+  /** The signing secret. Store it: the API does not return it again. */
+  secret: string;
+};
+
+export type WebhookEndpointList = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** The endpoints, newest first. */
+  data: WebhookEndpoint[];
+  /** Always false: all endpoints are on one page. */
+  has_more: boolean;
+};
+
+export type DeletedWebhookEndpoint = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** Identifier of the deleted endpoint. */
+  id: string;
+  /** Always true. */
+  deleted: boolean;
+};
+
+export type CreateWebhookEndpointParams = {
+  /** Where events are sent: a public https URL. Its host must resolve when you save it. */
+  url: string;
+  /** Event types to send. `*` stands for the six basic ones; payment.updated is sent only when named, payment.reversed always. Defaults to `["*"]`. */
+  events?: EndpointEventType[] | undefined;
+  /** Your note about the endpoint, up to 500 characters. Null for none. */
+  description?: string | null | undefined;
+  /** Whether events are sent. While it is false, no deliveries are queued. */
+  enabled?: boolean | undefined;
+};
+
+export type UpdateWebhookEndpointParams = {
+  /** Where events are sent: a public https URL. Its host must resolve when you save it. */
+  url?: string | undefined;
+  /** Event types to send. `*` stands for the six basic ones; payment.updated is sent only when named, payment.reversed always. Defaults to `["*"]`. */
+  events?: EndpointEventType[] | undefined;
+  /** Your note about the endpoint, up to 500 characters. Null for none. */
+  description?: string | null | undefined;
+  /** Whether events are sent. While it is false, no deliveries are queued. */
+  enabled?: boolean | undefined;
+};
+
+export type RotateSecretParams = {
+  /** How long the old secret also signs, in seconds: up to 7 days, 0 for not at all. Defaults to 86400. */
+  expires_in?: number | undefined;
 };
 
 export type RecoverParams = {
-  /** Deliveries made at or after this time. */
+  /** Deliveries created at or after this time, in ISO 8601 with a time zone. */
   since: string;
 };
 
-export type WebhookRecovery = {
+/** One event for one endpoint, with every attempt to deliver it. */
+export type WebhookDelivery = {
+  /** Always true: failed requests return an error object instead. */
   success: boolean;
+  /** Identifier of the delivery. */
   id: string;
+  /** The event that is delivered. */
+  event_id: string;
+  /** Type of the event. */
+  event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test';
+  /** The endpoint that it is sent to. */
   endpoint_id: string;
-  status: 'queueing' | 'delivering' | 'done' | 'cancelled';
-  since: string;
+  /** The payment of the event. Null for a test event. */
+  payment_id: string | null;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** `pending`: waiting for an attempt. `delivered`: the endpoint answered 2xx. `failed`: given up after the last attempt. */
+  state: DeliveryState;
+  /** Number of attempts so far. */
+  attempt_count: number;
+  /** When the delivery was queued. */
   created_at: string;
-  /** Deliveries that had failed or waited for another attempt when it began. */
+  /** When the endpoint accepted it. Null until then. */
+  delivered_at: string | null;
+  /** When the next attempt is due. Null when there is none. */
+  next_attempt_at: string | null;
+  /** The exact body of every attempt. Null when the event was deleted after 30 days. */
+  request_body: string | null;
+  /** The last hundred attempts, oldest first. */
+  attempts: DeliveryAttempt[];
+};
+
+export type WebhookDeliveryList = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** The deliveries, newest first. */
+  data: WebhookDeliveryItem[];
+  /** Whether there are more rows after this page. Pass the last row as `starting_after` to get them. */
+  has_more: boolean;
+};
+
+/** A delivery in a list. Retrieve it by its `id` for its attempts. */
+export type WebhookDeliveryItem = {
+  /** Identifier of the delivery. */
+  id: string;
+  /** The event that is delivered. */
+  event_id: string;
+  /** Type of the event. */
+  event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test';
+  /** The endpoint that it is sent to. */
+  endpoint_id: string;
+  /** The payment of the event. Null for a test event. */
+  payment_id: string | null;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** `pending`: waiting for an attempt. `delivered`: the endpoint answered 2xx. `failed`: given up after the last attempt. */
+  state: DeliveryState;
+  /** Number of attempts so far. */
+  attempt_count: number;
+  /** When the delivery was queued. */
+  created_at: string;
+  /** When the endpoint accepted it. Null until then. */
+  delivered_at: string | null;
+  /** When the next attempt is due. Null when there is none. */
+  next_attempt_at: string | null;
+};
+
+/** One HTTP request to the endpoint. */
+export type DeliveryAttempt = {
+  /** Position among the attempts, from 1. */
+  number: number;
+  /** When it was made. */
+  at: string;
+  /** How long it took, in milliseconds. */
+  duration_ms: number;
+  /** Where it was sent. Null when nothing was sent. */
+  url: string | null;
+  /** HTTP status of the answer. Null when there was no answer. */
+  status: number | null;
+  /** Why it failed: `status_` and the status, `timeout`, `dns`, `connect`, `tls`, `reset`, `refused_address`, `invalid_url`, `internal`, or `forgotten` when its event was deleted. Null when it was delivered. */
+  failure: string | null;
+  /** Headers that were sent. */
+  request_headers: { [key: string]: string };
+  /** The first 4 kB of the answer. Null when there was no answer. */
+  response_body: string | null;
+};
+
+/** The progress of sending failed deliveries again. */
+export type WebhookRecovery = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** Identifier of the recovery. */
+  id: string;
+  /** The endpoint. */
+  endpoint_id: string;
+  /** `queueing`: deliveries are being queued. `delivering`: all are queued. `done`: each was delivered or failed. `cancelled`: the endpoint was disabled or deleted. */
+  status: RecoveryStatus;
+  /** Deliveries created at or after this time are sent again. */
+  since: string;
+  /** When the recovery began. */
+  created_at: string;
+  /** Deliveries that had failed, or were waiting for another attempt, when it began. */
   total: number;
-  /** Of these, sent again so far. */
+  /** How many of them have been sent again so far. */
   queued: number;
-  /** Of these, delivered. */
+  /** How many of them were delivered. */
   delivered: number;
-  /** Of these, failed again for good. */
+  /** How many of them failed again for good. */
   failed: number;
 };
 
+/** A request made with one of your API keys. Kept for 30 days. */
 export type LoggedRequest = {
+  /** Identifier of the request, as in its X-Request-Id header. */
   id: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
   mode: Mode;
+  /** When it was answered. */
   created_at: string;
+  /** HTTP method. */
   method: string;
+  /** Path, without the query. */
   path: string;
+  /** Query, without the question mark. Null when there was none. */
   query: string | null;
+  /** HTTP status of the answer. */
   status: number;
+  /** Code of the error. Null when the request succeeded. */
   error_code: string | null;
+  /** API key that was used. */
   key_id: string;
+  /** How long it took, in milliseconds. */
   duration_ms: number;
+  /** Whether it carried an Idempotency-Key. */
   has_idempotency_key: boolean;
+  /** Address that it came from. */
   ip: string;
+  /** Body that was sent, without secrets; the first 2048 characters. Null when there was none. */
   request_body: string | null;
-  /** Names of parameters that the request does not take and that were ignored; of many the first 20. */
+  /** Parameters that the request does not take and that were ignored; at most 20. */
   ignored_parameters: string[];
-  /** Further requests of the same key and second, which were counted and not kept. */
+  /** Number of further requests with the same key in the same second that were counted but not kept. */
   omitted: number;
 };
 
 export type RequestList = {
+  /** Always true: failed requests return an error object instead. */
   success: boolean;
+  /** The requests, newest first. */
   data: LoggedRequest[];
+  /** Whether there are more rows after this page. Pass the last row as `starting_after` to get them. */
   has_more: boolean;
 };
 
-export type ListRequestsParams = {
-  /** Rows of a page. */
+/** The body of every failed request. */
+export type ErrorBody = {
+  /** Why a request failed. */
+  error: ErrorDetail;
+};
+
+/** Why a request failed. */
+export type ErrorDetail = {
+  /** Kind of error, for coarse handling. */
+  type: ErrorType;
+  /** What went wrong and what to do, for people. The wording may change: do not parse it. */
+  message: string;
+  /** The parameter at fault, such as `items[2].quantity`. Null when no single parameter is. */
+  param: string | null;
+  /** The exact error, for your code. All codes are listed at /docs/errors. */
+  code: string;
+  /** Page that explains this code. */
+  doc_url: string;
+  /** Identifies the request in your request log and in support questions. */
+  request_id: string;
+  /** All faults of the request, the gravest first. Only when there are several. */
+  errors?: ErrorItem[] | undefined;
+};
+
+/** One of several faults of a request. */
+export type ErrorItem = {
+  /** Kind of error, for coarse handling. */
+  type: ErrorType;
+  /** What went wrong and what to do, for people. The wording may change: do not parse it. */
+  message: string;
+  /** The parameter at fault, such as `items[2].quantity`. Null when no single parameter is. */
+  param: string | null;
+  /** The exact error, for your code. All codes are listed at /docs/errors. */
+  code: string;
+};
+
+export type ListPaymentsParams = {
+  /** How many rows to return, from 1 to 100. */
   limit?: number | undefined;
-  /** The id of the last row of the page before; the page begins behind it. */
+  /** A cursor: the `id` of the last row of the previous page. The page starts after it. */
   starting_after?: string | undefined;
-  /** Only those that were refused or failed. */
-  outcome?: 'failed' | undefined;
-  /** The status of the answer. */
-  status?: number | undefined;
-  /** A part of the path. */
-  path?: string | undefined;
-  key_id?: string | undefined;
-  request_id?: string | undefined;
-};
-
-export type ResolveParams = {
-  action: 'accept' | 'reject' | 'refund_sent';
-  transfers?: string[] | undefined;
-};
-
-export type RotateSecretParams = {
-  /** Seconds for which the old secret keeps signing too; default 86400, 0: it ends at once. */
-  expires_in?: number | undefined;
-};
-
-export type SimulateParams = {
-  scenario: string;
-  /** Coin code. */
+  /** A cursor: the `id` of the first row of the next page. The page ends before it. Cannot be combined with `starting_after`. */
+  ending_before?: string | undefined;
+  /** Only payments in this status. */
+  status?: PaymentStatus | undefined;
+  /** Only payments in this coin. */
   currency?: Coin | undefined;
-};
-
-export type WebhookTestEvent = {
-  id: string;
-  type: 'webhook.test';
-  created_at: string;
-  mode: Mode;
-  api_version: string;
-  data: {
-    endpoint_id: string;
-  };
-};
-
-export type CreatedTransaction = {
-  success: boolean;
-  transaction_id: string;
-  id: string;
-  payment_url: string;
-  amount_usd: string;
-  /** Of advanced payments only. */
-  items_count?: number | undefined;
-  expires_at: string;
-  status: PaymentStatus;
-  mode: Mode;
-  amount: string;
-  /** Coin code. */
-  currency: Coin;
-  payment_address: string;
-  amount_fiat: string;
-  currency_fiat: string;
-  fiat_rate: string | null;
-  fiat_rate_source: string | null;
-  fiat_rate_at: string | null;
-  created_at: string;
-  quote_expires_at: string;
-};
-
-export type OnChainTransaction = {
-  success: boolean;
-  txid: string;
-  /** Coin code. */
-  currency: Coin;
-  status: 'pending' | 'confirmed' | 'failed' | 'replaced';
-  confirmations: number;
-  block_height: number | null;
-  block_hash: string | null;
-  timestamp: string | null;
-  amount: string;
-  fee: string | null;
-  /** Null where the node does not know what the transaction spends. */
-  inputs: {
-    address: string;
-    amount: string;
-  }[] | null;
-  outputs: {
-    address: string;
-    amount: string;
-  }[];
-  /** Of test mode. */
-  simulated?: boolean | undefined;
-};
-
-export type TransferList = {
-  success: boolean;
-  data: {
-    /** Names the transfer in resolve. Outputs of one transaction to one payment are one transfer, named by the first of them. */
-    ref: string;
-    transaction_hash: string | null;
-    /** Coin code. */
-    currency: Coin;
-    network: string;
-    amount: string;
-    amount_usd: string | null;
-    kind: string;
-    first_seen_at: string;
-    block_height: number | null;
-    block_hash: string | null;
-    replaced_by: string | null;
-  }[];
-  has_more: boolean;
+  /** Only payments with exactly this invoice or order number. */
+  invoice_id?: string | undefined;
+  /** Only payments with all of these pairs in their metadata, exactly. Written as `metadata[key]=value`, up to 10 times. */
+  metadata?: { [key: string]: string } | undefined;
+  /** Only payments of exactly this price in US dollars. */
+  amount?: string | undefined;
+  /** Only payments created at or after this time: a date (its start in UTC), or a time with its offset from UTC. */
+  created_after?: string | undefined;
+  /** Only payments created before this time, written like `created_after`. */
+  created_before?: string | undefined;
 };
 
 export type ListTransfersParams = {
-  /** Rows of a page. */
+  /** How many rows to return, from 1 to 100. */
   limit?: number | undefined;
-  /** The ref of the last transfer of the page before; the page begins behind it. */
+  /** A cursor: the `ref` of the last transfer of the previous page. The page starts after it. */
   starting_after?: string | undefined;
 };
 
-export type UpdateWebhookEndpointParams = {
-  /** Public https URL. It must resolve when it is saved. */
-  url?: string | undefined;
-  /** Event types; * means the documented six, payment.updated comes only when named, payment.reversed always. */
-  events?: string[] | undefined;
-  description?: string | null | undefined;
-  /** False: nothing is queued or sent. */
-  enabled?: boolean | undefined;
+export type ListEventsParams = {
+  /** How many rows to return, from 1 to 100. */
+  limit?: number | undefined;
+  /** A cursor: the `id` of the last row of the previous page. The page starts after it. */
+  starting_after?: string | undefined;
+  /** Only events of this type. */
+  type?: PaymentEventType | undefined;
+  /** Only events of this payment. They are listed as soon as the payment shows the change; lists of all events follow a moment later. */
+  payment_id?: string | undefined;
 };
 
-export type UpdateMetadataParams = {
-  metadata: { [key: string]: string | null };
+export type ListDeliveriesParams = {
+  /** How many rows to return, from 1 to 100. */
+  limit?: number | undefined;
+  /** A cursor: the `id` of the last row of the previous page. The page starts after it. */
+  starting_after?: string | undefined;
+  /** Only deliveries to this endpoint. */
+  endpoint_id?: string | undefined;
+  /** Only deliveries of this event. */
+  event_id?: string | undefined;
+  /** Only deliveries in this state. */
+  state?: DeliveryState | undefined;
+};
+
+export type ListRequestsParams = {
+  /** How many rows to return, from 1 to 100. */
+  limit?: number | undefined;
+  /** A cursor: the `id` of the last row of the previous page. The page starts after it. */
+  starting_after?: string | undefined;
+  /** Only requests that failed. */
+  outcome?: 'failed' | undefined;
+  /** Only requests that were answered with this HTTP status. */
+  status?: number | undefined;
+  /** Only requests whose path contains this text. */
+  path?: string | undefined;
+  /** Only requests made with this API key. */
+  key_id?: string | undefined;
+  /** Only this request. */
+  request_id?: string | undefined;
+};
+
+export type PricesParams = {
+  /** Coins, separated by commas. Defaults to all five. */
+  currencies?: string | undefined;
+};
+
+export type BalanceParams = {
+  /** Any address of the coin. In test mode also a test identifier. */
+  address: string;
+  /** Coin of the address. */
+  currency: Coin;
+};
+
+export type CoinParams = {
+  /** Coin to look up. */
+  currency: Coin;
 };

@@ -1,9 +1,8 @@
 /** Believing a delivery, and signing one for a test. Web Crypto only: runs on servers of every kind. */
 import { WebhookError } from './errors.ts';
 import { randomKey } from './request.ts';
-import { API_VERSION, type PaymentEvent, type WebhookTestEvent } from './types.ts';
+import { API_VERSION, type PaymentEvent, type WebhookEvent } from './types.ts';
 
-export type WebhookEvent = PaymentEvent | WebhookTestEvent;
 /** Headers as any framework has them; capital letters do not matter. */
 export type WebhookHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
 export type VerifyOptions = {

@@ -156,6 +156,8 @@ export type ProblemCode = keyof typeof PROBLEMS;
 
 export type ProblemDetails = Readonly<Record<string, string | number>>;
 
+type ProblemOptions = { param?: string | null; retryAfterSeconds?: number; others?: readonly Problem[]; cause?: unknown };
+
 /** A documented failure. Throw it anywhere in a use case; the HTTP layer turns it into the error body. */
 export class Problem extends Error {
   readonly code: ProblemCode;
@@ -166,12 +168,9 @@ export class Problem extends Error {
   readonly retryAfterSeconds: number | null;
   /** Further problems of the same request. */
   readonly others: readonly Problem[];
+  readonly #options: { details: ProblemDetails; options: ProblemOptions };
 
-  constructor(
-    code: ProblemCode,
-    details: ProblemDetails = {},
-    options: { param?: string | null; retryAfterSeconds?: number; others?: readonly Problem[]; cause?: unknown } = {},
-  ) {
+  constructor(code: ProblemCode, details: ProblemDetails = {}, options: ProblemOptions = {}) {
     const { status, type, message } = PROBLEMS[code];
     const filled = message.replace(/\{(\w+)\}/g, (_, name: string) =>
       String(details[name] ?? (name === 'param' ? (options.param ?? '') : `{${name}}`)),
@@ -184,5 +183,11 @@ export class Problem extends Error {
     this.param = options.param ?? null;
     this.retryAfterSeconds = options.retryAfterSeconds ?? null;
     this.others = options.others ?? [];
+    this.#options = { details, options };
+  }
+
+  /** The same problem with others of the same request beside it. */
+  with(others: readonly Problem[]): Problem {
+    return new Problem(this.code, this.#options.details, { ...this.#options.options, others });
   }
 }

@@ -3,8 +3,9 @@ import type { TSchema } from 'typebox';
 import { PAYMENT_EVENTS, TEST_EVENT } from '../core/event.ts';
 import { PROBLEMS } from '../core/problem.ts';
 import { DELIVERY_ID, ENDPOINT_ID, EVENT_ID, EVENTS, EXAMPLES, errorExamples, PAYMENT_ID, RECOVERY_ID, TXID } from './examples.ts';
-import { ROUTES, type Route } from './routes.ts';
-import { ErrorReply, EventReply, TestEventReply } from './schema.ts';
+import { componentSchemas, schemaRef, shown } from './openapi-schemas.ts';
+import { GROUPS, groupOf, ROUTES, type Route } from './routes.ts';
+import { eventName } from './schema-webhooks.ts';
 
 const STATUSES = [...new Set(Object.values(PROBLEMS).map((problem) => problem.status))].sort((a, b) => a - b);
 const MEANING: Readonly<Record<number, string>> = {
@@ -46,6 +47,14 @@ const IDS = [
   ['/v1/webhook_deliveries', DELIVERY_ID],
   ['/v1/webhook_recoveries', RECOVERY_ID],
 ] as const;
+/** What an id names, by its prefix. */
+const WHAT: Readonly<Record<string, string>> = {
+  pay: 'payment',
+  evt: 'event',
+  we: 'webhook endpoint',
+  del: 'delivery',
+  rec: 'recovery',
+};
 function parametersOf(route: Route): object[] {
   const id = IDS.find(([start]) => route.path.startsWith(start))?.[1] ?? PAYMENT_ID;
   const examples: Readonly<Record<string, string>> = { id, txid: TXID };
@@ -53,19 +62,25 @@ function parametersOf(route: Route): object[] {
     name,
     in: 'path',
     required: true,
+    description: name === 'txid' ? 'Hash of the transaction.' : `Identifier of the ${WHAT[String(examples[name!]).split('_')[0]!]}.`,
     schema: { type: 'string' },
     example: examples[name!],
   }));
   const required: readonly string[] = route.query?.required ?? [];
   const inQuery = Object.entries((route.query?.properties ?? {}) as Record<string, TSchema & { examples?: unknown[] }>).map(
-    ([name, schema]) => ({
-      name,
-      in: 'query',
-      required: required.includes(name),
-      ...('patternProperties' in schema && { style: 'deepObject', explode: true }),
-      schema,
-      example: schema.examples?.[0],
-    }),
+    ([name, schema]) => {
+      const { description, ...form } = shown(schema) as { description?: string };
+      const isMap = 'patternProperties' in schema;
+      return {
+        name,
+        in: 'query',
+        required: required.includes(name),
+        description,
+        ...(isMap && { style: 'deepObject', explode: true }),
+        schema: form,
+        example: schema.examples?.[0],
+      };
+    },
   );
   return [...inPath, ...inQuery, ...(route.method === 'POST' ? [ref('parameters', 'IdempotencyKey')] : [])];
 }
@@ -86,13 +101,15 @@ export function openapiDocument(url: string): object {
     paths[path][route.method.toLowerCase()] = {
       summary: route.summary,
       description: ACCESS[route.access],
+      tags: [groupOf(route)],
       operationId: route.handle.name,
       parameters: parametersOf(route),
       ...(route.body && {
         requestBody: {
+          required: ((route.body as { required?: string[] }).required?.length ?? 0) > 0,
           content: {
             'application/json': {
-              schema: route.body,
+              schema: shown(route.body),
               examples: Object.fromEntries(Object.entries(example.requests ?? {}).map(([name, value]) => [name, { value }])),
             },
           },
@@ -102,7 +119,7 @@ export function openapiDocument(url: string): object {
         [route.created ? 201 : 200]: {
           description: 'Done',
           headers: LIMIT_HEADERS,
-          content: { 'application/json': { schema: route.reply, examples: { default: { value: example.reply } } } },
+          content: { 'application/json': { schema: shown(route.reply), examples: { default: { value: example.reply } } } },
         },
         ...Object.fromEntries(errorsOf(route).map((status) => [status, ref('responses', status)])),
       },
@@ -114,9 +131,11 @@ export function openapiDocument(url: string): object {
       title: 'Florin',
       version: '1',
       description:
-        'Cryptocurrency payments priced in USD. Amounts are decimal strings, timestamps ISO 8601 UTC. Every path without /v1 answers under /v1 too.',
+        'Cryptocurrency payments priced in USD. Amounts are decimal strings and timestamps are ISO 8601 in UTC. Paths outside /v1 are also served under /v1.',
+      license: { name: 'MIT', identifier: 'MIT' },
     },
-    servers: [{ url }],
+    servers: [{ url, description: 'This install.' }],
+    tags: GROUPS.map(({ name, about }) => ({ name, description: about })),
     security: [{ key: [] }],
     components: {
       securitySchemes: { key: { type: 'http', scheme: 'bearer' } },
@@ -141,14 +160,14 @@ export function openapiDocument(url: string): object {
           example: 'order-A-1001',
         },
       },
-      schemas: { Error: ErrorReply, Event: EventReply, TestEvent: TestEventReply },
+      schemas: componentSchemas(),
       responses: Object.fromEntries(
         STATUSES.map((status) => [
           status,
           {
             description: MEANING[status],
             headers: LIMIT_HEADERS,
-            content: { 'application/json': { schema: ref('schemas', 'Error'), examples: errorExamples(status, url) } },
+            content: { 'application/json': { schema: schemaRef('ErrorBody'), examples: errorExamples(status, url) } },
           },
         ]),
       ),
@@ -169,9 +188,10 @@ export function openapiDocument(url: string): object {
               },
             ],
             requestBody: {
+              required: true,
               content: {
                 'application/json': {
-                  schema: ref('schemas', type === TEST_EVENT ? 'TestEvent' : 'Event'),
+                  schema: schemaRef(type === TEST_EVENT ? 'WebhookTestEvent' : eventName(type)),
                   examples: { default: { value: EVENTS[type] } },
                 },
               },

@@ -13,6 +13,7 @@ import { createPayment, type PaymentDraft } from '../payments/payments.ts';
 import { getPayment, type ListItem, listPayments } from '../payments/queries.ts';
 import { type Warning, warningsFor } from '../payments/readiness.ts';
 import type { PaymentItem, PaymentRequest, PaymentView, Rendered } from '../payments/view.ts';
+import { checkBody } from './body.ts';
 import {
   type Query,
   readLimit,
@@ -27,7 +28,7 @@ import {
   readUsd,
 } from './read.ts';
 import type { Answer, Call } from './routes.ts';
-import { CreateAdvanced, CreateLegacy, CreateSimple, checkBody } from './schema.ts';
+import { CreateAdvanced, CreateLegacy, CreateSimple } from './schema.ts';
 
 /** A reply body rendered once, as it is sent and stored. */
 export const render = (status: number, body: object): Rendered => ({ status, body: JSON.stringify(body) });

@@ -8,7 +8,10 @@ import type { Access } from './gate.ts';
 import type { ParsedBody } from './json.ts';
 import { createAdvanced, createLegacy, createSimple, readPayment, readPayments } from './payments.ts';
 import type { Query } from './read.ts';
-import * as schema from './schema.ts';
+import * as C from './schema.ts';
+import { RequestList, RequestsQuery } from './schema-errors.ts';
+import * as L from './schema-lookups.ts';
+import * as W from './schema-webhooks.ts';
 import {
   advance,
   cancel,
@@ -55,19 +58,33 @@ export type Route = {
   body?: TSchema;
   reply: TSchema;
   created?: true;
-  /** False: what succeeds is left out of the log of requests. */
+  /** False: successful requests are not logged. */
   isLogged?: false;
 };
 
-const C = schema;
-/** Every contract path answers under /v1 too; an alias is the same route for limits and idempotency. */
+/** What routes are about, in the order in which documents list them. */
+export const GROUPS: readonly { name: string; about: string; owns: RegExp }[] = [
+  {
+    name: 'Payments',
+    about: 'Create payments, read them, and decide about unusual ones.',
+    owns: /^\/(payments|api\/payment|v1\/transactions|v1\/payments)/,
+  },
+  { name: 'Market and chain', about: 'Prices, balances, fees and on-chain transactions.', owns: /^\/api\/crypto/ },
+  { name: 'Events', about: 'What happened to your payments.', owns: /^\/v1\/events/ },
+  { name: 'Webhooks', about: 'Endpoints that receive events, and the log of deliveries.', owns: /^\/v1\/webhook/ },
+  { name: 'Test mode', about: 'Simulate customers and time.', owns: /^\/v1\/test/ },
+  { name: 'Requests', about: 'The log of requests made with your API keys.', owns: /^\/v1\/requests/ },
+];
+export const groupOf = (route: Route): string => GROUPS.find(({ owns }) => owns.test(route.path))!.name;
+
+/** Paths outside /v1 are also served under /v1. An alias is the same route for limits and idempotency. */
 export const ROUTES: readonly Route[] = [
   {
     method: 'POST',
     path: '/payments',
     access: 'secret',
     handle: createLegacy,
-    summary: 'Create a payment of a fixed coin amount',
+    summary: 'Create a payment for a fixed coin amount',
     body: C.CreateLegacy,
     reply: C.LegacyCreated,
     created: true,
@@ -107,36 +124,36 @@ export const ROUTES: readonly Route[] = [
     path: '/api/crypto/prices',
     access: 'secret',
     handle: readPrices,
-    summary: 'Current USD prices',
-    query: C.PricesQuery,
-    reply: C.PricesReply,
+    summary: 'List current prices in USD',
+    query: L.PricesQuery,
+    reply: L.PricesReply,
   },
   {
     method: 'GET',
     path: '/api/crypto/balance',
     access: 'secret',
     handle: readBalance,
-    summary: 'Balance of any address',
-    query: C.BalanceQuery,
-    reply: C.BalanceReply,
+    summary: 'Retrieve the balance of an address',
+    query: L.BalanceQuery,
+    reply: L.BalanceReply,
   },
   {
     method: 'GET',
     path: '/api/crypto/fees',
     access: 'secret',
     handle: readFees,
-    summary: 'Network fee estimates',
-    query: C.CoinQuery,
-    reply: C.FeesReply,
+    summary: 'Estimate network fees',
+    query: L.CoinQuery,
+    reply: L.FeesReply,
   },
   {
     method: 'GET',
     path: '/api/crypto/transaction/:txid',
     access: 'secret',
     handle: readTransaction,
-    summary: 'An on-chain transaction',
-    query: C.CoinQuery,
-    reply: C.TransactionReply,
+    summary: 'Retrieve an on-chain transaction',
+    query: L.CoinQuery,
+    reply: L.TransactionReply,
   },
   {
     method: 'POST',
@@ -153,7 +170,7 @@ export const ROUTES: readonly Route[] = [
     path: '/v1/payments/:id',
     access: 'secret',
     handle: updatePayment,
-    summary: 'Change metadata',
+    summary: 'Update the metadata of a payment',
     body: C.UpdateMetadata,
     reply: C.Detail,
   },
@@ -171,7 +188,7 @@ export const ROUTES: readonly Route[] = [
     path: '/v1/payments/:id/resolve',
     access: 'secret',
     handle: resolve,
-    summary: 'Accept, reject or mark as refunded what arrived',
+    summary: 'Decide about money that arrived: accept, reject, or mark as refunded',
     body: C.Resolve,
     reply: C.Detail,
   },
@@ -180,7 +197,7 @@ export const ROUTES: readonly Route[] = [
     path: '/v1/payments/:id/transfers',
     access: 'secret',
     handle: readTransfers,
-    summary: 'List the transfers of a payment, in the order of first sight',
+    summary: 'List the transfers of a payment',
     query: C.TransfersQuery,
     reply: C.TransferList,
   },
@@ -190,18 +207,18 @@ export const ROUTES: readonly Route[] = [
     access: 'secret',
     handle: readEvents,
     summary: 'List events, newest first',
-    query: C.EventsQuery,
-    reply: C.EventList,
+    query: W.EventsQuery,
+    reply: W.EventList,
   },
-  { method: 'GET', path: '/v1/events/:id', access: 'secret', handle: readEvent, summary: 'Retrieve an event', reply: C.EventReply },
+  { method: 'GET', path: '/v1/events/:id', access: 'secret', handle: readEvent, summary: 'Retrieve an event', reply: W.EventReply },
   {
     method: 'POST',
     path: '/v1/webhook_endpoints',
     access: 'secret',
     handle: createWebhookEndpoint,
     summary: 'Create a webhook endpoint',
-    body: C.CreateEndpoint,
-    reply: C.EndpointWithSecret,
+    body: W.CreateEndpoint,
+    reply: W.EndpointWithSecret,
     created: true,
   },
   {
@@ -210,7 +227,7 @@ export const ROUTES: readonly Route[] = [
     access: 'secret',
     handle: readWebhookEndpoints,
     summary: 'List all webhook endpoints, newest first',
-    reply: C.EndpointList,
+    reply: W.EndpointList,
   },
   {
     method: 'GET',
@@ -218,16 +235,16 @@ export const ROUTES: readonly Route[] = [
     access: 'secret',
     handle: readWebhookEndpoint,
     summary: 'Retrieve a webhook endpoint',
-    reply: C.EndpointReply,
+    reply: W.EndpointReply,
   },
   {
     method: 'POST',
     path: '/v1/webhook_endpoints/:id',
     access: 'secret',
     handle: updateWebhookEndpoint,
-    summary: 'Change a webhook endpoint',
-    body: C.UpdateEndpoint,
-    reply: C.EndpointReply,
+    summary: 'Update a webhook endpoint',
+    body: W.UpdateEndpoint,
+    reply: W.EndpointReply,
   },
   {
     method: 'DELETE',
@@ -235,16 +252,16 @@ export const ROUTES: readonly Route[] = [
     access: 'secret',
     handle: deleteWebhookEndpoint,
     summary: 'Delete a webhook endpoint',
-    reply: C.EndpointDeleted,
+    reply: W.EndpointDeleted,
   },
   {
     method: 'POST',
     path: '/v1/webhook_endpoints/:id/rotate_secret',
     access: 'secret',
     handle: rotateWebhookSecret,
-    summary: 'Give a webhook endpoint a new signing secret',
-    body: C.RotateSecret,
-    reply: C.EndpointWithSecret,
+    summary: 'Rotate the signing secret of a webhook endpoint',
+    body: W.RotateSecret,
+    reply: W.EndpointWithSecret,
   },
   {
     method: 'POST',
@@ -253,7 +270,7 @@ export const ROUTES: readonly Route[] = [
     handle: testWebhookEndpoint,
     summary: 'Send a test event',
     body: C.Empty,
-    reply: C.DeliveryReply,
+    reply: W.DeliveryReply,
     created: true,
   },
   {
@@ -261,9 +278,9 @@ export const ROUTES: readonly Route[] = [
     path: '/v1/webhook_endpoints/:id/recover',
     access: 'secret',
     handle: recoverWebhookEndpoint,
-    summary: 'Send again all that failed since a time',
-    body: C.Recover,
-    reply: C.RecoveryReply,
+    summary: 'Send everything that failed since a time again',
+    body: W.Recover,
+    reply: W.RecoveryReply,
     created: true,
   },
   {
@@ -271,8 +288,8 @@ export const ROUTES: readonly Route[] = [
     path: '/v1/webhook_recoveries/:id',
     access: 'secret',
     handle: readWebhookRecovery,
-    summary: 'Progress of a recovery',
-    reply: C.RecoveryReply,
+    summary: 'Retrieve the progress of a recovery',
+    reply: W.RecoveryReply,
   },
   {
     method: 'GET',
@@ -280,8 +297,8 @@ export const ROUTES: readonly Route[] = [
     access: 'secret',
     handle: readWebhookDeliveries,
     summary: 'List webhook deliveries, newest first',
-    query: C.DeliveriesQuery,
-    reply: C.DeliveryList,
+    query: W.DeliveriesQuery,
+    reply: W.DeliveryList,
   },
   {
     method: 'GET',
@@ -289,16 +306,16 @@ export const ROUTES: readonly Route[] = [
     access: 'secret',
     handle: readWebhookDelivery,
     summary: 'Retrieve a webhook delivery with its attempts',
-    reply: C.DeliveryReply,
+    reply: W.DeliveryReply,
   },
   {
     method: 'POST',
     path: '/v1/webhook_deliveries/:id/resend',
     access: 'secret',
     handle: resendWebhookDelivery,
-    summary: 'Send a delivery again',
+    summary: 'Resend a delivery',
     body: C.Empty,
-    reply: C.DeliveryReply,
+    reply: W.DeliveryReply,
   },
   {
     method: 'GET',
@@ -306,9 +323,9 @@ export const ROUTES: readonly Route[] = [
     access: 'secret',
     handle: readRequests,
     summary: 'List the requests made with your keys, newest first',
-    query: C.RequestsQuery,
-    reply: C.RequestList,
-    // Whoever follows the log would otherwise follow himself.
+    query: RequestsQuery,
+    reply: RequestList,
+    // Reading the log does not add to it: following it would never end.
     isLogged: false,
   },
   {

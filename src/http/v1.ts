@@ -12,11 +12,12 @@ import { advanceClock, cancelPayment, createPayment, resolvePayment, setMetadata
 import { listTransfers } from '../payments/queries.ts';
 import type { PaymentRequest } from '../payments/view.ts';
 import { getEvent, listEvents } from '../webhooks/events.ts';
+import { checkBody } from './body.ts';
 import type { ParsedBody } from './json.ts';
 import { draftOf, madeBy, mine, render, renderDetail } from './payments.ts';
 import { checkMetadataKeys, readFiat, readLimit, readQuery, readReturnUrl, readUsd } from './read.ts';
 import type { Answer, Call } from './routes.ts';
-import { AdvanceClock, CreateTransaction, checkBody, Resolve, Simulate, UpdateMetadata } from './schema.ts';
+import { AdvanceClock, CreateTransaction, Resolve, Simulate, UpdateMetadata } from './schema.ts';
 
 type Common = Parameters<typeof draftOf>[1];
 

@@ -15,10 +15,11 @@ import {
   rotateSecret,
   sendTestEvent,
 } from '../webhooks/endpoints.ts';
+import { checkBody } from './body.ts';
 import { mine, render } from './payments.ts';
 import { readLimit, readQuery } from './read.ts';
 import type { Answer, Call } from './routes.ts';
-import { CreateEndpoint, checkBody, Recover, RotateSecret, UpdateEndpoint } from './schema.ts';
+import { CreateEndpoint, Recover, RotateSecret, UpdateEndpoint } from './schema-webhooks.ts';
 import { deliveryBody, endpointBody, itemBody, recoveryBody } from './webhook-bodies.ts';
 
 /** Runs a change at most once per Idempotency-Key. A reply that holds a secret is stored sealed. */

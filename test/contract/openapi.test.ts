@@ -48,15 +48,23 @@ function inlined(value: any, root: any): any {
 const assertForm = (schema: any, value: unknown, what: string) =>
   assert.ok(Check(schema, value), `${what}: ${JSON.stringify(Errors(schema, value)[1])} in ${JSON.stringify(value)}`);
 
+/** A schema whose parts, or whose option for this type of event, are put together. */
+function resolved(schema: any, value: any): any {
+  if (schema.oneOf) return resolved(schema.oneOf.find((option: any) => option.properties.type.const === value.type) ?? {}, value);
+  if (!schema.allOf) return schema;
+  return { properties: Object.assign({}, ...schema.allOf.map((part: any) => part.properties)) };
+}
+
 /** Fields of `value` that the schema does not name. */
-function undocumented(schema: any, value: any, path = ''): string[] {
+function undocumented(whole: any, value: any, path = ''): string[] {
+  const schema = typeof value === 'object' && value !== null ? resolved(whole, value) : whole;
   if (Array.isArray(value)) {
     const list = schema.items ? schema : (schema.anyOf ?? []).find((option: any) => option.items);
     return value.flatMap((entry, i) => undocumented(list?.items ?? {}, entry, `${path}[${i}]`));
   }
   if (typeof value !== 'object' || value === null) return [];
   const object = schema.properties ? schema : (schema.anyOf ?? []).find((option: any) => option.properties);
-  const any = schema.patternProperties && Object.values(schema.patternProperties)[0];
+  const any = schema.additionalProperties;
   return Object.entries(value).flatMap(([name, entry]) => {
     const documented = object?.properties[name] ?? any;
     return documented ? undocumented(documented, entry, `${path}.${name}`) : [`${path}.${name}`];

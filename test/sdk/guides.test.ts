@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { type Client, createClient, type Payment, webhooks } from '../../sdk/src/index.ts';
+import { type Client, createClient, type Payment, type Scenario, webhooks } from '../../sdk/src/index.ts';
 import { CONFIG, namesOf, readConfig } from '../../src/config.ts';
 import type { Coin } from '../../src/core/coin.ts';
 import { ROUTES } from '../../src/http/routes.ts';
@@ -44,7 +44,7 @@ const imported = async (path: string, about: string): Promise<any> => {
   writeFileSync(file, block.text);
   return import(pathToFileURL(file).href);
 };
-const played = async (scenario: string, until: (payment: Payment) => boolean): Promise<Payment> => {
+const played = async (scenario: Scenario, until: (payment: Payment) => boolean): Promise<Payment> => {
   const { id } = await client.payments.createSimple({ amount_usd: 25, return_url: 'https://shop.example/', metadata: { order: scenario } });
   await client.test.simulate(id, { scenario });
   return client.payments.waitFor(id, { until, timeoutMs: 30_000, intervalMs: 100 });
@@ -63,7 +63,7 @@ test("the guide's handler ships what is paid, frees what is not, and shows the r
   const { handle } = await imported('docs/guides/exceptions.md', 'handle');
   for (const row of OUTCOMES.trim().split('\n').slice(1)) {
     const [scenario, status, exception, wanted] = row.split('|').map((cell) => cell.trim());
-    const payment = await played(scenario!, (now) => now.status === status && (now.exception ?? '') === exception);
+    const payment = await played(scenario as Scenario, (now) => now.status === status && (now.exception ?? '') === exception);
     const [event] = (await client.events.list({ payment_id: payment.id })).data;
     const done: string[] = [];
     const shop = Object.fromEntries(

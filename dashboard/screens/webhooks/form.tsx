@@ -1,12 +1,12 @@
 /** What an endpoint is made of: where to, which events, what for. */
 import { type FormEvent, type ReactNode, useState } from 'react';
-import { EVENT_TYPES } from '../../generated/api.ts';
+import { type EndpointEventType, EVENT_TYPES } from '../../generated/api.ts';
 import { ApiError } from '../../lib/api.ts';
 import { Field } from '../../ui/field.tsx';
 
-export type EndpointFields = { url: string; events: string[]; description: string | null };
+export type EndpointFields = { url: string; events: EndpointEventType[]; description: string | null };
 const UPDATED = 'payment.updated';
-/** Nobody can leave it out. */
+/** Sent to every endpoint: it cannot be turned off. */
 const REVERSED = 'payment.reversed';
 const CHOSEN = EVENT_TYPES.filter((type) => type !== REVERSED);
 const DOCUMENTED = CHOSEN.filter((type) => type !== UPDATED);

@@ -12,6 +12,7 @@ import type {
   Payment,
   PaymentEvent,
   PaymentEventType,
+  Scenario,
 } from '../types.ts';
 import { verify } from '../webhooks.ts';
 import { forward, intervalOf, listen } from './listen.ts';
@@ -73,7 +74,7 @@ const troubleOf =
   (message: string): void =>
     note(flags.json ? JSON.stringify({ warning: message }) : message);
 
-type Trigger = { scenario: string | null; event: PaymentEventType; cancel?: true };
+type Trigger = { scenario: Scenario | null; event: PaymentEventType; cancel?: true };
 /** What has to happen so that an event is sent; scenarios by their own names, with the last event of each. */
 const TRIGGERS: Readonly<Record<string, Trigger>> = {
   'payment.created': { scenario: null, event: 'payment.created' },

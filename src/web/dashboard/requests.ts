@@ -1,6 +1,6 @@
 /** The log of requests: what was asked of the API with the keys of this merchant. */
 import Type from 'typebox';
-import { RequestEntry } from '../../http/schema.ts';
+import { RequestEntry } from '../../http/schema-errors.ts';
 import { requestBody } from '../../http/v1.ts';
 import { getRequest, type LoggedRequest, listRequests } from '../../merchants/requests.ts';
 import { literals, lookedBack, lookedPageOf, memberRoute, ownerOf, paging, type Route, Text } from './route.ts';

@@ -3,7 +3,14 @@ import Type from 'typebox';
 import { PAYMENT_EVENTS, TEST_EVENT } from '../../core/event.ts';
 import { idOfNumber } from '../../core/id.ts';
 import { EVENTS } from '../../http/examples.ts';
-import { CreateEndpoint, DeliveryReply, EndpointReply, EndpointWithSecret, RecoveryReply, UpdateEndpoint } from '../../http/schema.ts';
+import {
+  CreateEndpoint,
+  DeliveryReply,
+  EndpointReply,
+  EndpointWithSecret,
+  RecoveryReply,
+  UpdateEndpoint,
+} from '../../http/schema-webhooks.ts';
 import { deliveryBody, endpointBody, itemBody, recoveryBody } from '../../http/webhook-bodies.ts';
 import { writeAudit } from '../../merchants/members.ts';
 import { getMerchant } from '../../merchants/merchants.ts';

@@ -3,8 +3,9 @@ import type { TSchema } from 'typebox';
 import { PAYMENT_EVENTS } from '../../core/event.ts';
 import { EVENTS, EXAMPLES } from '../../http/examples.ts';
 import type { Access } from '../../http/gate.ts';
-import { ROUTES, type Route } from '../../http/routes.ts';
-import { Detail, EventReply } from '../../http/schema.ts';
+import { GROUPS, groupOf, ROUTES, type Route } from '../../http/routes.ts';
+import { Detail } from '../../http/schema.ts';
+import { EventReply } from '../../http/schema-webhooks.ts';
 
 export const WHO: Readonly<Record<Access, string>> = { secret: 'secret key', any: 'secret or public key', secret_test: 'secret test key' };
 export const pathOf = (route: Route): string => route.path.replace(/:(\w+)/g, '{$1}');
@@ -60,6 +61,7 @@ type Shape = {
   type?: string;
   const?: string;
   anyOf?: Shape[];
+  allOf?: Shape[];
   items?: Shape;
   properties?: Record<string, Shape>;
   required?: string[];
@@ -81,6 +83,7 @@ function typeOf(shape: Shape): string {
   if (known) return `[${known.name}](#${known.name.toLowerCase()})`;
   if (shape.const !== undefined) return `\`${shape.const}\``;
   if (shape.anyOf) return shape.anyOf.map(typeOf).join(' or ');
+  if (shape.allOf) return 'object';
   if (shape.type === 'array') return `list of ${typeOf(shape.items!)}`;
   if (shape.patternProperties) return 'object';
   return shape.format === 'date-time' ? 'timestamp' : shape.type === 'string' ? 'text' : (shape.type ?? 'any');
@@ -102,12 +105,11 @@ const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\
 
 /** Fields by their path, those of nested objects below their parent. */
 function fieldsOf(schema: Shape, prefix = ''): string[][] {
-  const inside = schema.anyOf?.find((option) => option.properties) ?? schema;
+  const [part] = schema.allOf ?? [schema];
+  const inside = part!.anyOf?.find((option) => option.properties) ?? part!;
   return Object.entries(inside.properties ?? {}).flatMap(([name, field]) => {
     const required = inside.required?.includes(name) ?? false;
-    const about = [field.description === 'Decimal text.' ? '' : (field.description ?? ''), sentence(boundsOf(field))]
-      .filter(Boolean)
-      .join(' ');
+    const about = [field.description ?? '', sentence(boundsOf(field))].filter(Boolean).join(' ');
     const path = `${prefix}${name}`;
     const below =
       objectOf(field) || objectOf(field.items)
@@ -164,21 +166,11 @@ ${CLIENT[route.handle.name] ? `\`\`\`js\nawait florin.${CLIENT[route.handle.name
 ${reply ? '' : `${json(EXAMPLES[route.handle.name]!.reply)}\n`}`;
 }
 
-/** Groups in the order of the routes. */
-const GROUPS: readonly [title: string, mine: (path: string) => boolean][] = [
-  ['Payments', (path) => /^\/(payments|api\/payment|v1\/transactions|v1\/payments)/.test(path)],
-  ['Market and chain', (path) => path.startsWith('/api/crypto')],
-  ['Events', (path) => path.startsWith('/v1/events')],
-  ['Webhook endpoints', (path) => path.startsWith('/v1/webhook')],
-  ['Test mode', (path) => path.startsWith('/v1/test')],
-];
-/** Every route once; one of no group would be lost. */
+/** Every route once, by group. */
 export const groupsOf = (routes: readonly Route[]): readonly [title: string, routes: readonly Route[]][] => {
   // The oldest way to create a payment comes last.
   const sorted = routes.toSorted((a, b) => Number(a.path === '/payments') - Number(b.path === '/payments'));
-  const groups = GROUPS.map(([title, mine]) => [title, sorted.filter(({ path }) => mine(path))] as [string, Route[]]);
-  const rest = routes.filter((route) => !groups.some(([, some]) => some.includes(route)));
-  return [...groups, ['More', rest] as [string, Route[]]].filter(([, some]) => some.length > 0);
+  return GROUPS.map(({ name }) => [name, sorted.filter((route) => groupOf(route) === name)]);
 };
 
 /** The document for a service at `url`. */

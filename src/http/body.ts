@@ -1,0 +1,168 @@
+/** Checks a body against its schema, and says everything that is wrong with it at once. */
+import type { Static, TSchema } from 'typebox';
+import { Compile, type Validator } from 'typebox/schema';
+import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts';
+import type { Json, ParsedBody } from './json.ts';
+
+export type Body<S extends TSchema> = Static<S>;
+/** The parts of a schema that a message is made of. */
+type Shape = {
+  type?: string;
+  const?: unknown;
+  anyOf?: Shape[];
+  items?: Shape;
+  properties?: Record<string, Shape>;
+  patternProperties?: Record<string, Shape>;
+  minimum?: number;
+  maximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  minItems?: number;
+  maxItems?: number;
+  /** The code for a text that is none of the values; otherwise parameter_invalid. */
+  'x-problem'?: ProblemCode;
+};
+const validators = new WeakMap<TSchema, Validator>();
+/** Many faults of one body help nobody: the first of them are reported. */
+const MOST_FAULTS = 50;
+
+/** The parts of a JSON pointer. */
+const partsOf = (pointer: string): string[] =>
+  pointer
+    .split('/')
+    .slice(1)
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
+/** `/items/2/quantity` as `items[2].quantity`. */
+const paramOf = (parts: readonly string[]): string =>
+  parts.reduce((path, part) => (/^\d+$/.test(part) ? `${path}[${part}]` : path === '' ? part : `${path}.${part}`), '');
+
+/** The schema of what stands at a path of the body. */
+function shapeAt(schema: Shape, parts: readonly string[]): Shape {
+  let at = schema;
+  for (const part of parts) {
+    const inside: Shape = at.anyOf?.find((option) => option.properties ?? option.items ?? option.patternProperties) ?? at;
+    at = inside.properties?.[part] ?? inside.items ?? Object.values(inside.patternProperties ?? {})[0] ?? {};
+  }
+  return at;
+}
+const valueAt = (value: Json, parts: readonly string[]): Json | undefined =>
+  parts.reduce<Json | undefined>(
+    (at, part) => (typeof at === 'object' && at !== null ? (at as Record<string, Json>)[part] : undefined),
+    value,
+  );
+
+const isText = (shape: Shape): boolean => shape.type === 'string' && shape.const === undefined;
+const rangeText = (low: number | undefined, high: number | undefined, unit: string): string =>
+  low !== undefined && high !== undefined
+    ? ` ${low === 0 ? 'of up to' : `from ${low} to`} ${high}${unit}`
+    : high !== undefined
+      ? ` of up to ${high}${unit}`
+      : '';
+
+/** What a field takes, as the end of "it must be ...". */
+export function expected(shape: Shape): string {
+  if (shape.anyOf) {
+    const values = shape.anyOf.flatMap((option) => (option.const === undefined ? [] : [String(option.const)]));
+    const others = shape.anyOf.filter((option) => option.const === undefined);
+    const number = others.some((option) => option.type === 'number') && others.some(isText);
+    const texts = number ? ['a number or a decimal string, such as "25.50"'] : others.map(expected);
+    const list = values.length > 1 ? `one of ${values.join(', ')}` : values.map((value) => `"${value}"`).join();
+    return [list, ...texts].filter(Boolean).join(', or ');
+  }
+  if (shape.const !== undefined) return `"${shape.const}"`;
+  switch (shape.type) {
+    case 'string':
+      return shape.maxLength === undefined && shape.minLength === undefined
+        ? 'a string'
+        : `a string${rangeText(shape.minLength ?? 0, shape.maxLength, ' characters')}`;
+    case 'integer':
+      return `a whole number${shape.minimum !== undefined && shape.maximum !== undefined ? ` from ${shape.minimum} to ${shape.maximum}` : ''}`;
+    case 'number':
+      return 'a number';
+    case 'boolean':
+      return 'true or false';
+    case 'null':
+      return 'null';
+    case 'array':
+      return `a list${rangeText(shape.minItems ?? 0, shape.maxItems, ' entries')}`;
+    case 'object':
+      return 'an object';
+    default:
+      return 'as documented';
+  }
+}
+
+/** The faults that the schema finds, by parameter. */
+function faultsOf(schema: TSchema, body: ParsedBody): Map<string, Problem> {
+  let validator = validators.get(schema);
+  if (!validator) {
+    validator = Compile(schema);
+    validators.set(schema, validator);
+  }
+  const faults = new Map<string, Problem>();
+  if (validator.Check(body.value)) return faults;
+  const [, errors] = validator.Errors(body.value);
+  for (const error of errors) {
+    if (faults.size >= MOST_FAULTS) break;
+    const parts = partsOf(error.instancePath);
+    const at = paramOf(parts);
+    if (error.keyword === 'required') {
+      for (const name of error.params.requiredProperties as string[]) {
+        const param = at === '' ? name : `${at}.${name}`;
+        if (!faults.has(param)) faults.set(param, new Problem('parameter_missing', {}, { param }));
+      }
+    } else if (!faults.has(at)) {
+      const shape = shapeAt(schema as Shape, parts);
+      const code = typeof valueAt(body.value, parts) === 'string' ? shape['x-problem'] : undefined;
+      const reason = `it must be ${expected(shape)}`;
+      faults.set(at, new Problem(code ?? 'parameter_invalid', { reason }, { param: at === '' ? null : at }));
+    }
+  }
+  return faults;
+}
+
+const RANK = new Map(Object.keys(PROBLEMS).map((code, i) => [code, i]));
+/** Several problems as one: the gravest by the catalogue, with the others beside it. */
+export function together(problems: readonly Problem[]): Problem {
+  const [first, ...others] = problems.toSorted((a, b) => RANK.get(a.code)! - RANK.get(b.code)!);
+  return others.length === 0 ? first! : first!.with(others);
+}
+
+/** The body as the schema's type. Errors: parameter_missing, parameter_invalid with the path; several at once. */
+export function checkBody<S extends TSchema>(schema: S, body: ParsedBody): Static<S> {
+  const faults = faultsOf(schema, body);
+  if (faults.size > 0) throw together([...faults.values()]);
+  return body.value as Static<S>;
+}
+
+/** What reads a value from parameters of a body, beyond what a schema can say. It may throw a Problem. */
+export type Reading<T> = { params: readonly string[]; read: () => T };
+type ReadingsOf<R> = { [K in keyof R]: Reading<R[K]> };
+
+/**
+ * The body as the schema's type, and what `readings` make of it. Every fault of the schema and every Problem of a reading is reported
+ * together; a reading runs only where the schema finds no fault in its parameters.
+ */
+export function readBody<S extends TSchema, R extends Record<string, unknown>>(
+  schema: S,
+  body: ParsedBody,
+  readings: (given: Static<S>) => ReadingsOf<R>,
+): { given: Static<S>; read: R } {
+  const faults = faultsOf(schema, body);
+  const given = body.value as Static<S>;
+  const problems = [...faults.values()];
+  const read: Record<string, unknown> = {};
+  const isAtFault = (param: string) =>
+    [...faults.keys()].some((at) => at === '' || at === param || at.startsWith(`${param}.`) || at.startsWith(`${param}[`));
+  for (const [name, { params, read: run }] of Object.entries<Reading<unknown>>(readings(given))) {
+    if (params.some(isAtFault)) continue;
+    try {
+      read[name] = run();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      problems.push(error, ...error.others);
+    }
+  }
+  if (problems.length > 0) throw together(problems);
+  return { given, read: read as R };
+}

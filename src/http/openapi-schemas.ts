@@ -1,0 +1,105 @@
+/** Schemas as the API document shows them: named ones once, values as enums, in the form that tools and generators read best. */
+import type { TSchema } from 'typebox';
+import { UNIONS } from './schema-fields.ts';
+import { SCHEMAS } from './schema-names.ts';
+
+type Shape = Readonly<Record<string, unknown>>;
+type Properties = Readonly<Record<string, Shape>>;
+
+const NAMES = new Map<unknown, string>(Object.entries(SCHEMAS).map(([name, schema]) => [schema, name]));
+const UNION_NAMES = new Map<string, string>(Object.entries(UNIONS).map(([name, values]) => [values.join(), name]));
+/** Unions of objects, and the field that says which one it is. */
+const TAGGED = new Set(['PaymentEvent', 'WebhookEvent']);
+
+export const schemaRef = (name: string) => ({ $ref: `#/components/schemas/${name}` });
+
+/** The values when all options are texts, with the name of their set when it has one. */
+export function valuesOf(shape: { anyOf?: unknown }): { values: string[]; name: string | null } | null {
+  const options = (shape.anyOf ?? []) as { const?: unknown }[];
+  const values = options.flatMap((option) => (typeof option.const === 'string' ? [option.const] : []));
+  if (values.length === 0 || values.length !== options.length) return null;
+  return { values, name: UNION_NAMES.get(values.join()) ?? null };
+}
+
+/** A schema in place: a reference where it has a name. */
+export function shown(schema: TSchema | Shape): object {
+  const name = NAMES.get(schema);
+  return name === undefined ? body(schema as Shape) : schemaRef(name);
+}
+
+function body(schema: Shape): object {
+  const { anyOf, allOf, items, properties, patternProperties, 'x-problem': _, ...rest } = schema;
+  const values = valuesOf(schema);
+  if (values) return values.name === null ? { type: 'string', ...rest, enum: values.values } : { ...schemaRef(values.name), ...rest };
+  return {
+    ...rest,
+    ...(anyOf !== undefined && optionsOf(anyOf as Shape[])),
+    ...(allOf !== undefined && { allOf: (allOf as Shape[]).map(shown) }),
+    ...(items !== undefined && { items: shown(items as Shape) }),
+    ...(properties !== undefined && {
+      properties: Object.fromEntries(Object.entries(properties as Properties).map(([name, field]) => [name, shown(field)])),
+    }),
+    ...(patternProperties !== undefined && { additionalProperties: shown(Object.values(patternProperties as Properties)[0]!) }),
+  };
+}
+
+/** The options of a union. What describes the option alone, in a union with null, is already said by the field. */
+function optionsOf(anyOf: readonly Shape[]): object {
+  const others = anyOf.filter((option) => option.type !== 'null');
+  if (others.length === anyOf.length || others.length > 1) return { anyOf: anyOf.map(shown) };
+  const { description: _, ...option } = shown(others[0]!) as { description?: string; type?: unknown };
+  return typeof option.type === 'string' && option.type !== 'object' && option.type !== 'array'
+    ? { ...option, type: [option.type, 'null'] }
+    : { anyOf: [option, { type: 'null' }] };
+}
+
+/** A union of events, told apart by `type`. */
+function tagged(schema: Shape): object {
+  const options = schema.anyOf as (Shape & { properties: { type: { const: string } } })[];
+  return {
+    oneOf: options.map(shown),
+    discriminator: {
+      propertyName: 'type',
+      mapping: Object.fromEntries(options.map((option) => [option.properties.type.const, schemaRef(NAMES.get(option)!).$ref])),
+    },
+    description: schema.description,
+  };
+}
+
+const DESCRIPTIONS: Readonly<Record<keyof typeof UNIONS, string>> = {
+  Coin: 'Code of a coin.',
+  Mode: 'Live mode, where money is real, or test mode.',
+  FiatCurrency: 'Code of a currency (ISO 4217).',
+  PaymentStatus: 'Status of a payment.',
+  PaymentException: 'Something unusual about a payment.',
+  PaymentEventType: 'What happened to a payment.',
+  EndpointEventType: 'An event type, or `*` for the six basic ones.',
+  Scenario: 'What a simulated customer and network do.',
+  CompletionRule: 'What completes a payment.',
+  KeyKind: 'Kind of API key.',
+  ResolveAction: 'A decision about money that arrived.',
+  PriceChangeOrigin: 'Where a price change comes from.',
+  TransactionStatus: 'Status of an on-chain transaction.',
+  DeliveryState: 'State of a delivery.',
+  RecoveryStatus: 'Status of a recovery.',
+  DisabledReason: 'Why an endpoint is disabled.',
+  ErrorType: 'Kind of an error.',
+};
+
+/** All named schemas. */
+export function componentSchemas(): Readonly<Record<string, object>> {
+  return {
+    ...Object.fromEntries(
+      Object.entries(UNIONS).map(([name, values]) => [
+        name,
+        { type: 'string', enum: [...values], description: DESCRIPTIONS[name as keyof typeof UNIONS] },
+      ]),
+    ),
+    ...Object.fromEntries(
+      Object.entries(SCHEMAS).map(([name, schema]) => [
+        name,
+        TAGGED.has(name) ? tagged(schema as unknown as Shape) : body(schema as unknown as Shape),
+      ]),
+    ),
+  };
+}

@@ -1,0 +1,84 @@
+/** The kinds of fields that objects of the API are made of. Each field says what it is, in which unit, and when it is null. */
+import Type, { type TSchema, type TSchemaOptions } from 'typebox';
+import { SCENARIOS } from '../chains/simulated.ts';
+import { COINS, COMPLETION_RULES, MODES } from '../core/coin.ts';
+import { PAYMENT_EVENTS } from '../core/event.ts';
+import { FIATS } from '../core/fiat.ts';
+import { EXCEPTIONS, PAYMENT_STATUSES } from '../core/payment.ts';
+import { PROBLEM_TYPES } from '../core/problem.ts';
+import { DELIVERY_STATES, RECOVERY_STATUSES } from '../webhooks/deliveries.ts';
+import { DISABLED_REASONS } from '../webhooks/endpoints.ts';
+
+export const literals = <T extends readonly string[]>(values: T, options: TSchemaOptions = {}) =>
+  Type.Union(
+    values.map((value) => Type.Literal(value)),
+    options,
+  );
+export const OrNull = (schema: TSchema, description: string) => Type.Union([schema, Type.Null()], { description });
+
+/** Event types that an endpoint can ask for. */
+export const ENDPOINT_EVENTS = ['*', ...PAYMENT_EVENTS] as const;
+const CREATED_WITH = ['secret', 'public'] as const;
+const RESOLVE_ACTIONS = ['accept', 'reject', 'refund_sent'] as const;
+const CHANGE_FROM = ['sources', 'history', 'none'] as const;
+const TRANSACTION_STATUSES = ['pending', 'confirmed', 'failed', 'replaced'] as const;
+
+/** Sets of values by the name that they have in the API document and in generated clients. */
+export const UNIONS = {
+  Coin: COINS,
+  Mode: MODES,
+  FiatCurrency: FIATS,
+  PaymentStatus: PAYMENT_STATUSES,
+  PaymentException: EXCEPTIONS,
+  PaymentEventType: PAYMENT_EVENTS,
+  EndpointEventType: ENDPOINT_EVENTS,
+  Scenario: SCENARIOS,
+  CompletionRule: COMPLETION_RULES,
+  KeyKind: CREATED_WITH,
+  ResolveAction: RESOLVE_ACTIONS,
+  PriceChangeOrigin: CHANGE_FROM,
+  TransactionStatus: TRANSACTION_STATUSES,
+  DeliveryState: DELIVERY_STATES,
+  RecoveryStatus: RECOVERY_STATUSES,
+  DisabledReason: DISABLED_REASONS,
+  ErrorType: PROBLEM_TYPES,
+} as const satisfies Readonly<Record<string, readonly string[]>>;
+type UnionName = keyof typeof UNIONS;
+
+/** One of a named set of values. */
+export const OneOf = <N extends UnionName>(
+  name: N,
+  description: string,
+  example: (typeof UNIONS)[N][number],
+  options: TSchemaOptions = {},
+) => literals(UNIONS[name] as (typeof UNIONS)[N], { description, examples: [example], ...options });
+
+export const Text = (description: string, example?: string, options: TSchemaOptions = {}) =>
+  Type.String({ description, ...(example !== undefined && { examples: [example] }), ...options });
+export const Count = (description: string, example?: number, options: TSchemaOptions = {}) =>
+  Type.Integer({ description, ...(example !== undefined && { examples: [example] }), ...options });
+export const Flag = (description: string, example?: boolean) =>
+  Type.Boolean({ description, ...(example !== undefined && { examples: [example] }) });
+export const Decimal = (description: string, example: string) => Type.String({ description, examples: [example] });
+export const Time = (description: string, example = '2026-11-21T10:00:00.000Z') =>
+  Type.String({ format: 'date-time', description, examples: [example] });
+/** A decimal as a number or as text; its bounds are checked on the source text. */
+export const Amount = (description: string, example: number | string = 25.5) =>
+  Type.Union([Type.Number(), Type.String()], { description, examples: [example] });
+
+export const Coin = (description: string) => OneOf('Coin', description, 'BTC');
+export const Success = Flag('Always true: failed requests return an error object instead.', true);
+export const ModeField = OneOf('Mode', 'Whether this belongs to live mode or to test mode, as the API key did.', 'test');
+export const HasMore = Flag('Whether there are more rows after this page. Pass the last row as `starting_after` to get them.', false);
+export const PaymentId = (description: string) => Text(description, 'pay_4fTq0ZcJb8sWn2LxR7vKd1Ye');
+export const EndpointId = (description: string) => Text(description, 'we_2LxR7vKd1Ye4fTq0ZcJb8sWn');
+export const EventId = (description: string) => Text(description, 'evt_8sWn2LxR7vKd1Ye4fTq0ZcJb');
+export const DeliveryId = (description: string) => Text(description, 'del_0ZcJb8sWn2LxR7vKd1Ye4fTq');
+export const RequestId = (description: string) => Text(description, 'req_7vKd1Ye4fTq0ZcJb8sWn2LxR');
+export const KeyId = (description: string) => Text(description, 'key_1Ye4fTq0ZcJb8sWn2LxR7vKd');
+
+export const Limit = Type.Optional(
+  Count('How many rows to return, from 1 to 100.', 10, { minimum: 1, maximum: 100, default: 10 } as TSchemaOptions),
+);
+export const StartingAfter = (example: string) =>
+  Type.Optional(Text('A cursor: the `id` of the last row of the previous page. The page starts after it.', example));
