@@ -1,120 +1,151 @@
 #!/usr/bin/env node
-/** The command line of developers: argv -> command. With --json standard output is the JSON alone. */
+/** The developer command line: argv -> command. With --json standard output is JSON only. */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { COMMANDS, TRIGGER_NAMES } from './cli/commands.ts';
-import { describe, type Flags, line, note, OPTIONS, UsageError } from './cli/terminal.ts';
+import { COMMANDS } from './cli/commands.ts';
+import { completion, SHELLS } from './cli/completion.ts';
+import {
+  describe,
+  didYouMean,
+  EVERYWHERE,
+  type Flags,
+  line,
+  note,
+  OPTIONS,
+  type OptionName,
+  optionRows,
+  padded,
+  UsageError,
+} from './cli/terminal.ts';
 import { ApiError, FlorinError, WebhookError } from './errors.ts';
 
-/** First words of the commands that belong to who runs the service. */
+/** First words of the commands that belong to the person who runs the service. */
 const OPERATOR = [
   ...['serve', 'migrate', 'merchant', 'wallet', 'key', 'user', 'plan', 'checkout', 'endpoint', 'delivery', 'doctor', 'verify'],
   ...['deposit', 'chain', 'backup', 'restore'],
 ];
-const SHELLS = ['bash', 'zsh', 'fish'];
-
-const width = 18;
-const USAGE = `florin: takes and tests payments of a Florin service
-
-${Object.entries(COMMANDS)
-  .map(([name, { about }]) => `  ${name.padEnd(width)}${about}`)
-  .join('\n')}
-  ${'completion'.padEnd(width)}print the completion of a shell: ${SHELLS.join(', ')}
-
-  --url URL   where the service answers; default FLORIN_URL, else http://localhost:3000
-  --key KEY   a secret key; default FLORIN_API_KEY, which other users of this machine cannot see
-  --json      print the result as JSON alone
-  --help      with a command: how to use it`;
-
-const helpOf = (only?: string): { name: string; usage: string; about: string }[] =>
-  Object.entries(COMMANDS)
-    .filter(([name]) => only === undefined || name === only)
-    .map(([name, { usage, about }]) => ({ name, usage: `florin ${usage}`, about }));
+const COMPLETION = { usage: `completion ${SHELLS.join('|')}`, about: 'print a completion script for your shell', options: [] } as const;
+const ABOUT: Readonly<Record<string, { usage: string; about: string; options: readonly OptionName[] }>> = {
+  ...COMMANDS,
+  completion: COMPLETION,
+};
 
 /** Words after the first: `payments` -> create, get, ... */
 const secondWords = (first: string): string[] =>
-  first === 'trigger'
-    ? [...TRIGGER_NAMES]
-    : first === 'completion'
-      ? SHELLS
-      : Object.keys(COMMANDS).flatMap((name) => (name.startsWith(`${first} `) ? [name.slice(first.length + 1)] : []));
+  Object.keys(COMMANDS).flatMap((name) => (name.startsWith(`${first} `) ? [name.slice(first.length + 1)] : []));
 
-function completion(shell: string | undefined): string {
-  const firsts = [...new Set([...Object.keys(COMMANDS).map((name) => name.split(' ')[0]!), 'completion'])];
-  const flags = Object.keys(OPTIONS).map((name) => `--${name}`);
-  const seconds = firsts.map((first) => [first, secondWords(first)] as const).filter(([, words]) => words.length > 0);
-  switch (shell) {
-    case 'bash':
-    case 'zsh':
-      return `${shell === 'zsh' ? 'autoload -U +X bashcompinit && bashcompinit\n' : ''}_florin() {
-  local word="\${COMP_WORDS[COMP_CWORD]}" words=""
-  if [ "\${word#-}" != "$word" ]; then words="${flags.join(' ')}"
-  elif [ "$COMP_CWORD" -eq 1 ]; then words="${firsts.join(' ')}"
-  elif [ "$COMP_CWORD" -eq 2 ]; then case "\${COMP_WORDS[1]}" in
-${seconds.map(([first, words]) => `    ${first}) words="${words.join(' ')}";;`).join('\n')}
-  esac; fi
-  COMPREPLY=($(compgen -W "$words" -- "$word"))
-}
-complete -F _florin florin`;
-    case 'fish':
-      return [
-        'complete -c florin -f',
-        ...firsts.map((first) => `complete -c florin -n __fish_use_subcommand -a ${first}`),
-        ...seconds.map(
-          ([first, words]) =>
-            `complete -c florin -n '__fish_seen_subcommand_from ${first}; and test (count (commandline -opc)) -eq 2' -a '${words.join(' ')}'`,
-        ),
-        ...Object.keys(OPTIONS).map((name) => `complete -c florin -l ${name}`),
-      ].join('\n');
-    default:
-      throw new UsageError(`completion takes one of ${SHELLS.join(', ')}`);
-  }
+/** All commands, or those of a group. */
+function overview(group?: string): string {
+  const rows = Object.entries(ABOUT)
+    .filter(([name]) => group === undefined || name.startsWith(`${group} `))
+    .map(([name, { about }]) => [name, about] as const);
+  return `${group === undefined ? 'Florin: create and test payments from the command line\n\n' : ''}Usage: florin ${group === undefined ? 'COMMAND' : `${group} SUBCOMMAND`} [options]
+
+Commands:
+${padded(rows)}
+
+Options of every command:
+${padded(optionRows(group === undefined ? [...EVERYWHERE, 'version'] : EVERYWHERE))}`;
 }
 
-/** Words as a shell reads them again; without an API key, which has no place in a message. */
+const helpOf = (name: string): string => {
+  const { usage, about, options } = ABOUT[name]!;
+  return `${about[0]!.toUpperCase()}${about.slice(1)}
+
+Usage: florin ${usage} [options]
+
+Options:
+${padded(optionRows([...options, ...EVERYWHERE]))}`;
+};
+const asJson = (names: readonly string[]): string =>
+  JSON.stringify({ commands: names.map((name) => ({ name, usage: `florin ${ABOUT[name]!.usage}`, about: ABOUT[name]!.about })) });
+
+/** Words as a shell reads them again, without API keys: they have no place in a message. */
 const asTyped = (argv: readonly string[]): string =>
   argv
     .filter((arg) => !/^(--key=)?((sk|pk)_|(live|test)_(sk|pk)_)/.test(arg))
     .map((arg) => (/^[\w@%+=:,./-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`))
     .join(' ');
 
+/** The options that were given. Errors: UsageError for one that the command does not take, or that lacks its value. */
+function readOptions(argv: readonly string[], name: string | null): { flags: Flags; words: string[] } {
+  const { values, positionals, tokens } = parseArgs({
+    args: [...argv],
+    options: OPTIONS,
+    allowPositionals: true,
+    strict: false,
+    tokens: true,
+  });
+  const allowed: readonly string[] = name === null ? Object.keys(OPTIONS) : [...ABOUT[name]!.options, ...EVERYWHERE];
+  for (const token of tokens) {
+    if (token.kind !== 'option') continue;
+    if (!allowed.includes(token.name)) {
+      const place = name === null ? '' : ` for "${name}"`;
+      throw new UsageError(`Unknown option ${token.rawName}${place}.${didYouMean(token.name, allowed, (word) => `--${word}`)}`);
+    }
+    const takesValue = OPTIONS[token.name as OptionName].type === 'string';
+    if (takesValue && (token.value === undefined || (!token.inlineValue && token.value.startsWith('--'))))
+      throw new UsageError(`--${token.name} needs a value`);
+    if (!takesValue && token.value !== undefined) throw new UsageError(`--${token.name} takes no value`);
+  }
+  return { flags: values as Flags, words: positionals };
+}
+
+/** The command that the words name; null for none. Errors: UsageError, with what was probably meant. */
+function findCommand([first, second]: readonly string[]): string | null {
+  if (first === undefined) return null;
+  for (const name of [`${first} ${second}`, first]) if (Object.hasOwn(ABOUT, name)) return name;
+  const seconds = secondWords(first);
+  if (seconds.length > 0) {
+    if (second === undefined) throw new UsageError(`"${first}" needs a subcommand: ${seconds.join(', ')}`);
+    throw new UsageError(`Unknown command "${first} ${second}".${didYouMean(second, seconds, (word) => `"${first} ${word}"`)}`);
+  }
+  throw new UsageError(
+    `Unknown command "${first}".${didYouMean(first, [...new Set(Object.keys(ABOUT).map((name) => name.split(' ')[0]!))])}`,
+  );
+}
+
+/** What --help asks for: everything, a group, or one command. */
+function showHelp(words: readonly string[], isJson: boolean): void {
+  const [first] = words;
+  const group = first !== undefined && words.length === 1 && secondWords(first).length > 0 ? first : null;
+  const name = group === null ? findCommand(words) : null;
+  const names = name === null ? Object.keys(ABOUT).filter((one) => group === null || one.startsWith(`${group} `)) : [name];
+  if (isJson) line(asJson(names));
+  else line(name === null ? overview(group ?? undefined) : helpOf(name));
+}
+
 async function main(argv: readonly string[]): Promise<void> {
-  const { values, positionals } = parseArgs({ args: [...argv], options: OPTIONS, allowPositionals: true, strict: false });
-  const flags = values as Flags;
-  const [first, second] = positionals;
+  const loose = parseArgs({ args: [...argv], options: OPTIONS, allowPositionals: true, strict: false });
+  const given = loose.values as Flags;
+  const [first] = loose.positionals;
   if (first !== undefined && OPERATOR.includes(first)) {
     throw new UsageError(
-      `"${first}" is a command of the operator: run \`npm run florin -- ${asTyped(argv)}\` where the service is installed.`,
+      `"${first}" is a command for the operator of the service. Run it in the folder where Florin is installed: ./florin ${asTyped(argv)}`,
     );
   }
-  if (flags.version) {
+  if (given.version) {
     const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string };
-    return line(flags.json ? JSON.stringify({ version }) : version);
+    return line(given.json ? JSON.stringify({ version }) : version);
   }
-  const unknown = Object.keys(flags).find((name) => !Object.hasOwn(OPTIONS, name));
-  if (unknown !== undefined) throw new UsageError(`there is no --${unknown}`);
-  for (const [name, value] of Object.entries(flags)) {
-    if (OPTIONS[name as keyof Flags].type === 'string' && (value === true || (Array.isArray(value) && value.includes(true as never))))
-      throw new UsageError(`--${name} takes a value`);
+  const isHelp = first === 'help';
+  if (isHelp || given.help) return showHelp(isHelp ? loose.positionals.slice(1) : loose.positionals, given.json === true);
+  if (first === undefined) {
+    readOptions(argv, null);
+    return showHelp([], given.json === true);
   }
-  if (first === undefined || first === 'help') return line(flags.json ? JSON.stringify({ commands: helpOf() }) : USAGE);
-  if (first === 'completion') {
-    const script = completion(second);
+  const name = findCommand(loose.positionals)!;
+  const { flags, words } = readOptions(argv, name);
+  if (name === 'completion') {
+    const script = completion(words[1]);
     return line(flags.json ? JSON.stringify({ script }) : script);
   }
-  const name = Object.hasOwn(COMMANDS, `${first} ${second}`) ? `${first} ${second}` : first;
-  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
-  if (!command) {
-    const seconds = secondWords(first);
-    throw new UsageError(seconds.length > 0 ? `${first} takes one of ${seconds.join(', ')}` : `there is no command "${first}"`);
-  }
-  if (flags.help) return line(flags.json ? JSON.stringify({ commands: helpOf(name) }) : `florin ${command.usage}\n\n${command.about}`);
-  const { json, text, failed } = await command.run(positionals.slice(name.split(' ').length), flags);
+  const { json, text, failed } = await COMMANDS[name]!.run(words.slice(name.split(' ').length), flags);
   if (json !== undefined) line(flags.json ? JSON.stringify(json) : (text ?? describe(json)));
   if (failed) process.exitCode = 1;
 }
 
-/** What went wrong, with the same names for every kind: of a refusal of the service those of its reply. */
+/** An error with the same names for every kind; a refusal by the service keeps the names of its reply. */
 function faultOf(error: unknown): { type: string; message: string; code: string; param: string | null; request_id: string | null } {
   const own = (name: string, code?: string) => {
     const type = name.replace(/(?<=[a-z])(?=[A-Z])/g, '_').toLowerCase();
@@ -129,7 +160,7 @@ function faultOf(error: unknown): { type: string; message: string; code: string;
   return own('Error', (error as NodeJS.ErrnoException | null)?.code);
 }
 
-// A reader such as `head` that has seen enough ends the command, and nothing is wrong with that.
+// A reader such as `head` may stop early; that is not an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
   process.exit();

@@ -230,6 +230,7 @@ function note(ctx: Context, request: FastifyRequest, status: number, errorCode: 
     ip: request.clientIp,
     body: typeof request.body === 'string' ? request.body : null,
     ignored: request.ignoredParameters,
+    isPoll: status < 400 && request.method === 'GET' && request.headers['x-florin-poll'] === 'listen',
   });
 }
 const requiresBody = (route: Route): boolean => ((route.body as { required?: string[] } | undefined)?.required?.length ?? 0) > 0;

@@ -35,6 +35,8 @@ export type Asked = {
   body: string | null;
   /** Names of parameters that were ignored. */
   ignored: readonly string[] | null;
+  /** A successful poll by `florin listen`: counted as a use of the key, and not kept. */
+  isPoll: boolean;
 };
 type Kept = Asked & { endedMs: number; omitted: number };
 type Use = {
@@ -68,6 +70,7 @@ export function noteRequest(ctx: Context, asked: Asked): void {
   use.calls++;
   if (failed) use.failed++;
   use.last = asked;
+  if (asked.isPoll) return;
   if ((failed ? ++use.refused : ++use.done) > KEPT_A_SECOND) {
     log.omitted++;
     if (use.lastKept) use.lastKept.omitted++;

@@ -315,6 +315,7 @@ test('what waits for the database has a bound; the rest is dropped and counted',
       ip: '',
       body: null,
       ignored: null,
+      isPoll: false,
     });
   }
   assert.equal(requestLogCounts(stuck).dropped, 1_000);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -128,7 +128,9 @@ test('listen carries every new event once, in order, signed with the printed sec
     ({ data }) => data[0]?.id === earlier.at(-1).id,
   );
   const { secret } = await json('listen', '--print-secret');
-  const child = spawn(process.execPath, [CLI, 'listen', '--forward-to', receiver.url, '--json'], { env: environment() });
+  const child = spawn(process.execPath, [CLI, 'listen', '--forward-to', receiver.url.replace('http://', ''), '--json'], {
+    env: environment(),
+  });
   const ended = once(child, 'exit');
   let out = '';
   child.stdout.on('data', (chunk) => {
@@ -181,6 +183,16 @@ test('listen carries every new event once, in order, signed with the printed sec
   const [code] = await ended;
   assert.equal(code, 0, err);
   assert.equal(err, '');
+  // The request log has our own request after them, and none of its polls.
+  await app.test.get('/api/payment/pay_after_listening');
+  const logged = await eventually(
+    () => json('logs', 'list', '--limit', '100'),
+    ({ data }) => data.some((row: any) => row.path.endsWith('/pay_after_listening')),
+  );
+  assert.deepEqual(
+    logged.data.filter((row: any) => row.path === '/v1/events' && row.query === 'limit=20'),
+    [],
+  );
 });
 
 test('listen filters by type, and lives through a service that is away', async () => {
@@ -351,17 +363,25 @@ test('open names pages of the service and of a payment', async () => {
 
 test('what is used wrongly says how it is used, with exit code 2', async () => {
   const rows: [string[], RegExp, object?][] = [
-    [['payments'], /create, get, list, cancel/],
-    [['nothing'], /no command "nothing"/],
-    [['payments', 'get'], /id of a payment/],
-    [['payments', 'get', 'a', 'b'], /once/],
-    [['payments', 'create', '--amount-usd', '1'], /--return-url is needed/],
+    [['payments'], /^"payments" needs a subcommand: create, get, list, cancel$/m],
+    [['nothing'], /^Unknown command "nothing"\.$/m],
+    [['paymnets', 'list'], /^Unknown command "paymnets"\. Did you mean "payments"\?$/m],
+    [['payments', 'lst'], /Did you mean "payments list"\?/],
+    [['payments', 'get'], /^Missing argument: payment ID$/m],
+    [['payments', 'get', 'a', 'b'], /^Unexpected argument "b"$/m],
+    [['payments', 'create', '--amount-usd', '1'], /^Missing --return-url$/m],
     [['payments', 'list', '--limit', 'ten'], /--limit/],
-    [['payments', 'list', '--limt', '1'], /no --limt/],
-    [['payments', 'list', '--limit'], /takes a value/],
-    [['trigger', 'payment.paid'], /payment\.completed/],
-    [['listen'], /--forward-to/],
-    [['listen', '--forward-to', 'localhost:4000'], /http/],
+    [['payments', 'list', '--limt', '1'], /^Unknown option --limt for "payments list"\. Did you mean --limit\?$/m],
+    [['payments', 'get', 'a', '--failed'], /^Unknown option --failed for "payments get"\.$/m],
+    [['payments', 'list', '--limit'], /^--limit needs a value$/m],
+    [['payments', 'list', '--limit', '--url'], /--limit needs a value/],
+    [['payments', 'list', '--live=yes'], /Unknown option --live/],
+    [['--wrong'], /^Unknown option --wrong\.$/m],
+    [['trigger', 'payment.complete'], /Did you mean "payment\.completed"\?/],
+    [['listen'], /^Missing --forward-to$/m],
+    [['listen', '--forward-to', 'ftp://localhost:4000'], /--forward-to must be an http or https address/],
+    [['payments', 'list', '--url', 'http://'], /--url must be/],
+    [['open', 'erors'], /Did you mean "errors"\?/],
     [['completion', 'tcsh'], /bash, zsh, fish/],
     [['payments', 'list'], /FLORIN_API_KEY/, { FLORIN_API_KEY: '' }],
     [['listen', '--forward-to', 'http://127.0.0.1:1/'], /--live/, { FLORIN_API_KEY: app.merchant.keys.liveSecret }],
@@ -392,7 +412,7 @@ test('every command of the operator is named as it is run, without repeating a k
     const { code, out, err } = await florin(args);
     assert.deepEqual([code, out], [2, ''], args.join(' '));
     const message = args.includes('--json') ? JSON.parse(err).error.message : err;
-    assert.ok(message.includes(`npm run florin -- ${args[0]}`), err);
+    assert.ok(message.includes(`./florin ${args[0]}`), err);
     assert.ok(!err.includes('secret'));
     if (args.length > 4) assert.ok(message.includes(String.raw`--name 'Zoë'\''s shop' --json`), message);
   });
@@ -530,10 +550,17 @@ test('completion is loaded by the shells there are and knows commands, their wor
     assert.deepEqual(await offered(shell, 'florin pay'), ['payments'], shell);
     assert.deepEqual(await offered(shell, 'florin trigger payment.comp'), ['payment.completed'], shell);
     assert.deepEqual(await offered(shell, 'florin listen --forw'), ['--forward-to'], shell);
+    assert.deepEqual(await offered(shell, 'florin payments list --star'), ['--starting-after'], shell);
     if (shell !== 'zsh') assert.deepEqual((await offered(shell, 'florin payments ')).sort(), ['cancel', 'create', 'get', 'list'], shell);
     if (shell === 'fish') assert.deepEqual(await offered(shell, 'florin payments get '), [], shell);
   });
   assert.match((await json('completion', 'bash')).script, /complete -F _florin florin/);
+  // Where it is installed in a project only, the shell gets a function of that name.
+  const npm = join(folder, 'bin');
+  mkdirSync(npm);
+  writeFileSync(join(npm, 'npm'), '#!/bin/sh\necho npm "$@"\n', { mode: 0o755 });
+  const { out } = await run('bash', ['-c', `PATH=${npm}:/usr/bin:/bin; . ${join(folder, 'florin.bash')}; florin payments list --limit 1`]);
+  assert.equal(out, 'npm exec --no -- florin payments list --limit 1\n');
 });
 
 test('help names every command, and each says how it is used', async () => {
@@ -541,8 +568,23 @@ test('help names every command, and each says how it is used', async () => {
   assert.equal(code, 0);
   for (const name of ['listen', 'trigger', 'payments cancel', 'events resend', 'webhooks verify', 'open', 'completion'])
     assert.ok(out.includes(name), name);
-  const help = await florin(['listen', '--help']);
-  assert.match(help.out, /--forward-to URL/);
+  for (const args of [
+    ['listen', '--help'],
+    ['listen', '-h'],
+    ['help', 'listen'],
+  ]) {
+    const help = await florin(args);
+    assert.deepEqual([help.code, help.err], [0, ''], args.join(' '));
+    assert.match(help.out, /^Forward events to a program on this machine\n\nUsage: florin listen --forward-to URL \[options\]/);
+    assert.match(help.out, /^ {2}--forward-to URL +Where to send events/m);
+    assert.doesNotMatch(help.out, /--starting-after/);
+  }
+  const group = await florin(['payments', '-h']);
+  assert.equal(group.code, 0, group.err);
+  assert.match(group.out, /payments create .*payments cancel /s);
+  assert.doesNotMatch(group.out, /events resend/);
+  assert.deepEqual(await florin(['help', 'payments']), group);
+  for (const flag of ['-v', '--version']) assert.deepEqual(await florin([flag]), { code: 0, out: '0.1.0\n', err: '' });
   const { commands } = await json('--help');
   assert.ok(commands.length >= 14 && commands.every(({ name, usage, about }: any) => usage.startsWith(`florin ${name}`) && about));
   assert.deepEqual(

@@ -1,4 +1,4 @@
-/** The commands: each takes its words and flags and gives its result. */
+/** The commands: each gets its arguments and options and returns its result. */
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { FlorinError } from '../errors.ts';
@@ -18,34 +18,44 @@ import { verify } from '../webhooks.ts';
 import { forward, intervalOf, listen } from './listen.ts';
 import { describeRequest, tail } from './logs.ts';
 import {
+  asPoll,
   connect,
+  didYouMean,
   type Flags,
   forwardingSecret,
   line,
   need,
   note,
   numberOf,
+  type OptionName,
   serviceKey,
   serviceUrl,
   table,
+  toUrl,
   UsageError,
 } from './terminal.ts';
 
 export type Result = {
-  /** What `--json` prints; undefined: everything was printed already. */
+  /** What `--json` prints; undefined when everything is printed already. */
   json?: unknown;
-  /** What people read; default: the JSON, one line a value. */
+  /** What people read; default: the JSON, one line per value. */
   text?: string;
   failed?: boolean;
 };
-export type Command = { usage: string; about: string; run: (words: readonly string[], flags: Flags) => Promise<Result> };
+export type Command = {
+  usage: string;
+  about: string;
+  options: readonly OptionName[];
+  run: (words: readonly string[], flags: Flags) => Promise<Result>;
+};
 
 const word = (words: readonly string[], name: string): string => {
-  if (words.length !== 1 || words[0] === '') throw new UsageError(`${name} is needed, once`);
-  return words[0]!;
+  if (words.length > 1) throw new UsageError(`Unexpected argument "${words[1]}"`);
+  if (!words[0]) throw new UsageError(`Missing argument: ${name}`);
+  return words[0];
 };
 const none = (words: readonly string[]): void => {
-  if (words.length > 0) throw new UsageError(`"${words[0]}" is too much`);
+  if (words.length > 0) throw new UsageError(`Unexpected argument "${words[0]}"`);
 };
 const coinOf = (flags: Flags): Coin | undefined => flags.currency?.toUpperCase() as Coin | undefined;
 
@@ -53,7 +63,7 @@ const metadataOf = (flags: Flags): Record<string, string> =>
   Object.fromEntries(
     (flags.metadata ?? []).map((pair) => {
       const at = pair.indexOf('=');
-      if (at < 1) throw new UsageError('--metadata is given as name=value');
+      if (at < 1) throw new UsageError('--metadata must look like name=value');
       return [pair.slice(0, at), pair.slice(at + 1)];
     }),
   );
@@ -68,14 +78,14 @@ const paramsOf = (flags: Flags): CreateSimpleParams => ({
   expires_in: numberOf(flags, 'expires-in'),
 });
 
-/** What a stream tells beside its results, on standard error. */
+/** Problems of a stream, on standard error. */
 const troubleOf =
   (flags: Flags) =>
   (message: string): void =>
     note(flags.json ? JSON.stringify({ warning: message }) : message);
 
 type Trigger = { scenario: Scenario | null; event: PaymentEventType; cancel?: true };
-/** What has to happen so that an event is sent; scenarios by their own names, with the last event of each. */
+/** Which scenario causes an event; scenarios also by their own names, with the last event of each. */
 const TRIGGERS: Readonly<Record<string, Trigger>> = {
   'payment.created': { scenario: null, event: 'payment.created' },
   'payment.processing': { scenario: 'slow', event: 'payment.processing' },
@@ -100,10 +110,10 @@ export const TRIGGER_NAMES: readonly string[] = Object.keys(TRIGGERS);
 const HAPPENS_WITHIN_MS = 15_000;
 
 async function trigger(words: readonly string[], flags: Flags): Promise<Result> {
-  const name = word(words, `one of ${TRIGGER_NAMES.join(', ')}`);
+  const name = word(words, `an event or scenario: ${TRIGGER_NAMES.join(', ')}`);
   const wanted = Object.hasOwn(TRIGGERS, name) ? TRIGGERS[name]! : undefined;
-  if (!wanted) throw new UsageError(`there is no "${name}"; take one of ${TRIGGER_NAMES.join(', ')}`);
-  if (/^(sk_live_|live_sk_)/.test(serviceKey(flags))) throw new UsageError('trigger plays with test payments: use a test key');
+  if (!wanted) throw new UsageError(`Unknown event "${name}".${didYouMean(name, TRIGGER_NAMES)} Known: ${TRIGGER_NAMES.join(', ')}`);
+  if (/^(sk_live_|live_sk_)/.test(serviceKey(flags))) throw new UsageError('trigger creates test payments: use a test key');
   const client = connect(flags);
   const { transaction_id: id, payment_url } = await client.payments.createSimple(paramsOf(flags));
   const currency = coinOf(flags);
@@ -112,7 +122,7 @@ async function trigger(words: readonly string[], flags: Flags): Promise<Result> 
   const end = performance.now() + HAPPENS_WITHIN_MS;
   let events: PaymentEvent[] = [];
   while (!events.some((event) => event.type === wanted.event)) {
-    if (performance.now() > end) throw new FlorinError(`${wanted.event} did not happen to ${id} within ${HAPPENS_WITHIN_MS / 1000} s`);
+    if (performance.now() > end) throw new FlorinError(`${wanted.event} was not sent for ${id} within ${HAPPENS_WITHIN_MS / 1000} s`);
     events = (await client.events.list({ payment_id: id, limit: 100 })).data.reverse();
     await pause(250);
   }
@@ -134,16 +144,19 @@ async function listenCommand(words: readonly string[], flags: Flags): Promise<Re
   const key = serviceKey(flags);
   const secret = forwardingSecret(key);
   if (flags['print-secret']) return { json: { secret }, text: secret };
-  const url = need(flags, 'forward-to');
-  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) throw new UsageError('--forward-to takes an http or https URL');
+  const url = toUrl(need(flags, 'forward-to'), '--forward-to');
   if (/^(sk_live_|live_sk_)/.test(key) && !flags.live) {
-    throw new UsageError('This is a live key: events of real payments would be carried to this machine. Give --live if that is meant.');
+    throw new UsageError('This is a live key: events of real payments would be sent to this machine. Add --live if you mean it');
   }
   const wanted = flags.events?.split(',').map((type) => type.trim());
   let limit: number | null = null;
-  const client = connect(flags, (response) => {
-    limit = response.limitPerMinute;
-  });
+  const client = connect(
+    flags,
+    (response) => {
+      limit = response.limitPerMinute;
+    },
+    asPoll,
+  );
   const stopped = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopped.abort());
   await listen({
@@ -152,7 +165,7 @@ async function listenCommand(words: readonly string[], flags: Flags): Promise<Re
     interval: () => intervalOf(limit),
     onReady: () => {
       if (flags.json) line(JSON.stringify({ ready: true, forward_to: url, secret }));
-      else line(`Ready. Events of ${serviceUrl(flags)} go to ${url}\nSigning secret: ${secret}\n`);
+      else line(`Ready. Forwarding events from ${serviceUrl(flags)} to ${url}\nSigning secret: ${secret}\n`);
     },
     onEvent: async ({ id }) => {
       const result = await forward({ raw: await client.events.retrieveRaw(id), url, secret });
@@ -179,7 +192,7 @@ async function tailCommand(words: readonly string[], flags: Flags): Promise<Resu
     interval: () => intervalOf(limit),
     onReady: () => {
       if (flags.json) line(JSON.stringify({ ready: true }));
-      else note(`Requests to ${serviceUrl(flags)}, as they happen:`);
+      else note(`Showing requests to ${serviceUrl(flags)}. Stop with Ctrl+C.`);
     },
     onRequest: (request) => line(flags.json ? JSON.stringify(request) : describeRequest(request)),
     onTrouble: troubleOf(flags),
@@ -201,10 +214,10 @@ async function logsList(words: readonly string[], flags: Flags): Promise<Result>
 }
 
 async function resend(words: readonly string[], flags: Flags): Promise<Result> {
-  const id = word(words, 'an event id');
+  const id = word(words, 'event ID');
   const client = connect(flags);
-  const url = flags['forward-to'];
-  if (url !== undefined) {
+  if (flags['forward-to'] !== undefined) {
+    const url = toUrl(flags['forward-to'], '--forward-to');
     const result = await forward({ raw: await client.events.retrieveRaw(id), url, secret: forwardingSecret(serviceKey(flags)) });
     return { json: result, failed: result.failure !== null };
   }
@@ -214,7 +227,7 @@ async function resend(words: readonly string[], flags: Flags): Promise<Result> {
     const { id, endpoint_id, state } = await client.webhookDeliveries.resend(delivery.id);
     sent.push({ id, endpoint_id, state });
   }
-  if (sent.length === 0) throw new FlorinError(`${id} was not sent to any endpoint; to carry it to this machine: --forward-to URL`);
+  if (sent.length === 0) throw new FlorinError(`${id} was not sent to any endpoint. To send it to this machine, add --forward-to URL`);
   return { json: { event_id: id, deliveries: sent } };
 }
 
@@ -223,7 +236,7 @@ async function verifyCommand(words: readonly string[], flags: Flags): Promise<Re
   const headers = Object.fromEntries(
     (flags.header ?? []).map((text) => {
       const at = text.indexOf(':');
-      if (at < 1) throw new UsageError(`--header is given as 'name: value'`);
+      if (at < 1) throw new UsageError(`--header must look like 'name: value'`);
       return [text.slice(0, at).trim().toLowerCase(), text.slice(at + 1).trim()];
     }),
   );
@@ -244,7 +257,10 @@ async function open(words: readonly string[], flags: Flags): Promise<Result> {
   let url: string;
   if (what.startsWith('pay_')) ({ payment_url: url } = await connect(flags).payments.retrieve(what));
   else if (Object.hasOwn(pages, what)) url = base + pages[what];
-  else throw new UsageError(`open takes ${Object.keys(pages).join(', ')} or the id of a payment`);
+  else
+    throw new UsageError(
+      `Unknown page "${what}".${didYouMean(what, Object.keys(pages))} Known: ${Object.keys(pages).join(', ')}, or a payment ID`,
+    );
   if (!flags.json) {
     const program = process.platform === 'darwin' ? 'open' : 'xdg-open';
     // Without a desktop the printed address is the result.
@@ -263,18 +279,21 @@ const paymentRows = (rows: readonly Pick<Payment, 'id' | 'status' | 'amount_usd'
 
 export const COMMANDS: Readonly<Record<string, Command>> = {
   listen: {
-    usage: 'listen --forward-to URL [--events a,b] [--print-secret] [--live]',
-    about: 'carry events to a program on this machine',
+    usage: 'listen --forward-to URL',
+    about: 'forward events to a program on this machine',
+    options: ['forward-to', 'events', 'print-secret', 'live'],
     run: listenCommand,
   },
   trigger: {
-    usage: 'trigger EVENT|SCENARIO [--currency LTC] [--amount-usd 25.00] [--metadata a=b]',
-    about: 'make a test payment to which that happens',
+    usage: 'trigger EVENT|SCENARIO',
+    about: 'create a test payment and trigger this event',
+    options: ['currency', 'amount-usd', 'return-url', 'description', 'metadata', 'invoice-id', 'expires-in'],
     run: trigger,
   },
   'payments create': {
-    usage: 'payments create --amount-usd 25.00 --return-url URL [--description T] [--metadata a=b] [--payment-address test_btc_success]',
+    usage: 'payments create --amount-usd AMOUNT --return-url URL',
     about: 'create a payment',
+    options: ['amount-usd', 'return-url', 'description', 'metadata', 'invoice-id', 'expires-in', 'payment-address', 'idempotency-key'],
     run: async (words, flags) => {
       none(words);
       need(flags, 'amount-usd');
@@ -286,12 +305,13 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   'payments get': {
     usage: 'payments get ID',
     about: 'show a payment',
-    run: async (words, flags) => ({ json: await connect(flags).payments.retrieve(word(words, 'the id of a payment')) }),
+    options: [],
+    run: async (words, flags) => ({ json: await connect(flags).payments.retrieve(word(words, 'payment ID')) }),
   },
   'payments list': {
-    usage:
-      'payments list [--limit 10] [--status S] [--currency C] [--invoice-id ID] [--metadata a=b] [--amount 25.00] [--created-after TIME] [--created-before TIME] [--starting-after ID]',
+    usage: 'payments list',
     about: 'list payments, newest first',
+    options: ['limit', 'status', 'currency', 'invoice-id', 'metadata', 'amount', 'created-after', 'created-before', 'starting-after'],
     run: async (words, flags) => {
       none(words);
       const page = await connect(flags).payments.list({
@@ -314,11 +334,13 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   'payments cancel': {
     usage: 'payments cancel ID',
     about: 'cancel a pending payment',
-    run: async (words, flags) => ({ json: await connect(flags).payments.cancel(word(words, 'the id of a payment')) }),
+    options: [],
+    run: async (words, flags) => ({ json: await connect(flags).payments.cancel(word(words, 'payment ID')) }),
   },
   'events list': {
-    usage: 'events list [--limit 10] [--type T] [--payment ID] [--starting-after ID]',
+    usage: 'events list',
     about: 'list events, newest first',
+    options: ['limit', 'type', 'payment', 'starting-after'],
     run: async (words, flags) => {
       none(words);
       const page = await connect(flags).events.list({
@@ -332,13 +354,15 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   'events resend': {
-    usage: 'events resend ID [--forward-to URL]',
-    about: 'send one event again: to its endpoints, or to a program on this machine',
+    usage: 'events resend ID',
+    about: 'send an event again, to its endpoints or to a program on this machine',
+    options: ['forward-to'],
     run: resend,
   },
   'deliveries list': {
-    usage: 'deliveries list [--limit 10] [--state failed] [--event ID] [--endpoint ID] [--starting-after ID]',
-    about: 'list what was sent where, newest first',
+    usage: 'deliveries list',
+    about: 'list webhook deliveries, newest first',
+    options: ['limit', 'state', 'event', 'endpoint', 'starting-after'],
     run: async (words, flags) => {
       none(words);
       const page = await connect(flags).webhookDeliveries.list({
@@ -354,23 +378,32 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   },
   'deliveries get': {
     usage: 'deliveries get ID',
-    about: 'show a delivery with its attempts',
-    run: async (words, flags) => ({ json: await connect(flags).webhookDeliveries.retrieve(word(words, 'the id of a delivery')) }),
+    about: 'show a webhook delivery and its attempts',
+    options: [],
+    run: async (words, flags) => ({ json: await connect(flags).webhookDeliveries.retrieve(word(words, 'delivery ID')) }),
   },
   'logs list': {
-    usage: 'logs list [--limit 10] [--failed] [--status 400] [--path PART] [--starting-after ID]',
-    about: 'list the requests made with your keys, newest first',
+    usage: 'logs list',
+    about: 'list requests made with your keys, newest first',
+    options: ['limit', 'failed', 'status', 'path', 'starting-after'],
     run: logsList,
   },
   'logs tail': {
-    usage: 'logs tail [--failed] [--status 400] [--path PART]',
-    about: 'show the requests made with your keys as they happen',
+    usage: 'logs tail',
+    about: 'show requests made with your keys as they happen',
+    options: ['failed', 'status', 'path'],
     run: tailCommand,
   },
   'webhooks verify': {
-    usage: "webhooks verify --secret whsec_... --body FILE|- --header 'webhook-id: ...' ... [--tolerance 300] [--legacy]",
+    usage: "webhooks verify --secret SECRET --body FILE --header 'NAME: VALUE' ...",
     about: 'check the signature of a delivery and say what is wrong with it',
+    options: ['secret', 'body', 'header', 'tolerance', 'legacy'],
     run: verifyCommand,
   },
-  open: { usage: 'open [docs|errors|openapi|status|pay_...]', about: 'open a page of the service, or of a payment', run: open },
+  open: {
+    usage: 'open [docs|errors|openapi|status|PAYMENT_ID]',
+    about: 'open a page of the service or of a payment',
+    options: [],
+    run: open,
+  },
 };

@@ -1,4 +1,4 @@
-/** `florin listen`: carries events to a program on this machine, as a webhook would, without a public address. */
+/** `florin listen`: forwards events to a program on this machine like a webhook, without a public address. */
 import type { Client } from '../client.ts';
 import { ApiError, ConnectionError, type FlorinError } from '../errors.ts';
 import { pause } from '../request.ts';
@@ -16,14 +16,14 @@ export type Forwarded = {
 
 const ANSWER_MS = 10_000;
 const SHORTEST_INTERVAL_MS = 1_000;
-/** Events of one look; more than these have piled up only after a long pause, and are left out with a word. */
+/** Events per poll. More pile up only after a long pause; the older ones are skipped with a warning. */
 const MOST = 1_000;
 
-/** At most a quarter of what the key may ask. */
+/** Uses at most a quarter of the key's rate limit. */
 export const intervalOf = (limitPerMinute: number | null): number =>
   Math.max(SHORTEST_INTERVAL_MS, limitPerMinute ? (4 * 60_000) / limitPerMinute : 0);
 
-/** Posts one event with its exact bytes, signed now. A refusal is a result, not an error. */
+/** Posts one event with its exact bytes, signed now. A receiver that refuses it is a result, not an error. */
 export async function forward(event: { raw: string; url: string; secret: string }): Promise<Forwarded> {
   const { body, headers } = await signTestEvent(event.raw, event.secret);
   const { id, type, data } = JSON.parse(body) as PaymentEvent;
@@ -48,7 +48,7 @@ export async function forward(event: { raw: string; url: string; secret: string 
     return done(reply.status, reply.ok ? null : `answered ${reply.status}`);
   } catch (error) {
     const { name, cause, message } = error as Error & { cause?: { code?: string; message?: string } };
-    return done(null, name === 'TimeoutError' ? `no answer within ${ANSWER_MS / 1000} s` : (cause?.code ?? cause?.message ?? message));
+    return done(null, name === 'TimeoutError' ? `no response within ${ANSWER_MS / 1000} s` : (cause?.code ?? cause?.message ?? message));
   }
 }
 
@@ -63,7 +63,7 @@ export async function newEvents(client: Client, last: string | null): Promise<{ 
   return { events: events.reverse(), cut: false };
 }
 
-/** Looks for events until the signal; `onEvent` is awaited, so that they arrive one after the other, in order. */
+/** Polls for events until the signal; waits for `onEvent`, so that events arrive one at a time and in order. */
 export async function listen({
   client,
   wants,
@@ -87,13 +87,13 @@ export async function listen({
   while (!signal.aborted) {
     try {
       const { events, cut } = await newEvents(client, last);
-      if (cut) onTrouble(`more than ${MOST} events at once: the older ones are left out`);
+      if (cut) onTrouble(`More than ${MOST} new events: skipped the older ones`);
       for (const event of events) {
         if (wants(event.type)) await onEvent(event);
         last = event.id;
       }
     } catch (error) {
-      // A service that is being started again comes back; a key that is refused does not.
+      // A service that restarts comes back; a key that is refused does not.
       if (!(error instanceof ConnectionError) && !(error instanceof ApiError && (error.status >= 500 || error.status === 429))) throw error;
       onTrouble((error as FlorinError).message);
     }

@@ -1,12 +1,12 @@
-/** `florin logs tail`: shows what the service was asked, as it happens. */
+/** `florin logs tail`: shows requests to the service as they happen. */
 import type { Client } from '../client.ts';
 import { ApiError, ConnectionError, type FlorinError } from '../errors.ts';
 import { pause } from '../request.ts';
 import type { ListRequestsParams, LoggedRequest } from '../types.ts';
 
-/** Requests of one look; where there are more, the older ones are left out with a word. */
+/** Requests per poll; when there are more, the older ones are skipped with a warning. */
 const MOST = 500;
-/** Rows that may appear out of order: several processes write the log, each once a second. */
+/** Rows can appear out of order, because several processes write the log, each once a second. */
 const REMEMBERED = 2_000;
 
 /** One line of the log. */
@@ -25,7 +25,7 @@ export const describeRequest = (request: LoggedRequest): string =>
     .filter((part) => part !== '')
     .join('  ');
 
-/** Shows requests until the signal, each once, oldest first; what stood in the log before is not shown. */
+/** Shows new requests until the signal, each once, oldest first. */
 export async function tail({
   client,
   filter,
@@ -45,7 +45,7 @@ export async function tail({
 }): Promise<void> {
   const first = (await client.requests.list({ ...filter, limit: 100 })).data;
   const seen = new Set(first.map(({ id }) => id));
-  // Older than the oldest row that is remembered: shown before, or there before the start.
+  // Rows older than the oldest one remembered were shown before, or are older than this command.
   const since = first.at(-1)?.created_at ?? '';
   onReady();
   while (!signal.aborted) {
@@ -59,7 +59,7 @@ export async function tail({
         cut = fresh.length >= MOST;
         if (known >= 50 || cut) break;
       }
-      if (cut) onTrouble(`more than ${MOST} requests at once: the older ones are left out`);
+      if (cut) onTrouble(`More than ${MOST} new requests: skipped the older ones`);
       for (const request of fresh.reverse()) {
         onRequest(request);
         seen.add(request.id);
@@ -69,7 +69,7 @@ export async function tail({
         seen.delete(id);
       }
     } catch (error) {
-      // A service that is being started again comes back; a key that is refused does not.
+      // A service that restarts comes back; a key that is refused does not.
       if (!(error instanceof ConnectionError) && !(error instanceof ApiError && (error.status >= 500 || error.status === 429))) throw error;
       onTrouble((error as FlorinError).message);
     }
