@@ -101,6 +101,11 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
   app.setNotFoundHandler(async (request, reply) => {
     await gate.anonymous(request, reply);
     const path = request.url.split('?')[0]!;
+    // People who open the address of the service want the dashboard; programs get the 404 as JSON.
+    if (path === '/' && request.method === 'GET') {
+      reply.header('vary', 'accept');
+      if (request.headers.accept?.includes('text/html')) return reply.redirect('/dashboard', 302);
+    }
     // A slip in a path stands in the log of whoever made it.
     if (/^\/(payments|api|v1)\b/.test(path)) await gate.identify(request);
     const allowed = ['GET', 'POST', 'DELETE'].filter(

@@ -24,6 +24,17 @@ const local = (link: string): { path: string; anchor: string } => {
   return { path: pathname, anchor: hash.slice(1) };
 };
 
+test('the address of the service leads browsers to the dashboard; programs get a 404 as JSON', async () => {
+  const get = (accept: string, path = '/') => fetch(app.url + path, { redirect: 'manual', headers: { accept } });
+  const browser = await get('text/html,application/xhtml+xml,*/*;q=0.8', '/?utm=1');
+  assert.deepEqual([browser.status, browser.headers.get('location'), browser.headers.get('vary')], [302, '/dashboard', 'accept']);
+  for (const accept of ['*/*', 'application/json']) {
+    const program = await get(accept);
+    assert.deepEqual([program.status, ((await program.json()) as any).error.code], [404, 'unknown_route'], accept);
+  }
+  assert.equal((await get('text/html', '/nothing')).status, 404);
+});
+
 test('the doc_url of an error leads to the anchor of its code', async () => {
   const failed = [
     await app.anonymous.get('/api/payments'),
