@@ -14,7 +14,7 @@ import { ErrorCard } from './ui/states.tsx';
 const signInFirst = (error: Error): boolean => {
   if (!(error instanceof ApiError) || error.code !== 'not_signed_in') return false;
   const { pathname, search } = router.state.location;
-  if (!/^\/(sign-in|set-up|invite|confirm-email)/.test(pathname)) {
+  if (!/^\/(sign-in|forgot-password|reset-password|set-up|invite|confirm-email)/.test(pathname)) {
     client.clear();
     void router.navigate({ to: '/sign-in', search: { next: pathname + router.options.stringifySearch!(search) } as never });
   }
@@ -59,6 +59,16 @@ const signIn = createRoute({
   getParentRoute: () => root,
   path: 'sign-in',
   component: lazyRouteComponent(() => import('./screens/sign-in.tsx'), 'Screen'),
+});
+const forgotPassword = createRoute({
+  getParentRoute: () => root,
+  path: 'forgot-password',
+  component: lazyRouteComponent(() => import('./screens/forgot-password.tsx'), 'Screen'),
+});
+const resetPassword = createRoute({
+  getParentRoute: () => root,
+  path: 'reset-password',
+  component: lazyRouteComponent(() => import('./screens/reset-password.tsx'), 'Screen'),
 });
 const setUp = createRoute({
   getParentRoute: () => root,
@@ -111,7 +121,7 @@ const modes = (['test', 'live'] as const).map((mode) => {
   ]);
 });
 const router = createRouter({
-  routeTree: root.addChildren([index, signIn, setUp, invite, confirmEmail, verifyEmail, ...modes]),
+  routeTree: root.addChildren([index, signIn, forgotPassword, resetPassword, setUp, invite, confirmEmail, verifyEmail, ...modes]),
   basepath: '/dashboard',
   defaultPreload: 'intent',
   scrollRestoration: true,

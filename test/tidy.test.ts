@@ -74,6 +74,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'invites',
     'email_changes',
     'email_proofs',
+    'password_resets',
     'known_browsers',
     'trusted_devices',
     'mail_timings',

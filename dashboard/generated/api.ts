@@ -67,6 +67,26 @@ export type Api = {
       success: boolean;
     };
   };
+  'POST /forgot-password': {
+    query: undefined;
+    body: {
+      address: string;
+    };
+    reply: {
+      success: boolean;
+      by_mail: boolean;
+    };
+  };
+  'POST /reset-password': {
+    query: undefined;
+    body: {
+      token: string;
+      password: string;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
   'POST /sign-out': {
     query: undefined;
     body: {

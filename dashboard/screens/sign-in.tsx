@@ -1,11 +1,11 @@
-/** Signing in: a passkey, or e-mail and password, then the second factor where one is set. */
+/** Sign-in with a passkey, or with email and password and then the second factor when one is set. */
 import {
   browserSupportsWebAuthn,
   browserSupportsWebAuthnAutofill,
   startAuthentication,
   WebAuthnAbortService,
 } from '@simplewebauthn/browser';
-import { useLocation } from '@tanstack/react-router';
+import { Link, useLocation } from '@tanstack/react-router';
 import { type FormEvent, useEffect, useState } from 'react';
 import { ApiError, call } from '../lib/api.ts';
 import { Button } from '../ui/button.tsx';
@@ -14,7 +14,7 @@ import { Field } from '../ui/field.tsx';
 import { Tick } from '../ui/form.tsx';
 import { PasswordField } from '../ui/password.tsx';
 
-/** `offered`: beside the field of the e-mail address, for as long as the page is open. */
+/** `offered`: as a suggestion in the email field while the page is open, instead of a dialog. */
 async function showPasskey({ offered }: { offered: boolean }): Promise<void> {
   const { options } = await call('POST /sign-in/passkey/options', { body: {} });
   const response = await startAuthentication({ optionsJSON: options as never, useBrowserAutofill: offered });
@@ -35,7 +35,7 @@ export function Screen() {
   useEffect(() => {
     document.title = 'Sign in · Florin';
   }, []);
-  // A whole load: nothing read before may be shown to who signs in now. Only own paths are followed.
+  // A full page load: nothing read before may be shown to the person who signs in now. Only paths of this app are followed.
   const enter = () =>
     location.assign(`/dashboard${next && /^(\/invite$|\/verify-email$|\/(test|live)\/[\w/?=&.%:-]*$)/.test(next) ? next : ''}`);
   const trying = async (work: () => Promise<void>) => {
@@ -68,7 +68,7 @@ export function Screen() {
       await showPasskey({ offered: false });
       enter();
     });
-  // Beside the field of the e-mail address the browser offers the passkeys it knows; whoever types instead hears nothing of it.
+  // The browser suggests its passkeys in the email field; people who type see no difference.
   // biome-ignore lint/correctness/useExhaustiveDependencies: once, when the page opens
   useEffect(() => {
     let isLeft = false;
@@ -78,7 +78,7 @@ export function Screen() {
       if (!isLeft) enter();
     };
     offer().catch((error) => {
-      // Nobody asked for the offer; that a passkey was refused is an answer to somebody.
+      // Ignore failures of the suggestion; show only that a chosen passkey was refused.
       if (error instanceof ApiError && error.code === 'sign_in_failed' && !isLeft) setFault(error.message);
     });
     return () => {
@@ -91,7 +91,7 @@ export function Screen() {
     return (
       <Entry
         title="Second factor"
-        lead={step === 'totp' ? 'Enter the code that your authenticator shows.' : 'Enter one of the backup codes you stored.'}
+        lead={step === 'totp' ? 'Enter the code from your authenticator app.' : 'Enter one of your backup codes.'}
       >
         <form onSubmit={withCode} className="grid gap-4">
           <Field
@@ -107,8 +107,8 @@ export function Screen() {
           />
           {step === 'totp' && (
             <Tick
-              label="Do not ask for a code on this device for 30 days"
-              hint="Your password is still asked for. Only on a device that is yours alone."
+              label="Don’t ask for a code on this device for 30 days"
+              hint="You will still need your password. Use this only on a device that nobody else uses."
               checked={trust}
               onChange={(e) => setTrust(e.target.checked)}
             />
@@ -124,7 +124,7 @@ export function Screen() {
               setFault(null);
             }}
           >
-            {other === 'totp' ? 'Use the authenticator' : 'Use a backup code'}
+            {other === 'totp' ? 'Use your authenticator app' : 'Use a backup code'}
           </Button>
         </form>
       </Entry>
@@ -155,6 +155,9 @@ export function Screen() {
         <Button type="submit" look="main" busy={busy}>
           Sign in
         </Button>
+        <Link to="/forgot-password" className="justify-self-center text-sm">
+          Forgot password?
+        </Link>
       </form>
     </Entry>
   );

@@ -62,6 +62,7 @@ export type ErrorCode =
   | 'passkey_refused'
   | 'email_in_use'
   | 'email_link_invalid'
+  | 'reset_link_invalid'
   | 'mail_not_set_up'
   | 'user_not_found'
   | 'second_factor_set'

@@ -77,10 +77,15 @@ export const PROBLEMS = {
   passkey_refused: bad('That passkey cannot be used. Try again, or use another device.'),
   email_in_use: entry(409, 'conflict', 'Another account uses this e-mail address.'),
   email_link_invalid: entry(404, 'not_found', 'This link was used, replaced or has expired. Request a new one at Settings, Security.'),
+  reset_link_invalid: entry(
+    404,
+    'not_found',
+    'This link was already used, was replaced by a newer one, or has expired. Ask for a new one.',
+  ),
   mail_not_set_up: entry(
     409,
     'conflict',
-    'No mail server is set, so both addresses cannot be asked. The operator changes the address: npm run florin -- user email --email OLD --to NEW.',
+    'This Florin cannot send email, so it cannot confirm the new address. Ask the operator to change it: ./florin user email --email OLD --to NEW.',
   ),
   user_not_found: entry(404, 'not_found', 'No such user: {id}.'),
   second_factor_set: entry(409, 'conflict', 'A second factor is set already.'),

@@ -1040,3 +1040,14 @@ create table payment_texts (
   PRIMARY KEY (owner, sequence)
 );
 CREATE INDEX payment_texts_terms ON payment_texts USING gin (payment_text_terms(owner, (sequence >> 14), body)) WITH (fastupdate=off);
+
+create table password_resets (
+  user_id text collate "C" not null,
+  email text not null,
+  token_hash bytea not null,
+  asked_at timestamp with time zone not null default clock_timestamp(),
+  expires_at timestamp with time zone not null,
+  PRIMARY KEY (user_id),
+  UNIQUE (token_hash),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);

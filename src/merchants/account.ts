@@ -141,12 +141,21 @@ export async function endSessions(ctx: Context, { visitor, signedIn, sessionId }
 }
 
 /** Ends what began with the old password: sign-ins, those that wait for their second factor, trusted devices, and locks of codes. */
-async function putPassword(tx: Tx, { userId, hash, keptSessionId }: { userId: string; hash: string; keptSessionId: string | null }) {
+export async function putPassword(
+  tx: Tx,
+  {
+    userId,
+    hash,
+    keptSessionId,
+    keepCodeLock = false,
+  }: { userId: string; hash: string; keptSessionId: string | null; keepCodeLock?: boolean },
+): Promise<void> {
   await endTrust(tx, { userId });
   await tx`update accounts set password = ${hash}, updated_at = clock_timestamp() where user_id = ${userId} and provider_id = 'credential'`;
   await tx`delete from sessions where user_id = ${userId} and id is distinct from ${keptSessionId}`;
   await tx`delete from verifications where value = ${userId}`;
-  await endCodeLock(tx, { userId });
+  await tx`delete from password_resets where user_id = ${userId}`;
+  if (!keepCodeLock) await endCodeLock(tx, { userId });
 }
 
 /** A new password; all other sign-ins end, and every device that was trusted. Errors: password_wrong, parameter_invalid (new_password). */
@@ -254,7 +263,7 @@ export async function setEmail(ctx: Context, { email: given, to: wanted }: { ema
 }
 
 /** What was sent to mailboxes and could still be opened by somebody who asked for it before. */
-async function endEmailLinks(tx: Tx, { userId }: { userId: string }): Promise<void> {
+export async function endEmailLinks(tx: Tx, { userId }: { userId: string }): Promise<void> {
   await tx`delete from email_changes where user_id = ${userId}`;
   await tx`delete from email_proofs where user_id = ${userId}`;
 }

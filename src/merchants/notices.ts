@@ -34,6 +34,7 @@ export type AccountChange =
   | 'backup_codes_renewed'
   | 'password_changed'
   | 'password_reset'
+  | 'password_reset_by_mail'
   | 'password_and_factors_reset'
   | 'factors_reset';
 const ACCOUNT_CHANGES: Readonly<Record<AccountChange, (detail: Detail) => string>> = {
@@ -43,6 +44,8 @@ const ACCOUNT_CHANGES: Readonly<Record<AccountChange, (detail: Detail) => string
   second_factor_removed: ({ ip }) => `The second factor of your account was turned off from ${ip}.`,
   backup_codes_renewed: ({ ip }) => `The backup codes of your account were replaced from ${ip}.`,
   password_changed: ({ ip }) => `The password of your account was changed from ${ip}.`,
+  password_reset_by_mail: ({ ip }) =>
+    `Your password was reset from ${ip} with a link sent to this address, and you were signed out everywhere.`,
   password_reset: () => 'The operator of this service reset your password and signed you out everywhere.',
   password_and_factors_reset: () =>
     'The operator of this service reset your password, removed your second factor and passkeys, and signed you out everywhere.',

@@ -32,7 +32,7 @@ test('beside the code a device is trusted by keyboard; the next sign-in asks for
   await heading('Second factor');
   await page.getByRole('button', { name: 'Use a backup code' }).click();
   assert.equal(await page.getByRole('checkbox').count(), 0, 'not beside a backup code');
-  await page.getByRole('button', { name: 'Use the authenticator' }).click();
+  await page.getByRole('button', { name: 'Use your authenticator app' }).click();
   await audit('second factor');
   await page.getByLabel('Code', { exact: true }).fill(await freshTotp(app, secret));
   await page.keyboard.press('Tab');

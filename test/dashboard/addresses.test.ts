@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
-import { startTestApp, type TestApp, testEnvironment } from '../kit/app.ts';
+import { eventually, startTestApp, type TestApp, testEnvironment } from '../kit/app.ts';
 import { invitationToken, type MailServer } from '../kit/mail.ts';
 import { type MailShop, openMailShop } from '../kit/mail-shop.ts';
 import { SoftwareKey } from '../kit/passkey.ts';
@@ -27,6 +27,8 @@ const proofIn = async (email: string): Promise<string> => {
     select body from mails where recipient = ${email} and kind = 'email_proof' and body <> '' order by id desc limit 1`;
   return /verify-email#(\w{32})/.exec(row!.body)![1]!;
 };
+const resetLinksTo = (email: string): string[] =>
+  mail.mails.filter(({ to }) => to.includes(email)).flatMap(({ text }) => /reset-password#(\w{32})/.exec(text)?.[1] ?? []);
 /** No mail leaves while a test reads links out of those that wait. */
 const hold = () => sql()`update mails set due_at = clock_timestamp() + interval '1 hour' where due_at is not null`;
 const florin = async (...args: string[]): Promise<any> => {
@@ -120,6 +122,7 @@ test('without a mail server the link is shown, the address is not verified, and 
     const security = await ok(xena.get('/test/security'));
     assert.deepEqual([security.email_verified, security.mail_set_up], [false, false]);
     assert.equal((await xena.post('/test/email/proof')).json.error.code, 'mail_not_set_up');
+    assert.deepEqual((await ok(xena.post('/forgot-password', { address: 'xena@shop.example' }))).by_mail, false);
   } finally {
     await apart.stop();
   }
@@ -201,6 +204,72 @@ test('user reset-factors: a lost authenticator is no lock-out: the password alon
   assert.deepEqual({ ...left[0] }, { devices: 0n, factors: 0n });
   assert.match((await told(abe.email)).at(-1)!, /^The operator of this service removed your second factor and passkeys/);
   await assert.rejects(florin('user', 'reset-factors', '--email', 'nobody@shop.example'), /No such user/);
+});
+
+test('a forgotten password is reset by a link that works once, expires, and leaves the second factor in place', async () => {
+  const rhea = await withEverything('rhea');
+  await sql()`update mails set due_at = clock_timestamp() where due_at is not null`;
+  const ask = (address: string) => somebody().post('/forgot-password', { address });
+  const reset = (token: string, password: string) => somebody().post('/reset-password', { token, password });
+  // The same reply for an address with an account, without one, and with one that was never verified.
+  await sql()`update users set email_verified = false where email = 'walt@shop.example'`;
+  const replies = await Promise.all(['RHEA@shop.example', 'nobody@shop.example', 'walt@shop.example'].map(ask));
+  for (const { status, text } of replies) assert.deepEqual([status, text], [200, '{"success":true,"by_mail":true}']);
+  const [first] = await eventually(
+    async () => resetLinksTo(rhea.email),
+    (links) => links.length === 1,
+  );
+  // Asking again at once sends nothing: a mailbox cannot be flooded, and the link stays valid.
+  await ok(ask(rhea.email));
+  await sql()`update password_resets set asked_at = asked_at - interval '6 minutes'`;
+  await ok(ask(rhea.email));
+  const links = await eventually(
+    async () => resetLinksTo(rhea.email),
+    (found) => found.length > 1,
+  );
+  assert.equal(links.length, 2);
+  assert.deepEqual([...resetLinksTo('nobody@shop.example'), ...resetLinksTo('walt@shop.example')], []);
+  const [stored] = await sql()`select token_hash from password_resets p join users u on u.id = p.user_id where u.email = ${rhea.email}`;
+  assert.ok(!stored!.token_hash.toString('latin1').includes(links[1]!), 'only the hash is stored');
+
+  const password = 'a password chosen anew';
+  assert.equal((await reset(first!, password)).json.error.code, 'reset_link_invalid', 'replaced by the newer one');
+  assert.equal((await reset(links[1]!, 'short')).json.error.param, 'password');
+  await sql()`update password_resets set expires_at = expires_at - interval '61 minutes'`;
+  assert.equal((await reset(links[1]!, password)).json.error.code, 'reset_link_invalid', 'expired');
+  await sql()`update password_resets set expires_at = expires_at + interval '61 minutes'`;
+  await sql()`update second_factors set locked_until = clock_timestamp() + interval '1 hour'
+    where user_id = (select id from users where email = ${rhea.email})`;
+  await ok(reset(links[1]!, password));
+  assert.equal((await reset(links[1]!, password)).status, 404, 'once');
+
+  assert.equal((await rhea.person.get('/test/me')).status, 401, 'signed out');
+  assert.equal(await rhea.byPassword(rhea.person.password), 401);
+  assert.equal(await rhea.byPassword(password, rhea.cookie), 'needs a code', 'also on a device that was trusted');
+  assert.equal(await rhea.byPasskey(), 200);
+  assert.equal(await rhea.pending(), 0, 'a change of the address that somebody asked for before');
+  const [factor] = await sql()`
+    select locked_until > clock_timestamp() as locked from second_factors where user_id = (select id from users where email = ${rhea.email})`;
+  assert.deepEqual({ ...factor }, { locked: true }, 'the lock after wrong codes stays');
+  assert.match((await told(rhea.email)).at(-1)!, /^Your password was reset from 203\.0\.113\.\d+ with a link sent to this address/);
+  const [entry] = await sql()`select actor_name, ip from audit_log where action = 'password.reset_by_mail' order by id desc`;
+  assert.equal(entry!.actor_name, 'rhea');
+  // A changed password ends a link that is under way.
+  await sql()`update password_resets set asked_at = asked_at - interval '6 minutes'`;
+  await ok(ask(rhea.email));
+  await eventually(
+    async () => resetLinksTo(rhea.email).length,
+    (count) => count === 3,
+  );
+  await florin('user', 'password', '--email', rhea.email);
+  assert.equal((await reset(resetLinksTo(rhea.email)[2]!, password)).status, 404);
+});
+
+test('asking for reset links is slowed down per address of the network', async () => {
+  const person = somebody();
+  const statuses: number[] = [];
+  for (let i = 0; i < 7; i++) statuses.push((await person.post('/forgot-password', { address: `x${i}@shop.example` })).status);
+  assert.deepEqual([statuses.slice(0, 5), statuses.includes(429)], [[200, 200, 200, 200, 200], true]);
 });
 
 test('user list: who has an account, as what, and with which factors; page by page and by merchant', async () => {

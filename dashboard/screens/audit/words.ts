@@ -33,6 +33,7 @@ const WORDS: Readonly<Record<string, string>> = {
   'passkey.renamed': 'Renamed a passkey',
   'password.changed': 'Changed the password',
   'password.reset': 'Password reset by the operator',
+  'password.reset_by_mail': 'Password reset by email',
   'payment.accept': 'Accepted what arrived',
   'payment.archived': 'Archived a payment',
   'payment.cancel': 'Cancelled a payment',

@@ -2,6 +2,7 @@
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
 import { listMemberships, setUpMerchant, setUpOwner } from '../../merchants/members.ts';
+import { askForReset, resetByLink } from '../../merchants/password-resets.ts';
 import { ACTIONS, type Action, actionsOf, ROLES, rolesWith } from '../../merchants/roles.ts';
 import {
   confirmSignIn,
@@ -70,6 +71,26 @@ export const ACCOUNT: readonly Route[] = [
     reply: Done,
     handle: async ({ ctx, visitor, body, setCookies }) => {
       setCookies((await signInWithPasskey(ctx, { visitor, response: body.response })).cookies);
+      return done;
+    },
+  }),
+  openRoute({
+    method: 'POST',
+    path: '/forgot-password',
+    attempts: 5,
+    // Not called `email`: asking for a link must not use up the sign-in attempts of that account.
+    body: Type.Object({ address: Email }),
+    reply: Type.Object({ success: Type.Boolean(), by_mail: Type.Boolean() }),
+    handle: async ({ ctx, body }) => ({ ...done, by_mail: askForReset(ctx, { email: body.address }).byMail }),
+  }),
+  openRoute({
+    method: 'POST',
+    path: '/reset-password',
+    attempts: 10,
+    body: Type.Object({ token: Type.String({ minLength: 1, maxLength: 64 }), password: Password }),
+    reply: Done,
+    handle: async ({ ctx, visitor, body }) => {
+      await resetByLink(ctx, { token: body.token, password: body.password, ip: visitor.ip });
       return done;
     },
   }),
