@@ -1,4 +1,4 @@
-/** The only reader of the environment. Every key with its type, default, unit and danger; docs/reference/config.md is made from it. */
+/** The only reader of the environment: every setting with its type, default and risk. docs/reference/config.md is generated from it. */
 import { COINS, type Coin, type ConfirmationTier, NETWORKS, type Network } from './core/coin.ts';
 import { DEFAULT_PLANS, PLANS, type Plan, type PlanLimits } from './core/plan.ts';
 import { parseConfirmations } from './core/settle.ts';
@@ -6,7 +6,7 @@ import { defaultTrust, TRUSTS, type Trust } from './core/trust.ts';
 
 type ConfigKey = { name: string; type: string; default: string; description: string; danger?: string };
 
-/** The reference of configuration. Coin keys stand once, with `<COIN>` for BTC, ETH, LTC, DASH or DOGE. */
+/** The configuration reference. Settings per coin appear once, with `<COIN>` for BTC, ETH, LTC, DASH or DOGE. */
 export const CONFIG: readonly ConfigKey[] = [
   { name: 'PORT', type: 'port', default: '3000', description: 'Port the service listens on.' },
   {
@@ -14,50 +14,55 @@ export const CONFIG: readonly ConfigKey[] = [
     type: 'address',
     default: '127.0.0.1',
     description: 'Address the service listens on.',
-    danger: 'Anything but loopback needs TLS or a proxy: with an https PUBLIC_URL plain HTTP is refused.',
+    danger: 'Any address other than loopback needs TLS or a proxy: with an https PUBLIC_URL, plain HTTP is refused.',
   },
-  { name: 'PUBLIC_URL', type: 'url', default: 'http://localhost:PORT', description: 'Address of the API as the outside sees it.' },
-  { name: 'PAYMENT_PAGE_URL', type: 'url', default: '= PUBLIC_URL', description: 'Address of the hosted payment pages.' },
-  { name: 'TLS_CERT', type: 'file', default: '', description: 'Certificate chain (PEM). With TLS_KEY the port serves TLS only.' },
-  { name: 'TLS_KEY', type: 'file', default: '', description: 'Private key of the certificate (PEM).' },
-  { name: 'TRUSTED_PROXIES', type: 'CIDRs', default: '', description: 'Proxies whose X-Forwarded-* headers count, comma-separated.' },
+  { name: 'PUBLIC_URL', type: 'url', default: 'http://localhost:PORT', description: 'Public address of the API and the dashboard.' },
+  { name: 'PAYMENT_PAGE_URL', type: 'url', default: '= PUBLIC_URL', description: 'Public address of the payment pages.' },
+  {
+    name: 'TLS_CERT',
+    type: 'file',
+    default: '',
+    description: 'Certificate chain (PEM file). When TLS_CERT and TLS_KEY are set, the port serves TLS only.',
+  },
+  { name: 'TLS_KEY', type: 'file', default: '', description: 'Private key of the certificate (PEM file).' },
+  { name: 'TRUSTED_PROXIES', type: 'CIDRs', default: '', description: 'Proxies whose X-Forwarded-* headers are trusted, comma-separated.' },
   {
     name: 'FLORIN_DATA',
     type: 'folder',
     default: './data',
-    description: 'Data folder: embedded database and generated key file.',
-    danger: 'Holds the key of all secrets at rest: back it up, keep it private.',
+    description: 'Folder for the embedded database and the generated key file.',
+    danger: 'It contains the key that encrypts stored secrets. Back it up and keep it private.',
   },
   {
     name: 'DATABASE_URL',
     type: 'url',
     default: '',
-    description: 'An own PostgreSQL 15 or newer instead of the embedded one.',
-    danger: 'fsync, full_page_writes and synchronous_commit must be on; no transaction pooling in front.',
+    description: 'Your own PostgreSQL 15 or newer, instead of the embedded one.',
+    danger: 'fsync, full_page_writes and synchronous_commit must be on, and connections must not go through a transaction pooler.',
   },
   {
     name: 'SECRET_KEY',
     type: 'secret',
     default: 'a file in FLORIN_DATA',
-    description: 'Key for secrets at rest.',
-    danger: 'Losing it makes stored signing secrets unreadable.',
+    description: 'Key that encrypts stored secrets.',
+    danger: 'If you lose it, stored signing secrets cannot be read.',
   },
   {
     name: 'REDIS_URL',
     type: 'url',
     default: '',
     description:
-      'Redis or Valkey that holds the rate limits, redis://host:6379. Needed for more than one api process: without it each counts by itself.',
+      'Redis or Valkey for rate limits: redis://host:6379. Required when you run more than one api process; without it, each process counts separately.',
   },
   {
     name: 'SMTP_URL',
     type: 'url',
     default: '',
     description:
-      'Mail server for invitations, notices and changes of addresses: smtp://user:password@host:587 or smtps://user:password@host:465. Servers elsewhere must offer TLS, unless ?tls=no is added. Without it links are shown to be copied, and notices stand in the dashboard alone.',
+      'Mail server for invitations, password resets and notifications: smtp://user:password@host:587 or smtps://user:password@host:465. Remote servers must support TLS, unless you add ?tls=no. Without a mail server, invitation links are shown in the dashboard for you to pass on, and notifications appear only there.',
   },
-  { name: 'MAIL_FROM', type: 'e-mail address', default: 'florin@ the host of PUBLIC_URL', description: 'Sender of e-mails.' },
-  { name: 'METRICS_TOKEN', type: 'secret', default: '', description: 'Bearer token that opens /metrics to other machines.' },
+  { name: 'MAIL_FROM', type: 'email address', default: 'florin@ the host of PUBLIC_URL', description: 'Sender of emails.' },
+  { name: 'METRICS_TOKEN', type: 'secret', default: '', description: 'Bearer token that lets other machines read /metrics.' },
   {
     name: 'LOG_LEVEL',
     type: 'debug | info | warn | error | silent',
@@ -69,80 +74,80 @@ export const CONFIG: readonly ConfigKey[] = [
     type: 'urls',
     default: '',
     description:
-      'JSON-RPC of an own node: http://user:pass@host:port. For ETH also the https URL of a provider. Several, separated by commas: the next takes over when one is down, and they must agree on the tip before anything completes.',
+      'JSON-RPC address of your node: http://user:pass@host:port. For ETH, also the https URL of a provider. Separate several with commas: the next one takes over when one is down, and they must agree on the chain tip before a payment completes.',
   },
   {
     name: 'ETH_CHAIN_ID',
     type: 'integer',
     default: '1',
-    description: 'Chain id of the Ethereum node, and in payment URIs. On testnet the default is 11155111 (Sepolia), on regtest 31337.',
+    description: 'Chain ID of the Ethereum network. The default is 11155111 (Sepolia) on testnet and 31337 on regtest.',
   },
   {
     name: '<COIN>_NETWORK',
     type: 'mainnet | testnet | regtest',
     default: 'mainnet',
-    description: 'Network of the node and of the addresses.',
+    description: 'Network of the node and of the deposit addresses.',
   },
   {
     name: '<COIN>_BLOCKBOOK_URL',
     type: 'urls',
     default: '',
     description:
-      'Blockbook server: look-ups of any address, a second opinion on the tip, and detection of payments when no node is set (not of ETH). Several are separated by commas.',
+      'Blockbook servers, comma-separated. They look up any address, confirm the chain tip, and detect payments when no node is set (except for ETH).',
   },
   {
     name: '<COIN>_TRUST',
     type: 'own | untrusted',
-    default: 'own at a loopback or private address or a local name, else untrusted',
+    default: 'own for loopback addresses, private addresses and local names; otherwise untrusted',
     description:
-      'Who runs the sources of the coin: one word for all of them, or one for each, separated by commas, nodes first. Where an own source is configured, nothing completes that no own source shows.',
-    danger: 'Say own only of servers that you run: up to QUORUM_ABOVE an own source completes payments by itself.',
+      'Whether you run the sources of the coin yourself: one word for all, or one per source, comma-separated, nodes first. When you have a source of your own, a payment completes only if one of your own sources shows it.',
+    danger: 'Use own only for servers that you run: one source of your own is enough to complete payments up to QUORUM_ABOVE.',
   },
   {
     name: 'QUORUM_ABOVE',
     type: 'US dollars',
     default: '1000',
-    description: 'Payments above this complete only while two sources show their block, where two are configured for the coin.',
-    danger: 'Below it one source is enough when the others are away.',
+    description: 'Payments above this amount complete only when two sources show their block, if the coin has two.',
+    danger: 'Up to this amount, one source is enough when the others are unavailable.',
   },
   {
     name: '<COIN>_CONFIRMATIONS',
     type: 'tiers',
     default: 'the built-in table',
-    description: 'Confirmations by USD amount: 1, or 100:1,1000:2,*:6 (below 100 USD one, below 1000 two, else six).',
-    danger: 'Fewer confirmations than the table let a payer take the money back. Never under 1.',
+    description: 'Confirmations by USD amount: 1, or 100:1,1000:2,*:6 (one below $100, two below $1,000, otherwise six).',
+    danger: 'With fewer confirmations than the built-in table, a customer can reverse a payment. The minimum is 1.',
   },
   {
     name: 'PRICES',
     type: 'list',
     default: 'coinbase,kraken,bitstamp,bitfinex,coingecko',
     description:
-      'Price sources, of which two must agree (coingecko votes only where the exchanges do not suffice), or static:BTC=97000.00,ETH=3500.00 without a feed.',
+      'Price sources. Two must agree; coingecko counts only when there are not enough exchanges. Or fixed prices: static:BTC=97000.00,ETH=3500.00.',
   },
   {
     name: 'FIAT_RATES',
     type: 'list',
     default: 'coinbase,kraken,bitstamp,coingecko,ecb; none with static PRICES',
     description:
-      'Sources of rates for amounts in other currencies, of which two must agree (ecb counts only where the others do not suffice), or static:EUR=0.92,JPY=150: units for one US dollar.',
+      'Exchange rate sources for amounts in other currencies. Two must agree; ecb counts only when there are not enough others. Or fixed rates per US dollar: static:EUR=0.92,JPY=150.',
   },
   {
     name: 'PLANS',
     type: 'JSON',
     default: 'built in',
-    description: 'Limits over the defaults: {"starter":{"per_minute":60,"per_month":100}}; 0 is unlimited.',
+    description: 'Limits that replace the defaults: {"starter":{"per_minute":60,"per_month":100}}. 0 means unlimited.',
   },
   {
     name: 'WEBHOOK_ALLOW',
     type: 'CIDRs and hosts',
     default: '',
     description:
-      'Private addresses that merchant URLs may reach all the same; for these alone http:// is accepted too. Name a host here if only the search domain of this machine completes its name.',
-    danger: 'Every merchant can make the service send requests there.',
+      'Private addresses and hosts that webhooks may reach; http:// is accepted for these. Add a host here when its name is completed only by the search domain of this machine.',
+    danger: 'Every merchant on this install can make the service send requests there.',
   },
 ];
 
-/** The names of variables that a key of the reference stands for: one, or one a coin. */
+/** The variables that an entry of the reference stands for: one, or one per coin. */
 export const namesOf = ({ name }: ConfigKey): string[] =>
   name.includes('<COIN>') ? COINS.map((coin) => name.replace('<COIN>', coin)) : [name];
 
@@ -157,7 +162,7 @@ export type Config = {
   databaseUrl: string | null;
   secretKey: string | undefined;
   redisUrl: string | null;
-  /** Null: no e-mails are sent. */
+  /** Null: no emails are sent. */
   mail: { url: string; from: string } | null;
   metricsToken: string | null;
   logLevel: string;
@@ -176,7 +181,7 @@ export type Config = {
   webhookAllow: readonly string[];
 };
 
-/** A setting that cannot be used; the message names it and says what is expected. */
+/** An invalid setting; the message names it and says what is expected. */
 export class ConfigError extends Error {
   constructor(name: string, reason: string) {
     super(`${name} ${reason}`);
@@ -184,7 +189,7 @@ export class ConfigError extends Error {
   }
 }
 
-/** Ethereum mainnet; Sepolia; what development nodes call themselves. */
+/** Ethereum mainnet, Sepolia, and the default of development nodes. */
 const CHAIN_IDS: Readonly<Record<Network, number>> = { mainnet: 1, testnet: 11_155_111, regtest: 31_337 };
 
 /** Reads and checks all settings. An empty value counts as unset. Errors: ConfigError. */
@@ -207,7 +212,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     if (!URL.canParse(value) || !/^https?:$/.test(new URL(value).protocol)) throw new ConfigError(name, 'must be an http or https URL');
     return value.replace(/\/+$/, '');
   };
-  /** A comma separates two only where a new URL begins: passwords may contain one. */
+  /** Splits at commas that a new URL follows, because passwords may contain commas. */
   const urls = (name: string, form: string): string[] => {
     const list = (text(name) ?? '').split(/,\s*(?=[a-z]+:\/\/)/).filter(Boolean);
     const wrong = list.find((one) => !URL.canParse(one) || !/^(https?|wss?):$/.test(new URL(one).protocol));
@@ -218,7 +223,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
   const publicUrl = url('PUBLIC_URL', `http://localhost:${port}`);
   const certFile = text('TLS_CERT');
   const keyFile = text('TLS_KEY');
-  if ((certFile === null) !== (keyFile === null)) throw new ConfigError('TLS_CERT', 'and TLS_KEY go together');
+  if ((certFile === null) !== (keyFile === null)) throw new ConfigError('TLS_CERT', 'and TLS_KEY must be set together');
   const networks = {} as Record<Coin, Network>;
   const nodeUrls = {} as Record<Coin, readonly string[]>;
   const blockbookUrls = {} as Record<Coin, readonly string[]>;
@@ -273,7 +278,10 @@ function readTrusts(name: string, words: readonly string[], urls: readonly strin
   if (words.length === 0) return urls.map(defaultTrust);
   const trusts = words.map((word) => TRUSTS.find((known) => known === word));
   if (trusts.includes(undefined) || (trusts.length !== 1 && trusts.length !== urls.length))
-    throw new ConfigError(name, 'must be own or untrusted, or one of the two for each source of the coin: nodes first, then Blockbooks');
+    throw new ConfigError(
+      name,
+      'must be own or untrusted, or one of these for each source of the coin: nodes first, then Blockbook servers',
+    );
   return urls.map((_, i) => trusts[trusts.length === 1 ? 0 : i]!);
 }
 
@@ -287,7 +295,7 @@ function readMail(url: string | null, from: string): Config['mail'] {
   if (url === null) return null;
   if (!URL.canParse(url) || !/^smtps?:$/.test(new URL(url).protocol) || new URL(url).hostname === '')
     throw new ConfigError('SMTP_URL', 'must look like smtp://user:password@host:587');
-  if (!/^[^\s@<>"]+@[^\s@<>"]+$/.test(from)) throw new ConfigError('MAIL_FROM', 'must be an e-mail address');
+  if (!/^[^\s@<>"]+@[^\s@<>"]+$/.test(from)) throw new ConfigError('MAIL_FROM', 'must be an email address');
   return { url, from };
 }
 
@@ -303,11 +311,11 @@ function readPlans(json: string | null): Record<Plan, PlanLimits> {
   for (const [name, limits] of Object.entries(given as Record<string, Record<string, unknown>>)) {
     const plan = PLANS.find((known) => known === name);
     if (!plan || typeof limits !== 'object' || limits === null)
-      throw new ConfigError('PLANS', `names ${name}, which is none of ${PLANS.join(', ')}`);
+      throw new ConfigError('PLANS', `contains unknown plan ${name}; the plans are ${PLANS.join(', ')}`);
     const number = (key: string, fallback: number): number => {
       const value = limits[key] ?? fallback;
       if (typeof value !== 'number' || !Number.isInteger(value) || value < 0)
-        throw new ConfigError('PLANS', `${name}.${key} must be a whole number, 0 for unlimited`);
+        throw new ConfigError('PLANS', `${name}.${key} must be a whole number; 0 means unlimited`);
       return value;
     };
     plans[plan] = {
