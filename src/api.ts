@@ -1,4 +1,4 @@
-/** The role `api`: everything that answers over HTTP, in one server. */
+/** The role `api`: everything that is served over HTTP. */
 import { readFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import type { Config } from './config.ts';
@@ -12,8 +12,8 @@ import { registerDocs } from './web/docs/routes.ts';
 import { registerPackage } from './web/sdk-package.ts';
 
 /**
- * Listens on the configured address; where that is. `closers` take what ends it, in the opposite order: the last answer comes before
- * what is written down of it. Errors: those of the address, and of the files of a certificate.
+ * Listens on the configured address and returns it. `closers` receives the functions that stop it, called in the opposite order, so the
+ * last reply is sent before its log entry is written. Errors: those of the address and of the certificate files.
  */
 export async function startApi(ctx: Context, config: Config, { closers }: { closers: (() => Promise<void>)[] }): Promise<string> {
   const requestLog = startRequestLog(ctx);

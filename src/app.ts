@@ -28,7 +28,7 @@ import { createFiatRates } from './prices/fiat.ts';
 import { createPrices } from './prices/prices.ts';
 import { startDeliveries } from './webhooks/deliver.ts';
 
-/** Random bytes from a pool that is filled a few kilobytes at a time: one call into the system for many ids. Bytes are handed out once. */
+/** Random bytes from a pool that is filled a few kilobytes at a time, so many ids cost one system call. Each byte is used once. */
 function pooledRandom(): (bytes: number) => Uint8Array {
   const pool = Buffer.alloc(8_192);
   let at = pool.length;
@@ -52,7 +52,7 @@ export type Core = { ctx: Context; log: Log; close(): Promise<void> };
 
 export type Store = { db: Db; dataFolder: string; close(): Promise<void> };
 
-/** The database as it is, started when embedded, not brought up to date. */
+/** The database, started when embedded, without migrations. */
 async function openStore(config: Config, log: Log): Promise<Store> {
   const dataFolder = resolve(config.dataFolder);
   const embedded = config.databaseUrl === null ? await startEmbedded({ dataFolder, log }) : null;
@@ -72,7 +72,7 @@ async function openStore(config: Config, log: Log): Promise<Store> {
   }
 }
 
-/** Writes all there is into one file; see db/backup. The schema stays as it is, so that a backup can come before an upgrade. */
+/** Writes everything into one file; see db/backup. It does not migrate, so you can back up before an upgrade. */
 export async function backup(config: Config, { file, log }: { file: string; log: Log }): Promise<BackupResult> {
   const { db, dataFolder, close } = await openStore(config, log);
   try {
@@ -82,7 +82,7 @@ export async function backup(config: Config, { file, log }: { file: string; log:
   }
 }
 
-/** Reads a backup into an empty install; the wallets jump beyond what may have been issued since it was made. */
+/** Restores a backup into an empty install. The wallets skip all addresses that may have been assigned since the backup. */
 export async function restore(config: Config, { file, log }: { file: string; log: Log }): Promise<RestoreResult<Jump[]>> {
   const { db, dataFolder, close } = await openStore(config, log);
   try {
@@ -129,7 +129,7 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
             : createCoreSource({ coin, network, url, outgoing, log, clock });
         sources.push({ name: nameOfSource(url), trust: trustOf(), source, follows: true });
       }
-      // Payments are read from Blockbook only where no node is set; never ETH, whose internal transfers it shows reverted ones among.
+      // Payments are read from Blockbook only without a node, and never for ETH, because it also lists reverted internal transfers.
       const follows = sources.length === 0 && coin !== 'ETH';
       for (const url of config.blockbookUrls[coin]) {
         const source = createBlockbookSource({ coin, network, url, outgoing, log, clock });
@@ -177,7 +177,7 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
 
 export type App = Core & { url: string | null; stop(): Promise<void> };
 
-/** Starts the roles: what answers first, then what moves. `stop` ends them in the opposite order and loses nothing. */
+/** Starts the roles: first the servers, then the loops. `stop` ends them in the opposite order without losing anything. */
 export async function startApp(config: Config, { roles = ROLES, log }: { roles?: readonly Role[]; log?: Log } = {}): Promise<App> {
   const core = await openCore(config, log);
   const { ctx } = core;
@@ -194,7 +194,7 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
     closers.push(() => ctx.fiat.stop());
     let url: string | null = null;
     if (roles.includes('api')) {
-      // Read by those who answer alone: it is most of the code.
+      // Loaded only in processes that serve HTTP, because it is most of the code.
       const { startApi } = await import('./api.ts');
       url = await startApi(ctx, config, { closers });
     }

@@ -1,4 +1,4 @@
-/** All that a use case may touch. Built once in app.ts, handed to every function first. */
+/** Everything that a use case may use. Built once in app.ts and passed to every function as the first argument. */
 import type { KeyObject } from 'node:crypto';
 import type { Chain } from './chains/chain.ts';
 import type { Clock } from './core/clock.ts';
@@ -34,7 +34,7 @@ export type Context = {
   settings: Settings;
 };
 
-/** What the operator configured and use cases need. */
+/** The operator's settings that use cases need. */
 export type Settings = {
   /** Beside the database: the key file and what wallets may have issued. */
   dataFolder: string;
@@ -49,7 +49,7 @@ export type Settings = {
   quorumAboveUsdCents: bigint;
 };
 
-/** State that belongs to one context and is never stored: caches and batchers. Made at the first use. */
+/** In-memory state of one context, such as caches and batchers. Created on first use. */
 export function perContext<T>(make: (ctx: Context) => T): (ctx: Context) => T {
   const made = new WeakMap<Context, T>();
   return (ctx) => {

@@ -1,14 +1,14 @@
-/** The way out for e-mail: one server, plain text, bounded in time. */
+/** Sends email: one server, plain text, with a time limit. */
 import type { Transporter } from 'nodemailer';
 
 export type Mail = { to: string; subject: string; text: string };
 export type Mailer = {
-  /** Hands one mail to the server; what it refuses is thrown. */
+  /** Sends one mail; throws when the server rejects it. */
   send(mail: Mail): Promise<void>;
   close(): void;
 };
 
-/** `url` is smtp:// or smtps://, with user and password where the server asks for them. Nothing is loaded before the first mail. */
+/** `url` is smtp:// or smtps://, with user and password where the server asks for them. The mail library is loaded with the first mail. */
 export function createMailer({ url, from }: { url: string; from: string }): Mailer {
   let transport: Promise<Transporter> | null = null;
   const open = async () => {
@@ -32,7 +32,7 @@ export function createMailer({ url, from }: { url: string; from: string }): Mail
   return {
     send: async ({ to, subject, text }) => {
       transport ??= open();
-      // An address as an object: nothing in it is read as a list or a header.
+      // An address as an object, so it cannot inject a list or a header.
       await (await transport).sendMail({ from, to: { name: '', address: to }, subject: subject.replace(/[\r\n]+/g, ' '), text });
     },
     close: () => void transport?.then((open) => open.close()),

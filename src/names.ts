@@ -1,6 +1,6 @@
 /**
- * What the names in merchants' URLs lead to. They are asked of the name servers over sockets of their own: the system's look-up
- * takes a thread of a small pool, and slow name servers of one merchant would hold up every other look-up of the process.
+ * Resolves the host names in merchants' URLs. It queries the name servers over its own sockets, because the system's resolver uses a
+ * small thread pool, and slow name servers of one merchant would delay every other lookup in the process.
  */
 import { lookup as systemLookup } from 'node:dns';
 import { Resolver } from 'node:dns/promises';
@@ -9,7 +9,7 @@ import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 
 export type Address = { address: string; family: number };
-/** Why a name leads nowhere; the message is shown to merchants. */
+/** Why a name does not resolve. Merchants see the message. */
 export class NameError extends Error {
   constructor(message: string, options?: { cause?: unknown }) {
     super(message, options);
@@ -17,25 +17,25 @@ export class NameError extends Error {
   }
 }
 export type Names = {
-  /** All addresses of a host, the one to connect to first. `signal`: nobody waits for the answer any more. Throws NameError. */
+  /** All addresses of a host, preferred one first. `signal` aborts when nothing waits for the answer. Throws NameError. */
   resolve(host: string, caller: { merchantId: string; signal?: AbortSignal }): Promise<readonly Address[]>;
 };
 
-/** A look-up ends after this long, whatever came of it. */
+/** Time limit of a lookup. */
 const LOOK_UP_MS = 3_000;
-/** Look-ups of one merchant at a time, and how many more may wait for their turn. */
+/** Concurrent lookups of one merchant, and how many more may wait. */
 export const LOOK_UPS_PER_MERCHANT = 8;
 const WAITING_PER_MERCHANT = 64;
-/** A name that led nowhere is not asked again for this long: less than the pause before the second attempt of a delivery. */
+/** A failed lookup is not repeated for this long: shorter than the delay before the second attempt of a delivery. */
 const FAILED_MS = 4_000;
 const REMEMBERED = 10_000;
-/** Node lends half of its four threads to look-ups: one for names of the operator's network leaves the other to everything else. */
+/** Node uses up to two of its four threads for lookups. One for names of the operator's network leaves the other free. */
 const SYSTEM_AT_ONCE = 1;
 const HOSTS_FILE_MS = 10_000;
 
 /**
- * `allowedHosts`: names of the operator's own network, asked of the system as they may be known to it alone; so are names without
- * a dot when `asksSystem`. `servers` and `hostsFile` are the machine's unless given.
+ * `allowedHosts` are names of the operator's network. The system resolves them, because only it may know them; the same is true for
+ * names without a dot when `asksSystem` is set. `servers` and `hostsFile` default to the machine's.
  */
 export function createNames({
   allowedHosts = new Set(),
@@ -68,7 +68,7 @@ export function createNames({
     if (asksSystem) return system.run(() => askSystem(host));
     throw new NameError(`the name ${host} does not resolve`);
   };
-  /** A failure is remembered for a moment, so that what waits for the same name ends with it. */
+  /** Remembers a failure for a moment, so everything that waits for the same name fails with it. */
   const askOnce = async (host: string): Promise<readonly Address[]> => {
     const known = failed.get(host);
     if (known && known.until > performance.now()) throw known.error;
@@ -96,7 +96,7 @@ export function createNames({
   };
   return {
     resolve: async (host, { merchantId, signal }) => {
-      // One question for all of a merchant that ask it at the same time.
+      // One query serves all lookups of the same name by one merchant at the same time.
       const key = `${merchantId} ${host}`;
       const shared = underWay.get(key) ?? { waiting: 0, answer: null };
       shared.waiting++;
@@ -110,7 +110,7 @@ export function createNames({
 }
 
 type Turns = { run<T>(work: () => Promise<T>): Promise<T>; isIdle(): boolean };
-/** At most `atOnce` at a time, in order of arrival; refuses what would wait behind `mostWaiting` others. */
+/** Runs at most `atOnce` at a time, in order of arrival; rejects when `mostWaiting` are already waiting. */
 function createTurns(atOnce: number, mostWaiting: number): Turns {
   const waiting: (() => void)[] = [];
   let running = 0;
@@ -119,7 +119,7 @@ function createTurns(atOnce: number, mostWaiting: number): Turns {
     run: async (work) => {
       if (running < atOnce) running++;
       else if (waiting.length >= mostWaiting) throw new NameError('too many names are being looked up for this merchant');
-      // Whoever ends hands over the place.
+      // A finished call hands its place to the next one.
       else await new Promise<void>((resolve) => waiting.push(resolve));
       try {
         return await work();
@@ -139,9 +139,9 @@ const askSystem = (host: string): Promise<readonly Address[]> =>
     systemLookup(host, { all: true, verbatim: true }, (error, addresses) => (error ? reject(error) : resolve(addresses)));
   });
 
-/** Both families side by side; one that fails or is not answered in time leaves the other. A resolver of its own: it can be ended alone. */
+/** Queries IPv4 and IPv6 in parallel; if one fails or times out, the other is used. Each lookup has its own resolver so it can be canceled. */
 async function askServers(host: string, lookUpMs: number, servers: readonly string[] | undefined): Promise<readonly Address[]> {
-  // A server is asked again after a third of the time; the second question gets the rest.
+  // The resolver repeats the query after a third of the time. The second try gets the rest.
   const resolver = new Resolver({ timeout: Math.ceil(lookUpMs / 3), tries: 2 });
   if (servers) resolver.setServers(servers);
   const timer = setTimeout(() => resolver.cancel(), lookUpMs);
@@ -160,7 +160,7 @@ async function askServers(host: string, lookUpMs: number, servers: readonly stri
   }
 }
 
-/** A machine with an IPv6 address to the outside and no IPv4 one; everywhere else IPv4 is the safer choice of the two. */
+/** Whether the machine has a public IPv6 address and no IPv4 address. Everywhere else IPv4 is the safer choice. */
 function prefersSix(): boolean {
   const outward = Object.values(networkInterfaces()).flatMap((addresses) => (addresses ?? []).filter(({ internal }) => !internal));
   return !outward.some(({ family }) => family === 'IPv4') && outward.some(({ address }) => /^[23]/.test(address) && isIP(address) === 6);
@@ -173,7 +173,7 @@ function createHostsReader(file: string): () => Promise<ReadonlyMap<string, read
   return () => {
     if (performance.now() - readAt >= HOSTS_FILE_MS) {
       readAt = performance.now();
-      // A machine without the file lists no names.
+      // Without the file there are no entries.
       names = readFile(file, 'utf8').then(parseHosts, () => new Map());
     }
     return names;

@@ -1,4 +1,4 @@
-/** The one way out: time and size limits, no redirects, and for URLs that merchants gave, public addresses only. */
+/** All outgoing requests: time and size limits, no redirects, and public addresses only for merchants' URLs. */
 import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
@@ -12,20 +12,20 @@ export type OutgoingRequest = {
   method?: 'GET' | 'POST';
   headers?: Record<string, string>;
   body?: Uint8Array;
-  /** For the whole exchange: resolve, connect, TLS, headers, body. */
+  /** Limit for the whole exchange: DNS lookup, connect, TLS, headers, body. */
   timeoutMs: number;
   /** Longer replies are cut (`cut`) or refused (`refuse`). */
   maxReplyBytes: number;
   over?: 'cut' | 'refuse';
   /**
-   * Takes the reply part by part as it comes; then `body` is empty. `announced`: its length as the sender says it, at most
-   * `maxReplyBytes`; zero when it does not.
+   * Receives the reply in parts as it arrives; `body` is then empty. `announced` is the length that the sender announced, at most
+   * `maxReplyBytes`; zero when it announced none.
    */
   take?: (part: Buffer, announced: number) => void;
 };
-/** On behalf of a merchant, whose look-ups are counted together. */
+/** A request for a merchant, whose lookups are limited together. */
 export type MerchantRequest = OutgoingRequest & { merchantId: string };
-/** Why nothing came back. `class` is stable and shown to merchants. */
+/** Why a request failed. `class` is stable, and merchants see it. */
 export class OutgoingError extends Error {
   readonly class: 'refused_address' | 'dns' | 'connect' | 'tls' | 'timeout' | 'reset' | 'too_large' | 'invalid_url';
   constructor(failure: OutgoingError['class'], message: string, options?: { cause?: unknown }) {
@@ -37,7 +37,7 @@ export class OutgoingError extends Error {
 export type Outgoing = {
   /** To hosts the operator configured: nodes, price sources. No redirects. */
   request(request: OutgoingRequest): Promise<OutgoingReply>;
-  /** To a URL a merchant gave: public addresses only (or WEBHOOK_ALLOW), https, vetted and pinned. No redirects. */
+  /** To a merchant's URL: public addresses only (or WEBHOOK_ALLOW), https, checked and pinned. No redirects. */
   requestMerchantUrl(request: MerchantRequest): Promise<OutgoingReply>;
   /** Whether a merchant URL may be saved: grammar, scheme, port, literal addresses, and every address its name resolves to. Throws OutgoingError. */
   vetMerchantUrl(target: { merchantId: string; url: string }): Promise<void>;
@@ -64,7 +64,7 @@ for (const [network, bits] of [
   ['240.0.0.0', 4],
 ] as const)
   PRIVATE.addSubnet(network, bits, 'ipv4');
-/** Of IPv6 only global unicast is public, less the ranges in it that lead elsewhere: documentation, 6to4, Teredo and kin, SRv6. */
+/** In IPv6 only global unicast is public, without the special ranges in it: documentation, 6to4, Teredo, SRv6. */
 const PUBLIC6 = new BlockList();
 PUBLIC6.addSubnet('2000::', 3, 'ipv6');
 const PRIVATE6 = new BlockList();
@@ -77,7 +77,7 @@ for (const [network, bits] of [
 ] as const)
   PRIVATE6.addSubnet(network, bits, 'ipv6');
 
-/** Whether the address is on the public internet. IPv4 inside IPv6 (mapped, NAT64, 6to4, compatible) is not taken. */
+/** Whether the address is on the public internet. IPv4 inside IPv6 (mapped, NAT64, 6to4, compatible) is rejected. */
 export const isPublicAddress = (address: string): boolean =>
   isIP(address) === 4
     ? !PRIVATE.check(address, 'ipv4')
@@ -88,7 +88,7 @@ const CLOSED_PORTS = new Set([
   1433, 1521, 2049, 2181, 2375, 2376, 2379, 3306, 3389, 5432, 5672, 5900, 5984, 6379, 6443, 9042, 9092, 9200, 9300, 10250, 11211, 27017,
 ]);
 
-/** Makes the way out. `allow`: CIDRs and host names of the operator's own network that merchant URLs may reach all the same. */
+/** Creates the client. `allow`: CIDRs and host names of the operator's network that merchants' URLs may reach anyway. */
 export function createOutgoing({
   allow,
   log,
@@ -110,7 +110,7 @@ export function createOutgoing({
   };
   const allowed = (host: string, address: string) => allowedHosts.has(host) || isAllowedAddress(address);
 
-  /** Checks the URL and every address it leads to; returns one vetted address to connect to. */
+  /** Checks the URL and every address that it resolves to; returns one checked address to connect to. */
   const vet = async (
     { merchantId, url: text }: { merchantId: string; url: string },
     signal: AbortSignal,
@@ -161,7 +161,7 @@ export function createOutgoing({
       const outgoing = (secure ? https : http).request(url, {
         method: request.method ?? 'GET',
         headers: { ...request.headers, ...(request.body && { 'content-length': String(request.body.length) }) },
-        // A pinned socket is never shared: the pool knows names, not the address that was vetted for this attempt.
+        // A pinned socket is never reused: the pool is keyed by name, not by the address that was checked for this attempt.
         agent: pinned ? false : secure ? agents.https : agents.http,
         ...(pinned && ca && { ca }),
         ...(pinned && {
@@ -169,14 +169,14 @@ export function createOutgoing({
             options.all ? done(null, [pinned]) : done(null, pinned.address, pinned.family)) satisfies LookupFunction,
         }),
       });
-      // After the request, which throws when a header cannot be written: then there is nothing to time.
+      // Started after the request, which throws on an invalid header.
       const timer = setTimeout(
         () => fail(new OutgoingError('timeout', `no complete answer within ${request.timeoutMs} ms`)),
         request.timeoutMs,
       );
       outgoing.on('error', (error: NodeJS.ErrnoException) => {
-        // A server may close a kept connection at the moment it is used again, after a restart for one: the request goes out once
-        // more. Only questions are sent over kept connections.
+        // A server may close an idle connection at the moment it is used again, for example after a restart. The request is sent once
+        // more. Only read requests use kept connections.
         if (settled || answered || !outgoing.reusedSocket || error.code !== 'ECONNRESET') return fail(error);
         settled = true;
         clearTimeout(timer);

@@ -98,7 +98,7 @@ export function parseAccountKey(
 
 const invalid = (reason: string) => new Problem('account_key_invalid', { reason }, { param: 'key' });
 
-/** Private keys, in every form a wallet exports them, never go further than this. */
+/** Refuses private keys in every form that wallets export. */
 function refusePrivate(text: string): void {
   const words = text.split(/\s+/);
   const seed = words.length >= 12 && words.every((word) => /^[a-zA-Z]+$/.test(word));
@@ -114,7 +114,7 @@ function refusePrivate(text: string): void {
       if (payload.length === 33 || (payload.length === 34 && payload[33] === 1)) wif = true;
       if (payload.length === 78 && payload[45] === 0) privateNode = true;
     } catch {
-      // Not base58check: judged as a key below.
+      // Not base58check: the key check below reports it.
     }
   }
   if (seed || privateHex || extended || wif || privateNode) throw new Problem('private_key_refused', {}, { param: 'key' });
@@ -139,7 +139,7 @@ function readExtended(text: string, { coin, network }: { coin: Coin; network: Ne
   if (coin === 'DASH' || coin === 'DOGE') {
     if (spelling.script !== null && spelling.script !== 'p2pkh') throw invalid(`${coin} has no such addresses`);
   }
-  // One version for the library: what it says beyond this was checked above.
+  // The library accepts one version. What else the version says was checked above.
   const standard = payload.slice();
   new DataView(standard.buffer).setUint32(0, 0x0488b21e);
   try {
@@ -314,7 +314,7 @@ export function decodeAddress(text: string, { coin, network }: { coin: Coin; net
   throw bad(elsewhere(text, coin, network) ?? checksumReason(text));
 }
 
-/** `LTc1...` with no other 1 looks like Bech32 and may be Base58Check: only its checksum tells. */
+/** `LTc1...` with no other 1 looks like Bech32 and may be Base58Check. Only its checksum decides. */
 const tryDecode = (text: string, forms: Forms): string | null => tryBech32(text, forms) ?? tryBase58(text, forms);
 
 /** BIP-141 witness programs: BIP-173 for version 0, BIP-350 above. */
@@ -329,7 +329,7 @@ function tryBech32(text: string, { hrp }: Forms): string | null {
       if (version === 0 && program.length !== 20 && program.length !== 32) continue;
       return bytesToHex(concatBytes(Uint8Array.of(version === 0 ? 0 : 0x50 + version, program.length), program));
     } catch {
-      // The other checksum may fit.
+      // The other checksum may match.
     }
   }
   return null;
@@ -350,7 +350,7 @@ function tryBase58(text: string, forms: Forms): string | null {
   return null;
 }
 
-/** Where an address does belong, in words; null when nowhere. */
+/** Describes which coin and network an address belongs to; null when none. */
 function elsewhere(text: string, coin: Coin, network: Network): string | null {
   if (coin !== 'ETH' && /^0x[0-9a-fA-F]{40}$/.test(text)) return 'it is an Ethereum address';
   if (coin !== 'ETH') {

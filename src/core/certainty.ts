@@ -1,6 +1,6 @@
 /**
- * Whether a look at a chain is certain: only then may payments expire on account of what was not seen. Pure: what was observed is handed
- * in. And when a transfer that was first read in a block counts as seen.
+ * Decides whether a poll of a chain is certain. Payments may expire only after a certain poll that did not show their money. Also decides
+ * when a transfer that was first read in a block counts as seen. Pure: the caller passes what was observed.
  */
 import { addMs, earliest, latest, MINUTE_MS } from './clock.ts';
 import { COIN, type Coin } from './coin.ts';
@@ -8,27 +8,27 @@ import { COIN, type Coin } from './coin.ts';
 export const DOUBTS = ['older', 'syncing', 'alone', 'settling', 'lagging', 'stalled'] as const;
 export type Doubt = { code: (typeof DOUBTS)[number]; reason: string };
 
-/** A node has this long with peers before it counts as connected: headers that it missed come first. */
+/** A node must have had peers for this long to count as connected, because it first fetches the headers that it missed. */
 export const SETTLE_MS = MINUTE_MS;
-/** The tip is older than the chain's norm allows from this many usual intervals on, as for the guard. */
+/** The tip counts as stalled after this many usual intervals, as in the guard. */
 const OLD_TIP_BLOCKS = 6;
 
 export type Look = {
   coin: Coin;
-  /** Nodes of networks without real money have no peers and make blocks when told to. */
+  /** Test networks: nodes have no peers and mine on demand. */
   binding: boolean;
   syncing: boolean;
   /** Null: the source does not say. */
   peers: number | null;
-  /** How long the source has answered with peers, without a break. */
+  /** How long the source has answered with peers without interruption. */
   connectedMs: number;
   tipTime: Date;
   now: Date;
-  /** Another source has blocks that this one lacks. */
+  /** Whether another source has blocks that this one lacks. */
   behindOthers: boolean;
 };
 
-/** Why what this source does not show may have happened all the same; null when it is certain. */
+/** Why something may have happened that this source does not show; null when the poll is certain. */
 export function doubtOf({ coin, binding, syncing, peers, connectedMs, tipTime, now, behindOthers }: Look): Doubt | null {
   if (syncing) return { code: 'syncing', reason: 'the source is still syncing' };
   if (behindOthers) return { code: 'lagging', reason: 'another source has blocks that this one lacks' };
@@ -41,13 +41,13 @@ export function doubtOf({ coin, binding, syncing, peers, connectedMs, tipTime, n
   return null;
 }
 
-/** Clocks of miners are believed this much against a look that was certain: two usual intervals, and two minutes at least. */
+/** How far a miner's clock is trusted against a certain poll: two usual intervals, at least two minutes. */
 const beliefMs = (coin: Coin): number => Math.max(2 * MINUTE_MS, 2 * COIN[coin].blockSeconds * 1000);
 
 /**
- * When a transfer that was first read in a block counts as seen: at the time of its block, so that a payment whose block is inside the
- * window is in time however late it is read. But a miner's clock alone moves it only so far: not before the address was given, not
- * after it was read, and not further than two intervals before the last certain look, which did not show it.
+ * When a transfer that was first read in a block counts as seen: at the time of its block, so a payment whose block is inside the
+ * window is on time however late it is read. Miners set block times, so the result is limited: not before the address was assigned, not
+ * after the block was read, and not more than two intervals before the last certain poll, which did not show the transfer.
  */
 export function firstSightInBlock({
   coin,
@@ -60,7 +60,7 @@ export function firstSightInBlock({
   blockTime: Date;
   seenAt: Date;
   givenAt: Date;
-  /** The last certain look before the block was read; null when there was none. */
+  /** The last certain poll before the block was read; null when there was none. */
   certainThrough: Date | null;
 }): Date {
   const earliestBelieved = certainThrough === null ? givenAt : latest(givenAt, addMs(certainThrough, -beliefMs(coin)));

@@ -1,4 +1,4 @@
-/** Time is handed in. `now` is the last sampled database instant plus monotonic time; durations come from `monotonicMs`. */
+/** Time is passed in. `now` is the last sampled database instant plus monotonic time; durations come from `monotonicMs`. */
 export type Clock = {
   now(): Date;
   monotonicMs(): number;

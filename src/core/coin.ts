@@ -9,7 +9,7 @@ export type Network = (typeof NETWORKS)[number];
 export const MODES = ['live', 'test'] as const;
 export type Mode = (typeof MODES)[number];
 
-/** Confirmations wanted below each USD bound; the last tier has no bound. `lock`, `safe` and `finalized` are chain rules. */
+/** Confirmations required below each USD bound; the last tier has no bound. `lock`, `safe` and `finalized` are chain rules. */
 export type ConfirmationTier = { belowUsdCents: bigint | null; confirmations: number; rule: CompletionRule };
 export const COMPLETION_RULES = ['confirmations', 'instantsend', 'instantsend_or_chainlock', 'chainlock', 'safe', 'finalized'] as const;
 export type CompletionRule = (typeof COMPLETION_RULES)[number];
@@ -24,17 +24,17 @@ export type CoinSpec = {
   scheme: string;
   blockSeconds: number;
   pollSeconds: number;
-  /** How far after the end of a window a first sight still counts as in time: two polls, for ETH two blocks. */
+  /** How long after the deadline a first sight still counts as on time: two polls, for ETH two blocks. */
   slackSeconds: number;
-  /** Deepest reorganisation that is followed without an operator. */
+  /** Deepest reorganization that Florin follows without an operator. */
   maxReorg: number;
-  /** A reorganisation of this many blocks or more holds completion: half of what payments of some size wait for. */
+  /** A reorganization of this many blocks or more holds completion: half of what larger payments wait for. */
   deepReorg: number;
   /** Sources may differ by this many blocks at the tip and still agree. */
   agreeWithin: number;
   /** Oldest version of the node, as it numbers itself, without known holes that move money; null: nodes number themselves differently. */
   safeVersion: number | null;
-  /** Transfers under this many base units count as nothing. */
+  /** Transfers below this many base units do not count. */
   dustUnits: bigint;
   /** Coinbase outputs are spendable, and count, from this many confirmations. */
   coinbaseMaturity: number;

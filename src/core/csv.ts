@@ -1,10 +1,10 @@
-/** CSV (RFC 4180) that a spreadsheet shows as it is: no cell is ever read as a formula. */
+/** CSV (RFC 4180) that is safe in spreadsheets: no cell is read as a formula. */
 
-/** What spreadsheets take for the beginning of a formula, also in full width; and blanks, which some skip. */
+/** Characters that start a formula in spreadsheets, including full-width forms, and blanks, which some spreadsheets skip. */
 const FORMULA = /^\s*[=+\-@\t\r\n＝＋－＠]/;
 const NUMBER = /^-?\d+(\.\d+)?$/;
 
-/** A cell. Texts that would be a formula get an apostrophe before them; plain numbers stay numbers. */
+/** Formats a cell. Texts that would be read as a formula get a leading apostrophe; plain numbers stay numbers. */
 export function csvCell(value: string | null): string {
   if (value === null) return '';
   const safe = FORMULA.test(value) && !NUMBER.test(value) ? `'${value}` : value;

@@ -9,9 +9,9 @@ export const EVENT_TYPES = [
   'payment.expired',
   'payment.cancelled',
 ] as const;
-/** Additive; goes only to endpoints that name it. */
+/** Additive; sent only to endpoints that list it. */
 export const UPDATED_EVENT = 'payment.updated';
-/** Additive; goes to every endpoint, whatever it asked for: the money of a completed payment is gone. */
+/** Additive; sent to every endpoint, even if it does not list it: a completed payment lost its money. */
 export const REVERSED_EVENT = 'payment.reversed';
 export const PAYMENT_EVENTS = [...EVENT_TYPES, UPDATED_EVENT, REVERSED_EVENT] as const;
 export const TEST_EVENT = 'webhook.test';

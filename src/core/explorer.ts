@@ -1,4 +1,4 @@
-/** Where people look a transaction up: public sites, linked only, never asked by the service. */
+/** Public block explorers. Florin links to them and never sends them requests. */
 import type { Coin, Network } from './coin.ts';
 
 const SITES: Readonly<Record<Coin, Partial<Record<Network, string>>>> = {
@@ -9,7 +9,7 @@ const SITES: Readonly<Record<Coin, Partial<Record<Network, string>>>> = {
   DOGE: { mainnet: 'https://dogechain.info/tx/' },
 };
 
-/** Null where there is none: private chains, and ids that are not plain. */
+/** Null for private chains, and for ids in an unexpected form. */
 export function explorerUrl(coin: Coin, network: Network, txid: string | null): string | null {
   const site = SITES[coin][network];
   return site && txid && /^(0x)?[0-9a-f]{64}$/i.test(txid) ? site + txid : null;

@@ -55,6 +55,6 @@ export const fiatDecimals = (currency: Fiat): number => DECIMALS[currency];
 /** An amount in the currency's smallest units, with exactly its decimals. */
 export const formatFiat = (currency: Fiat, minor: bigint): string => formatDecimal(minor, DECIMALS[currency]);
 
-/** USD cents for `minor` units at `rateE8` (units of the currency for one dollar, eight decimals), rounded up: never short of what was asked. */
+/** USD cents for `minor` units at `rateE8` (units of the currency for one dollar, eight decimals), rounded up, so they are never worth less than the price. */
 export const fiatToUsdCents = (currency: Fiat, minor: bigint, rateE8: bigint): bigint =>
   divideCeil(minor * 100n * E8, rateE8 * 10n ** BigInt(DECIMALS[currency]));

@@ -1,12 +1,12 @@
-/** Whether a chain is healthy enough to complete payments on it. Pure: what was observed is handed in, reasons come out. */
+/** Decides whether a chain is healthy enough to complete payments on it. Pure: takes what was observed and returns reasons. */
 import { COIN, type Coin, type Network } from './coin.ts';
 import type { Trust } from './trust.ts';
 
-/** What was seen of one source that has a vote. */
+/** What one voting source shows. */
 export type Vote = {
-  /** As the node numbers itself. */
+  /** The version as the node reports it. */
   version: number;
-  /** Whether its chain and the followed one are the same but for the last few blocks. */
+  /** Whether its chain matches the followed one, except for the last few blocks. */
   agrees: boolean;
 };
 
@@ -17,7 +17,7 @@ export type Observed = {
   height: number;
   blockTimes: readonly Date[];
   now: Date;
-  /** The last deep reorganisation: how many blocks it took back, and from which height. */
+  /** The last deep reorganization: how many blocks it removed, and from which height. */
   reorg: Reorg | null;
 };
 
@@ -31,11 +31,11 @@ const STALLED_INTERVALS = 6;
 const SLOW_INTERVALS = 12;
 const SLOW_FACTOR = 4;
 
-/** Only real money is held: elsewhere blocks come when somebody makes them. */
+/** Completion is held for real money only, because blocks of test networks come irregularly. */
 export const isBinding = (network: Network): boolean => network === 'mainnet';
 
 type Reorg = { depth: number; height: number };
-/** The height from which the chain counts as calm again: as many blocks on as the largest payment waits for, or twice the depth. */
+/** The height from which the chain counts as calm again: later by as many blocks as the largest payment waits for, or twice the depth. */
 export const calmAt = (coin: Coin, { depth, height }: Reorg): number =>
   height + Math.max(2 * depth, ...COIN[coin].confirmations.map((tier) => tier.confirmations));
 export const reorgText = (coin: Coin, reorg: Reorg): string =>
@@ -44,9 +44,9 @@ export const reorgText = (coin: Coin, reorg: Reorg): string =>
 /** A configured source, and whether it has a vote now. */
 export type Voter = { name: string; trust: Trust; votes: boolean };
 export type Quorum = {
-  /** Why nothing completes at all; null when payments may. */
+  /** Why no payment may complete; null when payments may. */
   hold: GuardReason | null;
-  /** Why payments above the quorum amount wait; null when they need not. */
+  /** Why payments above the quorum amount must wait; null when they need not. */
   above: string | null;
   /** Whether a lock that the followed source reports completes small payments before their block is agreed on. */
   locks: boolean;
@@ -55,9 +55,9 @@ export type Quorum = {
 const dollars = (usdCents: bigint): string => String(usdCents / 100n).replace(/\B(?=(\d{3})+$)/g, ',');
 
 /**
- * What may complete with the sources that have a vote now. Where an own source is configured nothing completes without the vote of
- * one: a stranger's server could otherwise pay itself as soon as the own node is down. Above the quorum amount two are needed.
- * Sources of one name are one machine or one provider, and one source alone is believed as the operator set it up.
+ * What may complete with the sources that can vote now. If the operator configured a source of their own, nothing completes without the
+ * vote of one, because an untrusted server could otherwise pay itself as soon as the operator's node is down. Above the quorum amount,
+ * two votes are needed. Sources with the same name are one machine or provider. A single configured source is trusted.
  */
 export function judgeQuorum(voters: readonly Voter[], followed: Voter | null, quorumAboveUsdCents: bigint): Quorum {
   const voting = voters.filter((one) => one.votes);
@@ -78,13 +78,13 @@ export function judgeQuorum(voters: readonly Voter[], followed: Voter | null, qu
 
 const minutes = (ms: number): string => `${Math.round(ms / 60_000)} min`;
 
-/** Why completion must wait on this chain; empty when it is healthy. Gravest first. */
+/** Why completion must wait on this chain, most serious reason first; empty when it is healthy. */
 export function judgeChain({ coin, votes, height, blockTimes, now, reorg }: Observed): readonly GuardReason[] {
   const { blockSeconds, safeVersion, agreeWithin } = COIN[coin];
   const reasons: GuardReason[] = [];
   const add = (code: GuardCode, text: string) => reasons.push({ code, text });
   if (reorg && height < calmAt(coin, reorg)) add('deep_reorg', reorgText(coin, reorg));
-  // Readers are told what is wrong, not which machines the operator runs: those stand in the metrics and the log.
+  // The reasons are public, so they do not name the operator's machines. Metrics and the log do.
   if (votes.some((vote) => !vote.agrees)) add('disagreement', `the sources of this chain differ by more than ${agreeWithin} blocks`);
   const [newest] = blockTimes;
   const age = newest ? now.getTime() - newest.getTime() : 0;
@@ -95,7 +95,7 @@ export function judgeChain({ coin, votes, height, blockTimes, now, reorg }: Obse
     if (mean > SLOW_FACTOR * blockSeconds * 1000)
       add('slow', `the last ${SLOW_INTERVALS} blocks took ${minutes(mean)} each, ${minutes(blockSeconds * 1000)} are usual`);
   }
-  // A source that does not tell its version (0) is not called old.
+  // A source that does not report its version (0) does not count as old.
   if (safeVersion !== null && votes.some(({ version }) => version > 0 && version < safeVersion))
     add('old_version', `a node of this chain is older than version ${safeVersion}, the oldest known to be safe; it must be upgraded`);
   return reasons;

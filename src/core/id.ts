@@ -1,4 +1,4 @@
-/** Identifiers: a prefix and 24 base62 characters (about 143 bits). Randomness is handed in, so that the core stays pure. */
+/** Identifiers: a prefix and 24 base62 characters (about 143 bits). Randomness is passed in, so the core stays pure. */
 import { createCipheriv, createDecipheriv, createHmac, type KeyObject } from 'node:crypto';
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
@@ -27,7 +27,7 @@ export const newId = (prefix: IdPrefix, random: (bytes: number) => Uint8Array): 
 export function eventId(installKey: KeyObject, parts: readonly string[]): string {
   const text = JSON.stringify(parts);
   let block = 0;
-  // Another block of bytes is needed by one id in a million. As text, because a buffer of its own costs more than the hash.
+  // One id in a million needs another block of bytes. As text, because an extra buffer costs more than the hash.
   const bytes = () =>
     createHmac('sha256', installKey)
       .update(block++ === 0 ? text : `${block} ${text}`)
@@ -35,10 +35,10 @@ export function eventId(installKey: KeyObject, parts: readonly string[]): string
   return `evt_${base62(24, bytes)}`;
 }
 
-/** 128 bits under the install's key: a number as a name that tells neither how many there are nor which comes next. */
+/** 128 bits under the install's key: hides how many rows there are and which one comes next. */
 const blockKey = (installKey: KeyObject) => createHmac('sha256', installKey).update('numbers as ids').digest().subarray(0, 16);
 
-/** The public id of a row that is numbered inside. */
+/** The public id of a row with an internal number. */
 export function idOfNumber(prefix: IdPrefix, installKey: KeyObject, number: bigint): string {
   const block = Buffer.alloc(16);
   block.writeBigUInt64BE(number, 8);
@@ -52,7 +52,7 @@ export function idOfNumber(prefix: IdPrefix, installKey: KeyObject, number: bigi
   return `${prefix}_${text}`;
 }
 
-/** The number behind a public id; null when it was not made by `idOfNumber` with these. */
+/** The number behind a public id; null when `idOfNumber` did not create it with this prefix and key. */
 export function numberOfId(prefix: IdPrefix, installKey: KeyObject, id: string): bigint | null {
   const text = id.slice(prefix.length + 1);
   if (!id.startsWith(`${prefix}_`) || !/^[0-9A-Za-z]{24}$/.test(text)) return null;

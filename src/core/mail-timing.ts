@@ -1,4 +1,4 @@
-/** When a person wants e-mails about events: at once or once a day, and not in the quiet hours. Pure; days are those of a time zone. */
+/** When a person wants emails about events: at once or once a day, and not during quiet hours. Pure; days are those of a time zone. */
 import { DAY_MS, HOUR_MS, MINUTE_MS } from './clock.ts';
 
 export type MailTiming = {
@@ -12,14 +12,14 @@ export type MailTiming = {
 
 export function isTimeZone(name: string): boolean {
   try {
-    // Offsets such as +01:00 know no summer time.
+    // Offsets such as +01:00 have no daylight-saving time.
     return !/^[+-]/.test(name) && new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone !== undefined;
   } catch {
     return false;
   }
 }
 
-/** A zone that is no longer known counts as UTC: mails wait for it, and so would payments that are told in the same transaction. */
+/** An unknown zone counts as UTC, because an error here would also roll back the payment that the mail is about. */
 const formats = new Map<string, Intl.DateTimeFormat>();
 function formatOf(timeZone: string): Intl.DateTimeFormat {
   let format = formats.get(timeZone);
@@ -39,14 +39,14 @@ function formatOf(timeZone: string): Intl.DateTimeFormat {
   return format;
 }
 
-/** What a clock on the wall there shows, as the milliseconds of a clock in UTC that shows the same. */
+/** The local time of a zone, as the milliseconds of a UTC clock that shows the same time. */
 function wallOf(timeZone: string, ms: number): number {
   const part: Record<string, number> = {};
   for (const { type, value } of formatOf(timeZone).formatToParts(ms)) part[type] = Number(value);
   return Date.UTC(part.year!, part.month! - 1, part.day!, part.hour!, part.minute!, part.second!) + (ms % 1_000);
 }
 
-/** When a clock on the wall shows this: in autumn there may be two such moments; what is skipped in spring is when it is skipped. */
+/** The instant at which local clocks show a time. In fall there may be two; a time skipped in spring is the moment of the change. */
 function instantsOf(timeZone: string, wall: number): number[] {
   const offsetAt = (ms: number): number => wallOf(timeZone, ms) - ms;
   let [early, late] = [wall - DAY_MS, wall + DAY_MS];
@@ -67,7 +67,7 @@ const midnightOf = (wall: number): number => Math.floor(wall / DAY_MS) * DAY_MS;
 const isQuiet = ({ from, to }: { from: number; to: number }, minute: number): boolean =>
   from < to ? from <= minute && minute < to : from <= minute || minute < to;
 
-/** The end of the quiet hours that `ms` falls into; `ms` itself where it falls into none. */
+/** The end of the quiet hours that contain `ms`; `ms` itself outside quiet hours. */
 function afterQuiet({ timeZone, quiet }: MailTiming, ms: number): number {
   const wall = wallOf(timeZone, ms);
   const midnight = midnightOf(wall);
@@ -76,7 +76,7 @@ function afterQuiet({ timeZone, quiet }: MailTiming, ms: number): number {
   return Math.min(...ends.filter((end) => end > ms));
 }
 
-/** When what happens `now` is sent; null: at once. */
+/** When to send what happens `now`; null: at once. */
 export function nextMail(timing: MailTiming, now: Date): Date | null {
   const ms = now.getTime();
   const { timeZone, dailyHour } = timing;
@@ -90,6 +90,6 @@ export function nextMail(timing: MailTiming, now: Date): Date | null {
   return new Date(Math.min(...hours.map((hour) => afterQuiet(timing, hour)).filter((hour) => hour > ms)));
 }
 
-/** A moment as a clock on the wall shows it there: 2026-11-21 14:05. */
+/** An instant in local time: 2026-11-21 14:05. */
 export const wallText = (timeZone: string, at: Date): string =>
   new Date(wallOf(timeZone, at.getTime())).toISOString().slice(0, 16).replace('T', ' ');

@@ -60,7 +60,7 @@ export const centsToE8 = (cents: bigint): bigint => cents * 1_000_000n;
 /** USD with eight decimals to cents, half-even. */
 export const e8ToCents = (usdE8: bigint): bigint => divideHalfEven(usdE8, 1_000_000n);
 
-/** JSON whose numbers stay the text they were, so that no amount passes through a float: they become strings. */
+/** Parses JSON and keeps numbers as strings, so no amount passes through a float. */
 export const parseExactJson = (text: string): unknown =>
   JSON.parse(text, ((_key: string, value: unknown, context: { source: string }) =>
     typeof value === 'number' ? context.source : value) as (key: string, value: unknown) => unknown);

@@ -1,18 +1,18 @@
-/** Addresses and networks such as 192.0.2.0/24, and what is within them. */
+/** IP addresses and networks such as 192.0.2.0/24. */
 import { BlockList, isIP } from 'node:net';
 
-/** Of IPv4 written as IPv6 the address that it means. */
+/** An IPv4 address written as IPv6, in its IPv4 form. */
 export const plainIp = (ip: string): string => ip.replace(/^::ffff:(?=\d+\.)/i, '');
 /**
- * Whom an address counts as where requests are counted: of IPv6 its first 64 bits, because whoever has one address of such a network
- * has all of them.
+ * The client that an address counts as for limits. For IPv6 that is the first 64 bits, because a host usually has all addresses of such
+ * a network.
  */
 export function clientNetwork(given: string): string {
   const ip = plainIp(given).replace(/%.*$/, '');
   if (isIP(ip) !== 6) return ip;
   const [head, tail] = ip.split('::') as [string, string?];
   const before = head === '' ? [] : head.split(':');
-  // What `::` leaves out is zeros. Four groups are looked at, so that it does not matter how many more there are.
+  // `::` stands for zeros. Only four groups matter here, so the number of the others does not.
   const groups = tail === undefined ? before : [...before, ...zerosOf(before, tail), ...(tail === '' ? [] : tail.split(':'))];
   return `${groups
     .slice(0, 4)
@@ -38,7 +38,7 @@ export function isNetwork(text: string): boolean {
 /** Whether a host, as a URL names it, is this machine. */
 export const isLoopback = (host: string): boolean => /^(([^.]+\.)*localhost|127\.\d+\.\d+\.\d+|\[::1\])$/i.test(host);
 
-/** Whether an address is within any of them. */
+/** Whether an address is in any of the networks. */
 export function matchNetworks(networks: readonly string[]): (ip: string) => boolean {
   const list = new BlockList();
   for (const entry of networks) {

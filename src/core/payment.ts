@@ -1,10 +1,10 @@
-/** Facts of a payment and the words for them. What follows from the facts is decided in `settle.ts`. */
+/** The facts of a payment and their types. `settle.ts` decides what follows from them. */
 import type { Coin, CompletionRule, ConfirmationTier, Mode } from './coin.ts';
 
 export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
 export type PaymentStatus = (typeof PAYMENT_STATUSES)[number];
 
-/** Gravest first: the first one present is the payment's `exception`. */
+/** Most serious first: the first one present is the payment's `exception`. */
 export const EXCEPTIONS = ['reorged', 'replaced', 'paid_after_cancel', 'late', 'underpaid', 'overpaid'] as const;
 export type Exception = (typeof EXCEPTIONS)[number];
 
@@ -15,7 +15,7 @@ export type Rules = {
   /** 100 = 1 %. */
   toleranceBasisPoints: number;
   toleranceCapUsdCents: bigint;
-  /** Minutes after the end within which late transfers are accepted automatically; null = held for the merchant. */
+  /** Minutes after the deadline within which late transfers are accepted automatically; null: the merchant decides. */
   lateAcceptMinutes: number | null;
   /** Hours an unconfirmed transfer keeps its first-sight value; shorter from `protectionLargeUsdCents` up. */
   protectionHours: number;
@@ -39,9 +39,9 @@ export type Quote = {
 export type Decision = {
   kind: 'cancel' | 'accept' | 'reject' | 'refund_sent';
   at: Date;
-  /** Refs of the transfers an accept, reject or refund names. */
+  /** Refs of the transfers that an accept, reject or refund lists. */
   transfers: readonly string[];
-  /** A payer may cancel; everything else is the merchant's. */
+  /** A payer may cancel; all other decisions are the merchant's. */
   byPayer?: boolean;
 };
 
@@ -54,14 +54,14 @@ export type TransferValue = {
   at: Date;
   basis: 'quote' | 'spot';
   reason: 'first_sight' | 'confirmation';
-  /** Kept with the first worth; absent where it stood alone. */
+  /** Stored with the first value; absent when the transfer came alone. */
   company?: CompanyWorth;
 };
 /** Units of the coin that one payer may have sent together with a transfer. */
 export type Company = {
-  /** Of all outputs to this install of the transaction, this one among them. */
+  /** Of all outputs of the transaction to this install, including this one. */
   transactionUnits: bigint;
-  /** Of other payments of the merchant, no larger in kind, that waited beside it when it was first seen. */
+  /** Of other payments of the merchant in the same size class that were waiting when it was first seen. */
   merchantUnits: bigint;
 };
 export type CompanyWorth = { transactionUsdCents: bigint; merchantUsdCents: bigint };
@@ -73,7 +73,7 @@ export type Transfer = {
   txid: string | null;
   address: string;
   units: bigint;
-  /** How many outputs of its transaction it is, where it is more than one. */
+  /** How many outputs of its transaction it combines, if more than one. */
   outputs?: number;
   kind: TransferKind;
   firstSeenAt: Date;
@@ -84,9 +84,9 @@ export type Transfer = {
   absentSince: Date | null;
   /** A conflicting spend seen by our node: its txid, the height it was mined at (null: mempool), and when it was seen. */
   conflict: { txid: string; height: number | null; seenAt: Date } | null;
-  /** When this transfer last lost its block, whether it was mined again since or not; null: never. */
+  /** When this transfer last lost its block, even if it was mined again since; null: never. */
   unminedSince: Date | null;
-  /** Since when a source that has a vote shows the chain without its block; null: none does. */
+  /** Since when a voting source shows the chain without its block; null: none does. */
   disputedSince: Date | null;
 };
 
@@ -99,25 +99,25 @@ export type PaymentFacts = {
   /** Fixed coin amount of a legacy payment; null when the target is the USD amount. */
   fixed: { coin: Coin; units: bigint } | null;
   rules: Rules;
-  /** Set once, when enough of the amount first came: the window then runs to at least this instant. */
+  /** Set once, when the first large enough part arrives: the deadline is then at least this instant. */
   extendedUntil: Date | null;
-  /** Set with it, when the rate was locked at that moment: the lock of that quote then runs to at least this instant. */
+  /** Set together with it if the rate was locked at that moment: the lock of that quote then lasts at least until this instant. */
   rateLockUntil: Date | null;
   quotes: readonly Quote[];
   decisions: readonly Decision[];
-  /** What was decided before: settle returns the steps from here. */
+  /** The stored status: settle returns the steps from here. */
   status: PaymentStatus;
   exceptions: readonly Exception[];
   completedAt: Date | null;
 };
 
-/** What the sources of a chain say together. */
+/** What the sources of a chain agree on. */
 export type Agreement = {
-  /** All sources that have a vote have the recorded blocks up to this height; -1: none of them. */
+  /** All voting sources have the recorded blocks up to this height; -1: they share none. */
   height: number;
-  /** Payments above this amount wait, and why; null: none do. */
+  /** Payments above this amount wait, with the reason; null: none wait. */
   above: { usdCents: bigint; reason: string } | null;
-  /** Up to this amount a lock completes a transfer before its block is agreed on; null: never. */
+  /** Up to this amount, a lock completes a transfer before the sources agree on its block; null: never. */
   lockUsdCents: bigint | null;
 };
 
@@ -130,7 +130,7 @@ export type Tip = {
   chainlockHeight: number | null;
   /** Everything first seen up to this instant has been recorded. */
   scannedThrough: Date;
-  /** Blocks were taken back, and those that replace them have not all been read. */
+  /** Whether blocks were removed and not all of their replacements have been read. */
   unwound?: boolean;
   /** Why completion is held on this chain; null when healthy. */
   holdReason: string | null;
@@ -139,12 +139,12 @@ export type Tip = {
 };
 export type Tips = Readonly<Partial<Record<Coin, Tip>>>;
 
-/** How one transfer stands on its chain, beside what the payment makes of it. */
+/** The state of one transfer on its chain, independent of how it counts toward the payment. */
 export const TRANSFER_STATES = ['waiting', 'confirmed', 'replaced', 'absent'] as const;
 export type TransferStanding = {
   state: (typeof TRANSFER_STATES)[number];
   confirmations: number;
-  /** Null where something else than their number decides. */
+  /** Null when something other than the number of confirmations decides. */
   confirmationsRequired: number | null;
 };
 
@@ -160,7 +160,7 @@ export type Settlement = {
   status: PaymentStatus;
   exceptions: readonly Exception[];
   exception: Exception | null;
-  /** End of the window and of the current rate lock as they stand now. */
+  /** The current deadline and the end of the current rate lock. */
   expiresAt: Date;
   quoteExpiresAt: Date | null;
   /** Set when a first partial payment moves the clocks now: what `extendedUntil` and `rateLockUntil` become. */
@@ -171,13 +171,13 @@ export type Settlement = {
   amountUnits: bigint | null;
   receivedUnits: bigint;
   receivedUsdE8: bigint;
-  /** Units of the shown coin still wanted; 0 when covered. */
+  /** Units of the shown coin still due; 0 when covered. */
   remainingUnits: bigint;
   overpaidUnits: bigint;
-  /** What is missing although the payment counts as paid: by its tolerance, or because the merchant accepted it. 0 but for rounding. */
+  /** What is missing although the payment counts as paid, by tolerance or because the merchant accepted it. 0 apart from rounding. */
   shortUnits: bigint;
   shortUsdE8: bigint;
-  /** Units of the shown coin that stand in transfers below the dust floor, which count as nothing. */
+  /** Units of the shown coin in transfers below the dust limit, which do not count. */
   dustUnits: bigint;
   transactionHash: string | null;
   confirmations: number;

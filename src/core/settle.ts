@@ -1,6 +1,6 @@
 /**
- * Decides a payment from stored facts. Pure: reads no clock and no randomness, sets nothing. The follower, the sweep, the
- * merchant and the test simulator write facts and call it; nobody sets a status by hand.
+ * Derives the state of a payment from stored facts. Pure: it reads no clock and no randomness, and writes nothing. The follower, the
+ * sweep, the merchant and the test simulator record facts and call it; nothing else sets a status.
  */
 import { addMs, DAY_MS, earliest, HOUR_MS, latest, MINUTE_MS } from './clock.ts';
 import { COIN, type Coin, type CompletionRule, type ConfirmationTier } from './coin.ts';
@@ -22,7 +22,7 @@ import {
   type TransferValue,
 } from './payment.ts';
 
-/** The legal moves, in one place. The database refuses others too. */
+/** The allowed transitions. The database also rejects all others. */
 export const NEXT: Readonly<Record<PaymentStatus, readonly PaymentStatus[]>> = {
   pending: ['processing', 'expired', 'failed', 'cancelled'],
   processing: ['completed', 'failed', 'pending'],
@@ -32,35 +32,35 @@ export const NEXT: Readonly<Record<PaymentStatus, readonly PaymentStatus[]>> = {
   cancelled: ['processing'],
 };
 
-/** The only door from one status to another; throws on a move that is not in the table. */
+/** Moves from one status to another; throws if the transition is not in the table. */
 export function move(from: PaymentStatus, to: PaymentStatus): Step {
   if (!NEXT[from].includes(to)) throw new Error(`a payment does not go from ${from} to ${to}`);
   return { from, status: to };
 }
 
-/** A lock covers first sights up to this long after it ended: the payer had already sent. */
+/** A lock covers transfers first seen up to this long after its end, because the payer had already sent them. */
 const LOCK_GRACE_MS = 10 * MINUTE_MS;
-/** A quote that was renewed so shortly before the first sight: the payer may have sent at the rate before it. */
+/** If a quote was renewed this shortly before the first sight, the payer may have sent at the previous rate. */
 const ON_ITS_WAY_MS = MINUTE_MS;
-/** A partial payment moves the window to at least this long after it. */
+/** A partial payment extends the deadline to at least this long after it. */
 const EXTENSION_MS = HOUR_MS;
-/** From this share of the amount on, as one in so many: a crumb must not hold a rate. */
+/** The smallest part that extends the deadline, as one in this many: a tiny transfer must not hold a rate. */
 const EXTENSION_SHARE = 10n;
-/** Neither mined nor in the mempool for this long while in sync: gone. */
+/** A transfer counts as gone when it was neither mined nor in the mempool for this long while in sync. */
 const GONE_AFTER_MS = DAY_MS;
-/** Before completion a transfer that lost its block and was not mined again for this long is reorged. */
+/** Before completion, a transfer that lost its block is reorged when it was not mined again for this long. */
 const REORGED_AFTER_MS = HOUR_MS;
-/** Dash: without an InstantSend or ChainLock these confirmations do; more when the node has no quorum data. */
+/** Dash: confirmations that replace a missing InstantSend lock or ChainLock; more when the node has no quorum data. */
 const DASH_CONFIRMATIONS = 6;
 const DASH_CONFIRMATIONS_BLIND = 24;
-/** Other small payments of the merchant that wait beside one count by a quarter: most of them are other people's. */
+/** Other small payments of the merchant that wait at the same time count by a quarter, because most belong to other people. */
 const MERCHANT_SHARE = 4n;
-/** Litecoin: a peg-out needs at least this many (the reorganisation of April 2026 was 13 deep). */
+/** Litecoin: a peg-out needs at least this many (the reorganization of April 2026 was 13 blocks deep). */
 const PEGOUT_CONFIRMATIONS = 24;
-/** When the end of the window is not yet certain, it is asked for again this often. */
+/** While the end of the window is not certain, the payment is settled again this often. */
 const RECHECK_MS = 5_000;
 
-/** Whether it counts for nothing. Outputs below the floor are no more together: none of them is worth its fee. */
+/** Whether a transfer is dust. Several outputs below the limit are dust together, because none of them is worth its fee. */
 export const isDust = (t: Transfer): boolean => t.units < COIN[t.coin].dustUnits * BigInt(t.outputs ?? 1);
 
 /** Whether the transfer can no longer be paid: a confirmed conflict, or long unseen while the follower was in sync. */
@@ -71,17 +71,17 @@ export function isGone(t: Transfer, tips: Tips): boolean {
   const tip = tips[t.coin];
   return tip !== undefined && tip.scannedThrough.getTime() - t.absentSince.getTime() >= GONE_AFTER_MS;
 }
-/** A conflicting spend waits in the mempool: either may be mined. */
+/** Whether a conflicting spend waits in the mempool, so either may be mined. */
 const isContested = (t: Transfer): boolean => !t.block && t.conflict !== null && t.conflict.height === null;
 
 const protectionMs = (facts: PaymentFacts): number =>
   (facts.targetUsdCents >= facts.rules.protectionLargeUsdCents ? facts.rules.protectionLargeHours : facts.rules.protectionHours) * HOUR_MS;
 
-/** Whether first sight no longer protects: mined only after the protection ended. It then counts as seen when mined. */
+/** Whether the transfer was mined only after the protection of its first sight ended. It then counts as seen when mined. */
 const lostProtection = (facts: PaymentFacts, t: Transfer): boolean =>
   t.block !== null && t.block.time.getTime() > t.firstSeenAt.getTime() + protectionMs(facts);
 
-/** End of the lock of a quote: as fixed, or as moved by a partial payment that came while it stood. */
+/** End of the lock of a quote: the original one, or the one extended by a partial payment that arrived during it. */
 export function lockEnd(facts: PaymentFacts, quote: Quote): Date {
   const { rateLockUntil } = facts;
   if (!rateLockUntil || facts.quotes.findLast((q) => q.from < rateLockUntil) !== quote) return quote.until;
@@ -89,8 +89,8 @@ export function lockEnd(facts: PaymentFacts, quote: Quote): Date {
 }
 
 /**
- * The rate that money first seen at some instant is worth, null when none was locked: that of the last quote the payer had been
- * shown by then. A renewal puts an end to the rate before it, so that nobody has the better of two; but for what was on its way.
+ * The rate for money that was first seen at some instant: that of the last quote that the payer had seen by then; null when no rate was
+ * locked. A renewal ends the previous rate, so payers cannot choose the better of two, except for money that was already on its way.
  */
 function lockedRate(payment: PaymentFacts, t: Transfer): bigint | null {
   const quotes = payment.quotes.filter((q) => q.coin === t.coin && q.rateE8 !== null);
@@ -107,9 +107,9 @@ function lockedRate(payment: PaymentFacts, t: Transfer): bigint | null {
 }
 
 /**
- * The worth to freeze now, or null when there is nothing to do: it has one already, or no usable price yet (then it is held).
- * At the rate locked when it was first seen, or up to ten minutes before, else at the spot price. Valued again only when first
- * sight lost its protection.
+ * The value of a transfer to freeze now; null when it already has one, or while there is no usable price (it is then held). Uses the
+ * rate that was locked when the transfer was first seen or up to ten minutes before, otherwise the spot price. A transfer is valued
+ * again only when its first sight lost its protection.
  */
 export function valueTransfer({
   payment,
@@ -154,13 +154,13 @@ const sum = (transfers: readonly { worthE8: bigint }[]): bigint => transfers.red
 type Decided = {
   closedAt: Date | null;
   cancelled: boolean;
-  /** What each accept still names: refs rejected or refunded after it are out. */
+  /** The refs that each accept still covers: without those rejected or refunded later. */
   accepts: readonly (readonly string[])[];
-  /** All that an accept names. */
+  /** All refs that an accept covers. */
   named: ReadonlySet<string>;
   settledRefs: ReadonlySet<string>;
 };
-/** What the merchant decided, read from the last decision to the first. */
+/** The merchant's decisions, read from the last to the first. */
 function foldDecisions(facts: PaymentFacts): Decided {
   let closedAt: Date | null = null;
   let cancelled = false;
@@ -193,7 +193,7 @@ export function tierOf(facts: PaymentFacts, coin: Coin, usdCents: bigint): Confi
   return tiers.find((row) => row.belowUsdCents === null || usdCents < row.belowUsdCents) ?? tiers.at(-1)!;
 }
 
-/** What whoever undoes a block could take back with the transfer, beyond its own payment, as far as one payer may have sent it. */
+/** What else an attacker who replaces the block could take back together with the transfer, as far as one payer may have sent it. */
 function companyCents(t: Transfer): bigint {
   const company = t.values[0]?.company;
   if (!company) return 0n;
@@ -201,13 +201,13 @@ function companyCents(t: Transfer): bigint {
   return company.transactionUsdCents > share ? company.transactionUsdCents : share;
 }
 
-/** The gravest amount that hangs on a transfer. */
+/** The largest amount that depends on a transfer. */
 function gravity({ targetUsdCents }: PaymentFacts, { receivedCents, company }: { receivedCents: bigint; company: bigint }): bigint {
   const own = receivedCents > targetUsdCents ? receivedCents : targetUsdCents;
   return company > own ? company : own;
 }
 
-/** What transfers of a coin need to be confirmed enough, by the gravest amount that hangs on one of them and the slowest kind. */
+/** The confirmations that transfers of a coin need, by the largest amount that depends on one of them and the slowest kind. */
 function requirementOf(
   facts: PaymentFacts,
   coin: Coin,
@@ -229,7 +229,7 @@ function isConfirmed(t: Transfer, { rule, confirmations }: ConfirmationTier, tip
   const count = confirmationsOf(t, tip);
   if (!tip || (t.kind === 'coinbase' && count < COIN[t.coin].coinbaseMaturity)) return false;
   const chainlocked = t.lock === 'chainlock' || (t.block !== null && tip.chainlockHeight !== null && t.block.height <= tip.chainlockHeight);
-  // A missing lock is normal for fresh inputs: depth does instead.
+  // A missing lock is normal for fresh inputs. Depth replaces it.
   const deep = count >= (tip.chainlockHeight === null ? DASH_CONFIRMATIONS_BLIND : DASH_CONFIRMATIONS);
   switch (rule) {
     case 'confirmations':
@@ -248,8 +248,8 @@ function isConfirmed(t: Transfer, { rule, confirmations }: ConfirmationTier, tip
 }
 
 /**
- * Why a transfer that is confirmed on the chain as it was read does not complete yet: the sources of the coin must all show its
- * block, and as many blocks on it as are wanted. Null when they do, or when there is one source.
+ * Why a transfer that is confirmed on the followed chain does not complete yet: all sources of the coin must show its block and the
+ * required number of blocks on top. Null when they do, or when there is only one source.
  */
 function whyNotAgreed(t: Transfer, wanted: ConfirmationTier, tip: Tip | undefined, amount: bigint): string | null {
   const agreement = tip?.agreement;
@@ -257,13 +257,13 @@ function whyNotAgreed(t: Transfer, wanted: ConfirmationTier, tip: Tip | undefine
   if (agreement.above && amount > agreement.above.usdCents) return agreement.above.reason;
   const isIn = t.block !== null && t.block.height <= agreement.height;
   if (isIn && isConfirmed(t, wanted, { ...tip, height: Math.min(tip.height, agreement.height) })) return null;
-  // What a lock confirms while it waits, the own node alone tells.
+  // Only the operator's own node reports locks of unconfirmed transactions.
   const isLocked = t.lock !== null && isConfirmed({ ...t, block: null }, wanted, tip);
   if (isLocked && agreement.lockUsdCents !== null && amount <= agreement.lockUsdCents) return null;
   return `the sources of this chain have not agreed on block ${isIn || !t.block ? agreement.height + 1 : t.block.height} yet`;
 }
 
-/** What `settle` asks of one transfer of a payment that has received so much, and how far it is. */
+/** What one transfer needs and how far it is, for a payment that has received this much. */
 export function standingOf(facts: PaymentFacts, t: Transfer, receivedUsdE8: bigint, tips: Tips): TransferStanding {
   const tip = tips[t.coin];
   const wanted = requirement(facts, t, e8ToCents(receivedUsdE8));
@@ -281,7 +281,7 @@ const requiredOf = ({ rule, confirmations }: ConfirmationTier): number | null =>
 export const mayChangeCoin = (facts: PaymentFacts, transfers: readonly Transfer[]): boolean =>
   !transfers.some((t) => !isDust(t) && !isContested(t) && !isGone(t, {}) && t.firstSeenAt >= facts.createdAt);
 
-/** Whether nothing more can happen by itself: only a merchant's decision moves these. */
+/** Whether only a decision of the merchant can change the status. */
 export function isFinal(status: PaymentStatus): boolean {
   switch (status) {
     case 'completed':
@@ -295,7 +295,7 @@ export function isFinal(status: PaymentStatus): boolean {
   }
 }
 
-/** A transfer with what one look at it tells: settling asks each question once, however many transfers there are. */
+/** A transfer with everything that settling asks about it, computed once so that the work stays linear. */
 type Judged = {
   t: Transfer;
   worthE8: bigint;
@@ -303,17 +303,17 @@ type Judged = {
   /** When it counts as seen. */
   seenMs: number;
   contested: boolean;
-  /** First seen before the end, whatever became of its first sight since. */
+  /** First seen before the deadline, even if its first sight has lost its protection since. */
   firstSeenInTime: boolean;
   inTime: boolean;
-  /** Late, and soon enough for the late rule. */
+  /** Late, but early enough for automatic acceptance. */
   soon: boolean;
-  /** By an accept. */
+  /** Accepted by the merchant. */
   named: boolean;
 };
 const byFirstSight = (a: Judged, b: Judged): number => a.firstSeenMs - b.firstSeenMs || (a.t.ref < b.t.ref ? -1 : 1);
 
-/** All transfers above dust by first sight (`real`), those not gone (`standing`), and of these those without a conflict (`alive`). */
+/** All transfers above dust by first sight (`real`), those not gone (`standing`), and among these the ones without a conflict (`alive`). */
 function judge(
   payment: PaymentFacts,
   transfers: readonly Transfer[],
@@ -344,7 +344,7 @@ function judge(
       named: named.has(t.ref),
     });
   }
-  // They are read in this order.
+  // The database returns them in this order.
   if (real.some((j, i) => i > 0 && byFirstSight(real[i - 1]!, j) > 0)) real.sort(byFirstSight);
   const standing = real.filter(({ t }) => !isGone(t, tips));
   return { real, standing, alive: standing.filter((j) => !j.contested) };
@@ -355,7 +355,7 @@ function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tips, deci
   const open = decided.closedAt === null;
   const early = open ? alive.filter((j) => j.inTime) : [];
   const crumbE8 = crumb(payment, early[0]?.t.coin ?? payment.quotes.at(-1)?.coin ?? null);
-  // Each worth was rounded down: parts of the quoted amount must add up to it, however many they are.
+  // Each value was rounded down. The parts of a quoted amount must still add up to it, however many there are.
   const roundingE8 = crumbE8 + BigInt(alive.length);
   const wantedE8 = centsToE8(payment.targetUsdCents) - tolerance(payment, roundingE8);
   const soon = open ? alive.filter((j) => j.soon) : [];
@@ -364,7 +364,7 @@ function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tips, deci
   const counted = alive.filter(counts);
   const receivedE8 = sum(counted);
   const receivedCents = e8ToCents(receivedE8);
-  // An accept takes what it names for enough, as long as all of it is there and worth something.
+  // An accept makes what it covers sufficient, as long as all of it is there and worth something.
   const hasAccepted = (list: readonly Judged[]): boolean => {
     if (decided.accepts.length === 0) return false;
     const there = new Set(list.flatMap(({ t }) => (t.values.length > 0 ? [t.ref] : [])));
@@ -399,7 +399,7 @@ function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tips, deci
 }
 type Count = ReturnType<typeof count>;
 
-/** Whether the window is over for every coin given out, as far as their followers have come. */
+/** Whether the deadline has passed on every chain with an assigned address, as far as it has been read. */
 function hasEnded(issued: readonly Coin[], { expiresAt, tips, now }: { expiresAt: Date; tips: Tips; now: Date }): boolean {
   if (issued.length === 0) return now > expiresAt;
   return issued.every((coin) => {
@@ -408,7 +408,7 @@ function hasEnded(issued: readonly Coin[], { expiresAt, tips, now }: { expiresAt
   });
 }
 
-/** The status that follows, from the stored one. */
+/** The next status, from the stored one. */
 function goalOf(
   payment: PaymentFacts,
   { covered, confirmed, holdReason, takesLate, counted }: Count,
@@ -422,7 +422,7 @@ function goalOf(
     case 'expired':
     case 'failed':
     case 'cancelled':
-      // What turns good again after the end (a conflict undone by a reorganisation) waits for the merchant as late money does.
+      // Money that becomes valid again after the deadline (a reorganization removed a conflict) waits for the merchant, as late money does.
       return covered && (takesLate || counted.some((j) => j.named)) ? paid() : payment.status;
     case 'pending':
       if (at.decided.cancelled && !covered) return 'cancelled';
@@ -431,13 +431,13 @@ function goalOf(
       return at.triedInTime ? 'failed' : 'expired';
     case 'processing':
       if (covered) return paid();
-      // Until the chain has been seen up to the end, other money may still turn out to be in time.
+      // Until the chain has been read up to the deadline, other money may still turn out to be on time.
       if (open && !at.ended) return at.windowOpen ? 'pending' : 'processing';
       return at.undecided ? 'processing' : 'failed';
   }
 }
 
-/** What is unusual, gravest first. */
+/** The exceptions, most serious first. */
 function exceptionsOf(
   payment: PaymentFacts,
   goal: PaymentStatus,
@@ -467,13 +467,12 @@ function exceptionsOf(
   return EXCEPTIONS.filter((name) => found[name]);
 }
 
-/** Whether the chains of a payment are between two branches. */
+/** Whether a chain of the payment is being switched to another branch. */
 const isUnwound = ({ quotes }: PaymentFacts, tips: Tips): boolean => quotes.some(({ coin }) => tips[coin]?.unwound);
 
 /**
- * Whether money that a completed payment counted on is gone: what is left is not enough without the transfers that lost their block
- * since and are not as deep again as they must be, and without those whose block a source disputes. A lock that outlived its block
- * is as good as the block.
+ * Whether a completed payment lost money that it counted: the rest is not enough without transfers that lost their block and are not
+ * deep enough again, and without those whose block a source disputes. A lock that outlived its block is as good as the block.
  */
 function isReversed(
   payment: PaymentFacts,
@@ -494,10 +493,10 @@ const isOverpaid = (payment: PaymentFacts, { covered, receivedE8 }: Pick<Count, 
 };
 
 /**
- * The payment as it follows from its facts at `now` (the database clock, read after the lock, plus the test offsets).
- * Returns the steps to take from the stored status along allowed edges: a payment first found confirmed passes through
- * processing. Settling again with the same facts takes no step. The order of facts does not matter. The work grows with the
- * number of transfers, not with its square: anybody can send thousands of them.
+ * Settles a payment at `now` (the database clock, read after the lock, plus the test offsets). Returns its state and the steps from the
+ * stored status along allowed transitions; a payment that is first found confirmed passes through processing. Settling again with the
+ * same facts takes no step, and the order of the facts does not matter. The work is linear in the number of transfers, because anyone
+ * can send thousands of them.
  */
 export function settle(payment: PaymentFacts, transfers: readonly Transfer[], tips: Tips, now: Date): Settlement {
   const windowEnd = addMs(payment.createdAt, payment.rules.windowSeconds * 1000);
@@ -516,8 +515,8 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     triedInTime: real.some((j) => j.firstSeenInTime),
   });
 
-  // The clocks move once, from the first partial payment, also when it is judged only now, and has lost its first sight since: a
-  // missed wake-up ends nothing early.
+  // The deadlines move once, from the first partial payment, even if it is settled late and its first sight has lost its protection
+  // since: a delayed round must not end a payment early.
   const waits = open && (goal === 'pending' || (payment.status === 'pending' && goal === 'failed'));
   const partialAt = waits && !payment.extendedUntil && !counting.covered ? partialSince(payment, alive) : null;
   if (partialAt) {
@@ -543,7 +542,7 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
   };
 }
 
-/** When enough of the amount had come to move the clocks. */
+/** When enough of the amount had arrived to extend the deadlines. */
 function partialSince(payment: PaymentFacts, alive: readonly Judged[]): Date | null {
   const targetE8 = centsToE8(payment.targetUsdCents);
   let sumE8 = 0n;
@@ -555,7 +554,7 @@ function partialSince(payment: PaymentFacts, alive: readonly Judged[]): Date | n
   return null;
 }
 
-/** The window by an hour, so that the rest can come; the rate by one lock, and only where it was locked: it moves meanwhile. */
+/** Extends the window by an hour for the rest of the money, and the rate by one lock if it was locked at that moment. */
 function extensionFrom(payment: PaymentFacts, at: Date, expiresAt: Date): NonNullable<Settlement['extension']> {
   const quote = payment.quotes.at(-1);
   const isLocked = quote !== undefined && quote.from <= at && at <= quote.until;
@@ -570,7 +569,7 @@ function stepsTo(from: PaymentStatus, goal: PaymentStatus): readonly Step[] {
   return goal === 'completed' && from !== 'processing' ? [move(from, 'processing'), move('processing', 'completed')] : [move(from, goal)];
 }
 
-/** Of the counted transfers of a coin: the payment waits for all of them. */
+/** Confirmations over all counted transfers of a coin, because the payment waits for all of them. */
 function gravest(counted: readonly Judged[], coin: Coin): { company: bigint; kinds: Set<TransferKind> } {
   let company = 0n;
   const kinds = new Set<TransferKind>();
@@ -583,11 +582,11 @@ function gravest(counted: readonly Judged[], coin: Coin): { company: bigint; kin
   return { company, kinds };
 }
 
-/** Of the first counted transfer, else of the last choice. */
+/** The coin of the first counted transfer, otherwise the last choice. */
 const shownCoin = ({ quotes, fixed }: PaymentFacts, { counted }: Pick<Count, 'counted'>): Coin | null =>
   counted[0]?.t.coin ?? quotes.at(-1)?.coin ?? fixed?.coin ?? null;
 
-/** What a payment that counts as paid is short of, beyond what rounding takes. */
+/** What is missing from a payment that counts as paid, apart from rounding. */
 function missing(payment: PaymentFacts, counting: Count): Pick<Settlement, 'shortUnits' | 'shortUsdE8'> {
   const coin = shownCoin(payment, counting);
   const shortUsdE8 = centsToE8(payment.targetUsdCents) - counting.receivedE8;
@@ -600,11 +599,11 @@ function missing(payment: PaymentFacts, counting: Count): Pick<Settlement, 'shor
   };
 }
 
-/** What came in parts too small to count, and is still there. */
+/** The sum of transfers too small to count that are still there. */
 const dustOf = (transfers: readonly Transfer[], tips: Tips, coin: Coin | null): bigint =>
   transfers.reduce((total, t) => (t.coin === coin && isDust(t) && !isGone(t, tips) ? total + t.units : total), 0n);
 
-/** What the payment looks like in the coin it is shown in. */
+/** The amounts of the payment in the coin that is shown. */
 function shown(payment: PaymentFacts, counting: Count, { tips, expiresAt }: { tips: Tips; expiresAt: Date }) {
   const { counted, covered, receivedE8, receivedCents } = counting;
   const { fixed } = payment;
@@ -636,7 +635,7 @@ function shown(payment: PaymentFacts, counting: Count, { tips, expiresAt }: { ti
   };
 }
 
-/** Worth of the smallest shown place, so that rounding alone never makes a payment short. */
+/** The value of the smallest shown decimal, so that rounding alone never makes a payment short. */
 function crumb(payment: PaymentFacts, coin: Coin | null): bigint {
   if (coin === null) return 0n;
   if (payment.fixed?.coin === coin) return divideCeil(centsToE8(payment.targetUsdCents) * shownUnit(coin), payment.fixed.units);
@@ -644,7 +643,7 @@ function crumb(payment: PaymentFacts, coin: Coin | null): bigint {
   return rate ? divideCeil(rate * shownUnit(coin), 10n ** BigInt(COIN[coin].decimals)) : 0n;
 }
 
-/** How much may be missing: a share of the target, capped, but at least one shown place. */
+/** How much may be missing: a share of the target, capped, but at least one unit of the last shown decimal. */
 function tolerance({ targetUsdCents, rules }: PaymentFacts, crumbE8: bigint): bigint {
   const share = (centsToE8(targetUsdCents) * BigInt(rules.toleranceBasisPoints)) / 10_000n;
   const cap = centsToE8(rules.toleranceCapUsdCents);
@@ -652,7 +651,7 @@ function tolerance({ targetUsdCents, rules }: PaymentFacts, crumbE8: bigint): bi
   return least > crumbE8 ? least : crumbE8;
 }
 
-/** What is still wanted in the shown coin, rounded up to a shown place. */
+/** What is still due in the shown coin, rounded up to the last shown decimal. */
 function remaining({
   payment,
   coin,
@@ -689,7 +688,7 @@ function nextDue({
   unwound: boolean;
   expiresAt: Date;
   coinsIssued: readonly Coin[];
-  /** What is gone changes nothing any more by time. */
+  /** Transfers that are gone do not change with time. */
   standing: readonly Judged[];
   now: Date;
 }): Date | null {
@@ -706,14 +705,14 @@ function nextDue({
   for (const { t } of standing) {
     if (t.block) continue;
     if (t.absentSince) {
-      // Also when the payment has ended: what it received is told as long as it stands.
+      // Also after the payment ended, because changes of what it received are still reported.
       const goneAt = addMs(t.absentSince, GONE_AFTER_MS);
       wake(goneAt);
       isOverdue ||= goneAt <= now;
     }
     if (t.unminedSince) wake(addMs(t.unminedSince, REORGED_AFTER_MS));
   }
-  // What should have happened by now waits for the follower: asked again soon.
+  // Something is overdue and waits for the follower: settle again soon.
   if (isOverdue || (status === 'completed' && unwound)) wake(addMs(now, RECHECK_MS));
   return next;
 }
@@ -728,8 +727,8 @@ const GRADE: Readonly<Record<CompletionRule, number>> = {
 };
 
 /**
- * The confirmation tiers a new payment gets: the table, raised by the merchant (lower wishes are ignored), or the operator's
- * override, which alone may go lower and whose numbers replace locks and tags.
+ * The confirmation tiers of a new payment: the default table, raised by the merchant (lower values are ignored), or the operator's
+ * override. Only the override may go lower, and its numbers replace locks and tags.
  */
 export function mergeConfirmations(
   table: readonly ConfirmationTier[],
