@@ -1,29 +1,29 @@
-/** The WebSocket of a Blockbook server, for hints alone: new blocks, and transactions of watched addresses. Its silence is noticed. */
+/** The WebSocket of a Blockbook server, for hints only: new blocks, and transactions of watched addresses. Detects dead connections. */
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../log.ts';
 
-/** Asked this often whether the other end is still there; a half-open connection says nothing by itself. */
+/** How often the other end is pinged, because a half-open connection reports nothing. */
 const PING_MS = 20_000;
 const ANSWER_MS = 10_000;
 const RETRY_MS = 1_000;
 const MAX_RETRY_MS = 300_000;
-/** A connection that lived this long was a good one: the next attempt is not put off. */
+/** After a connection that lasted this long, the next attempt starts without delay. */
 const GOOD_AFTER_MS = 60_000;
 const MAX_HINTS = 1_000;
 
 export type HintSocket = {
   /** Connects unless connected, and again whenever the connection ends. */
   open(): void;
-  /** Whether what happens on the other end is heard here. */
+  /** Whether the connection is open and subscribed. */
   alive(): boolean;
-  /** Since when without a gap. */
+  /** Since when, without interruption. */
   openedAtMs(): number;
   /** Replaces the watched addresses; true when the server has confirmed them. */
   watch(addresses: readonly string[]): Promise<boolean>;
   close(): void;
 };
 
-/** Hints may be lost or repeated; whoever gets one asks. */
+/** Hints may be lost or repeated; receivers poll. */
 export function createHintSocket({
   url,
   clock,
@@ -92,7 +92,7 @@ export function createHintSocket({
     try {
       ended.close();
     } catch {
-      // It was never open: nothing to close.
+      // It was never open, so there is nothing to close.
     }
     if (closed) return;
     log.debug({ host: target.host, reason, retryMs }, 'Blockbook notifications stopped; polling the server instead');
@@ -111,10 +111,10 @@ export function createHintSocket({
     }
     const { id, data } = message ?? {};
     const answer = typeof id === 'string' ? answers.get(id) : undefined;
-    // A subscription is confirmed under its id, and reports under the same one from then on.
+    // A subscription is confirmed with its id, and later reports use the same id.
     if (answer) answer(data);
     else if (typeof data?.tx?.txid === 'string') {
-      // A flood of hints costs no memory: whoever was missed is seen in the block.
+      // A flood of hints uses no memory. Missed transactions are seen in the block.
       if (hints++ < MAX_HINTS) onTransaction(data.tx.txid);
     } else if (data?.hash !== undefined) onBlock();
   };
@@ -122,7 +122,7 @@ export function createHintSocket({
   const connect = (): void => {
     retry = null;
     if (closed || socket) return;
-    // The client of the runtime takes headers beside protocols, which its types do not know.
+    // The runtime's client accepts headers besides protocols, which its types lack.
     const made = new WebSocket(target, (authorization ? { headers: { authorization } } : []) as string[]);
     socket = made;
     const giveUp = setTimeout(() => made === socket && !ready && drop('it does not open'), answerMs);
@@ -136,7 +136,7 @@ export function createHintSocket({
         if (made !== socket) return;
         ready = true;
         readyAtMs = clock.monotonicMs();
-        // Whatever happened while nobody listened.
+        // Something may have happened while the connection was down.
         onBlock();
         pinging = setInterval(() => {
           hints = 0;

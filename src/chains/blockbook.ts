@@ -28,28 +28,28 @@ import { type Fields, fields, requestFrom } from './reply.ts';
 
 const TIMEOUT_MS = 15_000;
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;
-/** How long the tip is taken as told: new blocks are hinted at while the socket lives. Servers count requests. */
+/** How long the tip is cached while the socket announces new blocks, because servers count requests. */
 const TIP_FRESH_MS = 10_000;
 const TIP_FRESH_HINTED_MS = 30_000;
-/** After a refusal for asking too often that names no time. */
+/** The pause after a rate limit without Retry-After. */
 const PATIENCE_MS = 30_000;
-/** Pages are numbered from 1; beyond the last the server answers the last one, which is the shortest. */
+/** Pages are numbered from 1. Beyond the last page the server returns the last one. */
 const LAST_PAGE = 1_000_000;
 const MAX_PAGES = 1_000;
-/** Addresses and waiting transactions asked for in one look at the mempool; the rest follows in the next. */
+/** Addresses and waiting transactions requested in one mempool poll; the rest follows in the next poll. */
 const PULLS_PER_LOOK = 20;
-/** The server takes at most this many addresses a connection; the newest are watched. */
+/** The server accepts at most this many addresses per connection; the newest are watched. */
 const MAX_WATCHED = 1_000;
-/** A transaction that waits is asked for again this often. */
+/** How often a waiting transaction is requested again. */
 const WAITING_FRESH_MS = 15_000;
-/** Remembered headers. */
+/** Cached headers. */
 const MAX_HEADERS = 500;
 /** One point of the balance history for the whole life of an address. */
 const HISTORY_SECONDS = 100 * 365 * 86_400;
 
 const rows = (value: unknown): Fields[] => (Array.isArray(value) ? value.map(fields) : []);
 const text = (value: unknown): string => (typeof value === 'string' ? value : '');
-/** Zero is left out of replies. */
+/** Replies omit zero. */
 const integer = (value: unknown): number => (Number.isSafeInteger(Number(value ?? 0)) ? Number(value ?? 0) : 0);
 const NETWORK_OF: Readonly<Record<string, Network>> = {
   main: 'mainnet',
@@ -66,7 +66,7 @@ const NETWORK_OF: Readonly<Record<string, Network>> = {
   regtest: 'regtest',
 };
 
-/** Makes the reader of one server. The socket opens when payments are first read from it, not for look-ups. */
+/** Creates the reader of one server. The socket opens when payments are first read from it, not for lookups. */
 export function createBlockbookSource({
   coin,
   network,
@@ -87,7 +87,7 @@ export function createBlockbookSource({
   const headers = new Map<string, BlockRef>();
   let patientUntilMs = 0;
   let about: { atMs: number; status: Fields; tipHash: string; height: number } | null = null;
-  /** Old servers hand out no raw blocks. */
+  /** Old servers do not offer raw blocks. */
   let hasRawBlocks = true;
   const hinted = new Set<string>();
   const listeners = new Set<() => void>();
@@ -121,7 +121,7 @@ export function createBlockbookSource({
     }
     let parsed: unknown;
     try {
-      // Amounts are texts: no number of a reply is money.
+      // Amounts are strings; numbers in replies are never money.
       parsed = JSON.parse(Buffer.from(reply.body).toString());
     } catch (cause) {
       throw new ChainError('outage', `${server} answered status ${reply.status} and no JSON`, { cause });
@@ -149,7 +149,7 @@ export function createBlockbookSource({
     const tipHash = text(fields(await get(`v2/block-index/${bestHeight}`)).blockHash);
     if (tipHash === '') throw incomplete('the hash of its tip');
     const read = { atMs, status, tipHash, height: bestHeight };
-    // That the node behind it is away is not remembered: it is back sooner.
+    // An outage of the node behind it is not cached, because it returns sooner.
     if (fields(status.backend).error === undefined) about = read;
     return read;
   };
@@ -170,7 +170,7 @@ export function createBlockbookSource({
   };
   const tip = async (): Promise<BlockRef> => readHeader((await readAbout()).tipHash);
 
-  /** The output script of a look-up address; null when it has none (data outputs are shown as words). */
+  /** The output script of an address; null when it has none (data outputs are shown as words). */
   const keyOf = (address: string): string | null => {
     try {
       return decodeAddress(address, { coin, network }).key;
@@ -181,7 +181,7 @@ export function createBlockbookSource({
   };
   const match = (tx: Fields, matcher: Matcher, kind: Sighting['kind'], sightings: Sighting[], conflicts: Conflict[]): void => {
     const txid = text(tx.txid);
-    // Zero is left out: an input without `vout` spends the first output. Blocks name no inputs at all.
+    // Zero is omitted: an input without `vout` spends the first output. Block pages do not list inputs.
     const spends = kind === 'output' ? rows(tx.vin).flatMap((i) => (i.txid ? [`${text(i.txid)}:${integer(i.vout)}`] : [])) : [];
     for (const output of rows(tx.vout)) {
       const key = text(output.hex) || (output.isAddress === true ? keyOf(text((output.addresses as unknown[] | null)?.[0])) : null);
@@ -192,11 +192,11 @@ export function createBlockbookSource({
     if (matcher.watchesSpends) for (const outpoint of spends) if (matcher.spends(outpoint)) conflicts.push({ outpoint, txid });
   };
 
-  /** The block as bytes, proven by its merkle root; null when the server hands out none. */
+  /** The block as bytes, checked against its merkle root; null when the server does not offer raw blocks. */
   const readRawBlock = async (hash: string): Promise<RawBlock | null> => {
     if (coin === 'ETH' || !hasRawBlocks) return null;
     const reply = await orNull(get(`v2/rawblock/${hash}`)).catch((error: ChainError) => {
-      // An old server takes the path for none of its own and answers a page or an error.
+      // An old server does not know the path and returns an HTML page or an error.
       if (/no JSON|status 404|internal/i.test(error.message)) return null;
       throw error;
     });
@@ -212,11 +212,11 @@ export function createBlockbookSource({
     } catch (cause) {
       throw new ChainError('outage', `block ${hash} cannot be read: ${(cause as Error).message}`, { cause });
     }
-    // DASH alone names its blocks by another hash (X11): there the merkle root and the parent prove the block.
+    // Only DASH identifies blocks by another hash (X11). There the merkle root and the parent hash prove the block.
     if (coin !== 'DASH' && block.hash !== hash) throw new ChainError('outage', `${server} answered another block than ${hash}`);
     return block;
   };
-  /** All transactions of a block, page by page; complete, in order, and those that its merkle root says. */
+  /** All transactions of a block, page by page; complete, in order, and matching its merkle root. */
   const readPages = async (hash: string): Promise<Fields[]> => {
     const found: Fields[] = [];
     for (let page = 1, pages = 1; page <= pages; page++) {
@@ -233,7 +233,7 @@ export function createBlockbookSource({
     return found;
   };
 
-  // What is known of the mempool, between looks.
+  // What is known about the mempool between polls.
   const unread = new Map<string, Fields>();
   const pulledAtMs = new Map<string, number>();
   const waitingAsOf = new Map<string, { atMs: number; present: boolean }>();
@@ -250,13 +250,13 @@ export function createBlockbookSource({
     for (const tx of rows(summary.transactions)) if (isUnconfirmed(tx)) unread.set(text(tx.txid), tx);
     pulledAtMs.set(address, atMs);
   };
-  /** Asks what is not known yet of the newest addresses and of what waits. False when something was left for the next look. */
+  /** Requests what is unknown about the newest addresses and waiting transactions. False when something is left for the next poll. */
   const look = async (matcher: Matcher): Promise<boolean> => {
     const startedMs = clock.monotonicMs();
     const addresses = (await matcher.recent(clock.now()))
       .slice(-MAX_WATCHED)
       .flatMap((key) => addressOfScript(key, { coin, network }) ?? []);
-    // Watched first, asked for then: nothing falls between.
+    // Subscribe first and request then, so nothing is missed in between.
     const sinceMs = (await socket.watch(addresses)) ? socket.openedAtMs() : startedMs;
     const due = addresses
       .filter((address) => (pulledAtMs.get(address) ?? Number.NEGATIVE_INFINITY) < sinceMs)
@@ -301,7 +301,7 @@ export function createBlockbookSource({
           ? [{ address: 'coinbase', units: amountUnits }]
           : vin.filter((i) => i.txid).map((i) => ({ address: shown(i.addresses), units: units(i.value ?? '0', 'the value of an input') }));
     const fee = tx.fees === undefined ? null : units(tx.fees, 'the fee');
-    // LTC: what goes into or comes out of MWEB has inputs and outputs that are not shown, so that no fee follows from them.
+    // LTC: transactions into or out of MWEB have hidden inputs and outputs, so the fee is unknown.
     const adds =
       coin === 'ETH' || inputs.reduce((sum, i) => sum + i.units, 0n) - outputs.reduce((sum, o) => sum + o.units, 0n) === (fee ?? 0n);
     return {
@@ -319,7 +319,7 @@ export function createBlockbookSource({
     };
   };
 
-  /** ETH: Blockbook keeps no totals. They follow from its history, and are taken only if they add up to the balance the chain has. */
+  /** ETH: Blockbook has no totals. They are added up from its history, and used only if they match the balance on the chain. */
   const ethSummary = async (address: string): Promise<AddressSummary> => {
     const found = fields(await get(`v2/address/${address}?details=txids&pageSize=1`));
     const balanceUnits = units(found.balance, 'the balance');
@@ -335,7 +335,7 @@ export function createBlockbookSource({
         'unsupported',
         'the history that Blockbook keeps of this ETH address does not add up to its balance (internal transfers are not indexed)',
       );
-    // What is on its way out lowers the balance by the highest fee it may cost: not known until it is mined.
+    // A waiting outgoing transaction lowers the balance by its highest possible fee; the real fee is unknown until it is mined.
     if (integer(found.unconfirmedTxs) > 0 && text(found.unconfirmedSending) !== '' && found.unconfirmedSending !== '0')
       throw new ChainError('outage', 'a transaction of this address is on its way and its fee is known when it is mined');
     const unconfirmedUnits = integer(found.unconfirmedTxs) > 0 ? units(found.unconfirmedBalance, 'the unconfirmed balance') : 0n;
@@ -353,7 +353,7 @@ export function createBlockbookSource({
       if (backend.error !== undefined || !backend.chain) throw new ChainError('outage', `the node behind ${server} does not answer`);
       const best = await tip();
       const chain = text(backend.chain).toLowerCase();
-      // `inSync` is false for a moment with every block: only blocks that are missing count.
+      // `inSync` is briefly false with every block, so only missing blocks count.
       return {
         tip: best,
         headers: Math.max(integer(backend.headers), integer(backend.blocks), best.height),
@@ -370,7 +370,7 @@ export function createBlockbookSource({
     blockAt: async (height) => {
       const found = await orNull(
         get(`v2/block-index/${height}`).catch((error: ChainError) => {
-          // Beyond its tip the server passes on what its node says.
+          // Beyond its tip the server passes on the reply of its node.
           if (about && height > about.height) throw new ChainError('not_found', error.message, { cause: error });
           throw error;
         }),
@@ -391,7 +391,7 @@ export function createBlockbookSource({
           const sightings: Sighting[] = [];
           const conflicts: Conflict[] = [];
           for (const [i, tx] of listed.entries()) {
-            // LTC: the last transaction of a block is the HogEx. One that is none merely waits for more confirmations.
+            // LTC: the last transaction of a block is the HogEx. If it is not, the payment merely waits for more confirmations.
             const kind = i === 0 ? 'coinbase' : coin === 'LTC' && i === listed.length - 1 ? 'pegout' : 'output';
             match(tx, matcher, kind, sightings, conflicts);
           }
@@ -407,7 +407,7 @@ export function createBlockbookSource({
           const sightings: Sighting[] = [];
           const conflicts: Conflict[] = [];
           for (const tx of unread.values()) match(tx, matcher, 'output', sightings, conflicts);
-          // The server lists no mempool: of what waits it is asked one by one, and what is not asked yet counts as there.
+          // The server does not list the mempool. Waiting transactions are requested one by one, and count as present until then.
           const present = new Set([...unread.keys(), ...matcher.waiting.filter((txid) => waitingAsOf.get(txid)?.present ?? true)]);
           return { sightings, conflicts, present, complete };
         },
@@ -417,7 +417,7 @@ export function createBlockbookSource({
     txState: async (txid) => {
       const tx = fields(await orNull(get(`v2/tx/${txid}`)));
       if (!tx.txid) return { state: 'unknown', blockHash: null, lock: null };
-      // Locks count only when the own node tells of them.
+      // Locks count only when the operator's own node reports them.
       return isUnconfirmed(tx)
         ? { state: 'mempool', blockHash: null, lock: null }
         : { state: 'mined', blockHash: text(tx.blockHash), lock: null };
@@ -430,7 +430,7 @@ export function createBlockbookSource({
     },
     addressSummary: async (address) => {
       if (coin === 'ETH') return ethSummary(address);
-      // Without details the server leaves the mempool out.
+      // Without details the server omits the mempool.
       const found = fields(await get(`v2/address/${address}?details=txids&pageSize=1`));
       return {
         balanceUnits: units(found.balance, 'the balance'),
@@ -455,7 +455,7 @@ export function createBlockbookSource({
       const targets = { fast: 2, normal: 6, slow: 24 } as const;
       let above = coin === 'ETH' ? 0n : coin === 'DOGE' ? 1_000_000n : 1_000n;
       const tiers: FeeTier[] = [];
-      // Slow to fast, so that fast is never under normal, nor normal under slow.
+      // From slow to fast, so fast is never below normal, nor normal below slow.
       for (const speed of ['slow', 'normal', 'fast'] as const) {
         const given = decimalUnits(fields(await get(`v2/estimatefee/${targets[speed]}?conservative=false`)).result, COIN[coin].decimals);
         if (coin === 'ETH' && (given === null || given <= 0n)) throw incomplete('a gas price');
@@ -480,7 +480,7 @@ export function createBlockbookSource({
   };
 }
 
-/** A decimal text in base units; null when it is none. Finer digits than the coin has are cut. */
+/** A decimal string in base units; null when it is not a decimal. Digits beyond the coin's decimals are cut. */
 function decimalUnits(value: unknown, decimals: number): bigint | null {
   const found = /^(-?)(\d+)(?:\.(\d+))?$/.exec(text(value));
   if (!found) return null;

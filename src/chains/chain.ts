@@ -1,4 +1,4 @@
-/** What the follower and the look-ups ask of a chain. Amounts are bigint base units. Events are hints, pulls are truth. */
+/** What the follower and the lookups need from a chain. Amounts are bigint base units. Notifications are hints; only polls count. */
 import type { Coin, Network } from '../core/coin.ts';
 import type { Lock, TransferKind } from '../core/payment.ts';
 import type { Trust } from '../core/trust.ts';
@@ -11,32 +11,32 @@ export type Output = readonly [n: number, units: bigint];
 export type Sighting = {
   /** Hex of the output script, or the lower-case 20-byte address (ETH). */
   key: string;
-  /** Of the first output, where there are more than one. */
+  /** That of the first output if there are several. */
   ref: string;
   txid: string | null;
-  /** Of all its outputs together. */
+  /** The sum of all its outputs. */
   units: bigint;
-  /** In their order, where there are more than one. */
+  /** In order, if there are several. */
   outputs?: readonly Output[];
   kind: TransferKind;
   /** Outpoints it spends (`txid:vout`), for ETH `from:nonce`: the double-spend keys. */
   spends: readonly string[];
   lock: Lock;
 };
-/** In memory: which keys are watched (a yes may be wrong, and whoever records it makes sure; a no never is), and which outpoints are spent by unconfirmed transfers of ours. */
+/** In memory: which keys are watched (a yes may be wrong, so the recorder checks it; a no is always right), and which outpoints our unconfirmed transfers spend. */
 export type Matcher = {
   has(key: string): boolean;
-  /** Whether any outpoint is watched at all: most blocks need not be asked. */
+  /** Whether any outpoint is watched, because most blocks need no check. */
   watchesSpends: boolean;
   spends(outpoint: string): boolean;
   /**
-   * Both of bytes, for who has many: of an output script, and of an outpoint as transactions name it (32 bytes of hash, 4 of index).
-   * A no is certain; a yes is asked again as text.
+   * The same checks on bytes, for callers that have many: an output script, and an outpoint in its serialized form (32 bytes of hash, 4 of
+   * index). A no is certain; a yes must be checked again as text.
    */
   quick?: Readonly<Record<'pays' | 'spends', (bytes: Uint8Array, from: number, to: number) => boolean>>;
-  /** ETH: addresses that had been given out lately at that time, for nodes that must be asked for one balance after the other. */
+  /** ETH: addresses assigned shortly before that time, for nodes that can only be asked for individual balances. */
   recent(at: Date): readonly string[] | Promise<readonly string[]>;
-  /** Transactions of ours that are in no block. */
+  /** Our transactions that are not in a block. */
   waiting: readonly string[];
 };
 
@@ -48,7 +48,7 @@ export type MempoolScan = {
   conflicts: readonly Conflict[];
   /** Which txids are now in the mempool. */
   present: Pick<ReadonlySet<string>, 'has'>;
-  /** False when not everything that could be new was looked at: then nothing may expire on its account. */
+  /** False when not everything new was read; nothing may expire because of such a poll. */
   complete?: boolean;
 };
 
@@ -63,19 +63,19 @@ export type ChainHealth = {
   txindex: boolean | null;
   /** Null: the source does not say. */
   peers: number | null;
-  /** Another one whenever the mempool is. Null or absent: the source cannot tell. */
+  /** Changes whenever the mempool changes. Null or absent: the source does not report it. */
   mempool?: string | null;
 };
 
-/** What an operator should know of a node beyond its health. */
+/** What an operator should know about a node besides its health. */
 export type NodeInspection = {
   /** Lowest block it still has; null when it has all. */
   prunedBelow: number | null;
-  /** Its clock less ours; null when it does not tell. */
+  /** Its clock minus ours; null when it does not report it. */
   clockAheadSeconds: number | null;
-  /** What is asked of a node and this one does not do, and why. */
+  /** Missing abilities of this node, with the reasons. */
   missing: readonly { capability: string; reason: string }[];
-  /** What it says of itself. */
+  /** How the node describes itself. */
   warnings: readonly string[];
 };
 
@@ -89,7 +89,7 @@ export class ChainError extends Error {
   }
 }
 
-/** Null where the source does not know what was asked for. */
+/** Null when the source does not know the answer. */
 export async function orNull<T>(work: Promise<T>): Promise<T | null> {
   try {
     return await work;
@@ -99,7 +99,7 @@ export async function orNull<T>(work: Promise<T>): Promise<T | null> {
   }
 }
 
-/** What is already known of a transaction that is looked up. */
+/** What is already known about a transaction to look up. */
 export type TransactionHint = { blockHash: string };
 export type ChainTransaction = {
   txid: string;
@@ -111,7 +111,7 @@ export type ChainTransaction = {
   amountUnits: bigint;
   /** Null where the chain does not say (an LTC HogEx), or the source does not know. */
   feeUnits: bigint | null;
-  /** Null where the source does not know them; empty where there are none that can be seen. */
+  /** Null when the source does not know them; empty when none are visible. */
   inputs: readonly { address: string; units: bigint }[] | null;
   outputs: readonly { address: string; units: bigint; type?: string }[];
 };
@@ -131,7 +131,7 @@ export type FeeTier = {
   source: 'estimate' | 'fallback';
 };
 
-/** Heights on the chain that ends with `tip`, by its hash; null where no chain is spoken of. */
+/** Heights on the chain that ends with `tip`, by its hash; null when there is no such chain. */
 export type Finality = { safe: number | null; finalized: number | null; chainlock: number | null; tip: string | null };
 
 export type Unspent = { units: bigint; leavingUnits: bigint };
@@ -143,40 +143,40 @@ export interface ChainSource {
   /** Block 0's hash (ETH: the chain id). */
   genesis(): Promise<string>;
   health(): Promise<ChainHealth>;
-  /** For the operator: is everything there that payments need? Not asked while payments run. */
+  /** For the operator: checks everything that payments need. Not called while payments are processed. */
   inspect?(): Promise<NodeInspection>;
   tip(): Promise<BlockRef>;
   blockAt(height: number): Promise<BlockRef | null>;
   /** Header by hash; null when unknown. */
   block(hash: string): Promise<BlockRef | null>;
   /**
-   * Downloads a block by hash, so that it can be matched later without waiting. `done`: it is not looked at again, and where its
-   * bytes stand is free for the next one.
+   * Downloads a block by hash, so it can be matched later without waiting. After `done` it must not be used again, because the next
+   * block reuses its memory.
    */
   fetchBlock(hash: string): Promise<{ ref: BlockRef; scan(matcher: Matcher): BlockScan | Promise<BlockScan>; done?(): void }>;
   /**
-   * Downloads what is new in the mempool since what was last `done`; until then it is handed out again. `beside`: the tip at that
-   * time, where the same machine tells both at once. `health`: as just told; where it says that nothing has changed, nothing is asked.
+   * Downloads what is new in the mempool since the last `done`; without `done` it is returned again. `beside`: the tip at that time, if
+   * the same machine reports both at once. `health`: the latest health; if it shows no change, nothing is downloaded.
    */
   fetchMempool(
     health?: ChainHealth | null,
   ): Promise<{ beside?: string; scan(matcher: Matcher): MempoolScan | Promise<MempoolScan>; done(): void }>;
-  /** Where a transaction of ours is now. */
+  /** Where one of our transactions is now. */
   txState(txid: string): Promise<{ state: 'mempool' | 'mined' | 'unknown'; blockHash: string | null; lock: Lock }>;
-  /** Best block that can no longer be reorganised, where the chain has such a notion, and the tip of the machine that says so. */
+  /** The best final block, for chains with finality, and the tip of the machine that reports it. */
   finality(): Promise<Finality>;
   /** `hint`: spares the source an index. */
   transaction(txid: string, hint?: TransactionHint): Promise<ChainTransaction>;
   addressSummary(address: string): Promise<AddressSummary>;
   fees(): Promise<readonly FeeTier[]>;
   /**
-   * What of these mined outputs is unspent as far as blocks tell, and how much of that a waiting transaction spends; only
-   * where it can be told without an index of addresses. ETH: the balance of the account.
+   * The part of these mined outputs that is unspent according to blocks, and how much of it a waiting transaction spends; only if this
+   * needs no address index. ETH: the balance of the account.
    */
   readUnspent?(of: { address: string; outputs: readonly { ref: string; units: bigint }[] }): Promise<Unspent>;
-  /** Calls when something may be new, until the returned function is called. Hints may be lost: whoever listens asks anyway, later. */
+  /** Calls back when something may be new, until the returned function is called. Hints may be lost, so listeners also poll. */
   onHint?(wake: () => void): () => void;
-  /** How many of its answers could not be used and something else replaced, by method, since the start. */
+  /** How many of its answers were unusable and were replaced, by method, since the start. */
   unusable?(): ReadonlyMap<string, number>;
   close(): void;
 }
@@ -184,14 +184,14 @@ export interface ChainSource {
 export type NamedSource = {
   /** Host and port, never credentials. */
   name: string;
-  /** Whether it may complete payments by itself. */
+  /** Whether it may complete payments alone. */
   trust: Trust;
   source: ChainSource;
   /** Whether payments can be read from it. */
   follows: boolean;
 };
 
-/** How one source of a coin stands. One that is down, syncing or on another network has no vote. */
+/** The state of one source of a coin. A source that is down, syncing or on another network has no vote. */
 export type SourceState = {
   /** Host and port, never credentials. */
   name: string;
@@ -201,17 +201,17 @@ export type SourceState = {
   /** Why it has no vote; null when it has one. */
   reason: string | null;
   health: ChainHealth | null;
-  /** Whether payments are read from this one now. */
+  /** Whether payments are currently read from this source. */
   followed: boolean;
 };
 
-/** All sources of a coin as one: the next answers when one is down. */
+/** All sources of a coin as one: if one is down, the next one answers. */
 export interface Chain extends ChainSource {
   readonly sources: readonly NamedSource[];
   readUnspent: NonNullable<ChainSource['readUnspent']>;
   onHint: NonNullable<ChainSource['onHint']>;
-  /** Whether payments can be detected: false when the sources answer look-ups only. */
+  /** Whether payments can be detected: false when the sources only answer lookups. */
   readonly follows: boolean;
-  /** Asks every source, and reads from the first that is well from now on. */
+  /** Checks every source, and then reads from the first healthy one. */
   survey(): Promise<readonly SourceState[]>;
 }

@@ -9,21 +9,21 @@ import { fields, requestFrom } from './reply.ts';
 
 const TIMEOUT_MS = 30_000;
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;
-/** A node that takes no batches is tried again with one after this long: it may have been replaced. */
+/** A node that rejects batches gets one again after this long, because it may have been replaced. */
 const BATCHES_AGAIN_MS = 600_000;
-/** Calls under way at the same time where each is a request. */
+/** Concurrent calls when each is a request of its own. */
 const AT_ONCE = 4;
 
 const WARMING_UP = -28;
 const NOT_FOUND = -5;
 const OUT_OF_RANGE = -8;
-/** Ours: the node does not allow the call to this user. */
+/** Our own code: the node does not allow this call for this user. */
 const FORBIDDEN = -403;
 
 export type CoreCall = readonly [method: string, ...params: unknown[]];
 export type CoreError = { code: number; message: string };
 export type CoreReply = { result: unknown; error: CoreError | null };
-/** Takes a reply part by part. `taken`: it needs no reading as JSON; `text`: what is left to read. */
+/** Receives a reply in parts. `taken`: it needs no JSON parsing; `text`: what is left to parse. */
 export type CoreReader = { take(part: Buffer, announced: number): void; taken(): boolean; text(): string };
 
 export type CoreCalls = {
@@ -32,12 +32,12 @@ export type CoreCalls = {
   /** One call; its error as ChainError. */
   call(...request: CoreCall): Promise<unknown>;
   /**
-   * The same, with a reader for the answer that has that of the call at `large` in it: made anew for each try. Null where it took
-   * everything.
+   * The same, with a reader for the reply that contains the result of the call at `large`, created again for each try. Null when the
+   * reader took everything.
    */
   read<R extends CoreReader>(calls: readonly CoreCall[], large: number, make: () => R): Promise<{ replies: CoreReply[] | null; reader: R }>;
   failure(error: CoreError, method: string): ChainError;
-  /** What the node's clock said with its last answer, less ours; null when it does not tell. */
+  /** The node's clock at its last reply minus ours; null when it does not report it. */
   clockAheadSeconds(): number | null;
 };
 
@@ -45,7 +45,7 @@ export const isNotFound = (error: CoreError | null): boolean => error?.code === 
 export const rows = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 export const text = (value: unknown): string => (typeof value === 'string' ? value : '');
 export const integer = (value: unknown): number => Number(text(value) || '0');
-/** A coin amount in its eight decimals; nodes may write an exponent for tiny ones. */
+/** A coin amount with eight decimals; nodes may use an exponent for tiny ones. */
 export function amount(value: unknown): bigint {
   const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(text(value));
   if (!match) throw new ChainError('outage', 'the node answered an amount that is none');
@@ -55,10 +55,10 @@ export function amount(value: unknown): bigint {
   return match[1] ? -units : units;
 }
 
-/** The node refused a batch, or answered something else: each call by itself may be answered. */
+/** The node rejected a batch or sent another reply. Single calls may still work. */
 class NoBatch extends Error {}
 
-/** Makes the connection; it sends when asked. */
+/** Creates the connection; it sends on demand. */
 export function createCoreCalls({
   coin,
   url,
@@ -76,7 +76,7 @@ export function createCoreCalls({
   let clockAheadSeconds: number | null = null;
   let noBatchesSince: number | null = null;
 
-  /** One request with these calls. Throws NoBatch where a batch was not understood. */
+  /** One request with these calls. Throws NoBatch when the node did not understand the batch. */
   const exchange = async (calls: readonly CoreCall[], reader?: CoreReader): Promise<CoreReply[] | null> => {
     const isBatch = calls.length > 1;
     const first = nextId;
@@ -156,7 +156,7 @@ export function createCoreCalls({
       } catch (error) {
         if (!(error instanceof NoBatch)) throw error;
         const replies = await oneByOne(calls);
-        // It takes calls, but no batches: Dash Core refuses them to every user with a list of allowed calls.
+        // Single calls work but batches do not: Dash Core rejects batches of every user with a list of allowed calls.
         noBatches(error);
         return replies;
       }
@@ -193,7 +193,7 @@ export function createCoreCalls({
           refused = error;
         }
       }
-      // In order: what is asked for first may be older than the rest, never newer. What a batch without an answer left does not count.
+      // In order: the first result may be older than the rest, never newer. Results of a failed batch do not count.
       const reader = make();
       const before = await oneAfterAnother(calls.slice(0, large));
       const replies = await exchange([calls[large]!], reader);

@@ -32,23 +32,23 @@ import {
 } from './raw-block.ts';
 import { createHexReader, type Fields, fields } from './reply.ts';
 
-/** Memory of blocks kept for the next ones: one is written while others are read. */
+/** Buffers kept for the next blocks: one is written while others are read. */
 const MAX_ROOMS = 3;
 const MAX_ROOM_BYTES = 8 << 20;
-/** Transactions asked for in one batch. */
+/** Transactions requested in one batch. */
 const BATCH = 50;
-/** New transactions of the mempool read in one look: after a start the others wait for the next. */
+/** New mempool transactions read in one poll; after a start the rest waits for the next poll. */
 const MAX_FRESH = 20_000;
-/** A list of the mempool that nothing seems to have changed is read again after so many looks. */
+/** A mempool list that seems unchanged is read again after this many polls. */
 const MAX_UNREAD_LOOKS = 20;
-/** Headers kept: those of the tip and of the block under way are asked for again and again. */
+/** Cached headers: those of the tip and of the current block are requested repeatedly. */
 const HEADERS = 4;
 
 const NO_LOCK = { chainlock: null, tip: null };
 
-/** DASH: flags are booleans in most replies and texts in those of the mempool. */
+/** DASH: flags are booleans in most replies and strings in mempool replies. */
 const isTrue = (value: unknown): boolean => value === true || value === 'true';
-/** After a ChainLock `instantlock` is true for every transaction of the block: `instantlock_internal` alone tells the two apart. */
+/** After a ChainLock, `instantlock` is true for every transaction of the block. Only `instantlock_internal` distinguishes the two. */
 function lockOf(tx: Fields): Lock {
   if (isTrue(tx.chainlock)) return 'chainlock';
   return isTrue(tx.instantlock_internal ?? tx.instantlock) ? 'instantsend' : null;
@@ -61,7 +61,7 @@ const CHAIN_OF: Readonly<Record<string, Network>> = {
   regtest: 'regtest',
 };
 
-/** Makes the reader of one node. It connects when asked; nothing is polled by itself. */
+/** Creates the reader of one node. It connects on demand and does not poll. */
 export function createCoreSource({
   coin,
   network,
@@ -81,34 +81,34 @@ export function createCoreSource({
   const calls = createCoreCalls({ coin, url, outgoing, log, clock });
   const { post, call, read, failure, clockAheadSeconds } = calls;
   const ids = createMempoolIds();
-  /** The mempool as it was read last: its state as the node sums it up, beside which tip, and whether all of it was looked at. */
+  /** The last mempool read: the node's summary of its state, the tip at that time, and whether all of it was read. */
   let listed: { state: string; beside: string; has(txid: string): boolean; complete: boolean } | null = null;
   let unread = 0;
-  /** Another node's mempool may look like this one's. */
+  /** Another node's mempool may look the same. */
   const own = randomUUID();
   /**
-   * LTC: peg-outs of the mempool, by transaction; handed out at each look. Their mined transfer has another transaction, so that one
-   * which lost its block must be shown again, also when nobody looked while it was in it.
+   * LTC: peg-outs of the mempool, by transaction; returned by every poll. Their mined transfer is in another transaction, so one that lost
+   * its block must be shown again, even if no poll happened while it was in the block.
    */
   const pegged = new Map<string, readonly Sighting[]>();
   const headers = new Map<string, Fields>();
-  /** A hash names one header for ever, but for how deep it lies. */
+  /** A header never changes except for its depth. */
   const readHeader = async (hash: string): Promise<Fields> => {
     const known = headers.get(hash);
     if (known) return known;
     const found = fields(await call('getblockheader', hash));
-    // Another answer is asked for again.
+    // Any other answer is requested again.
     if (found.hash === hash) headers.set(hash, found);
     for (const oldest of headers.keys()) if (headers.size > HEADERS) headers.delete(oldest);
     return found;
   };
 
-  /** Where blocks stood that are done with: the next ones are written there. Memory of megabytes, new for each block, costs more than to read it. */
+  /** Buffers of finished blocks, reused for the next ones, because allocating megabytes for each block costs more than reading it. */
   const rooms: Buffer<ArrayBuffer>[] = [];
   const freeRoom = (room: Buffer<ArrayBuffer> | null): void => {
     if (room && room.length <= MAX_ROOM_BYTES && rooms.length < MAX_ROOMS) rooms.push(room);
   };
-  /** A block as bytes, read from its hex as it comes: what came is proven by the block's own hashes. */
+  /** A block as bytes, decoded from hex as it arrives. The block's own hashes prove the content. */
   const rawBlock = async (hash: string): Promise<{ bytes: Buffer; room: Buffer<ArrayBuffer> | null }> => {
     const { replies, reader } = await read([['getblock', hash, 0]], 0, () => {
       const hex = createHexReader(rooms.pop());
@@ -155,20 +155,20 @@ export function createCoreSource({
       });
   };
 
-  /** What changes with the mempool, as far as the node sums it up; null where two mempools may look alike (no sum of fees). */
+  /** A value that changes with the mempool, from the node's summary; null when two mempools may look the same (no sum of fees). */
   const stateOf = (info: unknown): string | null => {
     const { size, bytes, usage, total_fee: fees } = fields(info);
     return fees === undefined ? null : [own, size, bytes, usage, fees].join(' ');
   };
   type Listed = { beside: string; has(txid: string): boolean; fresh: string[]; more: boolean };
-  /** The mempool as it was read before; null where it may be another one by now. */
+  /** The mempool as it was last read; null when it may have changed since. */
   const unchangedMempool = (health: ChainHealth): Listed | null => {
     if (!listed?.complete || unread >= MAX_UNREAD_LOOKS) return null;
     if (health.mempool !== listed.state || health.tip.hash !== listed.beside) return null;
     unread++;
     return { beside: listed.beside, has: listed.has, fresh: [], more: false };
   };
-  /** The ids of the mempool, read as they come, and the tip beside it. Its sum is asked for before: what comes between is seen again. */
+  /** The ids of the mempool, read as they arrive, and the tip at that time. The summary is requested first, so changes in between are seen again. */
   const readMempool = async (): Promise<Listed> => {
     unread = 0;
     const { replies, reader } = await read([['getmempoolinfo'], ['getrawmempool'], ['getbestblockhash']], 1, () =>
@@ -181,11 +181,11 @@ export function createCoreSource({
     const { has, fresh, more } = reader.commit();
     const beside = text(best!.result);
     const state = info!.error ? null : stateOf(info!.result);
-    // What is new is looked at once it was handed over.
+    // New ids count as read once they were returned.
     listed = state === null ? null : { state, beside, has, complete: fresh.length === 0 };
     return { beside, has, fresh, more };
   };
-  /** Transactions of the mempool by id; `txids`: those that need not be read again. */
+  /** Mempool transactions by id; `txids`: those that need not be read again. */
   const readWaiting = async (fresh: readonly string[]): Promise<{ transactions: RawTransaction[]; txids: string[] }> => {
     const transactions: RawTransaction[] = [];
     const txids: string[] = [];
@@ -193,7 +193,7 @@ export function createCoreSource({
       const part = fresh.slice(i, i + BATCH);
       const replies = await post(part.map((txid): Call => ['getrawtransaction', txid, 0]));
       for (const [j, reply] of replies.entries()) {
-        // It may have left the mempool in between: then it is asked for again when it is back.
+        // It may have left the mempool in between. If it returns, it is requested again.
         if (reply.error) continue;
         try {
           const tx = parseTransaction(Buffer.from(text(reply.result), 'hex'), family);
@@ -227,7 +227,7 @@ export function createCoreSource({
         network: CHAIN_OF[text(info.chain)] ?? text(info.chain),
         pruned: info.pruned === true,
         txindex: !index!.error && index!.result ? 'txindex' in fields(index!.result) : null,
-        // A node may refuse the call.
+        // A node may reject the call.
         peers: typeof about.connections === 'string' ? integer(about.connections) : null,
         mempool: pool!.error ? null : stateOf(pool!.result),
       };
@@ -244,13 +244,13 @@ export function createCoreSource({
           capability: 'its mempool',
           need: async () => {
             const [txid] = rows(await call('getrawmempool')).map(text);
-            // One that has left in between is no fault.
+            // A transaction that left in between is not an error.
             if (txid !== undefined) await orNull(call('getrawtransaction', txid, 0));
           },
         },
         {
           capability: 'transactions',
-          // No node has this one: what counts is that it may be asked for.
+          // No node has this transaction. The call only shows whether the user may make it.
           need: () => orNull(call('getrawtransaction', '0'.repeat(63) + '1', 1)),
         },
         { capability: 'fee estimates', need: () => call('estimatesmartfee', 6) },
@@ -285,8 +285,8 @@ export function createCoreSource({
       } catch (cause) {
         throw new ChainError('outage', `block ${hash} cannot be read: ${(cause as Error).message}`, { cause });
       }
-      // DASH alone names its blocks by another hash (X11), for which no kept library exists: there the merkle root proves the
-      // transactions, and the parent ties the block to the one recorded before it.
+      // Only DASH identifies blocks by another hash (X11), for which no maintained library exists. There the merkle root proves the
+      // transactions, and the parent hash links the block to the previous recorded one.
       if (block.hash !== hash && family !== 'DASH') throw new ChainError('outage', `the node answered another block than ${hash}`);
       if (ref.hash !== hash || ref.parent !== block.parent || text(fields(head).merkleroot) !== block.merkleRoot) {
         headers.delete(hash);
@@ -335,7 +335,7 @@ export function createCoreSource({
         .map((v) => (v === undefined ? 0n : amount(v)))
         .reduce((a, b) => (b > a ? b : a), coin === 'DOGE' ? 1_000_000n : 1_000n);
       let above = 0n;
-      // Slow to fast, so that fast is never under normal, nor normal under slow.
+      // From slow to fast, so fast is never below normal, nor normal below slow.
       return (['slow', 'normal', 'fast'] as const)
         .map((speed): FeeTier => {
           const index = { fast: 0, normal: 1, slow: 2 }[speed];
@@ -362,7 +362,7 @@ export function createCoreSource({
           );
           for (const [j, reply] of replies.entries()) {
             if (reply.error) throw failure(reply.error, 'gettxout');
-            // Null: spent. With the mempool, an output that a waiting transaction spends counts as spent.
+            // Null means spent. With the mempool included, an output that a waiting transaction spends counts as spent.
             if (reply.result !== null) total += part[j]!.units;
           }
         }
@@ -378,7 +378,7 @@ export function createCoreSource({
   async function bestChainLock(): Promise<Pick<Finality, 'chainlock' | 'tip'>> {
     const [reply, now] = await post([['getbestchainlock'], ['getbestblockhash']]);
     const best = fields(reply!.result);
-    // An error means "none yet" (no quorums, as on a lone node) or a version before ChainLocks: depth decides instead.
+    // An error means "none yet" (no quorums, as on a single node) or a version without ChainLocks. Depth decides instead.
     if (reply!.error || best.known_block === false || !best.blockhash) return NO_LOCK;
     const height = integer(best.height);
     if (!now!.error && now!.result === best.blockhash) return { chainlock: height, tip: text(best.blockhash) };

@@ -1,4 +1,4 @@
-/** One transaction of a node of the Bitcoin Core family, with or without an index: what the node does not know is null, never empty. */
+/** Looks up one transaction on a node of the Bitcoin Core family, with or without an index. What the node does not know is null, never empty. */
 import { addressOfScript } from '../core/address.ts';
 import type { Coin, Network } from '../core/coin.ts';
 import { type BlockRef, ChainError, type ChainTransaction, type TransactionHint } from './chain.ts';
@@ -6,14 +6,14 @@ import { amount, type CoreCall, type CoreCalls, integer, isNotFound, rows, text 
 import { parseBlock, txidOf } from './raw-block.ts';
 import { type Fields, fields } from './reply.ts';
 
-/** Inputs whose origin is looked up. */
+/** The most inputs whose origin is looked up. */
 const MAX_INPUTS = 500;
-/** Blocks below the tip that are searched where the node has no index. */
+/** Blocks below the tip that are searched when the node has no index. */
 const RECENT_BLOCKS = 12;
 
 type Party = { address: string; units: bigint };
 
-/** Makes the reader. `blockOf` and `bytesOf`: the header and the raw bytes of a block. */
+/** Creates the reader. `blockOf` and `bytesOf`: the header and the raw bytes of a block. */
 export function createCoreTransactions({
   coin,
   network,
@@ -27,7 +27,7 @@ export function createCoreTransactions({
   blockOf(hash: string): Promise<BlockRef>;
   bytesOf(hash: string): Promise<Buffer>;
 }): { read(txid: string, hint?: TransactionHint): Promise<ChainTransaction> } {
-  /** Ids of recent blocks, by the block's hash, the last asked for at the end. */
+  /** Ids of recent blocks by block hash, most recently used last. */
   const recent = new Map<string, { txids: ReadonlySet<string>; parent: string }>();
 
   const partyOf = (output: Fields): Party => {
@@ -38,10 +38,10 @@ export function createCoreTransactions({
     return { address, units: amount(output.value) };
   };
 
-  /** Where inputs come from; null where one of them is not known. */
+  /** The origins of the inputs; null when one of them is unknown. */
   const originsOf = async (vin: readonly Fields[], isWaiting: boolean): Promise<Party[] | null> => {
     if (vin.length > MAX_INPUTS) return null;
-    // Core says it beside the input where the block is named, DASH with `spentindex=1`.
+    // Core includes it in the input when the block is given, DASH with `spentindex=1`.
     if (vin.every((i) => i.prevout !== undefined)) return vin.map((i) => partyOf(fields(i.prevout)));
     if (vin.every((i) => i.value !== undefined)) return vin.map((i) => ({ address: text(i.address), units: amount(i.value) }));
     const found = await readOutputs(
@@ -49,7 +49,7 @@ export function createCoreTransactions({
       (i): CoreCall => ['getrawtransaction', text(i.txid), 1],
       (result, i) => fields(rows(fields(result).vout)[integer(i.vout)]),
     );
-    // What waits spends outputs that are unspent in the blocks, and the node knows those without an index.
+    // A waiting transaction spends outputs that are unspent in the blocks, which the node knows without an index.
     const open = isWaiting ? vin.filter((_, i) => found[i]!.value === undefined) : [];
     const unspent = await readOutputs(open, (i): CoreCall => ['gettxout', text(i.txid), integer(i.vout), false], fields);
     const all = vin.map((i, n) => (open.includes(i) ? unspent[open.indexOf(i)]! : found[n]!));
@@ -63,7 +63,7 @@ export function createCoreTransactions({
     const replies = await post(vin.map(ask));
     return vin.map((input, i) => (replies[i]!.error ? {} : read(replies[i]!.result, input)));
   };
-  /** What the node counts as the fee of a waiting transaction; null where it does not say. */
+  /** The fee of a waiting transaction according to the node; null when it does not report it. */
   const waitingFee = async (txid: string): Promise<bigint | null> => {
     const [reply] = await post([['getmempoolentry', txid]]);
     const entry = fields(reply!.result);
@@ -100,7 +100,7 @@ export function createCoreTransactions({
     };
 
     async function feeOf(): Promise<bigint | null> {
-      // LTC: what a HogEx spends beyond its outputs is no fee of its own; a transaction wholly in MWEB says its fee in the kernels.
+      // LTC: what a HogEx spends beyond its outputs is not its fee; a transaction entirely in MWEB states its fee in the kernels.
       if (text(fields(vout[0]?.scriptPubKey).type) === 'witness_mweb_hogaddr') return null;
       if (kernels.length > 0) return vin.length === 0 ? kernels.reduce((sum, kernel) => sum + amount(kernel.fee), 0n) : null;
       if (origins) return origins.reduce((sum, s) => sum + s.units, 0n) - total;
@@ -109,11 +109,11 @@ export function createCoreTransactions({
     }
   };
 
-  /** A transaction of a block that is known to hold it; null where it does not, or the node no longer has the block. */
+  /** A transaction of a block that should contain it; null when it does not, or when the node no longer has the block. */
   const inBlock = async (txid: string, hash: string): Promise<Fields | null> => {
-    // Dogecoin Core takes no block here: there the block is read.
+    // Dogecoin Core does not accept a block here, so the block is read.
     if (coin !== 'DOGE') {
-      // Newer nodes add fee and inputs; older ones take 2 for 1.
+      // Newer nodes add fee and inputs; older ones treat 2 as 1.
       const [reply] = await post([['getrawtransaction', txid, 2, hash]]);
       return reply!.error ? null : fields(reply!.result);
     }
@@ -146,7 +146,7 @@ export function createCoreTransactions({
 
   return {
     read: async (txid, hint) => {
-      // A block that is known tells the most, with or without an index.
+      // A known block gives the most detail, with or without an index.
       const told = hint ? await inBlock(txid, hint.blockHash) : null;
       if (told && integer(told.confirmations) > 0) return describe(told);
       const [reply, index] = await post([['getrawtransaction', txid, 1], ['getindexinfo']]);

@@ -1,6 +1,6 @@
 /**
- * What watched accounts gained in a block, by the best account of value moves that the node gives: value logs, access lists, or
- * balances. Traces only say which transaction brought what a balance gained: their size is up to whoever wrote the contracts.
+ * What watched accounts gained in a block, read with the best method that the node offers: value logs, access lists, or balances.
+ * Traces only show which transaction caused a gain, because contract authors control their size.
  */
 import type { Log } from '../log.ts';
 import type { BlockRef, Matcher } from './chain.ts';
@@ -20,16 +20,16 @@ import {
 } from './value-moves.ts';
 
 export type EthBlock = { ref: BlockRef; transactions: readonly EthTransaction[]; receipts: readonly EthReceipt[] };
-/** What an account gained by one transaction of a block; `index` is null where nothing names the transaction. */
+/** What an account gained in one transaction of a block; `index` is null when the transaction is unknown. */
 export type Gain = { key: string; index: number | null; units: bigint };
 type Rung = 'value logs' | 'access lists' | 'balances';
 
 /** Accounts whose balances are read in one call. */
 const BALANCES = 200;
-/** A trace may be this large, and all of a block take this long, less than a block takes to come: what is not traced counts all the same. */
+/** Limits of a trace's size, and of the time for a block: less than a block interval. Gains count even without a trace. */
 const MAX_TRACE_BYTES = 32 << 20;
 const TRACES_MS = 5_000;
-/** Transactions of a block that are traced one by one. */
+/** The most transactions of a block that are traced individually. */
 const MAX_TRACED = 8;
 
 /**
@@ -67,11 +67,11 @@ const MOVES_TRACER = `{
   result: function () { return { type: 'CALL', calls: this.open[0].calls }; }
 }`;
 
-/** The kinds of traces, the smallest first. `as`: what is missing when a node refuses it. */
+/** The kinds of traces, smallest first. `as`: what is missing when a node rejects it. */
 const TRACERS = [
   {
     as: 'moves tracer',
-    // A node that does not run tracers of others says so in words of its own; one that gave up in time may not another time.
+    // A node that rejects custom tracers uses its own wording. A node that timed out may succeed next time.
     lacks: ({ message }: { message: string }) => !/time/i.test(message),
     ofTransaction: (txid: string) => ['debug_traceTransaction', txid, { tracer: MOVES_TRACER }] as const,
     ofBlock: ({ hash }: BlockRef) => ['debug_traceBlockByHash', hash, { tracer: MOVES_TRACER }] as const,
@@ -93,9 +93,9 @@ const TRACERS = [
   },
 ];
 
-/** Makes the reader for one node. It remembers the last block's balances, and what the node gives. */
+/** Creates the reader for one node. It caches the last block's balances and the node's abilities. */
 export function createGainReader({ rpc: { attempt, batch }, log, traceMs = TRACES_MS }: { rpc: EthRpc; log: Log; traceMs?: number }): {
-  /** What watched accounts gained in the block, by exactly one rung: the first that the node can answer for it. */
+  /** What watched accounts gained in the block, by exactly one method: the first that the node supports for it. */
   read(block: EthBlock, matcher: Matcher): Promise<Gain[]>;
 } {
   const coin = 'ETH';
@@ -109,7 +109,7 @@ export function createGainReader({ rpc: { attempt, batch }, log, traceMs = TRACE
     rung = now;
   };
 
-  /** Balances at a block, by hash so that no reorganisation comes between; null where the node no longer has them. */
+  /** Balances at a block, by hash so a reorganization cannot mix blocks; null when the node no longer has them. */
   const balancesAt = async (blockHash: string, keys: readonly string[]): Promise<Map<string, bigint> | null> => {
     const found = new Map<string, bigint>();
     const at = { blockHash };
@@ -131,9 +131,9 @@ export function createGainReader({ rpc: { attempt, batch }, log, traceMs = TRACE
     return found;
   };
 
-  /** What accounts gained in a block beyond what its transactions sent them directly; null where the node has dropped the balances. */
+  /** What accounts gained in a block beyond direct transfers; null when the node no longer has the balances. */
   const unexplained = async ({ ref, transactions, receipts }: EthBlock, keys: readonly string[], direct: readonly Move[]) => {
-    // What one block ended with the next begins with: most balances were read already.
+    // The balances after one block are those before the next, so most were already read.
     const known = last.hash === ref.parent ? last.balances : new Map<string, bigint>();
     const asked = keys.filter((key) => !known.has(key));
     const fresh = await balancesAt(ref.parent, asked);
@@ -146,12 +146,12 @@ export function createGainReader({ rpc: { attempt, batch }, log, traceMs = TRACE
     const rest = new Map(
       keys.map((key) => [key, after.get(key)! - before.get(key)! + sentBy(key, transactions, receipts) - (received.get(key) ?? 0n)]),
     );
-    // A balance that fell by itself is read again for the next block: nothing may count that only one of two answers shows.
+    // A balance that fell without a reason is read again for the next block, because a gain must not rest on one of two differing replies.
     last = { hash: ref.hash, balances: new Map([...after].filter(([key]) => rest.get(key)! >= 0n)) };
     return rest;
   };
 
-  /** By access list: the balance after each transaction against the one before it. Undefined where the node gives no list. */
+  /** By access list: the balance after each transaction compared with the one before. Undefined when the node has no list. */
   const gainsOfAccessList = async (
     { ref, transactions, receipts }: EthBlock,
     matcher: Matcher,
@@ -181,8 +181,8 @@ export function createGainReader({ rpc: { attempt, batch }, log, traceMs = TRACE
   };
 
   /**
-   * Moves inside these transactions of a block, from the first kind of traces that says `enough`: some nodes' tracers leave out what
-   * a contract leaves when it ends. Undefined: the node gives none that can be used.
+   * Moves inside these transactions of a block, from the first kind of trace that is `enough`: some tracers omit the balance that a
+   * self-destructing contract sends. Undefined: the node has no usable trace.
    */
   const traced = async (
     { ref }: EthBlock,
@@ -209,8 +209,8 @@ export function createGainReader({ rpc: { attempt, batch }, log, traceMs = TRACE
   };
 
   /**
-   * Which transactions brought what balances gained: those that name an account are traced first, and the whole block only where
-   * they do not explain it. `untraced`: transactions that name an account and could not be traced.
+   * Which transactions caused the gains: transactions whose call data contains an account are traced first, and the whole block only if
+   * they do not explain the gain. `untraced`: such transactions that could not be traced.
    */
   const explain = async (block: EthBlock, gained: ReadonlyMap<string, bigint>): Promise<{ moves: Move[]; untraced: Set<number> }> => {
     const { transactions, receipts } = block;
@@ -235,7 +235,7 @@ export function createGainReader({ rpc: { attempt, batch }, log, traceMs = TRACE
     return { moves: whole.filter(({ to }) => gained.has(to)), untraced: new Set() };
   };
 
-  /** By balances: they say how much, traces and call data by which transaction. */
+  /** By balances, which show how much; traces and call data show which transaction. */
   const gainsOfBalances = async (block: EthBlock, matcher: Matcher, direct: readonly Move[]): Promise<Gain[]> => {
     const { ref, transactions, receipts } = block;
     const keys = new Set(await matcher.recent(ref.time));
@@ -250,7 +250,7 @@ export function createGainReader({ rpc: { attempt, batch }, log, traceMs = TRACE
     const found = [...gained].flatMap(([key, units]): Gain[] => {
       const told = claimed.get(key) ?? 0n;
       const own = gains(moves.filter(({ to }) => to === key));
-      // A trace says which transaction, the balance whether it is true.
+      // The trace shows the transaction, and the balance proves the amount.
       if (told > units) {
         log.warn(
           { coin, height: ref.height, address: `0x${key}`, gained: String(units) },
@@ -265,7 +265,7 @@ export function createGainReader({ rpc: { attempt, batch }, log, traceMs = TRACE
     return [...gains(direct), ...found];
   };
 
-  /** Without balances nothing proves what came through contracts; traces can still tell that nothing did. */
+  /** Without balances, contract transfers cannot be proven. Traces can still show that there were none. */
   const gainsUnseen = async (block: EthBlock, matcher: Matcher, direct: readonly Move[]): Promise<Gain[]> => {
     const whole = await traced(block, block.transactions, { of: 'block', untilMs: performance.now() + traceMs, enough: () => true });
     if (!blind && !(whole && !whole.some(({ to }) => matcher.has(to)))) {
@@ -285,7 +285,7 @@ export function createGainReader({ rpc: { attempt, batch }, log, traceMs = TRACE
       const all = directMoves(transactions, receipts);
       const direct = all.filter(toUs);
       const logged = movesOfLogs(receipts);
-      // Logs are in force when value moves leave them; a list without what the transactions moved themselves is not one of all moves.
+      // Value logs are active when direct transfers appear in them; a list without those is incomplete.
       const inForce = logged.length > 0 || (logsSeen && all.length === 0);
       const isFull = direct.every((d) =>
         logged.some((l) => l.index === d.index && l.from === d.from && l.to === d.to && l.units === d.units),

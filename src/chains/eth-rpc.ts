@@ -1,4 +1,4 @@
-/** JSON-RPC 2.0 to an Ethereum node or provider: batches as large as it takes, patience with its limits, exact hex. */
+/** JSON-RPC 2.0 to an Ethereum node or provider: batches as large as it accepts, waits for its rate limits, exact hex. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../log.ts';
 import { type Outgoing, OutgoingError } from '../outgoing.ts';
@@ -6,26 +6,26 @@ import { ChainError } from './chain.ts';
 import { fields, isAway, requestFrom } from './reply.ts';
 
 const LIMITS: EthLimits = { timeoutMs: 30_000, maxReplyBytes: 128 * 1024 * 1024 };
-/** Calls in one batch at first; halved for a provider that refuses so many. */
+/** Initial batch size; halved for a provider that rejects it. */
 const BATCH = 50;
-/** What a node lacks is asked for again after this long: it may have been replaced. */
+/** A missing method is tried again after this long, because the node may have been replaced. */
 const ASK_AGAIN_MS = 600_000;
-/** How often a call that met a limit is sent again, and how long it waits at most for each. */
+/** How often a rate-limited call is retried, and the longest wait before each retry. */
 const TRIES = 4;
 const MAX_WAIT_MS = 10_000;
 
 export type EthCall = readonly [method: string, ...params: unknown[]];
 export type EthError = { code: number; message: string };
 export type EthReply = { result: unknown; error: EthError | null };
-/** How long one answer may take, and how large it may be. */
+/** Time and size limits of one reply. */
 export type EthLimits = { timeoutMs: number; maxReplyBytes: number };
-/** A question that not every node can answer. */
+/** A call that not every node supports. */
 export type EthAttempt = {
   call: EthCall;
-  /** What is missing when the node refuses it: the method, unless only these parameters are unusual. */
+  /** What is missing when the node rejects it: the method, unless only these parameters are unusual. */
   as?: string;
   limits?: EthLimits;
-  /** Whether an error means that the node never answers this. */
+  /** Whether an error means that the node never supports this. */
   lacks?: (error: EthError) => boolean;
 };
 
@@ -35,11 +35,11 @@ export type EthRpc = {
   /** Many calls, in order; errors of single calls are values, those of the connection are thrown as ChainError. */
   batch(calls: readonly EthCall[]): Promise<EthReply[]>;
   /**
-   * An answer that something else can replace; undefined where the node lacks the method, gives an error, or gives an answer that
-   * cannot be used: too large, too late, or broken. Only a node that cannot be reached at all is thrown as ChainError.
+   * A call whose result can be replaced by another method; undefined when the node lacks the method, returns an error, or returns an
+   * unusable reply (too large, too late, or broken). Throws ChainError only when the node cannot be reached.
    */
   attempt(question: EthAttempt): Promise<unknown>;
-  /** How many answers could not be used, by method. */
+  /** The number of unusable replies by method. */
   unusable(): ReadonlyMap<string, number>;
   close(): void;
 };
@@ -50,7 +50,7 @@ export const rows = (value: unknown): unknown[] => {
 };
 const malformed = (what: string) => new ChainError('outage', `the ETH node answered something that is not ${what}`);
 
-/** A QUANTITY: hex digits without limit. Anything else is an answer that cannot be used. */
+/** A QUANTITY: hex digits of any length. Anything else makes the reply unusable. */
 export function quantity(value: unknown): bigint {
   if (typeof value !== 'string' || !/^0x[0-9a-fA-F]{1,64}$/.test(value)) throw malformed('a number');
   return BigInt(value);
@@ -60,12 +60,12 @@ export function smallNumber(value: unknown): number {
   if (!Number.isSafeInteger(number)) throw malformed('a height, a time or an index');
   return number;
 }
-/** 32 bytes with 0x, in lower case. */
+/** 32 bytes with 0x, in lowercase. */
 export function hash32(value: unknown): string {
   if (typeof value !== 'string' || !/^0x[0-9a-fA-F]{64}$/.test(value)) throw malformed('a hash');
   return value.toLowerCase();
 }
-/** The 20 bytes of an address as 40 lower-case hex digits; null where there is none. */
+/** The 20 bytes of an address as 40 lowercase hex digits; null when it is missing. */
 export function account(value: unknown): string | null {
   if (value === null || value === undefined) return null;
   if (typeof value !== 'string' || !/^0x[0-9a-fA-F]{40}$/.test(value)) throw malformed('an address');
@@ -73,7 +73,7 @@ export function account(value: unknown): string | null {
 }
 export const toHex = (number: number | bigint): string => `0x${number.toString(16)}`;
 
-/** Whether the node does not know or does not allow the method: asking again soon is of no use. */
+/** Whether the node does not support or allow the method, so an early retry is useless. */
 export const isMissing = ({ code, message }: EthError): boolean =>
   code === -32601 ||
   code === -32004 ||
@@ -84,7 +84,7 @@ const isLimited = ({ code, message }: EthError): boolean =>
 export const isPruned = ({ code, message }: EthError): boolean =>
   code === 4444 || /pruned|missing trie node|historical state|state .*not available|required historical/i.test(message);
 
-/** Makes the connection; it sends when asked. `retryMs`: the first pause after a limit that says no other. */
+/** Creates the connection; it sends on demand. `retryMs`: the first pause after a rate limit without Retry-After. */
 export function createEthRpc({
   url,
   outgoing,
@@ -121,15 +121,15 @@ export function createEthRpc({
     try {
       parsed = JSON.parse(Buffer.from(reply.body).toString());
     } catch (cause) {
-      // A limit or a refused batch may come as a page of words: the status alone tells.
+      // A rate limit or a rejected batch may arrive as an HTML page. Only the status counts.
       if (reply.status === 200 && calls.length === 1) throw new ChainError('outage', 'the ETH node answered no JSON', { cause });
     }
     return { status: reply.status, retryAfter: reply.headers['retry-after'], parsed, first };
   };
 
-  /** The same calls in smaller batches, which are sent from now on. */
+  /** Sends the same calls in smaller batches, and keeps that size. */
   const sendSmaller = async (calls: readonly EthCall[], limits: EthLimits): Promise<(EthReply | null)[]> => {
-    // Kept: a part may be halved again.
+    // Kept, because a part may be halved again.
     const size = Math.max(1, Math.floor(calls.length / 2));
     batchSize = size;
     smallerSince = performance.now();
@@ -139,13 +139,13 @@ export function createEthRpc({
     return replies;
   };
 
-  /** One round for these calls; null where a limit was met and the call is to be sent again. */
+  /** One round for these calls; null for a call that hit a rate limit and must be retried. */
   const send = async (calls: readonly EthCall[], limits: EthLimits): Promise<{ replies: (EthReply | null)[]; waitMs: number | null }> => {
     let answered: Awaited<ReturnType<typeof exchange>>;
     try {
       answered = await exchange(calls, limits);
     } catch (error) {
-      // Each by itself may fit.
+      // Single calls may fit.
       if (calls.length === 1 || !isTooLarge(error)) throw error;
       return { replies: await sendSmaller(calls, limits), waitMs: null };
     }
@@ -158,11 +158,11 @@ export function createEthRpc({
       const limit = whole ?? (Array.isArray(parsed) ? parsed.map(errorOf).find((error) => error && isLimited(error)) : null);
       if (limit && isLimited(limit)) return { replies: calls.map(() => null), waitMs: waitOf(retryAfter) };
       if (status >= 500) throw new ChainError('outage', `the ETH node answered status ${status}`);
-      // It takes no batch of this size, or none at all.
+      // It rejects batches of this size, or all batches.
       return { replies: await sendSmaller(calls, limits), waitMs: null };
     }
     const replies = calls.map((_, i): EthReply | null => {
-      // A refusal before the call was read carries no id.
+      // A rejection before the call was parsed has no id.
       const answer = answers.get(String(first + i)) ?? (calls.length === 1 && whole ? fields(parsed) : undefined);
       const error = answer && errorOf(answer);
       if (error && isLimited(error)) return null;
@@ -243,7 +243,7 @@ export function createEthRpc({
   };
 }
 
-/** What an error of a single call means to whoever asked. */
+/** The ChainError for an error of a single call. */
 export const failure = (error: EthError, method: string): ChainError =>
   isPruned(error)
     ? new ChainError('pruned', `the ETH node has dropped that part of the history: ${error.message}`)
@@ -261,5 +261,5 @@ function errorOf(answer: unknown): EthError | null {
   return { code: typeof code === 'number' ? code : 0, message: typeof message === 'string' ? message : String(error) };
 }
 
-/** Retry-After as seconds; anything else is left to our own pauses. */
+/** Retry-After in seconds; for other forms our own pauses apply. */
 const waitOf = (retryAfter: string | undefined): number => (/^\d{1,6}$/.test(retryAfter ?? '') ? Number(retryAfter) * 1_000 : 0);

@@ -1,6 +1,6 @@
 /**
- * An Ethereum node or provider over JSON-RPC. ETH also moves inside contracts, where no transaction shows it: each block is read
- * by the best account of value moves that the node gives (value logs, access lists, balances), and by that one alone.
+ * An Ethereum node or provider over JSON-RPC. ETH also moves inside contracts, where transactions do not show it: each block is
+ * read with the best method that the node offers (value logs, access lists, balances), and with that method only.
  */
 import { checksumAddress } from '../core/address.ts';
 import { COIN, type Network } from '../core/coin.ts';
@@ -22,16 +22,16 @@ import { account, createEthRpc, failure, hash32, isPruned, quantity, rows, small
 import { fields } from './reply.ts';
 import { type EthTransaction, readReceipt, readTransaction } from './value-moves.ts';
 
-/** A mempool larger than this is not read as a whole: the next block as the node would build it does. */
+/** A larger mempool is not read as a whole; the pending block is read instead. */
 const MAX_POOL = 5_000;
-/** Depths that stand for `safe` and `finalized` where a provider does not know them: two epochs, and twice that. */
+/** Depths that replace `safe` and `finalized` for providers without these tags: two epochs, and four. */
 const SAFE_DEPTH = 64;
 const FINALIZED_DEPTH = 128;
 /** Blocks and shares of the tips paid in them, from which fees are estimated: slow, normal, fast. */
 const FEE_BLOCKS = 20;
 const FEE_PERCENTILES = [20, 50, 90];
 
-/** Makes the reader of one node. It connects when asked; nothing is polled by itself. */
+/** Creates the reader of one node. It connects on demand and does not poll. */
 export function createEthereumSource({
   network,
   chainId,
@@ -46,9 +46,9 @@ export function createEthereumSource({
   url: string;
   outgoing: Outgoing;
   log: Log;
-  /** First pause after a limit of the provider that names no other. */
+  /** First pause after a rate limit without Retry-After. */
   retryMs?: number;
-  /** How long the traces of one block may take. */
+  /** Time limit for the traces of one block. */
   traceMs?: number;
 }): ChainSource {
   const coin = 'ETH';
@@ -68,7 +68,7 @@ export function createEthereumSource({
   const orNull = (value: unknown): BlockRef | null => (value === null ? null : header(value));
   const tip = async (): Promise<BlockRef> => header(await call('eth_getBlockByNumber', 'latest', false));
 
-  /** Receipts of single transactions, where the node does not give those of the block. */
+  /** Receipts of single transactions, if the node does not return those of a block. */
   const readReceipts = async (transactions: readonly EthTransaction[]): Promise<unknown[]> =>
     (await batch(transactions.map(({ txid }) => ['eth_getTransactionReceipt', txid]))).map(({ result, error }) => {
       if (error) throw failure(error, 'eth_getTransactionReceipt');
@@ -85,7 +85,7 @@ export function createEthereumSource({
     const ref = header(block!.result);
     const transactions = rows(fields(block!.result).transactions).map(readTransaction);
     if (receipts!.error && isPruned(receipts!.error)) throw failure(receipts!.error, 'eth_getBlockReceipts');
-    // A provider may lack the method, or refuse an answer of this size.
+    // A provider may lack the method, or reject a reply of this size.
     const found = receipts!.error ? await readReceipts(transactions) : receipts!.result;
     const list = found === null ? [] : rows(found);
     const isOwn = (value: unknown, i: number) => {
@@ -99,7 +99,7 @@ export function createEthereumSource({
 
   const scanBlock = async (block: EthBlock, matcher: Matcher): Promise<BlockScan> => {
     const { ref, transactions } = block;
-    // One transfer for each transaction and address: the same name and sum whichever rung tells of it, in the mempool too.
+    // One transfer per transaction and address, with the same reference and sum for every method, in the mempool too.
     const sums = new Map<string, Gain>();
     for (const gain of await gainReader.read(block, matcher)) {
       const name = `${gain.key} ${gain.index}`;
@@ -128,7 +128,7 @@ export function createEthereumSource({
     return { block: ref, sightings, conflicts };
   };
 
-  /** Transactions that wait: those that could be mined next, and the ids of all that the node names. */
+  /** Waiting transactions: those that could be mined next, and the ids of all that the node lists. */
   const readPool = async (): Promise<{ ready: EthTransaction[]; known: Set<string> }> => {
     const status = fields(await attempt({ call: ['txpool_status'] }));
     const size = [status.pending, status.queued].reduce((sum: bigint, n) => sum + (typeof n === 'string' ? quantity(n) : 0n), 0n);
@@ -136,7 +136,7 @@ export function createEthereumSource({
     const listed = (section: unknown) =>
       Object.values(fields(section)).flatMap((byNonce) => Object.values(fields(byNonce)).flatMap(readable));
     if (content !== undefined) {
-      // What is queued waits for an earlier nonce or for funds: it may never come, so it is no sight of a payment.
+      // Queued transactions wait for an earlier nonce or for funds. They may never be mined, so they do not count as seen.
       const ready = listed(fields(content).pending);
       return { ready, known: new Set([...ready, ...listed(fields(content).queued)].map((tx) => tx.txid)) };
     }
@@ -180,7 +180,7 @@ export function createEthereumSource({
         network: quantity(id!.result) === BigInt(chainId) ? network : `chain ${quantity(id!.result)}`,
         pruned: false,
         txindex: null,
-        // Providers keep it to themselves.
+        // Providers do not offer it.
         peers: peers!.error ? null : smallNumber(peers!.result),
       };
     },
@@ -209,7 +209,7 @@ export function createEthereumSource({
           const conflicts = matcher.watchesSpends
             ? ready.filter((tx) => matcher.spends(outpoint(tx))).map((tx) => ({ outpoint: outpoint(tx), txid: tx.txid }))
             : [];
-          // The list may be a part of what the node has: it is asked for those that matter.
+          // The list may be incomplete, so the relevant transactions are requested individually.
           const unlisted = matcher.waiting.filter((txid) => !known.has(txid));
           const replies = await batch(unlisted.map((txid) => ['eth_getTransactionByHash', txid]));
           for (const [i, { result, error }] of replies.entries()) {
@@ -228,7 +228,7 @@ export function createEthereumSource({
       return { state: mined ? 'mined' : 'mempool', blockHash: mined ? hash32(found.blockHash) : null, lock: null };
     },
     finality: async () => {
-      // The tip last: what is final below it was final before.
+      // The tip last, so what is final lies below it.
       const [safe, finalized, latest] = await batch(['safe', 'finalized', 'latest'].map((tag) => ['eth_getBlockByNumber', tag, false]));
       if (latest!.error) throw failure(latest!.error, 'eth_getBlockByNumber');
       const { height: head, hash: tip } = header(latest!.result);
@@ -263,7 +263,7 @@ export function createEthereumSource({
       const base = quantity(rows(history.baseFeePerGas).at(-1));
       const rewards = Array.isArray(history.reward) ? history.reward.map((row) => rows(row).map(quantity)) : [];
       let above = 0n;
-      // Slow to fast, so that fast is never under normal, nor normal under slow. A full block raises the base fee by an eighth.
+      // From slow to fast, so fast is never below normal, nor normal below slow. A full block raises the base fee by an eighth.
       return (['slow', 'normal', 'fast'] as const)
         .map((speed, i): FeeTier => {
           const tips = rewards.map((row) => row[i] ?? 0n).toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0));
@@ -307,15 +307,15 @@ export function createEthereumSource({
   }
 }
 
-/** The place that only one transaction can take: what a replacement shares with what it replaces. */
+/** Sender and nonce: only one transaction can use them, so a replacement shares them with what it replaces. */
 const outpoint = ({ from, nonce }: EthTransaction): string => `${from}:${nonce}`;
 
-/** A waiting transaction as far as it can be read: nodes may leave out what they have not checked. */
+/** A waiting transaction, as far as it can be read: nodes may omit fields that they have not checked. */
 function readable(value: unknown): EthTransaction[] {
   try {
     return [readTransaction(value)];
   } catch {
-    // What cannot be read is seen when it is mined.
+    // An unreadable transaction is seen when it is mined.
     return [];
   }
 }

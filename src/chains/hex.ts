@@ -1,4 +1,4 @@
-/** Hex digits to bytes, 32 digits at a time in WebAssembly's vectors: a block comes as millions of them, and text made of them is litter. */
+/** Decodes hex, 32 digits at a time with WebAssembly vectors: a block has millions of digits, and strings of them would be garbage. */
 import {
   ADD_BYTES,
   AND,
@@ -24,7 +24,7 @@ import {
   set,
 } from './wasm.ts';
 
-/** Digits in one call; their bytes stand behind them in the module's memory. */
+/** Digits in one call. Their bytes follow them in the module's memory. */
 const AT_ONCE = 65_536;
 const STEP = 32;
 
@@ -32,14 +32,14 @@ const [FROM, END_AT, OUT] = [0, 1, 2];
 const DIGITS = 3;
 const NINES = 4;
 const HALF = 5;
-/** The values of 16 digits: the low half of each, and nine more where it is a letter. */
+/** The values of 16 digits: the low half of each, plus nine for letters. */
 const values = (offset: number): number[] => [
   ...[...get(FROM), ...LOAD, ...at(offset), ...set(DIGITS)],
   ...[...get(DIGITS), ...i32(6), ...SHIFT_BYTES_RIGHT, ...set(NINES)],
   ...[...get(DIGITS), ...i32(15), ...SPLAT_BYTES, ...AND],
   ...[...get(NINES), ...ADD_BYTES, ...get(NINES), ...i32(3), ...SHIFT_BYTES_LEFT, ...ADD_BYTES, ...set(DIGITS)],
 ];
-/** Of each pair of values the byte they make, eight in all. */
+/** Combines pairs of values into bytes, eight in total. */
 const pairs = [
   ...[...get(DIGITS), ...i32(4), ...SHIFT_PAIRS_LEFT, ...get(DIGITS), ...i32(8), ...SHIFT_PAIRS_RIGHT, ...OR],
   ...[...i32(255), ...SPLAT_PAIRS, ...AND],
@@ -60,8 +60,8 @@ const { run, memory } = assemble({
 });
 
 /**
- * Writes the bytes of the digits `hex[from, to)`, an even number, to `out` from `outAt` on. What is no digit is not found out and makes
- * some byte: for what proves itself by its hash.
+ * Decodes the digits `hex[from, to)`, an even number, into `out` at `outAt`. Invalid digits are not detected; they produce an arbitrary
+ * byte. Use it only for data that is verified by its hash.
  */
 export function writeHex(hex: Buffer, from: number, to: number, out: Buffer, outAt: number): void {
   for (let start = from; start < to; start += AT_ONCE) {

@@ -1,6 +1,6 @@
 /**
- * The transactions of a node's mempool by id, as bytes in one table. A list of hundreds of thousands is read as it comes over the
- * network, a few at a time: as JSON and as texts it would hold up everything else for a quarter of a second.
+ * The ids of a node's mempool as bytes in one table. A list of hundreds of thousands is read in small parts as it arrives, because
+ * parsing it as JSON strings would block the event loop for a quarter of a second.
  */
 import { randomInt } from 'node:crypto';
 import type { CoreReader } from './core-calls.ts';
@@ -9,11 +9,11 @@ const ID_DIGITS = 64;
 const WORDS = 8;
 const QUOTE = 0x22;
 const LIST_ENDS = 0x5d;
-/** A list begins within this many bytes of the answer; what is before it is short. */
+/** The list starts within this many bytes of the reply. */
 const BEGINS_WITHIN = 16_384;
 const FIRST_SLOTS = 1_024;
 
-/** The value of each digit by its character; 255 is none. */
+/** The value of each hex digit by character; 255 for other characters. */
 const DIGITS = new Uint8Array(256).fill(255);
 for (const [value, digit] of [...'0123456789abcdef'].entries()) {
   DIGITS[digit.charCodeAt(0)] = value;
@@ -21,33 +21,30 @@ for (const [value, digit] of [...'0123456789abcdef'].entries()) {
 }
 
 export type MempoolList = CoreReader & {
-  /** Takes ids that came in another way. */
+  /** Adds ids from another reply. */
   add(txids: readonly string[]): void;
-  /**
-   * Makes this the last list. `has`: what it names; `fresh`: what of it was not marked as read, at most so many; `more`: there
-   * are others.
-   */
+  /** Makes this the last list. `has`: whether it contains an id; `fresh`: its unread ids, limited; `more`: whether there are others. */
   commit(): { has(txid: string): boolean; fresh: string[]; more: boolean };
 };
 export type MempoolIds = {
-  /** A list that is about to come. One that never ends changes nothing. `most`: how many ids `fresh` holds. */
+  /** Starts a new list. An unfinished list changes nothing. `most`: how many ids `fresh` holds. */
   list(options: { most: number }): MempoolList;
-  /** They were read: while they stay in the lists they are not `fresh` again. */
+  /** Marks ids as read: while they stay in the lists they are not `fresh` again. */
   markRead(txids: readonly string[]): void;
 };
 
-/** Makes the table. What left the mempool gives its room to what comes. */
+/** Creates the table. New ids reuse the slots of those that left the mempool. */
 export function createMempoolIds(): MempoolIds {
-  // Whoever makes transactions whose ids begin alike does not know these.
+  // Random, so that an attacker cannot create transactions whose ids collide.
   const [seed, factor] = [randomInt(2 ** 32), randomInt(2 ** 31) * 2 + 1];
   let words = new Uint32Array(FIRST_SLOTS * WORDS);
-  /** By slot: the last list that named the id; 0: none, the slot is free. */
+  /** By slot: the last list that contained the id; 0: the slot is free. */
   let listed = new Uint32Array(FIRST_SLOTS);
   let read = new Uint8Array(FIRST_SLOTS);
   let used = 0;
   let lists = 0;
   let last = 0;
-  /** The id that is looked for. */
+  /** The id to look up. */
   const wanted = new Uint32Array(WORDS);
 
   const slotOf = (): number => {
@@ -65,7 +62,7 @@ export function createMempoolIds(): MempoolIds {
     words.set(wanted, slot * WORDS);
     used++;
   };
-  /** A table with room, without what the last lists no longer named. */
+  /** Creates a larger table, without the ids that are no longer listed. */
   const grow = (): void => {
     const before = { words, listed, read };
     let kept = 0;
@@ -85,7 +82,7 @@ export function createMempoolIds(): MempoolIds {
       read[slot] = before.read[old]!;
     }
   };
-  /** Reads digits into what is looked for; whether they are digits. */
+  /** Reads digits into the id to look up; false when they are not hex digits. */
   const want = (bytes: Uint8Array, from: number): boolean => {
     let wrong = 0;
     for (let i = 0; i < WORDS; i++) {
@@ -139,7 +136,7 @@ export function createMempoolIds(): MempoolIds {
         } else if (part[at] === QUOTE) {
           if (at + ID_DIGITS + 1 >= part.length) break;
           if (part[at + ID_DIGITS + 1] !== QUOTE || !takeId(part, at + 1)) {
-            // What is left of the answer is no JSON, and is said to be none.
+            // The rest of the reply is not valid JSON, and is reported as such.
             state = 'other';
             return;
           }

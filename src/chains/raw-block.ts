@@ -5,12 +5,12 @@ import type { Conflict, Matcher, Output, Sighting } from './chain.ts';
 import { hashSoon, hashWaiting } from './sha256d.ts';
 
 export type RawOutput = { n: number; units: bigint; script: Uint8Array };
-/** Where the parts of a transaction stand in its bytes; what few transactions are asked for is read when it is asked for. */
+/** The offsets of a transaction's parts in its bytes. Rarely needed parts are read on demand. */
 export type RawTransaction = {
   bytes: Buffer;
-  /** Where all of it stands in them. */
+  /** The offsets of the whole transaction. */
   extent: readonly [from: number, to: number];
-  /** Its id as the chain hashes it stands in `ids` at `idAt`; shown with the bytes reversed. */
+  /** Its id is in `ids` at `idAt`, in the chain's byte order; displays reverse the bytes. */
   ids: Buffer;
   idAt: number;
   inputsAt: number;
@@ -27,11 +27,11 @@ export type RawTransaction = {
 export type RawBlock = { hash: string; parent: string; merkleRoot: string; time: Date; transactions: RawTransaction[] };
 export type Family = 'BTC' | 'LTC' | 'DASH' | 'DOGE';
 
-/** Hashes are shown with their bytes reversed. */
+/** Displayed hashes have their bytes reversed. */
 const shown = (hash: Uint8Array): string => Buffer.from(hash).reverse().toString('hex');
-/** Work between two turns of the event loop. */
+/** The most work between two turns of the event loop. */
 const TURN_MS = 8;
-/** Transactions or hashes between two looks at the time. */
+/** Transactions or hashes between two checks of the time. */
 const STEP = 128;
 
 /** DOGE: version bit of a merge-mined block. */
@@ -61,14 +61,14 @@ const skipBytes = (cursor: Cursor): void => {
   cursor.at += length;
 };
 
-/** Reads one transaction and has its id written into `ids` at `idAt`, at the latest by the next `hashWaiting`. */
+/** Reads one transaction. Its id is written to `ids` at `idAt`, at the latest by the next `hashWaiting`. */
 function readTransaction(cursor: Cursor, family: Family, index: number, ids: Buffer, idAt: number): RawTransaction {
   const { bytes } = cursor;
   const start = cursor.at;
   const version = bytes.readUInt32LE(cursor.at);
   cursor.at += 4;
   let flags = 0;
-  // BIP-144: a zero where the input count stands is a marker, the flags follow.
+  // BIP-144: a zero in place of the input count is a marker, followed by the flags.
   if ((family === 'BTC' || family === 'LTC') && bytes[cursor.at] === 0 && bytes[cursor.at + 1] !== 0) {
     flags = bytes[cursor.at + 1]!;
     cursor.at += 2;
@@ -126,7 +126,7 @@ const isZero = (bytes: Buffer, from: number, to: number): boolean => {
 
 export const txidOf = ({ ids, idAt }: RawTransaction): string => shown(ids.subarray(idAt, idAt + 32));
 
-/** Outpoints as `txid:n`, those alone that `isWanted` takes by their 36 bytes. */
+/** Outpoints as `txid:n`, only those that `isWanted` accepts by their 36 bytes. */
 export function inputsOf(tx: RawTransaction, isWanted = (_bytes: Buffer, _from: number, _to: number): boolean => true): string[] {
   const { bytes } = tx;
   const cursor: Cursor = { bytes, at: tx.inputsAt };
@@ -141,7 +141,7 @@ export function inputsOf(tx: RawTransaction, isWanted = (_bytes: Buffer, _from: 
   return found;
 }
 
-/** Calls for each output with where its amount and its script are; objects for all of them would be litter. */
+/** Calls back for each output with the offsets of its amount and script, without creating objects. */
 function forEachOutput(tx: RawTransaction, take: (n: number, unitsAt: number, from: number, to: number) => void): void {
   const cursor: Cursor = { bytes: tx.bytes, at: tx.outputsAt };
   for (let n = 0; n < tx.outputCount; n++) {
@@ -173,7 +173,7 @@ const isSame = (bytes: Buffer, one: { from: number; to: number }, from: number, 
 function outputsByKey(tx: RawTransaction, matcher: Matcher): Map<string, Output[]> {
   const { bytes } = tx;
   const found = new Map<string, Output[]>();
-  // Somebody who pays the same script a thousand times is looked up once.
+  // A script that is paid a thousand times is looked up once.
   let last: { from: number; to: number; outputs: Output[] | null } | null = null;
   const outputsTo = (from: number, to: number): Output[] | null => {
     if (matcher.quick?.pays(bytes, from, to) === false) return null;
@@ -197,30 +197,30 @@ function outputsByKey(tx: RawTransaction, matcher: Matcher): Map<string, Output[
 function matchTransaction(tx: RawTransaction, matcher: Matcher, kind: TransferKind, sightings: Sighting[], conflicts: Conflict[]): void {
   const found = outputsByKey(tx, matcher);
   const txid = found.size > 0 ? txidOf(tx) : '';
-  // All of them spend the same: told once, however many there are.
+  // All of them spend the same outpoints, so these are added once.
   const spends = found.size > 0 && kind === 'output' ? inputsOf(tx) : [];
   for (const [key, outputs] of found) {
     if (outputs.length === 0) continue;
     const sighting = { key, txid, kind, spends, lock: null };
-    // Peg-outs of one transaction come from many payers: each is one of its own.
+    // Peg-outs of one transaction come from many payers, so each is separate.
     if (kind === 'pegout') for (const [n, units] of outputs) sightings.push({ ...sighting, ref: `${txid}:${n}`, units });
     else {
       const units = outputs.reduce((sum, output) => sum + output[1], 0n);
       sightings.push({ ...sighting, ref: `${txid}:${outputs[0]![0]}`, units, ...(outputs.length > 1 && { outputs }) });
     }
   }
-  // A HogEx spends the one before it, not what the payer had: its inputs are no double-spend keys.
+  // A HogEx spends the previous HogEx and not the payer's coins, so its inputs are not double-spend keys.
   if (!matcher.watchesSpends || kind !== 'output') return;
   for (const outpoint of inputsOf(tx, matcher.quick?.spends)) if (matcher.spends(outpoint)) conflicts.push({ outpoint, txid: txidOf(tx) });
 }
 
 const kindOf = (tx: RawTransaction): TransferKind => (tx.coinbase ? 'coinbase' : tx.hogEx ? 'pegout' : 'output');
 
-/** The same of all transactions of a block, with turns of the event loop in between. */
+/** The same for all transactions of a block, yielding to the event loop in between. */
 export const matchBlock = (block: RawBlock, matcher: Matcher): Promise<{ sightings: Sighting[]; conflicts: Conflict[] }> =>
   matchInTurns(block.transactions, matcher, kindOf);
 
-/** The same of any transactions. */
+/** The same for any transactions. */
 export async function matchInTurns(
   transactions: readonly RawTransaction[],
   matcher: Matcher,
@@ -238,14 +238,14 @@ export async function matchInTurns(
   return { sightings, conflicts };
 }
 
-/** Parses one transaction. Errors: RangeError when the bytes are not one. */
+/** Parses one transaction. Errors: RangeError when the bytes are not a transaction. */
 export function parseTransaction(bytes: Buffer, family: Family): RawTransaction {
   const tx = readTransaction({ bytes, at: 0 }, family, 1, Buffer.alloc(32), 0);
   hashWaiting();
   return tx;
 }
 
-/** Parses a block and proves it by the merkle root of its header. Errors: RangeError when it is not one or the root differs. */
+/** Parses a block and checks the merkle root of its header. Errors: RangeError when it is not a block or the root differs. */
 export function parseBlock(bytes: Buffer, family: Family): RawBlock {
   const steps = blockSteps(bytes, family);
   for (;;) {
@@ -254,7 +254,7 @@ export function parseBlock(bytes: Buffer, family: Family): RawBlock {
   }
 }
 
-/** The same, with turns of the event loop in between: a full block takes longer than others should wait. */
+/** The same, yielding to the event loop in between, because a full block takes too long in one piece. */
 export async function parseBlockInTurns(bytes: Buffer, family: Family): Promise<RawBlock> {
   const steps = blockSteps(bytes, family);
   for (let since = performance.now(); ; ) {
@@ -280,7 +280,7 @@ function* blockSteps(bytes: Buffer, family: Family): Generator<void, RawBlock> {
     cursor.at += 80;
   }
   const count = readVarInt(cursor);
-  // The shortest transaction has 10 bytes: a count is no reason to take memory for.
+  // The shortest transaction has 10 bytes, so a false count cannot allocate more memory than the block has bytes.
   if (count * 10 > bytes.length) throw new RangeError('the block has fewer transactions than it says');
   const ids = Buffer.allocUnsafeSlow(count * 32);
   const transactions: RawTransaction[] = [];
@@ -314,7 +314,7 @@ function* merkleSteps(ids: Buffer): Generator<void, string> {
   const level = Buffer.alloc(ids.length + 32);
   ids.copy(level);
   while (count > 1) {
-    // The last one of an odd level stands for two.
+    // The last hash of an odd level counts twice.
     if (count % 2 === 1) level.copyWithin(count * 32, (count - 1) * 32, count * 32);
     count = Math.ceil(count / 2);
     for (let i = 0; i < count; i++) {

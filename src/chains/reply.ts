@@ -1,9 +1,9 @@
-/** What every source of a chain needs of HTTP: one request whose failure is an outage of the source, and replies of unknown shape. */
+/** HTTP for all chain sources: requests whose failure is an outage of the source, and readers for replies of unknown shape. */
 import { type Outgoing, OutgoingError } from '../outgoing.ts';
 import { ChainError } from './chain.ts';
 import { writeHex } from './hex.ts';
 
-/** One request, its whole reply; `name` says in the error who does not answer. Errors: ChainError outage. */
+/** Sends one request and returns the whole reply; `name` identifies the source in errors. Errors: ChainError outage. */
 export async function requestFrom(
   outgoing: Outgoing,
   name: string,
@@ -17,31 +17,31 @@ export async function requestFrom(
   }
 }
 
-/** Whether a source could not be reached at all: no other question would be answered either. */
+/** Whether the source was unreachable, so no other request would work either. */
 export const isAway = (error: ChainError): boolean =>
   error.cause instanceof OutgoingError && ['connect', 'dns', 'tls'].includes(error.cause.class);
 
 export type Fields = Record<string, unknown>;
-/** The fields of an object; none of anything else. */
+/** The fields of an object; empty for anything else. */
 export const fields = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {});
 
-/** How a reply with a text for its result begins, and within how many bytes: members may stand in any order. */
+/** The start of a reply with a string result, and its maximum length; members may be in any order. */
 const RESULT = '"result":"';
 const RESULT_WITHIN = 200;
 const QUOTE = 0x22;
-/** Room is made in these steps, so that blocks of unlike sizes take one another's. */
+/** Buffers grow in these steps, so blocks of different sizes can reuse them. */
 const ROOM_BYTES = 256 << 10;
 
 /**
- * Takes a reply whose result is a long text of hex digits, part by part. To hold all of it as text, or to read it as JSON, takes longer
- * than to fetch it, and is litter of several times the size of the block. The bytes are written to `room` where they fit, and otherwise
- * to memory that is theirs alone.
+ * Reads a reply whose result is a long hex string, part by part. Keeping it as text or parsing it as JSON takes longer than downloading
+ * it, and creates garbage of several times the size of the block. The bytes are written to `room` if they fit, otherwise to a new
+ * buffer.
  */
 export type HexReader = {
   take(part: Buffer, announced: number): void;
-  /** The bytes, once the closing quote came. Null: it is no such reply, or not all of it. */
+  /** The bytes, after the closing quote. Null: the reply has another form or is incomplete. */
   bytes(): Buffer<ArrayBuffer> | null;
-  /** What came of another reply. */
+  /** What was received of a reply in another form. */
   text(): string;
 };
 export function createHexReader(room: Buffer<ArrayBuffer> | undefined): HexReader {

@@ -1,7 +1,7 @@
 /**
  * SHA-256 twice (FIPS 180-4) of the many short messages of a block, four at a time in the lanes of WebAssembly's vectors. A call to
- * the platform's costs more than such a hash itself, and a block of 4,000 transactions needs 16,000 of them; the long ones are the
- * platform's.
+ * the platform's SHA-256 costs more than the hash itself, and a block of 4,000 transactions needs 16,000 of them. Long messages still use
+ * the platform's.
  */
 import { hash } from 'node:crypto';
 import {
@@ -34,9 +34,9 @@ const K = primes.slice(0, 64).map((prime) => fraction(Math.cbrt(prime)));
 const START = primes.slice(0, 8).map((prime) => fraction(Math.sqrt(prime)));
 
 const LANES = 4;
-/** Longer messages go to the platform: from here on its code is faster than the call to it is slow. */
+/** Longer messages use the platform's SHA-256, whose speed then outweighs the cost of the call. */
 const MAX_BLOCKS = 16;
-/** Where things stand in the module's memory: the standard's constants, what is hashed a second time, hashes, and four messages for each number of blocks. */
+/** Offsets in the module's memory: the standard's constants, what is hashed a second time, hashes, and four messages for each number of blocks. */
 const K_AT = 0;
 const START_AT = K_AT + 64 * 4;
 const SECOND_AT = START_AT + 8 * 4;
@@ -152,7 +152,7 @@ const code = [
 const { run: hashFour, memory: shared } = assemble({ parameters: 5, integers: 2, vectors: SPARE + 1 - STATE, pages: 1, code });
 new Int32Array(shared.buffer, K_AT, 64).set(K);
 new Int32Array(shared.buffer, START_AT, 8).set(START);
-/** Ends a message of that length, in whole blocks: a one, zeros, and the length in bits. */
+/** Pads a message to whole blocks: a one bit, zeros, and the length in bits. */
 const pad = (from: number, length: number, blocks: number): void => {
   const end = from + 64 * blocks;
   let at = from + length;
@@ -164,7 +164,7 @@ const pad = (from: number, length: number, blocks: number): void => {
 };
 for (let lane = 0; lane < LANES; lane++) pad(SECOND_AT + 64 * lane, 32, 1);
 
-/** Messages of the same number of blocks wait for one another; where their hashes are to be written. */
+/** Messages with the same number of blocks are collected here, with the targets of their hashes. */
 const rooms = Array.from({ length: MAX_BLOCKS + 1 }, (_, blocks) => ({
   from: MESSAGES_AT + ((64 * LANES * blocks) / 2) * (blocks - 1),
   waiting: 0,
@@ -182,8 +182,8 @@ function hashRoom(blocks: number): void {
 }
 
 /**
- * Has the hash of a message written into `out` at `outAt`, at the latest by the next `hashWaiting`. The message is read at once: the
- * four bytes at `head`, then those from `from` up to `to`, then those from `rest` up to `end`.
+ * Writes the hash of a message to `out` at `outAt`, at the latest by the next `hashWaiting`. The message is read immediately: the four
+ * bytes at `head`, then those in `[from, to)`, then those in `[rest, end)`.
  */
 export function hashSoon(
   bytes: Buffer,
@@ -213,7 +213,7 @@ export function hashSoon(
   if (++room.waiting === LANES) hashRoom(blocks);
 }
 
-/** Hashes what waits for others of its length. */
+/** Hashes all collected messages. */
 export function hashWaiting(): void {
   for (let blocks = 1; blocks <= MAX_BLOCKS; blocks++) if (rooms[blocks]!.waiting > 0) hashRoom(blocks);
 }

@@ -21,10 +21,10 @@ export const SCENARIOS = [
 export type Scenario = (typeof SCENARIOS)[number];
 
 export type Observation = {
-  /** Facts as the follower would have recorded them by `now`; `values` are not the chain's business. */
+  /** The facts that the follower would have recorded by `now`. The chain does not set `values`. */
   transfers: readonly Omit<Transfer, 'values'>[];
   tip: Pick<Tip, 'height' | 'hash' | 'safeHeight' | 'finalizedHeight' | 'chainlockHeight'>;
-  /** The next instant at which something more can be seen; null: nothing more will happen. */
+  /** The next instant at which something changes; null: nothing more will happen. */
   wakeAt: Date | null;
   /** The scenario needs the payment's window to be over by now. */
   endWindow: boolean;
@@ -34,7 +34,7 @@ export type Observation = {
 const HEIGHT = 1_000;
 /** Confirmations that satisfy every rule at once. */
 const DEEP = 1_000;
-/** Steps within a scenario, after its start: seen, then what follows. All end within two seconds. */
+/** Steps of a scenario after its start: seen, then the rest. All end within two seconds. */
 const STEP_MS = 500;
 const SLOW_MS = 10 * MINUTE_MS;
 
@@ -151,7 +151,7 @@ export function simulate({
         return chain([seen(hash('tx'), full, { unminedSince: addMs(startedAt, 2 * STEP_MS) })], { wakeAt: at(3 * STEP_MS) });
       return chain([seen(hash('tx'), full, { block: { ...mined, time: addMs(startedAt, 3 * STEP_MS) } })], { deep: true });
     case 'reversed': {
-      // Confirmed, and once the payment is completed taken back by a block that pays somebody else.
+      // Confirmed, and after the payment is completed reversed by a block that pays someone else.
       const lostAt = completedAt && addMs(completedAt, STEP_MS);
       if (!lostAt || now < lostAt) return { ...confirmedLater(full, STEP_MS), wakeAt: lostAt ?? at(STEP_MS) };
       const conflict = { txid: hash('replacement'), height: HEIGHT, seenAt: lostAt };

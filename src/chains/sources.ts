@@ -1,21 +1,21 @@
-/** Several sources of one coin as one: payments are read from the first that is well, look-ups go on until one can answer. */
+/** Combines several sources of one coin: payments are read from the first healthy source, lookups try each until one can answer. */
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../core/clock.ts';
 import type { Coin, Network } from '../core/coin.ts';
 import type { Log } from '../log.ts';
 import { type Chain, ChainError, type ChainHealth, type ChainSource, type NamedSource, type SourceState } from './chain.ts';
 
-/** Health is asked again after this long, so that a look-up costs one question. */
+/** Health is cached for this long, so a lookup costs one request. */
 const HEALTH_FRESH_MS = 10_000;
-/** What a source that failed to answer is spared before a look-up asks it again. */
+/** Lookups skip a source that failed to answer for this long. */
 const DOWN_FRESH_MS = 2_000;
 
-/** A source that has not answered for so long is not waited for where another one can: it may hang. */
+/** A source that has not answered for this long may hang; another one is used instead. */
 const SLOW_MS = 3_000;
 
 type Standing = Pick<SourceState, 'state' | 'reason' | 'health'>;
 
-/** Joins sources in order of preference. Each is checked to be on the same chain before it counts. */
+/** Joins sources in order of preference. Each must be on the same chain before it counts. */
 export function joinSources({
   coin,
   network,
@@ -31,12 +31,12 @@ export function joinSources({
 }): Chain {
   const followers = sources.filter((one) => one.follows);
   let current = followers[0] ?? null;
-  /** Block 0 as the first source that answered shows it: others must show the same. */
+  /** Block 0 according to the first source that answered. The others must show the same. */
   let origin: string | null = null;
   const sameOrigin = new Set<NamedSource>();
   const known = new Map<NamedSource, Standing & { atMs: number }>();
 
-  /** Refuses a source on another chain. */
+  /** Rejects a source on another chain. */
   const admit = async (one: NamedSource): Promise<void> => {
     if (sameOrigin.has(one) || sources.length === 1) return;
     const hash = (await one.source.blockAt(0))?.hash;
@@ -62,7 +62,7 @@ export function joinSources({
     known.set(one, { ...standing, atMs: clock.monotonicMs() });
     return standing;
   };
-  /** One question at a time to each source. Where there are others, one that does not answer it in time is down until it does. */
+  /** One request at a time to each source. If there are others, a source that does not answer in time is down until it does. */
   const asked = new Map<NamedSource, { answer: Promise<Standing>; sinceMs: number }>();
   const inspect = async (one: NamedSource): Promise<Standing> => {
     const open = asked.get(one) ?? { answer: examine(one).finally(() => asked.delete(one)), sinceMs: clock.monotonicMs() };
@@ -84,7 +84,7 @@ export function joinSources({
   };
 
   type Taken<T> = { answer: T; by: NamedSource };
-  /** The next source that is well and answers; null when there is none. */
+  /** The next healthy source that answers; null when there is none. */
   const askOthers = async <T>(ask: (source: ChainSource) => Promise<T>, than: NamedSource): Promise<Taken<T> | null> => {
     for (const next of followers) {
       if (next === than || (await inspect(next)).state !== 'ok') continue;
@@ -96,13 +96,13 @@ export function joinSources({
     }
     return null;
   };
-  /** Asks the source that is followed; when it is down or hangs, the next that is well takes over. */
+  /** Asks the followed source; if it is down or hangs, the next healthy one takes over. */
   const follow = async <T>(ask: (source: ChainSource) => Promise<T>): Promise<T> => {
     const one = current;
     if (!one) throw new ChainError('unsupported', `no source of ${coin} can be followed; set ${coin}_NODE_URL`);
     const first = ask(one.source);
     if (followers.length > 1 && (await isSlow(first, SLOW_MS))) {
-      // Both are waited for: whichever answers first.
+      // Wait for both, and take the first answer.
       const others = askOthers(ask, one).then((taken) => taken ?? Promise.reject(new ChainError('outage', 'no other source answers')));
       const taken = await Promise.any([first.then((answer): Taken<T> => ({ answer, by: one })), others]).catch(() => null);
       if (!taken) return first;
@@ -120,7 +120,7 @@ export function joinSources({
     }
   };
 
-  /** Gravity of what several sources answered, most telling first: one that knows it does not exist, then one that may know later. */
+  /** Ranks errors of several sources, most informative first: a source that knows it does not exist, then one that may know later. */
   const TELLING: readonly ChainError['kind'][] = ['not_found', 'outage', 'wrong_network', 'pruned', 'unsupported'];
   const lookUp = async <T>(ask: (source: ChainSource) => Promise<T>): Promise<T> => {
     const failures: ChainError[] = [];
@@ -134,7 +134,7 @@ export function joinSources({
         failures.push(error);
       }
     }
-    // Of several alike the last speaks: sources with an index stand behind nodes.
+    // Among equals the last one wins, because sources with an index are listed after nodes.
     throw failures.toReversed().toSorted((a, b) => TELLING.indexOf(a.kind) - TELLING.indexOf(b.kind))[0]!;
   };
 
@@ -184,7 +184,7 @@ export function joinSources({
   };
 }
 
-/** Whether nothing has come after so long, neither an answer nor a failure. */
+/** Whether neither an answer nor a failure has arrived after this long. */
 async function isSlow(answer: Promise<unknown>, withinMs: number): Promise<boolean> {
   const over = new AbortController();
   const settled = answer.then(
@@ -192,7 +192,7 @@ async function isSlow(answer: Promise<unknown>, withinMs: number): Promise<boole
     () => false,
   );
   const late = sleep(Math.max(0, withinMs), undefined, { signal: over.signal }).then(
-    // What came while this process was busy is looked at first.
+    // Handle first what arrived while this process was busy.
     () => setImmediate().then(() => setImmediate(true)),
     () => false,
   );

@@ -1,11 +1,11 @@
-/** Which ETH moved to whom in a block, as each kind of answer tells it: pure readers of logs, access lists and traces. */
+/** Which ETH moved to which account in a block: pure readers of logs, access lists and traces. */
 import { account, hash32, quantity, rows, smallNumber } from './eth-rpc.ts';
 import { fields } from './reply.ts';
 
 export type EthTransaction = {
   txid: string;
   from: string;
-  /** Null when it creates a contract. */
+  /** Null for a contract creation. */
   to: string | null;
   units: bigint;
   nonce: bigint;
@@ -14,14 +14,14 @@ export type EthTransaction = {
 };
 export type EthReceipt = {
   ok: boolean;
-  /** Gas and blobs, paid by the sender whether it went well or not. */
+  /** Gas and blob fees, paid by the sender even if the transaction fails. */
   feeUnits: bigint;
   logs: readonly unknown[];
 };
 /** One value move of the transaction at `index` of the block. Accounts are 40 hex digits. */
 export type Move = { index: number; from: string; to: string; units: bigint };
 
-/** EIP-7708: the emitter of value logs. Anybody can emit the same topics; nobody else can from this address. */
+/** EIP-7708: the emitter of value logs. Anyone can emit the same topics, but not from this address. */
 const SYSTEM = 'fffffffffffffffffffffffffffffffffffffffe';
 /** keccak256('Transfer(address,address,uint256)'): ERC-20 tokens use the same. */
 const TRANSFER = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef';
@@ -50,13 +50,13 @@ export function readReceipt(value: unknown): EthReceipt {
   };
 }
 
-/** What the transactions themselves moved: their value, where the receipt says they went well, whatever their call data. */
+/** The value of the transactions themselves, if the receipt shows success, with or without call data. */
 export const directMoves = (transactions: readonly EthTransaction[], receipts: readonly EthReceipt[]): Move[] =>
   transactions.flatMap(({ from, to, units }, index) =>
     receipts[index]!.ok && to !== null && units > 0n && to !== from ? [{ index, from, to, units }] : [],
   );
 
-/** EIP-7708: every value move is a log of the system address. It stands by itself: reverted frames leave no logs. */
+/** EIP-7708: every value move is a log of the system address. It is complete: reverted frames leave no logs. */
 export const movesOfLogs = (receipts: readonly EthReceipt[]): Move[] =>
   receipts.flatMap(({ ok, logs }, index) =>
     !ok
@@ -113,7 +113,7 @@ export function movesOfCallTraces(value: unknown, transactions: readonly EthTran
     for (let next = open.pop(); next; next = open.pop()) {
       const { frame, root } = next;
       if (frame.error !== undefined && frame.error !== null) continue;
-      // A DELEGATECALL or STATICCALL shows a value it does not move; a CALLCODE moves from an account to itself.
+      // A DELEGATECALL or STATICCALL shows a value that it does not move; a CALLCODE moves value from an account to itself.
       if (!root && ['CALL', 'CREATE', 'CREATE2', 'SELFDESTRUCT'].includes(String(frame.type))) {
         const move = { index, from: account(frame.from) ?? '', to: account(frame.to) ?? '', units: quantity(frame.value ?? '0x0') };
         if (move.to !== '' && isMove(move)) moves.push(move);
@@ -157,14 +157,14 @@ export function movesOfFlatTraces(value: unknown, transactions: readonly EthTran
   });
 }
 
-/** Zero bytes before an address that call data holds as a word of 32. */
+/** Zero bytes before an address in a 32-byte word of call data. */
 const PADDING = 12;
-/** Bytes of an address that may be zero themselves. */
+/** Leading bytes of an address that may be zero themselves. */
 const LEADING = 4;
 
 /**
- * Accounts that call data may name: 20 bytes after at least twelve zero bytes, wherever the words begin. Names may be missed in
- * other encodings, and most of what is found is no account: it is only asked whether it is a watched one.
+ * Accounts that call data may contain: 20 bytes after at least twelve zero bytes, at any alignment. Other encodings may be missed, and
+ * most results are not accounts; callers only check whether they are watched.
  */
 export function* namedIn(input: string): Generator<string> {
   const bytes = Buffer.from(input.slice(2), 'hex');
@@ -182,7 +182,7 @@ export function* namedIn(input: string): Generator<string> {
   }
 }
 
-/** What left an account by its own transactions of the block: fees always, values where they went well. */
+/** What an account spent in its own transactions of the block: always fees, and values of those that succeeded. */
 export const sentBy = (key: string, transactions: readonly EthTransaction[], receipts: readonly EthReceipt[], index?: number): bigint =>
   transactions.reduce((sum, tx, i) => {
     if (tx.from !== key || (index !== undefined && i !== index)) return sum;

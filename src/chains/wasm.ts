@@ -1,6 +1,6 @@
-/** The little of WebAssembly that is used, put together when the process starts: no build step, a few kilobytes, and vectors of 128 bits. */
+/** A small assembler for WebAssembly, run at start: no build step, a few kilobytes, and 128-bit vectors. */
 
-/** WebAssembly's numbers for what is used of it, with the bytes that follow them. */
+/** The WebAssembly opcodes in use, with the bytes that follow them. */
 const leb = (value: number): number[] => (value < 128 ? [value] : [(value & 127) | 128, ...leb(value >>> 7)]);
 export const get = (local: number): number[] => [0x20, local];
 export const set = (local: number): number[] => [0x21, local];
@@ -11,9 +11,9 @@ export const I32_LESS = 0x49;
 export const LOOP = [0x03, 0x40];
 export const CONTINUE_IF = [0x0d, 0];
 export const END = 0x0b;
-/** How an access to memory is written: no alignment is promised, and the offset. */
+/** The immediate of a memory access: no alignment, and the offset. */
 export const at = (offset: number): number[] => [0, ...leb(offset)];
-/** Instructions on vectors; words have 32 bits, pairs 16. */
+/** Vector instructions; words have 32 bits, pairs 16. */
 export const vector = (code: number): number[] => [0xfd, ...leb(code)];
 export const LOAD = vector(0x00);
 export const LOAD_SPLAT = vector(0x09);
@@ -40,7 +40,7 @@ const V128 = 0x7b;
 const PAGE_BYTES = 65_536;
 
 /**
- * One function of integers that returns nothing, with a memory of its own in pages of 64 KiB. Locals are numbered: parameters, then
+ * One function with integer parameters and no result, with its own memory in pages of 64 KiB. Locals are numbered: parameters, then
  * `integers`, then `vectors`.
  */
 export function assemble({
