@@ -358,10 +358,23 @@ export type Api = {
     reply: {
       success: boolean;
       steps: {
-        step: 'test_payment' | 'business' | 'wallet' | 'webhook' | 'second_factor' | 'go_live';
+        step: 'test_payment' | 'business' | 'wallet' | 'source' | 'webhook' | 'second_factor' | 'go_live';
         done: boolean;
       }[];
       dismissed: boolean;
+      webhook: 'none' | 'untested' | 'failing' | 'delivered';
+      payable: Coin[];
+      sources: {
+        currency: Coin;
+        payable: boolean;
+        missing: {
+          code: 'wallet_missing' | 'wallet_paused' | 'wallet_network' | 'currency_off' | 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind' | 'price_missing' | 'plan_limit_reached' | 'completion_held';
+          message: string;
+          fix: string;
+          lines: string[];
+          doc_url: string;
+        }[];
+      }[];
     };
   };
   'GET /:mode/preferences': {
@@ -441,6 +454,14 @@ export type Api = {
         url: string;
         created_at: string;
       };
+      warnings: {
+        /** What the warning is about, for your code. */
+        code: 'no_payable_currency';
+        /** What is wrong and where to fix it, for people. */
+        message: string;
+        /** The guide to what is missing. */
+        doc_url: string;
+      }[];
     };
   };
   'POST /:mode/links/:id/state': {
@@ -648,6 +669,14 @@ export type Api = {
       payment_url: string;
       amount_usd: string;
       qr: string;
+      warnings: {
+        /** What the warning is about, for your code. */
+        code: 'no_payable_currency';
+        /** What is wrong and where to fix it, for people. */
+        message: string;
+        /** The guide to what is missing. */
+        doc_url: string;
+      }[];
     };
   };
   'POST /:mode/payments/:id/simulate': {
@@ -1972,7 +2001,17 @@ export type Api = {
         script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa' | null;
         path: string | null;
         network: 'mainnet' | 'testnet' | 'regtest';
-        followed: boolean;
+        readiness: {
+          currency: Coin;
+          payable: boolean;
+          missing: {
+            code: 'wallet_missing' | 'wallet_paused' | 'wallet_network' | 'currency_off' | 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind' | 'price_missing' | 'plan_limit_reached' | 'completion_held';
+            message: string;
+            fix: string;
+            lines: string[];
+            doc_url: string;
+          }[];
+        };
         next_index: number;
         unused_run: number;
         gap_limit: number;

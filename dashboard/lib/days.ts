@@ -15,7 +15,7 @@ export function rangeBetween(from: string, until: string): Range | null {
   const days = Math.round((Date.parse(until) - Date.parse(from)) / DAY_MS) + 1;
   return Number.isFinite(days) && days >= 1 && days <= 366 ? { from, until, days } : null;
 }
-export const wordsOfDays = (days: number): string => (days === 1 ? 'the day before' : `the ${days} days before`);
+export const wordsOfDays = (days: number): string => (days === 1 ? 'the previous day' : `the previous ${days} days`);
 
 /** A local day as an instant; with 1 more its end. Undefined when it is none. */
 export const instantOf = (day: string, plusDays: number): string | undefined => {

@@ -34,9 +34,13 @@ const reading = <E extends Reading>(mode: Mode, endpoint: E, key: readonly unkno
   queryKey: [mode, ...key],
   queryFn: ({ signal }: { signal: AbortSignal }) => call(endpoint, withMode<E>(mode, options), signal),
 });
-/** Reads. `key` is what the stream of news names, such as ['payments', id]; the mode is put before it. */
-export const useApi = <E extends Reading>(endpoint: E, key: readonly unknown[], options: InMode<E>) =>
-  useQuery(reading(useMode(), endpoint, key, options));
+/** Reads. `key` is what the stream of news names, such as ['payments', id]; the mode is put before it. `everyMs`: reads again that often. */
+export const useApi = <E extends Reading>(
+  endpoint: E,
+  key: readonly unknown[],
+  options: InMode<E>,
+  { everyMs = false }: { everyMs?: number | false } = {},
+) => useQuery({ ...reading(useMode(), endpoint, key, options), refetchInterval: everyMs });
 
 /** Reads in the mode that is opened what a screen is about to ask for. */
 export type ReadAhead = <E extends Reading>(endpoint: E, key: readonly unknown[], options: InMode<E>) => void;
@@ -109,12 +113,17 @@ export function useAct<E extends ModeEndpoint>(
         return act();
       }
     },
-    onSuccess: async () => {
+    onSuccess: async (reply) => {
       if (done !== undefined) say(done);
+      for (const { message } of warningsOf(reply)) say(message);
       await Promise.all(refreshes.map((key) => readAnew(client, [mode, ...key])));
     },
   });
 }
+
+/** What a reply says besides: such as that no customer could pay what was just created. */
+const warningsOf = (reply: object): readonly { message: string }[] =>
+  'warnings' in reply ? (reply.warnings as { message: string }[]) : [];
 
 export const meOptions = (mode: Mode) => ({
   queryKey: [mode, 'me'],

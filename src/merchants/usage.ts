@@ -17,6 +17,14 @@ export async function getUsage(ctx: Context, { merchantId }: { merchantId: strin
   return { ...row!, used: Number(row!.used), limits: ctx.settings.plans[row!.plan] };
 }
 
+/** How many live payments merchants have used of this month; those without any are left out. */
+export async function readUsed(ctx: Context, { merchantIds }: { merchantIds: readonly string[] }): Promise<Map<string, number>> {
+  const rows = await ctx.db.sql<{ merchantId: string; used: bigint }[]>`
+    select merchant_id as "merchantId", payments as used from live_usage
+    where merchant_id = any(${merchantIds as string[]}::text[]) and month = date_trunc('month', clock_timestamp() at time zone 'UTC')::date`;
+  return new Map(rows.map(({ merchantId, used }) => [merchantId, Number(used)]));
+}
+
 /** Tells members once a month when a share of the plan is used. One row a merchant that had live payments this month is read. */
 export async function alertUsage(ctx: Context): Promise<void> {
   const limits = Object.entries(ctx.settings.plans).filter(([, { perMonth }]) => perMonth > 0);

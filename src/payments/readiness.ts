@@ -2,8 +2,9 @@
 import { type Context, perContext } from '../context.ts';
 import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
 import { quoteUnits } from '../core/money.ts';
-import { getMerchant, isOffered, type Merchant, readMerchant, readMerchants } from '../merchants/merchants.ts';
-import { getUsage } from '../merchants/usage.ts';
+import { Problem } from '../core/problem.ts';
+import { getMerchant, isOffered, type Merchant, readMerchants } from '../merchants/merchants.ts';
+import { readUsed } from '../merchants/usage.ts';
 import { readHolds, readUnreachable, type Unreachable } from './coin-health.ts';
 import { closeOutages, listOutages, reportOutage } from './outages.ts';
 
@@ -46,30 +47,54 @@ function whyNotPayable(
 /** Every coin with all that is missing. Test payments need nothing. */
 export async function readReadiness(ctx: Context, { merchantId, mode }: { merchantId: string; mode: Mode }): Promise<CoinReadiness[]> {
   if (mode === 'test') return COINS.map((coin) => ({ coin, payable: true, missing: [] }));
-  const [merchant, unreachable, holds, { limits, used }] = await Promise.all([
-    readMerchant(ctx.db.sql, { merchantId }),
+  const [found] = await readReadinessOfAll(ctx, { merchantIds: [merchantId] });
+  if (!found) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
+  return found.coins;
+}
+
+/** The same of several merchants, in as many statements as of one. */
+export async function readReadinessOfAll(
+  ctx: Context,
+  { merchantIds }: { merchantIds: readonly string[] },
+): Promise<{ merchant: Merchant; coins: CoinReadiness[] }[]> {
+  const [merchants, unreachable, holds, used] = await Promise.all([
+    readMerchants(ctx.db.sql, { merchantIds }),
     readUnreachable(ctx, ctx.db.sql),
     readHolds(ctx),
-    getUsage(ctx, { merchantId }),
+    readUsed(ctx, { merchantIds }),
   ]);
-  return COINS.map((coin) => {
-    const tell = (code: MissingCode, about = ''): Missing => explain(ctx, { code, coin, about, merchant });
-    const isOwn = merchant.walletCoins.includes(coin);
-    const away = unreachable.get(coin);
-    const price = ctx.prices.quotable(coin);
-    const blocking = [
-      ...(isOwn ? [] : [tell(merchant.pausedCoins.includes(coin) ? 'wallet_paused' : 'wallet_missing')]),
-      ...(isOwn && merchant.walletNetworks[coin] !== ctx.settings.networks[coin] ? [tell('wallet_network')] : []),
-      ...(isOffered(merchant.settings, coin) ? [] : [tell('currency_off')]),
-      ...(away ? [tell(away.code, away.reason)] : []),
-      ...('price' in price ? [] : [tell('price_missing', price.reason)]),
-      ...(limits.perMonth > 0 && used >= limits.perMonth ? [tell('plan_limit_reached', limits.perMonth.toLocaleString('en-US'))] : []),
-    ];
-    // A source that is away holds completion too; that is not said twice.
-    const held = away ? [] : holds.get(coin)!;
-    const missing = held.length === 0 ? blocking : [...blocking, tell('completion_held', held.join('; '))];
-    return { coin, payable: blocking.length === 0, missing };
+  return merchants.map((merchant) => {
+    const { perMonth } = ctx.settings.plans[merchant.plan];
+    const usedUp = perMonth > 0 && (used.get(merchant.id) ?? 0) >= perMonth ? perMonth : null;
+    return { merchant, coins: COINS.map((coin) => readinessOf(ctx, { merchant, coin, unreachable, held: holds.get(coin)!, usedUp })) };
   });
+}
+
+function readinessOf(
+  ctx: Context,
+  {
+    merchant,
+    coin,
+    unreachable,
+    held,
+    usedUp,
+  }: { merchant: Merchant; coin: Coin; unreachable: Unreachables; held: readonly string[]; usedUp: number | null },
+): CoinReadiness {
+  const tell = (code: MissingCode, about = ''): Missing => explain(ctx, { code, coin, about, merchant });
+  const isOwn = merchant.walletCoins.includes(coin);
+  const away = unreachable.get(coin);
+  const price = ctx.prices.quotable(coin);
+  const blocking = [
+    ...(isOwn ? [] : [tell(merchant.pausedCoins.includes(coin) ? 'wallet_paused' : 'wallet_missing')]),
+    ...(isOwn && merchant.walletNetworks[coin] !== ctx.settings.networks[coin] ? [tell('wallet_network')] : []),
+    ...(isOffered(merchant.settings, coin) ? [] : [tell('currency_off')]),
+    ...(away ? [tell(away.code, away.reason)] : []),
+    ...('price' in price ? [] : [tell('price_missing', price.reason)]),
+    ...(usedUp === null ? [] : [tell('plan_limit_reached', usedUp.toLocaleString('en-US'))]),
+  ];
+  // A source that is away holds completion too; that is not said twice.
+  const missing = away || held.length === 0 ? blocking : [...blocking, tell('completion_held', held.join('; '))];
+  return { coin, payable: blocking.length === 0, missing };
 }
 
 /** Whether the network carries so small an amount. */
@@ -87,7 +112,7 @@ const sourceLines = (coin: Coin): string[] =>
         `#${coin}_BLOCKBOOK_URL=https://blockbook.example`,
       ];
 const PRICE_LINES = ['PRICES=coinbase,kraken,bitstamp,bitfinex,coingecko'];
-const PASTE = 'Add this to the settings of the service (.env), then restart it.';
+const PASTE = 'Add this to the service’s settings (.env) and restart it:';
 const DOCTOR = 'Run `npm run florin -- doctor` on the server to see the cause.';
 const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1).replace(/\.?$/, '.');
 
@@ -114,13 +139,18 @@ function explain(
     case 'currency_off':
       return told(`${name} is turned off in your checkout settings.`, 'Turn it on under Checkout.', 'guides/going-live#the-money');
     case 'source_missing':
-      return told(`No ${name} node is connected, so payments cannot be detected.`, PASTE, `${guide}#the-node`, sourceLines(coin));
+      return told(
+        `No ${name} source is connected, so payments cannot be detected.`,
+        `A source is ${coin === 'ETH' ? 'your own node or a provider' : 'your own node or a Blockbook server'}. ${PASTE}`,
+        `${guide}#the-node`,
+        sourceLines(coin),
+      );
     case 'source_starting':
-      return told(`The ${name} node has not answered yet.`, DOCTOR, `${guide}#the-node`);
+      return told(`The ${name} source has not answered yet.`, DOCTOR, `${guide}#the-node`);
     case 'source_silent':
-      return told(`The ${name} node has not answered for over a minute.`, DOCTOR, `${guide}#the-node`);
+      return told(`The ${name} source has not answered for over a minute.`, DOCTOR, `${guide}#the-node`);
     case 'source_behind':
-      return told(`The ${name} node is not in sync: ${about}.`, `Wait until it has caught up. ${DOCTOR}`, `${guide}#the-node`);
+      return told(`The ${name} source is not in sync: ${about}.`, `Wait until it has caught up. ${DOCTOR}`, `${guide}#the-node`);
     case 'price_missing':
       return told(
         `There is no current ${name} price: ${about}.`,

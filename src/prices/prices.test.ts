@@ -735,7 +735,7 @@ test('static prices are exact, never stale, alone enough, and only for the coins
   }
   assert.deepEqual(await prices.check(), []);
   assert.ok('price' in prices.quotable('BTC'));
-  assert.deepEqual(prices.quotable('LTC'), { reason: 'PRICES sets none' });
+  assert.deepEqual(prices.quotable('LTC'), { reason: 'PRICES does not set one' });
   assert.equal(prices.look('LTC'), null);
   assert.equal(prices.forTest('LTC').sample, true);
   assert.equal(prices.forTest('BTC').sample, false);

@@ -198,7 +198,7 @@ export function createPrices({
   const quotable: Prices['quotable'] = (coin) => {
     const price = look(coin);
     if (price && !price.stale && !reasons.has(coin)) return { price };
-    return { reason: reasons.get(coin) ?? (fixed ? 'PRICES sets none' : 'the last price is too old') };
+    return { reason: reasons.get(coin) ?? (fixed ? 'PRICES does not set one' : 'the last price is too old') };
   };
   return {
     look,

@@ -44,7 +44,7 @@ test('the camera: a key is read and the wizard goes on with it; its light goes o
       const { tracks } = globalThis as unknown as { tracks: { readyState: string }[] };
       return tracks.length > 0 && tracks.every((track) => track.readyState === 'ended');
     });
-  const picture = page.getByLabel('What the camera sees');
+  const picture = page.getByLabel('Camera preview');
   const sent: string[] = [];
   page.on('request', (request) => sent.push(request.postData() ?? ''));
   const nothingSent = () => assert.deepEqual(sent.splice(0).filter(Boolean), []);
@@ -54,7 +54,7 @@ test('the camera: a key is read and the wizard goes on with it; its light goes o
   await page.getByRole('link', { name: 'Change key' }).click();
   await page.context().clearPermissions();
   await scan();
-  await page.getByText('The browser does not let this page use the camera').waitFor();
+  await page.getByText('The browser blocked the camera').waitFor();
   await audit('camera, not allowed');
   await page.context().grantPermissions(['camera']);
   await page.getByRole('button', { name: 'Try again' }).click();
@@ -89,7 +89,7 @@ test('the camera: a key is read and the wizard goes on with it; its light goes o
   for (const text of [secret, 'legal winner thank year wave sausage worth useful legal winner thank yellow', '0000'.repeat(11) + '0003']) {
     showToCamera(film, text);
     await scan();
-    await page.getByText('It was cleared and sent nowhere').waitFor();
+    await page.getByText('It was cleared and never left this browser').waitFor();
     await dark();
     assert.equal(await page.getByLabel('Account key').inputValue(), '');
     await page.getByLabel('Account key').fill('x');
@@ -111,7 +111,7 @@ test('a page over plain HTTP says that it gets no camera, and the key can be pas
   const { port } = new URL(app.config.publicUrl);
   await other.page.goto(`http://shop.example:${port}/dashboard/live/wallets/BTC`);
   await other.page.getByRole('button', { name: 'Scan with the camera' }).click();
-  await other.page.getByRole('dialog').getByText('this page was opened over plain HTTP').waitFor();
+  await other.page.getByRole('dialog').getByText('this page was opened over HTTP').waitFor();
   assert.equal(await other.page.getByRole('button', { name: 'Try again' }).count(), 0);
   await other.page.getByRole('button', { name: 'Paste instead' }).click();
   await other.page.getByLabel('Account key').fill(key(3));
@@ -119,7 +119,7 @@ test('a page over plain HTTP says that it gets no camera, and the key can be pas
   await go('live/wallets/BTC', 'Bitcoin wallet');
   for (const [name, says] of [
     ['NotFoundError', 'No camera was found.'],
-    ['NotReadableError', 'another program may be using it'],
+    ['NotReadableError', 'another app may be using it'],
   ] as const) {
     await page.evaluate(`navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException('', '${name}'))`);
     await page.getByRole('button', { name: 'Scan with the camera' }).click();

@@ -14,8 +14,11 @@ const go = (name: string) => page.getByRole('navigation', { name: 'Main' }).getB
 
 test('home without a payment says what to do first; one button leads to a test payment and its simulator', async () => {
   await page.getByRole('heading', { name: 'Get started' }).waitFor();
-  await page.getByText('Your figures will stand here').waitFor();
-  await page.getByText('Each test payment runs on').waitFor();
+  await page.getByText('Your stats will appear here').waitFor();
+  await page.getByText('Test payments run on').waitFor();
+  await page.getByText('Settings for Bitcoin').click();
+  await page.getByText('No Bitcoin source is connected, so payments cannot be detected.').waitFor();
+  await page.getByText('BTC_NODE_URL=http://USER:PASSWORD@127.0.0.1:8332').waitFor();
   await audit('home, nothing yet');
   await page.getByRole('listitem').getByRole('button', { name: 'Create test payment' }).click();
   await page.getByRole('heading', { name: 'Simulator' }).waitFor();
@@ -35,7 +38,7 @@ test('home shows the figures of the range, each chart as picture, table and file
   await go('Home');
   await page.getByRole('img', { name: /Volume completed per day, stacked by coin.*\$25\.00 in 1 payments/ }).waitFor();
   await page.getByRole('img', { name: /Created 1, Opened 1, Coin chosen 1, Transfer seen 1, Completed 1/ }).waitFor();
-  await page.getByText('1 of 6 steps done').waitFor();
+  await page.getByText('1 of 7 steps done').waitFor();
   await audit('home');
   await page.getByRole('radio', { name: '30 days' }).focus();
   await page.keyboard.press('ArrowLeft');
@@ -48,7 +51,7 @@ test('home shows the figures of the range, each chart as picture, table and file
   assert.match(await textOf(file), /^Day,Completed,USD,LTC\r\n[\s\S]*,1,25\.00,25\.00\r\n/);
   await page.getByText('Custom', { exact: true }).click();
   await page.getByLabel('From').fill('2024-01-01');
-  await page.getByRole('alert').getByText('at most a year').waitFor();
+  await page.getByRole('alert').getByText('at most one year').waitFor();
   await page.getByLabel('Until').fill('2024-01-31');
   await page.getByText('Nothing was completed in this range.').waitFor();
   await audit('home, nothing in the range');

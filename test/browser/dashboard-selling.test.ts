@@ -7,12 +7,12 @@ import { base58check } from '../kit/base58.ts';
 import { openTab } from '../kit/browser.ts';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
 
-// The node is never asked: it only makes the coin one that is followed.
+// The node is never asked: it only makes the coin one that is followed. What a follower would write, the tests do.
 const dashboard = await startDashboard({
   environment: { BTC_NODE_URL: 'http://user:pass@127.0.0.1:9', LTC_CONFIRMATIONS: '100:6,*:3' },
+  roles: ['api', 'worker'],
 });
 const { app, browser, page, go, audit, noFaults, failRequests, ageSessions } = dashboard;
-await asIfFollowed(app, 'BTC');
 const owner = await dashboard.owner();
 const key = (seed: number) => HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)).derive("m/84'/0'/0'").publicExtendedKey;
 
@@ -22,7 +22,7 @@ test('wallets: test mode says it needs none; live without any says what to do', 
   await page.getByText('TEST DATA').waitFor();
   await audit('wallets in test mode');
   await page.getByRole('link', { name: 'Live', exact: true }).click();
-  await page.getByText('No coin has a wallet yet').waitFor();
+  await page.getByText('You can’t take live payments yet').waitFor();
   await audit('wallets, none');
   noFaults();
 });
@@ -35,7 +35,7 @@ test('a private key is cleared in the browser and sent nowhere; one that only th
   const secret = HDKey.fromMasterSeed(new Uint8Array(32).fill(9)).derive("m/84'/0'/0'").privateExtendedKey;
   for (const text of [secret, 'legal winner thank year wave sausage worth useful legal winner thank yellow', 'e9'.repeat(32)]) {
     await box.fill(text);
-    await page.getByText('It was cleared and sent nowhere').waitFor();
+    await page.getByText('It was cleared and never left this browser').waitFor();
     assert.equal(await box.inputValue(), '');
   }
   await page.locator('input[type=file]').setInputFiles({ name: 'wallet.txt', mimeType: 'text/plain', buffer: Buffer.from(secret) });
@@ -69,7 +69,7 @@ test('the wizard by keys alone: the key, the addresses, a wrong end, the right o
   await page.locator('h1:focus').waitFor();
   assert.equal(await page.locator('[data-address]').count(), 5);
   await audit('compare addresses');
-  const ends = page.getByLabel('The last 6 characters');
+  const ends = page.getByLabel('Last 6 characters');
   await ends.fill('zzzzzz');
   await page.keyboard.press('Enter');
   await page.getByText('none of the five addresses shown ends with these characters').waitFor();
@@ -81,16 +81,23 @@ test('the wizard by keys alone: the key, the addresses, a wrong end, the right o
   const address = (await page.locator('[data-address]').nth(2).getAttribute('data-address'))!;
   await ends.fill(address.slice(-6));
   await page.keyboard.press('Enter');
-  await page.getByRole('heading', { name: 'How sure a payment must be' }).waitFor();
+  await page.getByRole('heading', { name: 'Confirmations', exact: true }).waitFor();
   await page.getByLabel('BTC: below $1,000', { exact: true }).fill('1');
-  await page.getByText('Lower than the default is not safe: 2 stays.').waitFor();
+  await page.getByText('The minimum is 2.').waitFor();
   await audit('confirmations, too low');
   await page.getByLabel('BTC: below $1,000', { exact: true }).fill('4');
   await page.getByRole('button', { name: 'Save and finish' }).click();
-  await page.getByText('Bitcoin is set up.').waitFor();
+  // The key is saved, and that alone takes no money.
+  await page.getByText('Customers can’t pay with Bitcoin yet. One thing is still missing').waitFor();
+  await page.getByText('The Bitcoin source has not answered yet.').waitFor();
+  await audit('wallet saved, a source is missing');
+  await asIfFollowed(app, 'BTC');
+  await page.getByText('Bitcoin is ready. Customers can pay with it now.').waitFor();
   await audit('wallet done');
-  await page.getByRole('link', { name: 'To the wallets' }).click();
+  await page.getByRole('link', { name: 'Done', exact: true }).click();
   await page.getByText('Native SegWit (p2wpkh)').waitFor();
+  await page.getByText('Ready', { exact: true }).waitFor();
+  await page.getByText('Customers can pay with Bitcoin now.').waitFor();
   await audit('wallets');
   const { confirmations, settings } = (await owner.get('/live/settings/checkout')).json;
   assert.equal(settings.tolerance_percent, '0.00', 'whoever begins is asked what may be missing, and nothing may by default');
@@ -107,28 +114,28 @@ test('another key waits and says so, and can be dropped; asking needs recent aut
   await page.getByLabel('Account key').fill(key(2));
   await page.getByRole('button', { name: 'Continue' }).click();
   const address = (await page.locator('[data-address]').nth(0).getAttribute('data-address'))!;
-  await page.getByLabel('The last 6 characters').fill(address.slice(-6));
+  await page.getByLabel('Last 6 characters').fill(address.slice(-6));
   await page.getByRole('button', { name: 'Use this key' }).click();
   await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
   await page.getByRole('dialog').getByLabel('Password').fill(OWNER.password);
   await page.getByRole('button', { name: 'Confirm', exact: true }).click();
-  await page.getByRole('heading', { name: 'How sure a payment must be' }).waitFor();
+  await page.getByRole('heading', { name: 'Confirmations', exact: true }).waitFor();
   noFaults(/403 .*wallets/);
   await page.getByRole('button', { name: 'Keep the defaults' }).click();
   await page.getByText('The new key takes effect on').waitFor();
-  await page.getByRole('link', { name: 'To the wallets' }).click();
-  await page.getByText('A new key waits.').waitFor();
+  await page.getByRole('link', { name: 'Done', exact: true }).click();
+  await page.getByText('A new key is pending.').waitFor();
   assert.equal(await page.getByRole('button', { name: 'Confirm now' }).count(), 0, 'whoever asked cannot confirm');
-  await page.getByText('Changing', { exact: true }).waitFor();
+  await page.getByText('Change pending', { exact: true }).waitFor();
   await audit('a key that waits');
-  await page.getByRole('button', { name: 'Keep the old key' }).click();
-  await page.getByText('A new key waits.').waitFor({ state: 'detached' });
-  await page.getByText('Changing', { exact: true }).waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Keep the current key' }).click();
+  await page.getByText('A new key is pending.').waitFor({ state: 'detached' });
+  await page.getByText('Change pending', { exact: true }).waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'Pause' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click();
   await page.getByText('Paused', { exact: true }).waitFor();
   await page.getByRole('button', { name: 'Resume' }).click();
-  await page.getByText('Active', { exact: true }).waitFor();
+  await page.getByText('Ready', { exact: true }).waitFor();
   noFaults();
 });
 
@@ -136,7 +143,7 @@ test('the wait is turned off after its time, or when a second owner confirms it,
   const { sql } = app.app.ctx.db;
   const turnOff = async () => {
     await page.getByRole('button', { name: 'Turn the wait off' }).click();
-    await page.getByRole('dialog').getByText('all owners are told now').waitFor();
+    await page.getByRole('dialog').getByText('All owners are notified now').waitFor();
   };
   await ageSessions();
   await turnOff();
@@ -148,17 +155,17 @@ test('the wait is turned off after its time, or when a second owner confirms it,
   await page.getByText('The wait will be turned off.').waitFor();
   noFaults(/403 .*wait/);
   assert.equal(await page.getByRole('button', { name: 'Confirm now' }).count(), 0, 'whoever asked cannot confirm');
-  await page.getByText('waits 24 hours').waitFor();
+  await page.getByText('There is a wait of 24 hours').waitFor();
   await audit('a wait that ends');
   await page.getByRole('button', { name: 'Keep the wait' }).click();
-  await page.getByText('A changed key waits.').waitFor();
+  await page.getByText('New keys wait again.').waitFor();
   await turnOff();
   await page.getByRole('dialog').getByRole('button', { name: 'Turn off' }).click();
   await page.getByText('The wait will be turned off.').waitFor();
   // As if a second owner had asked: then this one may confirm, once an owner for a day.
   await sql`update wallet_waits_off set asked_by = 'usr_other', asked_by_name = 'Pia Partner'`;
   await page.reload();
-  await page.getByText('Pia Partner asked that a changed key acts at once.').waitFor();
+  await page.getByText('Pia Partner requested new keys to be active immediately.').waitFor();
   await page.getByRole('button', { name: 'Confirm now' }).click();
   await page.getByText('nor who became an owner in the last 24 hours').waitFor();
   noFaults(/409 .*confirm/);
@@ -170,7 +177,7 @@ test('the wait is turned off after its time, or when a second owner confirms it,
   await page.getByRole('button', { name: 'Turn the wait off' }).waitFor();
   await sql`update members set role = 'admin' where merchant_id = ${app.merchant.merchantId}`;
   await page.reload();
-  await page.getByText('waits 24 hours').waitFor();
+  await page.getByText('There is a wait of 24 hours').waitFor();
   await page.getByRole('link', { name: 'Change key' }).waitFor();
   assert.equal(await page.getByRole('button', { name: 'Turn the wait off' }).count(), 0, 'only owners');
   await sql`update members set role = 'owner' where merchant_id = ${app.merchant.merchantId}`;
@@ -181,22 +188,22 @@ test('the first key of a further coin says before it is used that it waits, and 
   const { sql } = app.app.ctx.db;
   await sql`update wallets set created_at = now() - interval '25 hours'`;
   await page.reload();
-  await page.getByText('You already accept another coin, so the key you add takes effect after 24 hours').first().waitFor();
+  await page.getByText('You already accept another currency, so the key you add takes effect after 24 hours').first().waitFor();
   await audit('wallets, a further coin would wait');
   await page.getByRole('link', { name: 'Set up Litecoin' }).click();
   await page.getByLabel('Account key').fill(HDKey.fromMasterSeed(new Uint8Array(32).fill(7)).derive("m/84'/2'/0'").publicExtendedKey);
   await page.getByRole('button', { name: 'Continue' }).click();
-  await page.getByText('so this key takes effect after 24 hours. Until then payers can’t choose Litecoin.').waitFor();
+  await page.getByText('so this key takes effect after 24 hours. Until then customers can’t choose Litecoin.').waitFor();
   await audit('a further coin that waits');
   const address = (await page.locator('[data-address]').nth(1).getAttribute('data-address'))!;
-  await page.getByLabel('The last 6 characters').fill(address.slice(-6));
+  await page.getByLabel('Last 6 characters').fill(address.slice(-6));
   await page.getByRole('button', { name: 'Use this key' }).click();
   await page.getByRole('button', { name: 'Keep the defaults' }).click();
-  await page.getByText('Until then payers can’t choose Litecoin.').waitFor();
-  await page.getByRole('link', { name: 'To the wallets' }).click();
+  await page.getByText('Until then customers can’t choose Litecoin.').waitFor();
+  await page.getByRole('link', { name: 'Done', exact: true }).click();
   await page.getByText('Starts soon', { exact: true }).waitFor();
   await audit('a further coin, waiting');
-  await page.getByRole('button', { name: 'Drop this key' }).click();
+  await page.getByRole('button', { name: 'Discard this key' }).click();
   await page.getByText('Starts soon', { exact: true }).waitFor({ state: 'detached' });
   noFaults();
 });
@@ -276,7 +283,7 @@ test('checkout: what is typed shows in the preview before it is saved; a refusal
   await audit('checkout');
   // The operator of this install lowered what the default table asks for.
   await page.locator('summary', { hasText: 'Confirmations of Litecoin' }).click();
-  const asksFor = page.getByText('Less than the default table, which asks for 40 confirmations.');
+  const asksFor = page.getByText('The recommended minimum is 40 confirmations.');
   await asksFor.waitFor();
   await audit('checkout, lowered confirmations');
   await page.getByLabel('LTC: larger amounts').fill('40');

@@ -84,6 +84,34 @@ for (const coin of COINS) {
   });
 }
 
+test('with nothing to pay with the page says that nothing was charged, and continues when a coin is ready', async () => {
+  const { sql } = app.app.ctx.db;
+  const away = () => sql`update tips set looked_at = looked_at - interval '2 days'`;
+  const back = () => sql`update tips set looked_at = looked_at + interval '2 days'`;
+  await setBranding(app.app.ctx, { merchantId: app.merchant.merchantId, branding: { supportContact: 'help@shop.example' } });
+  await away();
+  const { url } = await create();
+  const tab = await openTab(browser, url);
+  const { page } = tab;
+  await page.getByRole('heading', { name: 'This shop can’t take payments right now' }).waitFor();
+  await page.getByText('Nothing was charged.').waitFor();
+  assert.equal(await page.locator('button:disabled').count(), 0);
+  assert.match((await page.locator('a.main:not(.second)').getAttribute('href'))!, /^mailto:help@shop\.example\?subject=pay_/);
+  assert.deepEqual(await auditAccessibility(page), []);
+  const still = await openTab(browser, url, { scripts: false });
+  await still.page.getByText('Nothing was charged.').waitFor();
+  await back();
+  await page.locator('main[data-state="choose"]').waitFor();
+  // Without scripts the page loads again now and then.
+  await still.page.locator('main[data-state="choose"]').waitFor();
+  await page.locator('#c-BTC').check();
+  await page.locator('#c-continue').click();
+  await page.locator('main[data-state="awaiting"]').waitFor();
+  assert.deepEqual(tab.faults, []);
+  await tab.close();
+  await still.close();
+});
+
 test('link previews, bots and a payer who only looks allocate no address; neither does a form without its token', async () => {
   const { id, url } = await create();
   const before = await given();

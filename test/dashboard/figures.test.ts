@@ -380,6 +380,36 @@ test('views and columns are the member’s own; the checklist follows what was d
   assert.ok(later.steps.find((step: { step: string }) => step.step === 'webhook').done);
 });
 
+test('the checklist is true: an endpoint counts once its last delivery succeeded, going live once everything works', async () => {
+  const { sql } = app.app.ctx.db;
+  const { merchantId } = app.merchant;
+  await owner.post('/test/preferences', { onboarding: {} });
+  const read = async (mode: string) => {
+    const { steps, webhook, payable, sources } = (await owner.get(`/${mode}/home/onboarding`)).json;
+    return { done: steps.filter((one: any) => one.done).map((one: any) => one.step as string), webhook, payable, sources };
+  };
+  // Live payments that nobody could pay, and an endpoint that fails: neither is a step done.
+  await sql`insert into payment_counters values (${merchantId}, 'live', 1000) on conflict do nothing`;
+  await sql`insert into endpoints (id, merchant_id, mode, url, events, secret, state, failures)
+    values ('we_truth', ${merchantId}, 'live', 'https://shop.example/hook', '{*}', '\\x00', 'enabled', 1)`;
+  const before = await read('live');
+  assert.deepEqual(
+    [before.webhook, before.payable, before.done.includes('webhook'), before.done.includes('go_live')],
+    ['failing', [], false, false],
+  );
+  assert.deepEqual(before.sources.find((one: any) => one.currency === 'LTC').missing[0].lines.slice(0, 2), [
+    '# your own node',
+    'LTC_NODE_URL=http://USER:PASSWORD@127.0.0.1:9332',
+  ]);
+  await sql`update endpoints set failures = 0 where id = 'we_truth'`;
+  assert.equal((await read('live')).webhook, 'untested');
+  await sql`insert into attempt_hours values ('we_truth', date_trunc('hour', now()), 'delivered', 1, 5, 5, now())`;
+  const delivered = await read('live');
+  assert.deepEqual([delivered.webhook, delivered.done.includes('webhook'), delivered.done.includes('go_live')], ['delivered', true, false]);
+  assert.equal((await read('test')).webhook, 'none');
+  await sql`delete from endpoints where id = 'we_truth'`;
+});
+
 test('a filter by dates finds exactly its days, and one by amount says how far it looked', async () => {
   const { sql } = app.app.ctx.db;
   const other = await createMerchant(app.app.ctx, { name: 'Long shop' });

@@ -97,7 +97,7 @@ test('the first key acts at once, after the end of an address matched; the audit
   assert.equal(other.json.error.code, 'address_ends_differ');
   assert.deepEqual((await take(key(1))).json, { success: true, due_at: null });
   const set = await card('BTC');
-  assert.deepEqual([set.state, set.next_index, set.script, set.followed, set.waiting], ['active', 0, 'p2wpkh', true, null]);
+  assert.deepEqual([set.state, set.next_index, set.script, set.readiness.payable, set.waiting], ['active', 0, 'p2wpkh', true, null]);
   assert.ok(set.key.length < 20 && key(1).startsWith(set.key.slice(0, 8)) && key(1).endsWith(set.key.slice(-6)));
   const [entry] = await audit('wallet.set');
   assert.deepEqual(entry, {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, type TestContext } from 'node:test';
 import type { Browser, CDPSession, Page } from 'playwright-core';
+import type { Role } from '../../src/app.ts';
 import { buildApp } from '../../src/web/dashboard/build.ts';
 import { startTestApp, type TestApp } from './app.ts';
 import { auditAccessibility, findClipped, openTab, startBrowser, type Tab } from './browser.ts';
@@ -49,6 +50,7 @@ export async function startDashboard({
   signedUp = true,
   windows = false,
   flags = [],
+  roles,
 }: {
   environment?: Record<string, string>;
   signedUp?: boolean;
@@ -56,11 +58,16 @@ export async function startDashboard({
   windows?: boolean;
   /** Of the browser. */
   flags?: readonly string[];
+  /** Of the service; all of them when left out. */
+  roles?: readonly Role[];
 } = {}): Promise<Dashboard> {
   const port = await freePort();
   const base = `http://localhost:${port}`;
   const starting = [
-    startTestApp({ PORT: String(port), PUBLIC_URL: base, HOST: 'localhost', LOG_LEVEL: 'silent', ...environment }),
+    startTestApp(
+      { PORT: String(port), PUBLIC_URL: base, HOST: 'localhost', LOG_LEVEL: 'silent', ...environment },
+      { ...(roles && { roles }) },
+    ),
     startBrowser({ windows, flags }),
     buildApp({ info: () => {} }),
   ] as const;

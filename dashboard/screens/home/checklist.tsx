@@ -1,78 +1,98 @@
-/** The way to the first live payment: each step with its state, how long it takes and where it is done. Can be put away. */
+/** The steps to the first live payment: what is really done, how long the rest takes, and where to do it. Can be dismissed. */
 import { Link } from '@tanstack/react-router';
 import type { Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMay, useMe, useMode } from '../../lib/hooks.ts';
 import { SCREENS } from '../../screens.ts';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
+import { MissingList } from '../../ui/missing.tsx';
+import { COIN_NAMES } from '../wallets/words.ts';
 import { useTestPayment } from './home.tsx';
 
-type Step = Reply<'GET /:mode/home/onboarding'>['steps'][number]['step'];
-/** `screen` is where a step is done, for those who may open it. */
+type Onboarding = Reply<'GET /:mode/home/onboarding'>;
+type Step = Onboarding['steps'][number]['step'];
+/** `screen` is where a step is done, for members who may open it. */
 const STEPS: Readonly<Record<Step, { title: string; text: string; minutes: string; screen: string; act: string }>> = {
   test_payment: {
     title: 'Try a test payment',
-    text: 'See what your payers see, and play through success, underpayment and expiry.',
+    text: 'See what your customers see, and try success, underpayment, and expiry.',
     minutes: '2 min',
     screen: 'payments',
     act: 'Create test payment',
   },
   business: {
-    title: 'Name and support contact',
-    text: 'Your payers see them on every payment page and receipt.',
+    title: 'Add your business name and support contact',
+    text: 'Customers see them on every payment page and receipt.',
     minutes: '2 min',
     screen: 'business',
     act: 'Open settings',
   },
   wallet: {
     title: 'Connect a wallet',
-    text: 'An account’s public key for at least one coin. Private keys never leave your wallet.',
+    text: 'Add the public key of an account for at least one currency. Private keys never leave your wallet.',
     minutes: '5 min',
     screen: 'wallets',
     act: 'Open wallets',
   },
+  source: {
+    title: 'Connect a source',
+    text: 'A node or Blockbook server detects incoming payments. The operator of this service adds it to the settings.',
+    minutes: '15 min',
+    screen: 'wallets',
+    act: 'Show what is missing',
+  },
   webhook: {
-    title: 'Hear about payments',
-    text: 'A webhook endpoint, or polling from your server.',
+    title: 'Get notified about payments',
+    text: 'Add a webhook endpoint, or poll the API from your server.',
     minutes: '10 min',
     screen: 'webhooks',
     act: 'Open webhooks',
   },
   second_factor: {
     title: 'Secure your sign-in',
-    text: 'An authenticator or a passkey as second factor.',
+    text: 'Add a passkey, or an authenticator app as a second factor.',
     minutes: '2 min',
     screen: 'security',
     act: 'Open security',
   },
   go_live: {
     title: 'Go live',
-    text: 'Take the first payment with a live key.',
+    text: 'Take your first live payment, with everything above in place.',
     minutes: '5 min',
     screen: 'keys',
     act: 'Open live mode',
   },
 };
 
+/** What is true of a step that was begun and is not done. */
+function progressOf(step: Step, { webhook, payable, steps }: Onboarding): string | null {
+  const isDone = (name: Step) => steps.some((one) => one.step === name && one.done);
+  if (step === 'webhook' && webhook === 'untested') return 'Your endpoint has not received anything yet. Send it a test event.';
+  if (step === 'webhook' && webhook === 'failing') return 'Your endpoint’s last delivery failed. Fix it, then resend the delivery.';
+  if (step !== 'go_live') return null;
+  if (payable.length === 0)
+    return isDone('wallet') && isDone('source')
+      ? 'No currency can be paid right now. Wallets shows what is missing.'
+      : 'Connect a wallet and a source first.';
+  return `Customers can pay with ${new Intl.ListFormat('en').format(payable)} now. This step is done when your first live payment completes.`;
+}
+
 export const ONBOARDING = ['GET /:mode/home/onboarding', ['home', 'onboarding'], {}] as const;
 
+const LINK =
+  'inline-flex min-h-9 items-center rounded-lg border border-line bg-card px-3 py-1.5 text-sm font-medium text-ink hover:bg-raised';
+
 export function Checklist() {
-  const mode = useMode();
-  const mayCreate = useMay('payments.create');
-  const me = useMe();
   const { data } = useApi(...ONBOARDING);
   const keep = useAct('POST /:mode/preferences', { refreshes: [['home', 'onboarding']] });
-  const test = useTestPayment();
   if (!data || data.dismissed) return null;
   const done = data.steps.filter((step) => step.done).length;
   const next = data.steps.find((step) => !step.done)?.step;
-  const link =
-    'inline-flex min-h-9 items-center rounded-lg border border-line bg-card px-3 py-1.5 text-sm font-medium text-ink hover:bg-raised';
   return (
     <section aria-labelledby="begin" className="rounded-xl border border-line bg-card">
       <div className="flex flex-wrap items-center justify-between gap-3 border-b border-line px-4 py-3">
         <div className="grid gap-0.5">
-          <h2 id="begin">{done === data.steps.length ? 'You are all set' : 'Get started'}</h2>
+          <h2 id="begin">{done === data.steps.length ? 'You’re all set' : 'Get started'}</h2>
           <p className="text-sm text-soft">
             {done} of {data.steps.length} steps done
           </p>
@@ -82,64 +102,91 @@ export function Checklist() {
         </Button>
       </div>
       <ol>
-        {data.steps.map(({ step, done: isDone }) => {
-          const { title, text, minutes, screen, act } = STEPS[step];
-          const needed = SCREENS.find((entry) => entry.path === screen)?.action;
-          const mayOpen = needed !== undefined && me?.actions.includes(needed);
-          return (
-            <li
-              key={step}
-              className="grid grid-cols-[1.5rem_1fr] items-start gap-3 border-b border-line px-4 py-3 last:border-b-0 sm:grid-cols-[1.5rem_1fr_auto] sm:items-center"
-            >
-              <span
-                className={`grid size-6 place-items-center rounded-full border ${isDone ? 'border-transparent bg-good-wash text-good' : 'border-line text-soft'}`}
-              >
-                {isDone && <Icon name="check" className="size-4" />}
-              </span>
-              <div className="grid gap-0.5">
-                <p className={`font-medium ${isDone ? 'text-soft' : ''}`}>
-                  {title} <span className="sr-only">{isDone ? '(done)' : '(to do)'}</span>
-                </p>
-                {!isDone && (
-                  <p className="text-sm text-soft">
-                    {text} About {minutes}.
-                  </p>
-                )}
-              </div>
-              {!isDone && (
-                <div className="flex flex-wrap gap-2 max-sm:col-start-2">
-                  {step === 'test_payment' ? (
-                    mode === 'test' && mayCreate ? (
-                      <Button look={step === next ? 'main' : 'plain'} busy={test.busy} onClick={test.start}>
-                        {act}
-                      </Button>
-                    ) : (
-                      <Link to="/test/home" className={link}>
-                        Open test mode
-                      </Link>
-                    )
-                  ) : step === 'go_live' && mode === 'test' ? (
-                    <Link to="/live/home" className={link}>
-                      {act}
-                    </Link>
-                  ) : (
-                    mayOpen && (
-                      <Link to={`/${mode}/${screen}`} className={link}>
-                        {step === 'go_live' ? 'Live keys' : act}
-                      </Link>
-                    )
-                  )}
-                  {step === 'webhook' && (
-                    <Button look="ghost" onClick={() => keep.mutate({ body: { onboarding: { polls: true } } })} busy={keep.isPending}>
-                      We poll
-                    </Button>
-                  )}
-                </div>
-              )}
-            </li>
-          );
-        })}
+        {data.steps.map(({ step, done: isDone }) => (
+          <Row key={step} step={step} isDone={isDone} isNext={step === next} all={data} />
+        ))}
       </ol>
     </section>
+  );
+}
+
+function Row({ step, isDone, isNext, all }: { step: Step; isDone: boolean; isNext: boolean; all: Onboarding }) {
+  const { title, text, minutes } = STEPS[step];
+  const progress = progressOf(step, all);
+  return (
+    <li className="grid grid-cols-[1.5rem_minmax(0,1fr)] items-start gap-3 border-b border-line px-4 py-3 last:border-b-0 sm:grid-cols-[1.5rem_minmax(0,1fr)_auto]">
+      <span
+        className={`grid size-6 place-items-center rounded-full border ${isDone ? 'border-transparent bg-good-wash text-good' : 'border-line text-soft'}`}
+      >
+        {isDone && <Icon name="check" className="size-4" />}
+      </span>
+      <div className="grid gap-0.5">
+        <p className={`font-medium ${isDone ? 'text-soft' : ''}`}>
+          {title} <span className="sr-only">{isDone ? '(done)' : '(to do)'}</span>
+        </p>
+        {!isDone && (
+          <p className="text-sm text-soft">
+            {text} {progress ?? `About ${minutes}.`}
+          </p>
+        )}
+        {!isDone && step === 'source' && <Sources all={all} />}
+      </div>
+      {!isDone && <Acts step={step} isNext={isNext} />}
+    </li>
+  );
+}
+
+/** What the coin that is nearest to ready still needs, with the lines to paste; the others are on the wallets screen. */
+function Sources({ all: { sources } }: { all: Onboarding }) {
+  const nearest = sources.toSorted((a, b) => a.missing.length - b.missing.length)[0];
+  if (!nearest) return null;
+  const name = COIN_NAMES[nearest.currency];
+  return (
+    <details className="mt-2 rounded-lg border border-line px-3 py-2 text-sm">
+      <summary className="cursor-pointer font-medium">Settings for {name}</summary>
+      <div className="pt-3 pb-1">
+        <MissingList missing={nearest.missing} label={`What ${name} still needs`} />
+      </div>
+    </details>
+  );
+}
+
+function Acts({ step, isNext }: { step: Step; isNext: boolean }) {
+  const mode = useMode();
+  const mayCreate = useMay('payments.create');
+  const me = useMe();
+  const keep = useAct('POST /:mode/preferences', { refreshes: [['home', 'onboarding']] });
+  const test = useTestPayment();
+  const { screen, act } = STEPS[step];
+  const needed = SCREENS.find((entry) => entry.path === screen)?.action;
+  const mayOpen = needed !== undefined && me?.actions.includes(needed);
+  const toMode = (to: string, words: string) => (
+    <Link to={to} className={LINK}>
+      {words}
+    </Link>
+  );
+  // Wallets and sources are for live mode alone.
+  const place = step === 'wallet' || step === 'source' ? 'live' : mode;
+  return (
+    <div className="flex flex-wrap gap-2 max-sm:col-start-2">
+      {step === 'test_payment' ? (
+        mode === 'test' && mayCreate ? (
+          <Button look={isNext ? 'main' : 'plain'} busy={test.busy} onClick={test.start}>
+            {act}
+          </Button>
+        ) : (
+          toMode('/test/home', 'Open test mode')
+        )
+      ) : step === 'go_live' && mode === 'test' ? (
+        toMode('/live/home', act)
+      ) : (
+        mayOpen && toMode(`/${place}/${screen}`, step === 'go_live' ? 'Live keys' : act)
+      )}
+      {step === 'webhook' && (
+        <Button look="ghost" onClick={() => keep.mutate({ body: { onboarding: { polls: true } } })} busy={keep.isPending}>
+          Skip, we poll the API
+        </Button>
+      )}
+    </div>
   );
 }

@@ -1,4 +1,4 @@
-/** Whether webhooks arrive, nodes answer, chains are read to the latest block and prices are known. */
+/** Whether webhooks are delivered, sources are in sync, and prices are current. */
 import type { Reply } from '../../lib/api.ts';
 import { duration } from '../../lib/days.ts';
 import { useApi, useMode } from '../../lib/hooks.ts';
@@ -10,10 +10,10 @@ const CHAIN: Readonly<Record<Coins[number]['chain'], { tone: Tone; word: string;
   ok: { tone: 'good', word: 'In sync', text: '' },
   limited: { tone: 'warn', word: 'Large payments on hold', text: '' },
   held: { tone: 'warn', word: 'Completion on hold', text: '' },
-  behind: { tone: 'bad', word: 'Behind', text: 'The node is not answering, or is answering late.' },
-  starting: { tone: 'info', word: 'Starting', text: 'Reading the chain for the first time.' },
-  none: { tone: 'calm', word: 'Not set up', text: 'No node or server is configured for this coin.' },
-  simulated: { tone: 'calm', word: 'Simulated', text: 'Test payments run on a simulated chain.' },
+  behind: { tone: 'bad', word: 'Behind', text: 'The source is not responding, or is behind.' },
+  starting: { tone: 'info', word: 'Connecting', text: 'The source has not answered yet.' },
+  none: { tone: 'calm', word: 'Not set up', text: 'No node or Blockbook server is connected.' },
+  simulated: { tone: 'calm', word: 'Simulated', text: '' },
 };
 
 export const HEALTH = ['GET /:mode/home/health', ['home', 'health'], {}] as const;
@@ -39,38 +39,41 @@ export function Health() {
           rows={[
             [
               'Endpoints',
-              webhooks.endpoints === 0 ? 'None' : `${webhooks.endpoints}${webhooks.off > 0 ? `, ${webhooks.off} switched off` : ''}`,
+              webhooks.endpoints === 0 ? 'None' : `${webhooks.endpoints}${webhooks.off > 0 ? `, ${webhooks.off} disabled` : ''}`,
             ],
             [
-              'Delivered, last 24 hours',
+              'Delivered in the last 24 hours',
               finished === 0 ? (
-                'None sent'
+                'No webhooks sent'
               ) : (
                 <Badge
                   key="share"
                   tone={webhooks.failed === 0 ? 'good' : webhooks.failed * 20 > finished ? 'bad' : 'warn'}
                   icon={webhooks.failed === 0 ? 'check' : 'alert'}
                 >
-                  {`${Math.floor((webhooks.delivered / finished) * 1000) / 10} % of ${finished.toLocaleString('en')}`}
+                  {`${Math.floor((webhooks.delivered / finished) * 1000) / 10}% of ${finished.toLocaleString('en')}`}
                 </Badge>
               ),
             ],
-            ['Oldest waiting', webhooks.oldest_pending_at === null ? 'None' : <Time key="at" at={webhooks.oldest_pending_at} />],
+            [
+              'Oldest pending delivery',
+              webhooks.oldest_pending_at === null ? 'None pending' : <Time key="at" at={webhooks.oldest_pending_at} />,
+            ],
           ]}
         />
       </Card>
-      <Card title={mode === 'test' ? 'Coins in test mode' : 'Nodes, chains and prices'}>
+      <Card title={mode === 'test' ? 'Currencies in test mode' : 'Sources and prices'}>
         {mode === 'test' ? (
           <p className="px-4 py-3 text-sm text-soft">
-            Each test payment runs on its own simulated chain: BTC, ETH, LTC, DASH and DOGE are always available. Switch to live mode to see
-            nodes and price sources.
+            Test payments run on a simulated blockchain: BTC, ETH, LTC, DASH, and DOGE are always available. Live mode shows the state of
+            your sources and prices.
           </p>
         ) : (
           <ul>
             {coins.map((coin) => {
               const chain = CHAIN[coin.chain];
               const height =
-                coin.height === null ? '' : `Block ${coin.height.toLocaleString('en')}, read ${duration(coin.lag_seconds ?? 0)} ago.`;
+                coin.height === null ? '' : `Block ${coin.height.toLocaleString('en')}, checked ${duration(coin.lag_seconds ?? 0)} ago.`;
               const words = [...coin.reasons.map(sentence), chain.text, height].filter(Boolean).join(' ');
               return (
                 <li key={coin.currency} className="grid gap-1 border-b border-line px-4 py-2.5 text-sm last:border-b-0">
@@ -80,13 +83,15 @@ export function Health() {
                       <Badge tone={chain.tone}>{chain.word}</Badge>
                       {mode === 'live' && (
                         <Badge tone={coin.price_fault === null ? 'good' : 'warn'}>
-                          {coin.price_fault === null ? 'Price known' : 'No price'}
+                          {coin.price_fault === null ? 'Price current' : 'No price'}
                         </Badge>
                       )}
                     </span>
                   </div>
                   {(words || coin.price_fault) && (
-                    <p className="text-xs text-soft">{[words, coin.price_fault].filter(Boolean).join(' ')}</p>
+                    <p className="text-xs text-soft">
+                      {[words, coin.price_fault && `No price: ${coin.price_fault}.`].filter(Boolean).join(' ')}
+                    </p>
                   )}
                 </li>
               );

@@ -1,4 +1,4 @@
-/** Home: what a range of days brought, against the one before; how far payments got; whether all is well; the way to going live. */
+/** Home: the figures of a range of days against the one before, the payment funnel, the health of the service, the steps to go live. */
 import { useNavigate } from '@tanstack/react-router';
 import { lazy, type ReactNode, Suspense } from 'react';
 import type { Reply } from '../../lib/api.ts';
@@ -24,7 +24,7 @@ const RANGES = [
   { value: 'custom', label: 'Custom', days: 30 },
 ] as const;
 
-/** Makes a test payment and opens it, with its simulator. */
+/** Creates a test payment and opens it, with its simulator. */
 export function useTestPayment() {
   const navigate = useNavigate();
   const create = useAct('POST /:mode/payments', { refreshes: [['payments'], ['home']] });
@@ -119,7 +119,7 @@ function RangePicker({
           <input type="date" aria-label="Until" className={day} value={custom.until} onChange={(e) => set({ until: e.target.value })} />
           {rangeBetween(custom.from, custom.until) === null && (
             <p role="alert" className="w-full text-right text-sm text-bad">
-              Choose a last day at most a year after the first. The last 30 days are shown.
+              Choose a range of at most one year. Showing the last 30 days.
             </p>
           )}
         </>
@@ -128,20 +128,20 @@ function RangePicker({
   );
 }
 
-/** The difference to the range before, in words: a share, or that there was nothing; null where nothing could be measured. */
+/** The change from the range before, in words. Null: nothing could be measured then. */
 function Change({ now, before, range, lessIsGood = false }: { now: number; before: number | null; range: Range; lessIsGood?: boolean }) {
   const of = wordsOfDays(range.days);
-  if (before === null) return <span className="text-soft">Nothing {of}</span>;
-  if (before === 0) return <span className="text-soft">{now === 0 ? `As ${of}` : `Nothing ${of}`}</span>;
+  if (before === null) return <span className="text-soft">None in {of}</span>;
+  if (before === 0) return <span className="text-soft">{now === 0 ? `Same as ${of}` : `None in ${of}`}</span>;
   const percent = Math.round(((now - before) / before) * 100);
-  if (percent === 0) return <span className="text-soft">As {of}</span>;
+  if (percent === 0) return <span className="text-soft">Same as {of}</span>;
   const tone = percent > 0 !== lessIsGood ? 'text-good' : 'text-bad';
   return (
     <span className="text-soft">
       <span className={`font-medium ${tone}`}>
-        {percent > 0 ? '↑' : '↓'} {Math.abs(percent)} %
+        {percent > 0 ? '↑' : '↓'} {Math.abs(percent)}%
       </span>{' '}
-      on {of}
+      vs. {of}
     </span>
   );
 }
@@ -157,7 +157,7 @@ const Tile = ({ name, value, children }: { name: string; value: ReactNode; child
 );
 
 const share = (part: number, whole: number): number | null => (whole === 0 ? null : (part / whole) * 100);
-const percent = (value: number | null): string => (value === null ? '–' : `${value.toLocaleString('en', { maximumFractionDigits: 1 })} %`);
+const percent = (value: number | null): string => (value === null ? '–' : `${value.toLocaleString('en', { maximumFractionDigits: 1 })}%`);
 
 function Figures({ data, range }: { data: Home; range: Range }) {
   const { now, before, attention } = data;
@@ -165,30 +165,26 @@ function Figures({ data, range }: { data: Home; range: Range }) {
   return (
     <>
       <dl className="grid grid-cols-2 gap-3 lg:grid-cols-5">
-        <Tile name="Volume completed" value={<Money amount={now.volume_usd} />}>
+        <Tile name="Completed volume" value={<Money amount={now.volume_usd} />}>
           <Change now={Number(now.volume_usd)} before={Number(before.volume_usd)} range={range} />
         </Tile>
-        <Tile name="Payments completed" value={now.completed.toLocaleString('en')}>
+        <Tile name="Completed payments" value={now.completed.toLocaleString('en')}>
           <Change now={now.completed} before={before.completed} range={range} />
         </Tile>
         <Tile name="Conversion" value={percent(conversion)}>
           <span className="text-soft">
-            {before.opened === 0 ? 'Nothing' : percent(share(before.paid, before.opened))} {wordsOfDays(range.days)}
+            {before.opened === 0 ? 'None' : percent(share(before.paid, before.opened))} in {wordsOfDays(range.days)}
           </span>
         </Tile>
         <Tile name="Average time to pay" value={now.seconds_to_pay === null ? '–' : duration(now.seconds_to_pay)}>
           {now.seconds_to_pay === null ? (
-            <span className="text-soft">Nothing was completed</span>
+            <span className="text-soft">No completed payments</span>
           ) : (
             <Change now={now.seconds_to_pay} before={before.seconds_to_pay} range={range} lessIsGood />
           )}
         </Tile>
         <Tile name="Needs attention" value={attention.more ? `${attention.count}+` : attention.count}>
-          {attention.count > 0 ? (
-            <ModeLink to="attention">Decide over them</ModeLink>
-          ) : (
-            <span className="text-soft">Nothing waits for you</span>
-          )}
+          {attention.count > 0 ? <ModeLink to="attention">Review</ModeLink> : <span className="text-soft">None pending</span>}
         </Tile>
       </dl>
       <Suspense
@@ -201,14 +197,14 @@ function Figures({ data, range }: { data: Home; range: Range }) {
         <Charts data={data} range={range} />
       </Suspense>
       <p className="text-xs text-soft">
-        Days are those of UTC. Volume, completed payments and time to pay go by the day of completion. Conversion is completed ÷ opened of
-        the payments created in the range; a payment is opened when its page is looked at or its coin is chosen.
+        Days are in UTC. Volume, completed payments, and time to pay count on the day a payment completes. Conversion is the share of opened
+        payments, created in this range, that completed. A payment is opened when a customer views its page or chooses a currency.
       </p>
     </>
   );
 }
 
-/** Greyed bars in place of figures, and the first step. */
+/** Gray bars in place of charts, and the first step. */
 function Nothing() {
   const mode = useMode();
   const may = useMay('payments.create');
@@ -222,11 +218,11 @@ function Nothing() {
           ))}
         </svg>
       </div>
-      <Empty title={mode === 'test' ? 'Your figures will stand here' : 'No live payment yet'}>
+      <Empty title={mode === 'test' ? 'Your stats will appear here' : 'No live payments yet'}>
         <p className="pb-4">
           {mode === 'test'
-            ? 'Create a test payment and play through it: nothing is charged, no coins move.'
-            : 'Figures appear with the first live payment. Test payments are counted in test mode.'}
+            ? 'Create a test payment and try the whole flow. Nothing is charged.'
+            : 'Stats appear with your first live payment. Test payments count in test mode only.'}
         </p>
         {mode === 'test' && may && (
           <Button look="main" busy={test.busy} onClick={test.start}>

@@ -1,4 +1,4 @@
-/** Importing an account key, step by step: paste or scan, compare addresses, decide how long to wait for confirmations. */
+/** Importing an account key, step by step: paste or scan, compare addresses, choose confirmations, see what is still missing. */
 import { useParams } from '@tanstack/react-router';
 import { type FormEvent, lazy, Suspense, useEffect, useRef, useState } from 'react';
 import { COINS, type Coin } from '../../generated/api.ts';
@@ -10,6 +10,7 @@ import { Field } from '../../ui/field.tsx';
 import { Area, Choice, Note } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
+import { MissingList, type Readiness } from '../../ui/missing.tsx';
 import { Card, Empty, Facts, Pending } from '../../ui/states.tsx';
 import { Back } from '../../ui/thing.tsx';
 import { Time } from '../../ui/values.tsx';
@@ -18,7 +19,7 @@ import { COIN_NAMES, SCRIPT_WORDS, type Script } from './words.ts';
 
 const Scan = lazy(() => import('./scan.tsx').then((module) => ({ default: module.Scan })));
 type Preview = Reply<'POST /:mode/wallets/preview'>;
-const STEPS = ['Account key', 'Compare addresses', 'Confirmations', 'Done'] as const;
+const STEPS = ['Account key', 'Compare addresses', 'Confirmations', 'Finish'] as const;
 
 export function Screen() {
   const { id } = useParams({ strict: false }) as { id: string };
@@ -28,8 +29,8 @@ export function Screen() {
   if (!coin || mode === 'test')
     return (
       <Card>
-        <Empty title={coin ? 'Test mode needs no wallet' : 'There is no such coin'}>
-          <ModeLink to="wallets">Back to the wallets</ModeLink>
+        <Empty title={coin ? 'Test mode needs no wallet' : 'Currency not found'}>
+          <ModeLink to="wallets">Back to Wallets</ModeLink>
         </Empty>
       </Card>
     );
@@ -43,10 +44,10 @@ function Wizard({ coin }: { coin: Coin }) {
   const [dueAt, setDueAt] = useState<string | null>(null);
   const isFurtherCoin = preview?.waits === 'further_coin';
   const { data } = useApi('GET /:mode/wallets', ['wallets'], {});
-  // Whoever begins is asked what may be missing; what already holds for other coins is shown as it is.
+  // New merchants choose the underpayment tolerance here; later ones see what they already have.
   const [isFirst, setIsFirst] = useState(false);
   const heading = useRef<HTMLHeadingElement>(null);
-  // Whoever listens or uses keys is taken along to each new step.
+  // Screen readers and keyboards follow to each new step.
   // biome-ignore lint/correctness/useExhaustiveDependencies: the focus follows the step
   useEffect(() => heading.current?.focus(), [step]);
   return (
@@ -104,10 +105,10 @@ function Wizard({ coin }: { coin: Coin }) {
   );
 }
 
-const NEVER = 'Never give it to anybody: whoever has it can take your money. Export the public key of the account instead.';
-const PRIVATE = `This is a private key or a recovery phrase. It was cleared and sent nowhere. ${NEVER}`;
-/** What only its bytes gave away was sent, and kept nowhere. */
-const PRIVATE_SENT = `This is a private key. It was cleared, and the service kept nothing of it; it did travel there, so use it no more. ${NEVER}`;
+const NEVER = 'Never share it: anyone who has it can take your money. Export the public key of the account instead.';
+const PRIVATE = `This is a private key or a recovery phrase. It was cleared and never left this browser. ${NEVER}`;
+/** Only the service could recognize it, so it was sent, but not stored. */
+const PRIVATE_SENT = `This is a private key. It was cleared and not stored, but it was sent to the service, so stop using it. ${NEVER}`;
 
 function Paste({ coin, onRead }: { coin: Coin; onRead: (key: string, preview: Preview) => void }) {
   const [text, setText] = useState('');
@@ -119,7 +120,7 @@ function Paste({ coin, onRead }: { coin: Coin; onRead: (key: string, preview: Pr
     setFault(why);
     read.reset();
   };
-  /** Puts what was given in the box and answers it, or says why not. */
+  /** Puts the given text in the field and returns it, or shows why it is refused. */
   const take = (given: string): string | null => {
     const found = readGiven(given);
     if (found.kind === 'private') {
@@ -127,7 +128,7 @@ function Paste({ coin, onRead }: { coin: Coin; onRead: (key: string, preview: Pr
       return null;
     }
     setFault(found.kind === 'other' ? found.why : null);
-    // While somebody types, their blanks stay.
+    // Spaces stay while somebody types.
     setText(found.kind === 'key' && found.text !== given.trim() ? found.text : given);
     return found.kind === 'key' ? found.text : null;
   };
@@ -147,8 +148,8 @@ function Paste({ coin, onRead }: { coin: Coin; onRead: (key: string, preview: Pr
     <Card>
       <form onSubmit={submit} className="grid gap-5 p-4 sm:p-6">
         <p className="text-soft">
-          In your wallet, open the account that shall receive and export its <b className="text-ink">extended public key</b>
-          {coin === 'ETH' ? " (at m/44'/60'/0')" : ''}, often called xpub, ypub or zpub, or its output descriptor.
+          In your wallet, open the account that should receive payments and export its <b className="text-ink">extended public key</b>
+          {coin === 'ETH' ? " (at m/44'/60'/0')" : ''}, often called xpub, ypub, or zpub, or its output descriptor.
         </p>
         <Area
           label="Account key"
@@ -161,14 +162,14 @@ function Paste({ coin, onRead }: { coin: Coin; onRead: (key: string, preview: Pr
           value={text}
           onChange={(event) => take(event.target.value)}
           fault={fault}
-          hint="Public keys only. Private keys and recovery phrases are recognized here, and refused."
+          hint="Public keys only. Private keys and recovery phrases are detected and refused."
         />
         <div className="flex flex-wrap items-center gap-2">
           <Button type="submit" look="main" busy={read.isPending} disabled={text.trim() === ''}>
             Continue
           </Button>
           <label className={`${buttonClass()} cursor-pointer has-focus-visible:outline-2 has-focus-visible:outline-link`}>
-            From a file
+            Upload a file
             <input
               type="file"
               accept=".txt,.json,text/plain"
@@ -242,34 +243,35 @@ function Compare({
       <Facts
         rows={[
           ['Network', preview.network],
-          ['Address type', SCRIPT_WORDS[preview.script]],
-          ['Depth', `${preview.depth} (an account)`],
+          // Where it can be chosen it is shown below.
+          ...(preview.scripts.length > 1 ? [] : [['Address type', SCRIPT_WORDS[preview.script]] as const]),
+          ['Key level', `Account (depth ${preview.depth})`],
           ...(preview.fingerprint ? [['Fingerprint', <code key="print">{preview.fingerprint}</code>] as const] : []),
         ]}
       />
       <form onSubmit={submit} className="grid gap-5 border-t border-line p-4 sm:p-6">
         {preview.standing === 'foreign' && (
           <Note tone="bad">
-            Another merchant of this install uses this key. Two owners of the same addresses would take each other’s money, so it cannot be
-            used here. Make a new account in your wallet.
+            Another merchant on this service already uses this key. Sharing addresses would mix up your payments, so you can’t use it here.
+            Create a new account in your wallet.
           </Note>
         )}
-        {preview.standing === 'active' && <Note tone="info">This is the key in use. Nothing will change.</Note>}
+        {preview.standing === 'active' && <Note tone="info">This is your current key. Nothing will change.</Note>}
         {preview.standing === 'known' && (
-          <Note tone="info">You used this key before. Its addresses go on where they stopped; none is given twice.</Note>
+          <Note tone="info">You used this key before. New addresses continue where they stopped, so none is used twice.</Note>
         )}
         {preview.waits !== null && preview.standing !== 'foreign' && (
           <Note tone="warn" icon="clock">
             {preview.waits === 'further_coin'
-              ? `You already accept another coin, so this key takes effect after 24 hours. Until then payers can’t choose ${COIN_NAMES[coin]}. `
-              : 'This key takes effect after 24 hours. Until then payments go to the key in use. '}
-            A second owner can confirm it sooner. The wait gives you time to notice a key that somebody else added.
+              ? `You already accept another currency, so this key takes effect after 24 hours. Until then customers can’t choose ${COIN_NAMES[coin]}. `
+              : 'This key takes effect after 24 hours. Until then payments go to your current key. '}
+            A second owner can confirm it sooner. The wait gives you time to notice a key that someone else added.
           </Note>
         )}
         {preview.scripts.length > 1 && (
           <Choice
             label="Address type"
-            hint="This key does not say its type. Choose the one your wallet uses; its addresses must match below."
+            hint="This key doesn’t say its type. Choose the one your wallet uses: the addresses below must match."
             value={preview.script}
             disabled={again.isPending}
             onChange={(event) => void choose(event.target.value as Script)}
@@ -278,9 +280,7 @@ function Compare({
         )}
         <div className="grid gap-3">
           <h2>Does your wallet show these addresses?</h2>
-          <p className="text-sm text-soft">
-            Open the list of receiving addresses in your own wallet and compare them, character by character.
-          </p>
+          <p className="text-sm text-soft">Open the list of receiving addresses in your wallet and compare them, character by character.</p>
           <ol className="grid gap-2">
             {preview.addresses.map(({ path, address }) => (
               <li key={address} className="rounded-lg bg-raised px-3 py-2.5">
@@ -300,7 +300,7 @@ function Compare({
           </ol>
         </div>
         <Field
-          label="The last 6 characters of one of them, as your own wallet shows it"
+          label="Last 6 characters of one of these addresses, from your own wallet"
           required
           minLength={6}
           maxLength={6}
@@ -310,7 +310,7 @@ function Compare({
           value={ends}
           onChange={(event) => setEnds(event.target.value)}
           fault={fault}
-          hint="Type it from your wallet, not from this page. If nothing matches, the key is of another account or address type."
+          hint="Type them from your wallet, not from this page. If nothing matches, the key belongs to another account or address type."
         />
         <div className="flex flex-wrap gap-2">
           <Button onClick={onBack}>Back</Button>
@@ -357,20 +357,20 @@ function ConfirmationForm({
     <Card>
       <form onSubmit={submit} className="grid gap-6 p-4 sm:p-6">
         <div className="grid gap-3">
-          <h2>How sure a payment must be</h2>
+          <h2>Confirmations</h2>
           <p className="text-sm text-soft">
-            A payment is completed after so many confirmations of the network. The defaults are good for most; more is safer and slower.
+            A payment is completed after this many network confirmations. The defaults suit most shops; more is safer but slower.
           </p>
           <TierFields coin={coin} fields={fields} />
         </div>
         <div className="max-w-60">
           <Field
-            label="Accept this much less, in percent"
+            label="Underpayment tolerance (%)"
             inputMode="decimal"
             value={percent}
             onChange={(event) => setPercent(event.target.value)}
             fault={fault?.param === 'tolerance_percent' ? fault.message : null}
-            hint="0: only the full amount counts as paid. Fees of exchanges often leave a little missing; 1 or 2 percent cover most of them. Holds for all coins."
+            hint="With 0, only the full amount counts as paid. Exchange fees often leave a payment slightly short; 1 or 2% covers most of them. Applies to all currencies."
           />
         </div>
         {fault && fault.param !== 'tolerance_percent' && <Note tone="bad">{fault.message}</Note>}
@@ -378,37 +378,63 @@ function ConfirmationForm({
           <Button type="submit" look="main" busy={save.isPending}>
             Save and finish
           </Button>
-          <Button onClick={onDone}>{isFirst ? `Skip, and accept up to ${Number(tolerance)} % less` : 'Keep the defaults'}</Button>
+          <Button onClick={onDone}>{isFirst ? `Skip and allow ${Number(tolerance)}% underpayment` : 'Keep the defaults'}</Button>
         </div>
       </form>
     </Card>
   );
 }
 
-const Finished = ({ coin, dueAt, isFurtherCoin }: { coin: Coin; dueAt: string | null; isFurtherCoin: boolean }) => (
-  <Card>
-    <div className="grid gap-4 p-4 sm:p-6">
-      {dueAt === null ? (
-        <>
-          <Note tone="good" icon="check">
-            {COIN_NAMES[coin]} is set up. Payers can choose it from now on.
+function Finished({ coin, dueAt, isFurtherCoin }: { coin: Coin; dueAt: string | null; isFurtherCoin: boolean }) {
+  // Asked again now and then: what is missing may be fixed meanwhile.
+  const query = useApi('GET /:mode/wallets', ['wallets'], {}, { everyMs: 5_000 });
+  const readiness = query.data?.wallets.find(({ currency }) => currency === coin)?.readiness;
+  return (
+    <Card>
+      <div className="grid gap-4 p-4 sm:p-6">
+        {dueAt !== null ? (
+          <Note tone="warn" icon="clock">
+            The new key takes effect on <Time at={dueAt} />, or as soon as a second owner confirms it under Wallets.{' '}
+            {isFurtherCoin ? `Until then customers can’t choose ${COIN_NAMES[coin]}.` : 'Until then payments go to your current key.'}
           </Note>
-          <p className="text-sm text-soft">
-            To be sure, make a <ModeLink to="links">payment link</ModeLink> of a small amount, pay it yourself and see it arrive in your own
-            wallet.
-          </p>
-        </>
-      ) : (
-        <Note tone="warn" icon="clock">
-          The new key takes effect on <Time at={dueAt} />, or as soon as a second owner confirms it under Wallets.{' '}
-          {isFurtherCoin ? `Until then payers can’t choose ${COIN_NAMES[coin]}.` : 'Until then payments go to the key in use.'}
-        </Note>
-      )}
-      <div className="flex flex-wrap gap-2">
-        <ModeLink to="wallets" className={buttonClass('main')}>
-          To the wallets
-        </ModeLink>
+        ) : readiness ? (
+          <Outcome name={COIN_NAMES[coin]} readiness={readiness} />
+        ) : (
+          <Pending of={query} lines={3} />
+        )}
+        <div className="flex flex-wrap gap-2">
+          <ModeLink to="wallets" className={buttonClass('main')}>
+            Done
+          </ModeLink>
+        </div>
       </div>
-    </div>
-  </Card>
-);
+    </Card>
+  );
+}
+
+/** Whether a payment would succeed now, else all that is still missing. */
+const Outcome = ({ name, readiness }: { name: string; readiness: Readiness }) =>
+  readiness.missing.length === 0 ? (
+    <>
+      <Note tone="good" icon="check">
+        {name} is ready. Customers can pay with it now.
+      </Note>
+      <p className="text-sm text-soft">
+        To be sure, create a <ModeLink to="links">payment link</ModeLink> for a small amount, pay it yourself, and check that it arrives in
+        your wallet.
+      </p>
+    </>
+  ) : (
+    <>
+      <Note tone="warn">
+        <p>
+          <b>Your {name} wallet is saved.</b>{' '}
+          {readiness.payable
+            ? 'Customers can pay with it, but payments do not complete yet.'
+            : `Customers can’t pay with ${name} yet. ${readiness.missing.length === 1 ? 'One thing is' : `${readiness.missing.length} things are`} still missing:`}
+        </p>
+      </Note>
+      <MissingList missing={readiness.missing} label={`What ${name} still needs`} />
+      <p className="text-sm text-soft">This page updates automatically when everything is in place.</p>
+    </>
+  );

@@ -1,4 +1,4 @@
-/** Reading an account key with the camera. Its light is on only while this stands on the screen. */
+/** Reading an account key with the camera, which is on only while this dialog is open. */
 import { useEffect, useRef, useState } from 'react';
 import { readCode } from '../../lib/account-key.ts';
 import { Button } from '../../ui/button.tsx';
@@ -13,18 +13,18 @@ function faultOf(error: unknown): string {
   switch (error instanceof Error ? error.name : '') {
     case 'NotAllowedError':
     case 'SecurityError':
-      return 'The browser does not let this page use the camera. Allow it beside the address of the page, then try again; or paste the key.';
+      return 'The browser blocked the camera. Allow it in the address bar and try again, or paste the key.';
     case 'NotFoundError':
     case 'OverconstrainedError':
       return 'No camera was found. Connect one and try again, or paste the key.';
     case 'NotReadableError':
     case 'AbortError':
-      return 'The camera does not start; another program may be using it. Close that and try again, or paste the key.';
+      return 'The camera could not start; another app may be using it. Close that app and try again, or paste the key.';
     default:
-      return 'The camera cannot be used here. Paste the key instead.';
+      return 'The camera is not available here. Paste the key instead.';
   }
 }
-const INSECURE = 'Browsers give the camera to pages over HTTPS alone, and this page was opened over plain HTTP. Paste the key instead.';
+const INSECURE = 'Browsers allow the camera on HTTPS pages only, and this page was opened over HTTP. Paste the key instead.';
 
 /** Opens the camera for as long as it is shown; null until there is a picture. */
 function useCamera(again: number, onFault: (fault: string) => void): MediaStream | null {
@@ -48,7 +48,7 @@ function useCamera(again: number, onFault: (fault: string) => void): MediaStream
       }
       // Left while the browser was asking.
       if (gone) return stop();
-      opened.getVideoTracks()[0]!.onended = () => onFault('The camera was switched off. Try again, or paste the key.');
+      opened.getVideoTracks()[0]!.onended = () => onFault('The camera was turned off. Try again, or paste the key.');
       setStream(opened);
     };
     void open();
@@ -84,7 +84,7 @@ export function Scan({ onKey, onPrivate, onClose }: { onKey: (text: string) => v
       if (given?.kind === 'other') setWhy(given.why);
       timer = setTimeout(() => void look(read), BETWEEN_LOOKS_MS);
     };
-    createReader().then(look, () => setFault('What reads codes could not be loaded. Try again, or paste the key.'));
+    createReader().then(look, () => setFault('The code reader could not be loaded. Try again, or paste the key.'));
     return () => {
       gone = true;
       clearTimeout(timer);
@@ -95,16 +95,14 @@ export function Scan({ onKey, onPrivate, onClose }: { onKey: (text: string) => v
       {fault === null ? (
         <>
           <p className="text-sm text-soft">
-            Hold the code of the account’s <b className="text-ink">public key</b> (xpub) before the camera. The picture stays in this
-            browser.
+            Hold the QR code of the account’s <b className="text-ink">public key</b> (xpub) in front of the camera. The picture never leaves
+            this browser.
           </p>
           <div className="grid aspect-square place-items-center overflow-hidden rounded-lg bg-raised">
             {stream ? (
-              <video ref={video} autoPlay muted playsInline aria-label="What the camera sees" className="size-full object-cover" />
+              <video ref={video} autoPlay muted playsInline aria-label="Camera preview" className="size-full object-cover" />
             ) : (
-              <p className="late px-6 text-center text-sm text-soft">
-                Waiting for the camera. The browser may ask whether this page may use it.
-              </p>
+              <p className="late px-6 text-center text-sm text-soft">Waiting for the camera. Your browser may ask for permission.</p>
             )}
           </div>
           <div aria-live="polite">{why !== null && <Note tone="warn">{why}</Note>}</div>

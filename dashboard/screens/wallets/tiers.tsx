@@ -1,4 +1,4 @@
-/** Confirmations for each range of amounts; less than the install's is not taken, and an install's that is less than the table's is warned of. */
+/** Confirmations for each range of amounts. Fewer than the service's default are refused; a default below the standard table shows a warning. */
 import { useState } from 'react';
 import type { Coin } from '../../generated/api.ts';
 import { Field } from '../../ui/field.tsx';
@@ -16,20 +16,19 @@ type Tier = {
 const RULES: Readonly<Record<string, string>> = {
   instantsend: 'InstantSend lock, seconds',
   instantsend_or_chainlock: 'InstantSend lock or ChainLock',
-  chainlock: 'ChainLock of its block',
-  safe: 'Safe by the network, about 7 minutes',
-  finalized: 'Final by the network, about 15 minutes',
+  chainlock: 'ChainLock',
+  safe: 'Marked safe by the network, about 7 minutes',
+  finalized: 'Finalized by the network, about 15 minutes',
 };
 
-/** What is less than the default table is said as long as it is less. */
+/** A warning while fewer confirmations are required than in the default table. */
 function Lowered({ tier: { rule, lowered_from: usual }, text }: { tier: Tier; text: string }) {
   if (!usual || (rule === 'confirmations' && usual.rule === 'confirmations' && Number(text) >= usual.confirmations)) return null;
   const words = usual.rule === 'confirmations' ? `${usual.confirmations} confirmations` : `“${RULES[usual.rule] ?? usual.rule}”`;
   return (
     <div className="mt-2">
       <Note tone="warn">
-        Less than the default table, which asks for {words}. The operator of this install lowered it; amounts like these are easier to steal
-        by a double payment.
+        The recommended minimum is {words}. The operator of this service lowered it, which makes double spending easier.
       </Note>
     </div>
   );
@@ -57,11 +56,9 @@ export const TierFields = ({ coin, fields: { tiers, texts, low, set } }: { coin:
             value={texts[i]}
             onChange={(event) => set(i, event.target.value)}
             fault={
-              low[i]
-                ? `Lower than the default is not safe: ${tier.minimum} stays. Only the operator can lower it, with ${coin}_CONFIRMATIONS.`
-                : null
+              low[i] ? `The minimum is ${tier.minimum}. Only the operator of this service can lower it, with ${coin}_CONFIRMATIONS.` : null
             }
-            hint={tier.lowered_from ? `Default of this install ${tier.minimum}` : `Default ${tier.minimum}`}
+            hint={tier.lowered_from ? `Default on this service: ${tier.minimum}` : `Default: ${tier.minimum}`}
           />
         ) : (
           <div className="grid gap-1 text-sm">

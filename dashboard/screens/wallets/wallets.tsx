@@ -1,4 +1,4 @@
-/** A card for each coin: where its money goes, how far its addresses are, and what waits. */
+/** A card for each coin: whether it can be paid now, where its money goes, which address is next, and pending changes. */
 import { type ReactNode, useState } from 'react';
 import type { Coin } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
@@ -7,6 +7,7 @@ import { Button, buttonClass } from '../../ui/button.tsx';
 import { Ask } from '../../ui/dialog.tsx';
 import { Note } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
+import { MissingList, ReadinessBadge } from '../../ui/missing.tsx';
 import { Card, Empty, Facts, Pending } from '../../ui/states.tsx';
 import { Badge, Money, Time } from '../../ui/values.tsx';
 import { COIN_NAMES, SCRIPT_WORDS } from './words.ts';
@@ -23,8 +24,8 @@ export function Screen() {
       <div className="grid gap-1">
         <h1>Wallets</h1>
         <p className="max-w-2xl text-soft">
-          Payments go straight to your own wallets. Florin holds public keys only: it can make addresses and watch them, and it cannot
-          spend.
+          Payments go straight to your own wallets. Florin stores public keys only: it can create addresses and detect payments, but it can
+          never spend.
         </p>
       </div>
       {!data ? (
@@ -34,17 +35,13 @@ export function Screen() {
       ) : mode === 'test' ? (
         <Card>
           <Empty title="Test mode needs no wallet">
-            A test payment never shows an address that takes real money. Set your wallets up in{' '}
+            Test payments use simulated addresses, so no real money can be sent. Set up your wallets in{' '}
             <a href="/dashboard/live/wallets">live mode</a>.
           </Empty>
         </Card>
       ) : (
         <>
-          {data.wallets.every((wallet) => wallet.state === 'not_set') && (
-            <Note tone="info" icon="wallet">
-              No coin has a wallet yet, so live payments cannot be paid. Start with one coin; it takes about three minutes.
-            </Note>
-          )}
+          <Standing wallets={data.wallets} />
           <div className="grid items-start gap-4 lg:grid-cols-2">
             {data.wallets
               .toSorted((a, b) => Number(a.state === 'not_set') - Number(b.state === 'not_set'))
@@ -59,21 +56,32 @@ export function Screen() {
   );
 }
 
-const STATES = {
-  not_set: { tone: 'calm', word: 'Not set' },
-  active: { tone: 'good', icon: 'check', word: 'Active' },
-  paused: { tone: 'warn', icon: 'alert', word: 'Paused' },
-} as const;
+/** Whether live payments can be paid right now, before the cards say why for each coin. */
+function Standing({ wallets }: { wallets: readonly Wallet[] }) {
+  const names = wallets.filter(({ readiness }) => readiness.payable).map(({ currency }) => COIN_NAMES[currency]);
+  if (names.length > 0)
+    return (
+      <Note tone="good" icon="check">
+        Customers can pay with {new Intl.ListFormat('en').format(names)} now.
+      </Note>
+    );
+  return wallets.every(({ state }) => state === 'not_set') ? (
+    <Note tone="info" icon="wallet">
+      You can’t take live payments yet: no wallet is set up. Start with one currency; it takes about three minutes.
+    </Note>
+  ) : (
+    <Note tone="warn">You can’t take live payments right now. Each currency below shows what is missing.</Note>
+  );
+}
 
-/** Its state, and beside it whether another key is to take its place. */
-function State({ wallet: { state, waiting } }: { wallet: Wallet }) {
-  const { word, ...look } = STATES[state];
+/** Whether a payment in it would succeed now, and whether a change is pending. */
+function State({ wallet: { state, readiness, waiting } }: { wallet: Wallet }) {
   return (
     <span className="flex flex-wrap justify-end gap-1.5">
-      <Badge {...look}>{word}</Badge>
+      <ReadinessBadge readiness={readiness} />
       {waiting && (
         <Badge tone="warn" icon="clock">
-          {state === 'not_set' ? 'Starts soon' : 'Changing'}
+          {state === 'not_set' ? 'Starts soon' : 'Change pending'}
         </Badge>
       )}
     </span>
@@ -89,16 +97,17 @@ function WalletCard({ wallet }: { wallet: Wallet }) {
       <Card title={name} action={<State wallet={wallet} />}>
         <div className="grid gap-3 p-4">
           <p className="text-sm text-soft">
-            Payers cannot choose {name} until it has a wallet{wallet.followed ? '.' : ' and this install follows a node of it.'}
+            Customers can’t choose {name} until you set up a wallet
+            {wallet.readiness.missing.some(({ code }) => code === 'source_missing') ? ' and connect a source for it' : ''}.
           </p>
           {wallet.first_key_waits && !wallet.waiting && (
             <p className="text-sm text-soft">
-              You already accept another coin, so the key you add takes effect after 24 hours, or when a second owner confirms it.
+              You already accept another currency, so the key you add takes effect after 24 hours, or when a second owner confirms it.
             </p>
           )}
           {may && (
             <div>
-              <ModeLink to={`wallets/${currency}`} className={buttonClass(wallet.followed ? 'main' : 'plain')}>
+              <ModeLink to={`wallets/${currency}`} className={buttonClass(wallet.readiness.missing.length === 1 ? 'main' : 'plain')}>
                 Set up {name}
               </ModeLink>
             </div>
@@ -130,25 +139,25 @@ function WalletCard({ wallet }: { wallet: Wallet }) {
           [
             'Next address',
             <span key="next" className="tabular-nums">
-              number {wallet.next_index}
+              #{wallet.next_index}
             </span>,
           ],
           [
-            'Unused in a row',
+            'Unused addresses in a row',
             <span key="gap" className="tabular-nums">
               {wallet.unused_run} of {wallet.gap_limit}
             </span>,
           ],
-          ...(wallet.former_keys > 0 ? [['Former keys, still watched', String(wallet.former_keys)] as const] : []),
+          ...(wallet.former_keys > 0 ? [['Previous keys, still monitored', String(wallet.former_keys)] as const] : []),
         ]}
       />
       <div className="grid gap-3 border-t border-line p-4">
-        {!wallet.followed && <NoNode name={name} />}
+        {wallet.readiness.missing.length > 0 && <MissingList missing={wallet.readiness.missing} label={`What ${name} still needs`} />}
         {wallet.unused_run > wallet.gap_limit && (
           <Note tone="warn">
-            {wallet.unused_run} addresses in a row were given and not paid. Most wallets look {wallet.gap_limit} ahead and may not show what
-            comes later. The money is safe: raise the gap limit of your wallet to {Math.ceil((wallet.unused_run + 20) / 50) * 50} and rescan
-            it.
+            The last {wallet.unused_run} addresses were not paid. Most wallets look only {wallet.gap_limit} addresses ahead, so yours may
+            not show later payments. Your money is safe: set the gap limit in your wallet to {Math.ceil((wallet.unused_run + 20) / 50) * 50}{' '}
+            and rescan.
           </Note>
         )}
         <Waiting wallet={wallet} />
@@ -158,19 +167,12 @@ function WalletCard({ wallet }: { wallet: Wallet }) {
   );
 }
 
-const NoNode = ({ name }: { name: string }) => (
-  <Note tone="warn">
-    This install follows no {name} node, so {name} is not offered to payers. The operator sets one up; <code>npm run florin -- doctor</code>{' '}
-    says what is missing.
-  </Note>
-);
-
 function Acts({ wallet: { currency, state } }: { wallet: Wallet }) {
   const [asked, setAsked] = useState(false);
   const name = COIN_NAMES[currency];
   const pause = useAct('POST /:mode/wallets/:currency/state', {
     refreshes: [['wallets']],
-    done: state === 'active' ? `${name} is paused.` : `${name} is active again.`,
+    done: state === 'active' ? `${name} paused.` : `${name} resumed.`,
   });
   const set = (paused: boolean) => pause.mutate({ params: { currency }, body: { paused } });
   return (
@@ -191,7 +193,7 @@ function Acts({ wallet: { currency, state } }: { wallet: Wallet }) {
         open={asked}
         onClose={() => setAsked(false)}
         title={`Pause ${name}?`}
-        text={`Payers can no longer choose ${name}. Addresses that were given stay watched, and payments to them count.`}
+        text={`Customers can no longer choose ${name}. Payments to addresses that were already shown still count.`}
         act="Pause"
         danger
         onAct={() => {
@@ -203,7 +205,7 @@ function Acts({ wallet: { currency, state } }: { wallet: Wallet }) {
   );
 }
 
-/** What was asked for and has not taken effect: when it will, and the two ways to decide before. */
+/** A pending change: when it takes effect, and how to confirm or cancel it before. */
 const Undecided = ({
   title,
   asked,
@@ -221,7 +223,7 @@ const Undecided = ({
 }) => (
   <Note tone="warn" icon="clock">
     <p>
-      <b>{title}</b> {asked.asked_by} asked {what}. It takes effect on <Time at={asked.due_at} />, or when a second owner confirms it.
+      <b>{title}</b> {asked.asked_by} requested {what}. It takes effect on <Time at={asked.due_at} />, or when a second owner confirms it.
     </p>
     <p className="mt-2 flex flex-wrap gap-2">
       {confirm && (
@@ -243,20 +245,20 @@ type Decision = { busy: boolean; act: () => void };
 function Waiting({ wallet: { currency, state, waiting } }: { wallet: Wallet }) {
   const mayConfirm = useMay('wallets.confirm');
   const mayDrop = useMay('wallets.change');
-  const confirm = useAct('POST /:mode/wallets/:currency/change/confirm', { refreshes: [['wallets']], done: 'The new key is in use.' });
-  const drop = useAct('POST /:mode/wallets/:currency/change/drop', { refreshes: [['wallets']], done: 'The new key is dropped.' });
+  const confirm = useAct('POST /:mode/wallets/:currency/change/confirm', { refreshes: [['wallets']], done: 'The new key is active.' });
+  const drop = useAct('POST /:mode/wallets/:currency/change/drop', { refreshes: [['wallets']], done: 'The new key was discarded.' });
   if (!waiting) return null;
   const options = { params: { currency: currency as Coin }, body: {} };
   return (
     <Undecided
-      title="A new key waits."
+      title="A new key is pending."
       asked={waiting}
       what={
         <>
-          for <code className="break-all">{waiting.key}</code>
+          the key <code className="break-all">{waiting.key}</code>
         </>
       }
-      keep={state === 'not_set' ? 'Drop this key' : 'Keep the old key'}
+      keep={state === 'not_set' ? 'Discard this key' : 'Keep the current key'}
       confirm={mayConfirm && !waiting.asked_by_me ? { busy: confirm.isPending, act: () => confirm.mutate(options) } : null}
       drop={mayDrop ? { busy: drop.isPending, act: () => drop.mutate(options) } : null}
     />
@@ -265,36 +267,36 @@ function Waiting({ wallet: { currency, state, waiting } }: { wallet: Wallet }) {
 
 function HowChangesWork({ wallets: { owners, wait_hours: hours, wait_off: off } }: { wallets: Reply<'GET /:mode/wallets'> }) {
   return (
-    <Card title="How a change of a key works">
+    <Card title="Changing a key">
       <div className="grid gap-2 p-4 text-sm text-soft">
         <p>
-          The first key is used at once. A key that takes the place of another one {off?.is_off ? 'can wait' : 'waits'} {hours} hours, and
-          so {off?.is_off ? 'can' : 'does'} the first key of a further coin once you accept payments. That way a key that somebody else put
-          there is seen before money goes to it.{' '}
+          Your first key is active immediately. {off?.is_off ? 'You can require a wait of' : 'There is a wait of'} {hours} hours before a
+          key replaces another one, or before another currency gets its first key once you accept payments. It gives you time to notice a
+          key that someone else added.{' '}
           {owners > 1
-            ? `A second owner can confirm it before; whoever asked cannot, nor who became an owner in the last ${hours} hours.`
-            : 'A second owner could confirm it before. This business has one owner; whoever runs the service can set a key at once on the command line.'}
+            ? `A second owner can confirm the key sooner, but not the person who added it or anyone who became an owner in the last ${hours} hours.`
+            : 'A second owner can confirm the key sooner. Your business has one owner; the operator of this service can set a key immediately on the command line.'}
         </p>
-        <p>Addresses of the old key stay watched: what is sent to them still counts.</p>
+        <p>Addresses of the previous key stay monitored: payments to them still count.</p>
         <Wait hours={hours} off={off} />
       </div>
     </Card>
   );
 }
 
-/** Whether changed keys wait: turned on at once, turned off as a key is changed. */
+/** Whether changed keys wait. It turns on immediately, and turns off after the same wait. */
 function Wait({ hours, off }: { hours: number; off: Reply<'GET /:mode/wallets'>['wait_off'] }) {
   const may = useMay('wallets.wait');
   const [asking, setAsking] = useState(false);
-  const set = useAct('POST /:mode/wallets/wait', { refreshes: [['wallets']], ...(off && { done: 'A changed key waits.' }) });
-  const confirm = useAct('POST /:mode/wallets/wait/confirm', { refreshes: [['wallets']], done: 'A changed key acts at once.' });
+  const set = useAct('POST /:mode/wallets/wait', { refreshes: [['wallets']], ...(off && { done: 'New keys wait again.' }) });
+  const confirm = useAct('POST /:mode/wallets/wait/confirm', { refreshes: [['wallets']], done: 'New keys are active immediately.' });
   const on = { busy: set.isPending, act: () => set.mutate({ body: { waits: true } }) };
   if (off && !off.is_off)
     return (
       <Undecided
         title="The wait will be turned off."
         asked={off}
-        what="that a changed key acts at once"
+        what="new keys to be active immediately"
         keep="Keep the wait"
         confirm={may && !off.asked_by_me ? { busy: confirm.isPending, act: () => confirm.mutate({ body: {} }) } : null}
         drop={may ? on : null}
@@ -304,7 +306,7 @@ function Wait({ hours, off }: { hours: number; off: Reply<'GET /:mode/wallets'>[
     return (
       <Note tone="warn">
         <p>
-          <b>The wait is off.</b> A changed key acts at once, also one that somebody else put there.
+          <b>The wait is off.</b> A new key is active immediately, even one that someone else added.
         </p>
         {may && (
           <p className="mt-2">
@@ -325,7 +327,7 @@ function Wait({ hours, off }: { hours: number; off: Reply<'GET /:mode/wallets'>[
         open={asking}
         onClose={() => setAsking(false)}
         title="Turn the wait off?"
-        text={`Then whoever changes a key changes at once where money goes. This takes effect in ${hours} hours, or when a second owner confirms it; all owners are told now, and each of them can keep the wait.`}
+        text={`A new key will then receive payments immediately. This takes effect in ${hours} hours, or when a second owner confirms it. All owners are notified now, and each of them can keep the wait.`}
         act="Turn off"
         danger
         onAct={() => {

@@ -3,12 +3,13 @@ import Type from 'typebox';
 import { COINS } from '../../core/coin.ts';
 import { formatUsd } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
-import { ONBOARDING, readOnboarding } from '../../merchants/onboarding.ts';
 import { PREFERENCES, readPreferences, setPreference } from '../../merchants/preferences.ts';
 import { countAttention } from '../../payments/attention.ts';
 import { readCoinHealth } from '../../payments/coin-health.ts';
 import { daysOf, FUNNEL, REASONS, readDayRows, type Totals, totalsOf } from '../../payments/days.ts';
+import { ONBOARDING, readOnboarding, WEBHOOK_STATES } from '../../payments/onboarding.ts';
 import { listHealth } from '../../webhooks/health.ts';
+import { Readiness, readinessBody } from './readiness.ts';
 import { Coin, Done, literals, memberRoute, Nullable, ownerOf, type Route, Text, Timestamp } from './route.ts';
 
 /** A day of UTC. */
@@ -173,13 +174,24 @@ export const HOME: readonly Route[] = [
       success: Type.Boolean(),
       steps: Type.Array(Type.Object({ step: literals(ONBOARDING), done: Type.Boolean() })),
       dismissed: Type.Boolean(),
+      webhook: literals(WEBHOOK_STATES),
+      /** That can be paid now in live mode. */
+      payable: Type.Array(Coin),
+      /** What keeps coins from being detected and priced. */
+      sources: Type.Array(Readiness),
     }),
     handle: async (call) => {
       const of = { merchantId: call.member.merchantId, userId: call.signedIn.userId };
-      const [done, own] = await Promise.all([readOnboarding(call.ctx, of), readPreferences(call.ctx, of)]);
+      const own = await readPreferences(call.ctx, of);
       const { dismissed = false, polls = false } = (own.onboarding ?? {}) as { dismissed?: boolean; polls?: boolean };
-      const steps = ONBOARDING.map((step) => ({ step, done: done[step] || (step === 'webhook' && polls) }));
-      return { success: true, steps, dismissed };
+      const { done, webhook, payable, sources } = await readOnboarding(call.ctx, { ...of, mode: call.mode, polls });
+      return {
+        success: true,
+        steps: ONBOARDING.map((step) => ({ step, done: done[step] })),
+        ...{ dismissed, webhook },
+        payable: payable.map(({ coin }) => coin),
+        sources: sources.map(readinessBody),
+      };
     },
   }),
   memberRoute({

@@ -2,9 +2,11 @@
 import Type, { type Static } from 'typebox';
 import { formatUsd } from '../../core/money.ts';
 import { readReturnUrl, readUsd } from '../../http/read.ts';
+import { Warning } from '../../http/schema.ts';
 import { writeAudit } from '../../merchants/members.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { archiveLink, createLink, listLinks, type PaymentLink } from '../../payments/links.ts';
+import { warningsFor } from '../../payments/readiness.ts';
 import { EMBED_PATH } from '../checkout/embedding.ts';
 import { type Call, literals, ModeName, memberRoute, Nullable, ownerOf, pageOf, paging, type Route, Text, Timestamp } from './route.ts';
 
@@ -37,6 +39,7 @@ const linkBody = (call: Call, link: PaymentLink): Static<typeof Link> =>
     created_at: link.createdAt.toISOString(),
   }) as Static<typeof Link>;
 const one = Type.Object({ success: Type.Boolean(), link: Link });
+const created = Type.Object({ ...one.properties, warnings: Type.Array(Warning) });
 
 export const LINKS: readonly Route[] = [
   memberRoute({
@@ -66,7 +69,7 @@ export const LINKS: readonly Route[] = [
       reusable: Type.Boolean(),
       return_url: Type.Optional(Type.String({ maxLength: 2_000 })),
     }),
-    reply: one,
+    reply: created,
     handle: async (call) => {
       const { name, amount_usd, reusable, return_url } = call.body;
       const link = {
@@ -84,7 +87,8 @@ export const LINKS: readonly Route[] = [
             after: { name: link.name, amount_usd: link.amountUsdCents === null ? null : formatUsd(link.amountUsdCents), reusable },
           }),
       });
-      return { success: true, link: linkBody(call, made) };
+      const warnings = await warningsFor(call.ctx, { ...ownerOf(call), amountUsdCents: link.amountUsdCents });
+      return { success: true, link: linkBody(call, made), warnings: [...warnings] };
     },
   }),
   memberRoute({

@@ -3,10 +3,11 @@ import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
 import { draftOf } from '../../http/payments.ts';
 import { checkMetadataKeys, readReturnUrl, readUsd } from '../../http/read.ts';
-import { Detail, Item } from '../../http/schema.ts';
+import { Detail, Item, Warning } from '../../http/schema.ts';
 import { writeAudit } from '../../merchants/members.ts';
 import { paymentDetail, paymentUrl } from '../../payments/detail.ts';
 import { createPayment, SCENARIOS, setMetadata, simulatePayment } from '../../payments/payments.ts';
+import { warningsFor } from '../../payments/readiness.ts';
 import type { PaymentView } from '../../payments/view.ts';
 import { drawQr } from '../checkout/qr.ts';
 import { deciding } from './payments.ts';
@@ -31,8 +32,8 @@ export const PAYMENT_ACTS: readonly Route[] = [
       return_url: Type.Optional(Type.String({ minLength: 1, maxLength: 2048 })),
       metadata: Type.Optional(Type.Record(Type.String(), Type.String({ maxLength: 500 }))),
     }),
-    reply: Type.Object({ success: Type.Boolean(), id: Text, payment_url: Text, amount_usd: Text, qr: Text }),
-    handle: (call) => {
+    reply: Type.Object({ success: Type.Boolean(), id: Text, payment_url: Text, amount_usd: Text, qr: Text, warnings: Type.Array(Warning) }),
+    handle: async (call) => {
       const { body: given, parsed, ctx } = call;
       const owner = { ...ownerOf(call), kind: 'secret' as const, keyId: '', origins: [] };
       const items = given.items?.map((item, i) => ({
@@ -54,6 +55,7 @@ export const PAYMENT_ACTS: readonly Route[] = [
         returnUrl: given.return_url === undefined ? null : readReturnUrl(given.return_url, call.mode),
         ...(items && { items, taxCents: taxCents! }),
       });
+      const warnings = given.currency ? [] : await warningsFor(ctx, { ...ownerOf(call), amountUsdCents });
       return createPayment(ctx, {
         ...ownerOf(call),
         createdWith: 'secret',
@@ -64,7 +66,7 @@ export const PAYMENT_ACTS: readonly Route[] = [
           const { amount_usd } = paymentDetail(view, ctx.settings.paymentPageUrl);
           const svg = drawQr(url, 'QR code of the payment link').text.replace('<svg ', '<svg xmlns="http://www.w3.org/2000/svg" ');
           const qr = `data:image/svg+xml;base64,${Buffer.from(svg).toString('base64')}`;
-          const body = { success: true, id: view.facts.id, payment_url: url, amount_usd, qr };
+          const body = { success: true, id: view.facts.id, payment_url: url, amount_usd, qr, warnings };
           return { status: 201, body: Buffer.from(JSON.stringify(body)) };
         },
         also: (tx, view: PaymentView) =>

@@ -18,6 +18,8 @@ import {
   readWaitOff,
   setWait,
 } from '../../merchants/wallet-changes.ts';
+import { readReadiness } from '../../payments/readiness.ts';
+import { Readiness, readinessBody } from './readiness.ts';
 import { type Call, Coin, Done, Empty, literals, memberRoute, Nullable, type Route, Text, Timestamp } from './route.ts';
 import { Tier, tierBody } from './settings.ts';
 
@@ -39,8 +41,8 @@ const Card = Type.Object({
   script: Nullable(Script),
   path: Nullable(Text),
   network: Network,
-  /** Whether a node follows the chain: without one the coin is not offered. */
-  followed: Type.Boolean(),
+  /** Whether customers can pay with it now, and what is missing. */
+  readiness: Readiness,
   next_index: Type.Integer(),
   unused_run: Type.Integer(),
   gap_limit: Type.Integer(),
@@ -81,9 +83,10 @@ export const WALLETS: readonly Route[] = [
       // Test mode has no wallets; the page says so.
       if (call.mode === 'test') return { success: true, wait_hours: CHANGE_WAIT_HOURS, wait_off: null, owners: 0, wallets: [] };
       const owner = liveOnly(call);
-      const [cards, merchant, waitOff, [counted]] = await Promise.all([
+      const [cards, merchant, readiness, waitOff, [counted]] = await Promise.all([
         listWallets(call.ctx, owner),
         getMerchant(call.ctx, owner),
+        readReadiness(call.ctx, { ...owner, mode: 'live' }),
         readWaitOff(call.ctx.db.sql, owner),
         call.ctx.db.sql<{ owners: number }[]>`
           select count(*)::int as owners from members where merchant_id = ${owner.merchantId} and role = 'owner'`,
@@ -101,7 +104,7 @@ export const WALLETS: readonly Route[] = [
           script: card.script,
           path: card.path,
           network: card.network,
-          followed: call.ctx.chains.get(card.coin)?.follows === true,
+          readiness: readinessBody(readiness.find(({ coin }) => coin === card.coin)!),
           next_index: Number(card.nextIndex),
           unused_run: Number(card.unusedRun),
           gap_limit: GAP_LIMIT,

@@ -16,7 +16,7 @@ export const tr: Words = {
   unavailable: 'Bu mağaza şu anda ödeme alamıyor',
   smallPayment: 'Bu tutar kripto parayla ödenemeyecek kadar küçük',
   nothingCharged: 'Hiçbir ücret alınmadı.',
-  checksAgain: 'Bu sayfa otomatik olarak yeniden denetler ve ödeme mümkün olur olmaz devam eder.',
+  checksAgain: 'Bu sayfa otomatik olarak yeniden kontrol eder ve ödeme mümkün olur olmaz devam eder.',
   sendExactly: 'Tam olarak şu tutarı gönderin',
   to: 'Bu adrese',
   copy: 'Kopyala',
