@@ -2,7 +2,7 @@
 
 import type { Context } from '../context.ts';
 import { DOUBTS } from '../core/certainty.ts';
-import { COINS } from '../core/coin.ts';
+import { COINS, type Coin } from '../core/coin.ts';
 import { GUARD_CODES } from '../core/guard.ts';
 import { requestLogCounts } from '../merchants/requests.ts';
 import { explainTrouble, readTroubles } from '../payments/follow-state.ts';
@@ -47,6 +47,8 @@ export async function readReadiness(
       const price = ctx.prices.quotable(coin);
       if (!('price' in price)) reasons.push(`${coin}: ${price.reason}`);
     }
+    for (const coin of await listUnreadWallets(ctx))
+      warnings.push(`${coin}: a wallet is set up, but no source is connected, so it cannot be paid`);
     for (const { coin, from, to, failure } of await readUnwatched(ctx)) {
       if (from === null || to === null) continue;
       const rest = `${coin}: blocks ${Math.max(1, to)} to ${from - 1} are still to be read for addresses given before`;
@@ -65,11 +67,18 @@ export async function readReadiness(
   return { ready: reasons.length === 0, reasons, holds, warnings, followers };
 }
 
+/** Coins with a wallet and without a source: customers cannot choose them. */
+async function listUnreadWallets(ctx: Context): Promise<Coin[]> {
+  const rows = await ctx.db.sql<{ coin: Coin }[]>`select distinct coin from wallets where active`;
+  return COINS.filter((coin) => rows.some((row) => row.coin === coin) && !ctx.chains.get(coin)?.follows);
+}
+
 /** Prometheus text format. */
 export async function readMetrics(ctx: Context): Promise<string> {
   const queue = await readDeliveryQueue(ctx);
-  const [due] = await ctx.db.sql<{ payments: bigint; blocks: bigint }[]>`
-    select (select count(*) from payments where due_at <= clock_timestamp()) as payments, (select count(*) from due_work where kind = 'settle') as blocks`;
+  const [due] = await ctx.db.sql<{ payments: bigint; blocks: bigint; outages: bigint }[]>`
+    select (select count(*) from payments where due_at <= clock_timestamp()) as payments, (select count(*) from due_work where kind = 'settle') as blocks,
+      (select count(*) from payment_outages where ended_at is null) as outages`;
   const tips = await ctx.db.sql<{ coin: string; height: bigint; lag: number }[]>`
     select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as lag from tips`;
   const [guards, troubles] = await Promise.all([readGuards(ctx), readTroubles(ctx)]);
@@ -146,6 +155,12 @@ export async function readMetrics(ctx: Context): Promise<string> {
       'gauge',
       'Whether live quotes can be made',
       COINS.map((coin) => [`{coin="${coin}"}`, 'price' in ctx.prices.quotable(coin) ? 1 : 0]),
+    ],
+    [
+      'florin_merchants_unpayable',
+      'gauge',
+      'Merchants whose customers met no payable currency, until one is ready',
+      [['', Number(due!.outages)]],
     ],
     [
       'florin_requests_logged_total',

@@ -1,4 +1,4 @@
-/** The operator's questions: is everything set up right, and do the stored deposit addresses still follow from the account keys? */
+/** For operators: is everything set up correctly, can merchants take money, and do stored deposit addresses match the account keys? */
 
 import { statfs } from 'node:fs/promises';
 import { ChainError, type ChainSource, type NamedSource } from '../chains/chain.ts';
@@ -8,25 +8,27 @@ import { COIN, COINS, type Coin, type Network } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { listNotices } from '../webhooks/endpoints.ts';
+import { readSecondsSinceAttempt } from '../webhooks/health.ts';
 import { readDeliveryQueue } from '../webhooks/queue.ts';
 import { readTroubles, type Trouble } from './follow-state.ts';
 import { readGuards } from './guard.ts';
+import { type Missing, readReadinessOfAll } from './readiness.ts';
 import { explainUnwatched, readUnwatched } from './unwatched.ts';
 
-/** `ok` is false when the operator must do something; with `ok`, a `fix` is advice. */
+/** `ok` is false when the operator has to act; with `ok`, a `fix` is advice. */
 export type Finding = { check: string; ok: boolean; detail: string; fix: string | null };
 
-/** Rows that are named one by one; more are counted. */
+/** So many rows are listed; the rest are counted. */
 const MOST_NAMED = 20;
 const LEAST_FREE_BYTES = 1_073_741_824n;
 const MOST_CLOCK_SECONDS = 60;
 /** Blocks of a pruned node that last while Florin is stopped for three days. */
 const LEAST_KEPT_SECONDS = 259_200;
-/** A tip of a main network older than this many block intervals, and than an hour, is not the tip of the network. */
+/** On a main network, a last block older than an hour and than this many block intervals is not the newest one. */
 const OLD_TIP_BLOCKS = 12;
 const WAITING_SECONDS = 300;
 
-/** Checks database, disk, nodes, wallets, prices, endpoints and deposits. `ok` is false when something must be fixed. */
+/** Checks database, disk, sources, wallets, prices, payments, endpoints and deposits. `ok` is false when something must be fixed. */
 export async function diagnose(ctx: Context): Promise<{ ok: boolean; findings: Finding[] }> {
   const wallets = await readWallets(ctx);
   const findings = [
@@ -37,6 +39,7 @@ export async function diagnose(ctx: Context): Promise<{ ok: boolean; findings: F
     ...(await checkCoins(ctx, wallets)),
     ...(await checkCompletion(ctx)),
     ...(await checkPrices(ctx, wallets)),
+    ...(await checkPayable(ctx, wallets)),
     ...(await checkEndpoints(ctx)),
     ...(await checkStrays(ctx)),
     ...(await checkWatched(ctx)),
@@ -47,7 +50,7 @@ const good = (check: string, detail: string, advice: string | null = null): Find
 const bad = (check: string, detail: string, fix: string): Finding => ({ check, ok: false, detail, fix });
 
 async function checkDatabase(ctx: Context): Promise<Finding[]> {
-  // An unsafe server is refused before it comes to this; a managed one may be changed while we run.
+  // An unsafe server is refused at the start; a managed one may be changed while we run.
   const [db] = await ctx.db.sql<
     { version: string; migration: string | null; off: string[]; autovacuum: string; free: number; ahead: number }[]
   >`
@@ -58,35 +61,35 @@ async function checkDatabase(ctx: Context): Promise<Finding[]> {
       extract(epoch from clock_timestamp())::float8 - ${(performance.timeOrigin + performance.now()) / 1000}::float8 as ahead`;
   const { version, migration, off, autovacuum, free, ahead } = db!;
   const findings: Finding[] = [];
-  if (off.length > 0) findings.push(bad('database', `${off.join(', ')} is off: acknowledged payments could be lost`, 'turn it on'));
+  if (off.length > 0) findings.push(bad('database', `${off.join(', ')} is off, so acknowledged payments could be lost`, 'turn it on'));
   else findings.push(good('database', `PostgreSQL ${version}, schema ${migration}, every commit is on disk`));
-  if (autovacuum !== 'on') findings.push(bad('database', 'autovacuum is off: tables grow and become slow', 'set autovacuum = on'));
+  if (autovacuum !== 'on') findings.push(bad('database', 'autovacuum is off, so tables grow and become slow', 'set autovacuum = on'));
   if (free < 10)
-    findings.push(bad('database', `only ${free} more connections are possible`, 'raise max_connections: each process uses about fifteen'));
+    findings.push(bad('database', `only ${free} connections are left`, 'raise max_connections: each process uses about fifteen'));
   if (Math.abs(ahead) > MOST_CLOCK_SECONDS)
-    findings.push(bad('database', `its clock is ${inWords(ahead)} this machine's`, 'let both keep their time by NTP'));
+    findings.push(bad('database', `its clock is ${inWords(ahead)} this machine's`, 'sync both clocks with NTP'));
   return findings;
 }
 const inWords = (aheadSeconds: number): string => `${Math.abs(Math.round(aheadSeconds))} s ${aheadSeconds < 0 ? 'behind' : 'ahead of'}`;
 
-/** Forwarded headers of peers that are not listed count for nothing: then all callers share the proxy's limits, and none comes over HTTPS. */
+/** Forwarded headers of unlisted proxies are ignored: all callers then share the proxy's rate limit, and none counts as HTTPS. */
 async function checkProxies(ctx: Context): Promise<Finding[]> {
   const peers = await ctx.db.sql<{ peer: string }[]>`
     select peer from unlisted_proxies where seen_at > clock_timestamp() - interval '1 day' order by peer limit ${MOST_NAMED}`;
   if (peers.length === 0) return [];
   const names = peers.map(({ peer }) => peer).join(', ');
-  const fix = 'if it is your proxy, list it in TRUSTED_PROXIES; if not, nothing needs to be done';
+  const fix = 'if it is your proxy, add it to TRUSTED_PROXIES; otherwise you can ignore this';
   return [good('proxies', `X-Forwarded headers of ${names} were ignored in the last 24 hours`, fix)];
 }
 
 async function checkDisk(folder: string): Promise<Finding[]> {
   const found = await statfs(folder, { bigint: true }).catch(() => null);
-  // With an own database and key it may not be there yet.
+  // With an external database and SECRET_KEY it may not exist yet.
   if (!found) return [];
   const { bavail, bsize } = found;
   const free = bavail * bsize;
-  const detail = `${free / 1_048_576n} MiB are free in ${folder}`;
-  return [free < LEAST_FREE_BYTES ? bad('disk', detail, 'make room: without it nothing can be recorded') : good('disk', detail)];
+  const detail = `${free / 1_048_576n} MiB free in ${folder}`;
+  return [free < LEAST_FREE_BYTES ? bad('disk', detail, 'free up space: nothing can be recorded on a full disk') : good('disk', detail)];
 }
 
 function checkAddress(ctx: Context): Finding[] {
@@ -94,7 +97,13 @@ function checkAddress(ctx: Context): Finding[] {
   if (protocol === 'https:') return [good('address', ctx.settings.publicUrl)];
   return /^(localhost|127\.|\[::1\])/.test(hostname)
     ? [good('address', `${ctx.settings.publicUrl}, for development`)]
-    : [bad('address', `${ctx.settings.publicUrl} sends keys in the clear`, 'use TLS (TLS_CERT, or a proxy) and set an https PUBLIC_URL')];
+    : [
+        bad(
+          'address',
+          `${ctx.settings.publicUrl} sends API keys unencrypted`,
+          'use TLS (TLS_CERT, or a proxy) and set PUBLIC_URL to an https address',
+        ),
+      ];
 }
 
 type WalletRow = {
@@ -120,43 +129,55 @@ async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<
       findings.push(...(await checkNode(ctx, sources.length === 1 ? `${coin} node` : `${coin} source ${one.name}`, one)));
     if (own.length > 0 && !chain?.follows)
       findings.push(
-        bad(`${coin} node`, `a wallet is set but no node${chain ? ', only a source of look-ups' : ''}`, `set ${coin}_NODE_URL`),
+        bad(
+          `${coin} node`,
+          `a wallet is set up, but no source that detects payments${chain ? ', only one for look-ups' : ''}`,
+          coin === 'ETH' ? `set ${coin}_NODE_URL` : `set ${coin}_NODE_URL or ${coin}_BLOCKBOOK_URL`,
+        ),
       );
     if (chain?.follows) findings.push(...checkFollower(troubles.find((one) => one.coin === coin)));
     for (const wallet of own.slice(0, MOST_NAMED)) findings.push(checkWallet(ctx, wallet));
     if (own.length > MOST_NAMED) findings.push(good(`${coin} wallet`, `${own.length - MOST_NAMED} more`));
     if (chain?.follows && own.length === 0)
-      findings.push(bad(`${coin} wallet`, 'a node is configured but no merchant has a wallet', `florin wallet set --coin ${coin}`));
+      findings.push(
+        bad(
+          `${coin} wallet`,
+          'a source is connected, but no merchant has a wallet',
+          `add one in the dashboard, or with florin wallet set --coin ${coin}`,
+        ),
+      );
   }
-  if (findings.length === 0) findings.push(good('live mode', 'no wallet and no node yet: test mode only'));
+  if (findings.length === 0) findings.push(good('live mode', 'not set up: no wallet and no source, so only test payments work'));
   return findings;
 }
 
-/** What the guard found that holds payments, as the running service last wrote it. */
+/** What keeps payments from completing, as the running service last recorded it. */
 async function checkCompletion(ctx: Context): Promise<Finding[]> {
   return (await readGuards(ctx)).flatMap(({ coin, binding, reasons, aboveReason }) => {
     const all = aboveReason === null ? reasons : [...reasons, aboveReason];
     if (all.length === 0) return [];
-    const detail = `${binding ? 'completion waits' : 'on mainnet completion would wait'}: ${all.join('; ')}`;
-    const fix = 'bring the sources that are away back; docs/guides/blockbook.md says what completes meanwhile';
+    const detail = `${binding ? 'payments do not complete' : 'on mainnet payments would not complete'}: ${all.join('; ')}`;
+    const fix = 'get the missing sources running again; docs/guides/blockbook.md lists which payments complete meanwhile';
     return [binding ? bad(`${coin} completion`, detail, fix) : good(`${coin} completion`, detail, fix)];
   });
 }
 
-/** What the follower itself noted: a block at which it fails, and why nothing expires. */
+/** What the follower recorded: a block it cannot read, and why payments do not expire. */
 function checkFollower(trouble: Trouble | undefined): Finding[] {
   if (!trouble) return [];
   const check = `${trouble.coin} follower`;
   const { failingBlock, failure, doubt } = trouble;
   if (failingBlock) {
     const { height, hash, failures } = failingBlock;
-    const detail = `it failed ${failures} times at block ${height}${hash ? ` (${hash})` : ''}: ${failure}`;
-    return [bad(check, detail, 'see the log; payments in this block and after it are not seen until it can be read')];
+    const detail = `block ${height}${hash ? ` (${hash})` : ''} could not be read ${failures} times: ${failure}`;
+    return [bad(check, detail, 'check the log; payments from this block on are not detected until it can be read')];
   }
-  return doubt ? [good(check, `${doubt.reason}: nothing of this coin expires meanwhile`, 'see what florin chain status says')] : [];
+  return doubt
+    ? [good(check, `${doubt.reason}, so ${trouble.coin} payments do not expire for now`, 'run florin chain status for details')]
+    : [];
 }
 
-/** One source of a coin: first whether it answers, then whether it is the right one, then what it can do. */
+/** One source of a coin: whether it responds, whether it is on the right chain, then what it supports. */
 async function checkNode(ctx: Context, check: string, { source, follows }: NamedSource): Promise<Finding[]> {
   const { coin, network } = source;
   const findings: Finding[] = [];
@@ -166,8 +187,8 @@ async function checkNode(ctx: Context, check: string, { source, follows }: Named
       const said = coin === 'ETH' ? `ETH_CHAIN_ID says ${ctx.settings.ethChainId}` : `${coin}_NETWORK says ${network}`;
       const fix =
         coin === 'ETH'
-          ? 'set ETH_NODE_URL to a node of that chain, or ETH_CHAIN_ID to the one it is on'
-          : `set ${coin}_NODE_URL to a ${network} node, or ${coin}_NETWORK=${health.network}`;
+          ? 'point ETH_NODE_URL to a node on that chain, or change ETH_CHAIN_ID'
+          : `point ${coin}_NODE_URL to a ${network} node, or set ${coin}_NETWORK=${health.network}`;
       return [bad(check, `it is on ${health.network}, ${said}`, fix)];
     }
     const [pinned] = await ctx.db.sql<{ genesis: string; height: bigint | null; behind: number | null }[]>`
@@ -179,8 +200,8 @@ async function checkNode(ctx: Context, check: string, { source, follows }: Named
       return [
         bad(
           check,
-          `its chain begins with ${genesis}, the payments here are on ${pinned.genesis}`,
-          `connect ${coin}_NODE_URL to that chain`,
+          `its chain starts with ${genesis}, but the payments here are on ${pinned.genesis}`,
+          `point ${coin}_NODE_URL to a node on that chain`,
         ),
       ];
     const { safeVersion, blockSeconds } = COIN[coin];
@@ -189,7 +210,7 @@ async function checkNode(ctx: Context, check: string, { source, follows }: Named
     const detail = `${health.software} on ${network} at block ${tip.height}`;
     findings.push(
       health.syncing
-        ? bad(check, `${detail}, still syncing (${health.headers} known)`, 'wait: payments are not seen before it has caught up')
+        ? bad(check, `${detail}, still syncing (${health.headers} known)`, 'wait: payments are detected once it has caught up')
         : good(check, detail),
     );
     if (safeVersion !== null && health.version > 0 && health.version < safeVersion) {
@@ -197,19 +218,19 @@ async function checkNode(ctx: Context, check: string, { source, follows }: Named
       findings.push(isMain ? bad(check, old, 'upgrade the node') : good(check, old, 'upgrade the node'));
     }
     if (health.peers === 0 && coin !== 'ETH') {
-      const fix = 'let it connect to the network';
+      const fix = 'check its network connection and firewall';
       findings.push(isMain ? bad(check, 'it has no peers', fix) : good(check, 'it has no peers', fix));
     }
     const tipAge = (ctx.clock.now().getTime() - tip.time.getTime()) / 1000;
     if (isMain && !health.syncing && tipAge > Math.max(3_600, OLD_TIP_BLOCKS * blockSeconds))
-      findings.push(bad(check, `its last block is ${Math.round(tipAge / 60)} minutes old`, 'see whether it is cut off from the network'));
+      findings.push(bad(check, `its last block is ${Math.round(tipAge / 60)} minutes old`, 'check whether it is cut off from the network'));
     if (health.txindex === false)
       findings.push(
-        good(check, 'no txindex: look-ups find the mempool and recent blocks only', 'set txindex=1 for look-ups of any transaction'),
+        good(check, 'no txindex: look-ups only find the mempool and recent blocks', 'set txindex=1 to look up any transaction'),
       );
     if (pinned?.height != null && pinned.behind !== null && pinned.behind > WAITING_SECONDS) {
       const since = `payments were read up to block ${pinned.height}, last ${Math.round(pinned.behind / 60)} minutes ago`;
-      findings.push(good(check, since, 'start the service, or see its log: nothing of this coin expires or completes meanwhile'));
+      findings.push(good(check, since, 'start the service or check its log: until then no payment in this coin completes or expires'));
     }
     if (source.inspect) findings.push(...(await inspectNode(check, source, tip.height, pinned?.height ?? null)));
   } catch (error) {
@@ -219,12 +240,12 @@ async function checkNode(ctx: Context, check: string, { source, follows }: Named
   return findings;
 }
 function howToReach(coin: Coin, reason: string): string {
-  if (coin === 'ETH') return 'start the node, or see address and key of the provider in ETH_NODE_URL';
+  if (coin === 'ETH') return 'start the node, or check the address and key of the provider in ETH_NODE_URL';
   if (/user and password/.test(reason))
-    return `set user and password of the node in ${coin}_NODE_URL (rpcauth, or rpcuser and rpcpassword)`;
-  if (/does not allow/.test(reason)) return 'allow this machine (rpcallowip) and the calls that are made (rpcwhitelist, see the guide)';
-  if (/is starting/.test(reason)) return 'wait until it has started';
-  return `start the node, and see host and port in ${coin}_NODE_URL (server=1, rpcbind)`;
+    return `put the user and password of the node in ${coin}_NODE_URL (rpcauth, or rpcuser and rpcpassword)`;
+  if (/does not allow/.test(reason)) return 'allow this machine (rpcallowip) and the required calls (rpcwhitelist, see the guide)';
+  if (/is starting/.test(reason)) return 'wait until the node has started';
+  return `start the node, and check host and port in ${coin}_NODE_URL (server=1, rpcbind)`;
 }
 
 async function inspectNode(check: string, source: ChainSource, tip: number, cursor: bigint | null): Promise<Finding[]> {
@@ -236,42 +257,42 @@ async function inspectNode(check: string, source: ChainSource, tip: number, curs
     const detail = `pruned: it keeps the last ${kept} blocks, about ${Math.round((kept * blockSeconds) / 3_600)} hours`;
     if (cursor !== null && cursor + 1n < BigInt(prunedBelow))
       findings.push(
-        bad(check, `${detail}; those after ${cursor} have not been read and are gone`, 'sync it anew, or use a node that has them'),
+        bad(check, `${detail}; those after ${cursor} were not read and are gone`, 'resync it, or use a node that still has them'),
       );
     else if (kept * blockSeconds < LEAST_KEPT_SECONDS)
-      findings.push(bad(check, detail, 'keep more (prune=): what comes while the service is stopped longer is missed'));
+      findings.push(bad(check, detail, 'keep more blocks (prune=): payments are missed if the service is stopped for longer'));
     else findings.push(good(check, detail));
   }
   if (clockAheadSeconds !== null && Math.abs(clockAheadSeconds) > MOST_CLOCK_SECONDS)
-    findings.push(bad(check, `its clock is ${inWords(clockAheadSeconds)} the database's`, 'let both keep their time by NTP'));
+    findings.push(bad(check, `its clock is ${inWords(clockAheadSeconds)} the database's`, 'sync both clocks with NTP'));
   for (const { capability, reason } of missing)
-    findings.push(bad(check, `it does not give ${capability}: ${reason}`, 'allow it (rpcwhitelist), or use a node that does'));
-  if (missing.length === 0) findings.push(good(check, 'it gives raw blocks, mempool, transactions and fee estimates'));
-  for (const warning of warnings) findings.push(good(check, `it warns: ${warning}`, 'see what its makers say of it'));
+    findings.push(bad(check, `it does not provide ${capability}: ${reason}`, 'allow it (rpcwhitelist), or use a node that does'));
+  if (missing.length === 0) findings.push(good(check, 'it provides raw blocks, mempool, transactions and fee estimates'));
+  for (const warning of warnings) findings.push(good(check, `it warns: ${warning}`, 'check the release notes of the node'));
   return findings;
 }
 
 function checkWallet(ctx: Context, { coin, merchantId, network, chainKey, script, nextIndex }: WalletRow): Finding {
   const check = `${coin} wallet`;
   if (network !== ctx.settings.networks[coin]) {
-    const fix = `set a wallet of ${ctx.settings.networks[coin]}, or ${coin}_NETWORK=${network}`;
-    return bad(check, `of ${merchantId}: it was set for ${network}, ${coin}_NETWORK says ${ctx.settings.networks[coin]}`, fix);
+    const fix = `import a ${ctx.settings.networks[coin]} key, or set ${coin}_NETWORK=${network}`;
+    return bad(check, `${merchantId}: it is for ${network}, but ${coin}_NETWORK is ${ctx.settings.networks[coin]}`, fix);
   }
   const { address } = deriveAddress({ chainKey, script, coin, network, index: 0n });
   return good(
     check,
-    `of ${merchantId}: its first ${script} address is ${address}, the next index ${nextIndex}`,
-    'compare the address with the first one in your own wallet',
+    `${merchantId}: first ${script} address ${address}, next index ${nextIndex}`,
+    'check that it is the first address in your own wallet',
   );
 }
 
 async function checkPrices(ctx: Context, wallets: readonly WalletRow[]): Promise<Finding[]> {
   const findings: Finding[] = [];
   const offered = COINS.filter((coin) => ctx.chains.has(coin) || wallets.some((wallet) => wallet.coin === coin));
-  const failed = 'see whether this machine may reach it; PRICES and FIAT_RATES name the sources';
+  const failed = 'check whether this machine can reach it; PRICES and FIAT_RATES list the sources';
   const [prices, rates] = await Promise.all([ctx.prices.check(), ctx.fiat.check()]);
   for (const { name, coins, unlisted, failure } of prices) {
-    const lacks = unlisted.length > 0 ? `; it does not list ${unlisted.join(', ')}` : '';
+    const lacks = unlisted.length > 0 ? `; not listed there: ${unlisted.join(', ')}` : '';
     findings.push(failure === null ? good(`${name} prices`, `${coins.join(', ')}${lacks}`) : good(`${name} prices`, failure, failed));
   }
   for (const coin of offered) {
@@ -281,14 +302,38 @@ async function checkPrices(ctx: Context, wallets: readonly WalletRow[]): Promise
         ? good(`${coin} price`, found.price.sources.join(', '))
         : bad(
             `${coin} price`,
-            `${found.reason}: live payments in it wait`,
-            'two sources must agree; see which answer, and add some to PRICES',
+            `${found.reason}, so customers cannot pay with ${coin}`,
+            'two sources must agree; check which ones respond, and add more to PRICES',
           ),
     );
   }
   for (const { name, currencies, failure } of rates)
     findings.push(failure === null ? good(`${name} rates`, `${currencies.length} currencies`) : good(`${name} rates`, failure, failed));
   return findings;
+}
+
+/**
+ * Whether each merchant with a wallet can take money now: the same answer that merchants and customers get. It is a note, because
+ * what the operator has to fix has a finding of its own, and the rest is for the merchant to decide.
+ */
+async function checkPayable(ctx: Context, wallets: readonly WalletRow[]): Promise<Finding[]> {
+  const merchantIds = [...new Set(wallets.map(({ merchantId }) => merchantId))];
+  const found = await readReadinessOfAll(ctx, { merchantIds: merchantIds.slice(0, MOST_NAMED) });
+  const findings = found.map(({ merchant, coins }) => {
+    const payable = coins.filter((coin) => coin.payable).map(({ coin }) => coin);
+    if (payable.length > 0) return good('payments', `${merchant.name} (${merchant.id}) can take ${payable.join(', ')}`);
+    const missing = coins.filter(({ coin }) => merchant.walletCoins.includes(coin)).flatMap((coin) => coin.missing.slice(0, 1));
+    const why = missing.map(({ message }) => message).join(' ');
+    return good('payments', `${merchant.name} (${merchant.id}) cannot take live payments now. ${why}`, howToTake(missing[0]));
+  });
+  const more = merchantIds.length - found.length;
+  return more > 0 ? [...findings, good('payments', `${more} more merchants have a wallet`)] : findings;
+}
+function howToTake(missing: Missing | undefined): string {
+  if (!missing) return 'add a wallet in the dashboard';
+  // Whether the node itself answers has its own line: what is left is that nobody reads it.
+  if (missing.code === 'source_starting' || missing.code === 'source_silent') return 'start the service, or check its log';
+  return [missing.fix, ...missing.lines.filter((line) => !line.startsWith('#'))].join(' ');
 }
 
 async function checkEndpoints(ctx: Context): Promise<Finding[]> {
@@ -300,30 +345,43 @@ async function checkEndpoints(ctx: Context): Promise<Finding[]> {
   const findings = failing.map(({ id, url, since, failure }) =>
     bad(
       `endpoint ${id}`,
-      `${url} has failed since ${since.toISOString()}${failure === null ? '' : ` (${failure})`}`,
-      'it is tried again for five days; see that it answers 2xx within ten seconds',
+      `${url} has been failing since ${since.toISOString()}${failure === null ? '' : ` (${failure})`}`,
+      'make it answer 2xx within ten seconds; deliveries are retried, and it is disabled after five days without success',
     ),
   );
   const more = Number(failing[0]?.total ?? 0) - failing.length;
-  if (more > 0) findings.push(bad('endpoints', `${more} more fail`, 'see the ones above'));
+  if (more > 0) findings.push(bad('endpoints', `${more} more are failing`, 'fix the ones above first, then run this again'));
   for (const { endpointId, mode, merchantId, url, reason, at } of await listNotices(ctx, { limit: MOST_NAMED })) {
-    const why = reason === 'gone' ? 'it answered 410' : 'nothing succeeded for five days';
-    const detail = `${url} (${mode}, ${merchantId}) was switched off at ${at.toISOString()}: ${why}`;
+    const why = reason === 'gone' ? 'it answered 410' : 'no delivery succeeded for five days';
+    const detail = `${url} (${mode}, ${merchantId}) was disabled at ${at.toISOString()}: ${why}`;
     findings.push(
-      good(`endpoint ${endpointId}`, detail, 'florin endpoint update --enabled true, once it answers again, or endpoint delete'),
+      good(
+        `endpoint ${endpointId}`,
+        detail,
+        'once it works again: florin endpoint update --enabled true; otherwise florin endpoint delete',
+      ),
     );
   }
-  const queue = await readDeliveryQueue(ctx);
-  const detail = `${queue.due} due, ${queue.inFlight} in flight, the oldest due for ${Math.round(queue.oldestSeconds / 60)} minutes`;
-  // Due for longer than any endpoint rests, and nothing under way.
-  if (queue.inFlight === 0 && queue.oldestSeconds > WAITING_SECONDS)
-    findings.push(bad('deliveries', detail, 'start the service with the worker role'));
-  else findings.push(good('deliveries', [detail, ...queue.attempts.map((a) => `${a.outcome} ${a.attempts}`)].join(', ')));
-  if (failing.length === 0) findings.push(good('endpoints', 'none fails'));
+  findings.push(...(await checkDeliveries(ctx)));
+  if (failing.length === 0) findings.push(good('endpoints', 'no failing endpoints'));
   return findings;
 }
 
-/** Deposits to addresses that no payment was given. */
+/** Whether anything is sent at all: a failing endpoint has deliveries due for long too, and its own line above. */
+async function checkDeliveries(ctx: Context): Promise<Finding[]> {
+  const [queue, sentSeconds] = await Promise.all([readDeliveryQueue(ctx), readSecondsSinceAttempt(ctx)]);
+  const detail = `${queue.due} due, ${queue.inFlight} in progress, the oldest due for ${minutes(queue.oldestSeconds)}`;
+  const isSending = queue.inFlight > 0 || (sentSeconds !== null && sentSeconds < WAITING_SECONDS);
+  if (queue.oldestSeconds > WAITING_SECONDS && !isSending) {
+    const last = sentSeconds === null ? 'nothing was ever sent' : `nothing was sent for ${minutes(sentSeconds)}`;
+    return [bad('deliveries', `${detail}; ${last}`, 'no worker is running: start the service, with the worker role if you split roles')];
+  }
+  const counts = queue.attempts.map(({ outcome, attempts }) => `${outcome} ${attempts}`);
+  return [good('deliveries', [detail, ...counts].join(', '))];
+}
+const minutes = (seconds: number): string => `${Math.round(seconds / 60)} minutes`;
+
+/** Deposits to addresses that no payment uses. */
 async function checkStrays(ctx: Context): Promise<Finding[]> {
   const strays = await ctx.db.sql<
     { coin: Coin; ref: string; walletId: string; merchantId: string; index: bigint; address: string; units: bigint; at: Date }[]
@@ -333,13 +391,13 @@ async function checkStrays(ctx: Context): Promise<Finding[]> {
   return strays.map(({ coin, ref, walletId, merchantId, index, address, units, at }) =>
     bad(
       `${coin} deposit`,
-      `${formatUnits(coin, units)} came to ${address} in ${ref} (index ${index} of ${walletId}, ${merchantId}) on ${at.toISOString()}, an address that no payment was given`,
-      `once it is dealt with: florin deposit claim --coin ${coin} --ref ${ref}`,
+      `${formatUnits(coin, units)} came to ${address} in ${ref} (index ${index} of ${walletId}, ${merchantId}) on ${at.toISOString()}, an address that no payment uses`,
+      `once you have handled it: florin deposit claim --coin ${coin} --ref ${ref}`,
     ),
   );
 }
 
-/** Addresses that were given before anybody read the blocks of their coin. */
+/** Addresses that were shown before the blocks of their coin were read. */
 async function checkWatched(ctx: Context): Promise<Finding[]> {
   return (await readUnwatched(ctx)).map((one) => {
     const { detail, fix } = explainUnwatched(one);
@@ -347,18 +405,18 @@ async function checkWatched(ctx: Context): Promise<Finding[]> {
   });
 }
 
-/** The operator has dealt with a deposit that no payment was given: `doctor` no longer names it. Errors: parameter_invalid. */
+/** The operator has handled a deposit to an unused address: `doctor` no longer lists it. Errors: parameter_invalid. */
 export async function claimDeposit(ctx: Context, { coin, ref }: { coin: Coin; ref: string }): Promise<void> {
   const claimed = await ctx.db.sql`
     update stray_deposits set claimed_at = coalesce(claimed_at, clock_timestamp()) where coin = ${coin} and ref = ${ref}`;
-  if (claimed.count === 0) throw new Problem('parameter_invalid', { reason: 'there is no such deposit' }, { param: 'ref' });
+  if (claimed.count === 0) throw new Problem('parameter_invalid', { reason: 'this deposit does not exist' }, { param: 'ref' });
 }
 
 const PAGE = 1_000;
 
 /**
- * Derives every deposit address anew from its wallet's account key, offline. A swapped address shows as a mismatch; `unwatched` names
- * the coins whose addresses could have been paid in a block that was not read.
+ * Derives every deposit address again from its wallet's account key, offline. A swapped address shows as a mismatch; `unwatched` lists
+ * the coins whose addresses may have been paid in a block that was not read.
  */
 export async function verifyAddresses(ctx: Context): Promise<{ ok: boolean; checked: number; mismatches: string[]; unwatched: string[] }> {
   const unwatched = (await readUnwatched(ctx)).map((one) => `${one.coin}: ${explainUnwatched(one).detail}`);

@@ -59,6 +59,13 @@ export async function listHealth(
   return rows.map((row) => ({ ...row, attempts: Number(row.attempts), delivered: Number(row.delivered), waiting: Number(row.waiting) }));
 }
 
+/** How long ago anything was sent to any endpoint; null: never, as far as is kept. */
+export async function readSecondsSinceAttempt(ctx: Context): Promise<number | null> {
+  const [row] = await ctx.db.sql<{ seconds: number | null }[]>`
+    select extract(epoch from clock_timestamp() - max(last_at))::float8 as seconds from attempt_hours`;
+  return row!.seconds;
+}
+
 export type Hour = { at: Date; outcomes: { outcome: string; attempts: number; totalMs: number; slowestMs: number }[] };
 
 /** The last 24 hours of an endpoint, oldest first, those without attempts too. Errors: endpoint_not_found. */

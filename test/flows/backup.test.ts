@@ -278,7 +278,7 @@ test('a fresh install goes on from a backup made beside a service under load', a
       (await restored.florin('doctor')).findings.filter((f: any) => f.check === 'LTC deposit'),
       [],
     );
-    await assert.rejects(restored.florin('deposit', 'claim', '--coin', 'LTC', '--ref', `${txid}:77`), /there is no such deposit/);
+    await assert.rejects(restored.florin('deposit', 'claim', '--coin', 'LTC', '--ref', `${txid}:77`), /this deposit does not exist/);
   });
   await t.test('a restore over a running service, or over data, is refused', async () => {
     const before = (await payments(restored.live)).rows;

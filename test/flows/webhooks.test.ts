@@ -532,7 +532,7 @@ test('an endpoint that is switched off is noticed by the operator until it is en
   const florin = operator();
   const noticed = async () => (await florin('doctor')).findings.filter((f: any) => f.check === `endpoint ${id}`);
   const [finding] = await noticed();
-  assert.match(finding.detail, new RegExp(`\\(test, ${merchantId}\\) was switched off at .*: it answered 410`));
+  assert.match(finding.detail, new RegExp(`\\(test, ${merchantId}\\) was disabled at .*: it answered 410`));
   ok(await shop.post(`${PATH}/${id}`, { enabled: true }));
   assert.deepEqual(await noticed(), []);
 });

@@ -124,11 +124,15 @@ test('a node without a wallet of any merchant is to be fixed; with one all is we
   const details = (check: string) => findings.filter((finding) => finding.check === check).map(({ detail }) => detail);
   const height = await node.rpc('getblockcount');
   assert.match(details('BTC node')[0]!, new RegExp(`^Satoshi:.* on regtest at block ${height}$`));
-  assert.ok(details('BTC node').includes('it gives raw blocks, mempool, transactions and fee estimates'));
-  assert.deepEqual(details('BTC wallet'), [`of ${merchantId}: its first p2wpkh address is ${firstAddress}, the next index 0`]);
+  assert.ok(details('BTC node').includes('it provides raw blocks, mempool, transactions and fee estimates'));
+  assert.deepEqual(details('BTC wallet'), [`${merchantId}: first p2wpkh address ${firstAddress}, next index 0`]);
   assert.match(details('database')[0]!, /^PostgreSQL 1\d.*schema \d{4}_.*, every commit is on disk$/);
   assert.deepEqual(details('BTC price'), ['static']);
-  assert.deepEqual(details('endpoints'), ['none fails']);
+  // The service does not run here.
+  const payments = findings.find(({ check }) => check === 'payments')!;
+  assert.match(payments.detail, /^Test shop \(mer_\w+\) cannot take live payments now\. The Bitcoin source has not answered yet\.$/);
+  assert.deepEqual([payments.ok, payments.fix], [true, 'start the service, or check its log']);
+  assert.deepEqual(details('endpoints'), ['no failing endpoints']);
   assert.match(details('address')[0]!, /for development/);
 });
 
@@ -136,7 +140,7 @@ test('for people there is a line a finding, and what to do under it', async () =
   const { code, out } = await florin({ PUBLIC_URL: 'http://pay.example.com' }, 'doctor');
   assert.equal(code, 1);
   assert.match(out, /^ok {4}BTC node: Satoshi:/m);
-  assert.match(out, /^FIX {3}address: http:\/\/pay\.example\.com sends keys in the clear\n {6}-> use TLS/m);
+  assert.match(out, /^FIX {3}address: http:\/\/pay\.example\.com sends API keys unencrypted\n {6}-> use TLS/m);
   assert.match(out, /1 of \d+ checks failed\.\n$/);
   assert.match((await florin({}, 'doctor')).out, /No problems found\.\n$/);
 });
@@ -146,12 +150,8 @@ test('the wrong network', async () => {
   assert.deepEqual(
     found.map(({ check, detail, fix }) => [check, detail, fix]),
     [
-      ['BTC node', 'it is on regtest, BTC_NETWORK says testnet', 'set BTC_NODE_URL to a testnet node, or BTC_NETWORK=regtest'],
-      [
-        'BTC wallet',
-        `of ${merchantId}: it was set for regtest, BTC_NETWORK says testnet`,
-        'set a wallet of testnet, or BTC_NETWORK=regtest',
-      ],
+      ['BTC node', 'it is on regtest, BTC_NETWORK says testnet', 'point BTC_NODE_URL to a testnet node, or set BTC_NETWORK=regtest'],
+      ['BTC wallet', `${merchantId}: it is for regtest, but BTC_NETWORK is testnet`, 'import a testnet key, or set BTC_NETWORK=regtest'],
     ],
   );
 });
@@ -159,7 +159,7 @@ test('the wrong network', async () => {
 test('the wrong password', async () => {
   const { detail, fix } = only(await examine({ BTC_NODE_URL: node.url.replace(':test@', ':guess@') }));
   assert.match(detail, /refuses user and password/);
-  assert.match(fix!, /set user and password of the node in BTC_NODE_URL/);
+  assert.match(fix!, /put the user and password of the node in BTC_NODE_URL/);
   assert.doesNotMatch(detail + fix, /guess/);
 });
 
@@ -171,7 +171,7 @@ test('the node is down', async () => {
 
 test('a wallet is set and no node', async () => {
   const { check, fix } = only(await examine({ BTC_NODE_URL: '' }));
-  assert.deepEqual([check, fix], ['BTC node', 'set BTC_NODE_URL']);
+  assert.deepEqual([check, fix], ['BTC node', 'set BTC_NODE_URL or BTC_BLOCKBOOK_URL']);
 });
 
 test('the node is still starting', async (t) => {
@@ -185,7 +185,7 @@ test('calls that the node does not allow are named', async (t) => {
   assert.match(all.fix!, /rpcallowip.*rpcwhitelist/);
   const found = wrong(await examine({ BTC_NODE_URL: await behind(t, { forbid: ['getblock', 'getrawmempool', 'estimatesmartfee'] }) }));
   assert.deepEqual(
-    found.map(({ detail }) => /^it does not give ([a-z ]+):/.exec(detail)?.[1]),
+    found.map(({ detail }) => /^it does not provide ([a-z ]+):/.exec(detail)?.[1]),
     ['raw blocks', 'its mempool', 'fee estimates'],
   );
 });
@@ -198,11 +198,11 @@ test('a node that is syncing, alone, or old', async (t) => {
   const main = { getblockchaininfo: { chain: 'main' }, getnetworkinfo: { connections: 0, version: 240_001, warnings: ['new rules'] } };
   const found = await examine({ BTC_NODE_URL: await behind(t, { change: main }), BTC_NETWORK: 'mainnet' });
   assert.deepEqual(
-    wrong(found).map(({ check, detail }) => [check, detail.replace(/of mer_\w+/, '')]),
+    wrong(found).map(({ check, detail }) => [check, detail.replace(/mer_\w+: /, '')]),
     [
       ['BTC node', 'version 240001 is older than 250000, the oldest known to be safe'],
       ['BTC node', 'it has no peers'],
-      ['BTC wallet', ': it was set for regtest, BTC_NETWORK says mainnet'],
+      ['BTC wallet', 'it is for regtest, but BTC_NETWORK is mainnet'],
     ],
   );
   assert.ok(found.findings.some(({ detail, ok }) => ok && detail === 'it warns: new rules'));
@@ -221,8 +221,8 @@ test('a pruned node: how much it keeps, and whether what was not read yet is gon
   await sql`insert into chains (coin, genesis) values ('BTC', ${await node.rpc('getblockhash', 0)})`;
   await sql`insert into tips (coin, height, hash, scanned_through) values ('BTC', ${tip - 101}, 'x', clock_timestamp() - interval '20 minutes')`;
   const found = await examine({ BTC_NODE_URL: await pruned() });
-  assert.match(only(found).detail, new RegExp(`those after ${tip - 101} have not been read and are gone`));
-  assert.ok(found.findings.some(({ detail, ok, fix }) => ok && /last 20 minutes ago/.test(detail) && /start the service/.test(fix ?? '')));
+  assert.match(only(found).detail, new RegExp(`those after ${tip - 101} were not read and are gone`));
+  assert.ok(found.findings.some(({ detail, ok, fix }) => ok && /last 20 minutes ago/.test(detail) && /^start the service/.test(fix ?? '')));
   await sql`update tips set height = ${tip - 100}`;
   assert.match(only(await examine({ BTC_NODE_URL: await pruned() })).fix!, /prune=/);
   await sql`delete from tips`;
@@ -232,8 +232,8 @@ test('another chain than the one that payments are on', async () => {
   const { sql } = database.db;
   await sql`update chains set genesis = 'another' where coin = 'BTC'`;
   const { detail, fix } = only(await examine());
-  assert.match(detail, /its chain begins with 0f9188f1.*, the payments here are on another/);
-  assert.match(fix!, /connect BTC_NODE_URL to that chain/);
+  assert.match(detail, /its chain starts with 0f9188f1.*, but the payments here are on another/);
+  assert.match(fix!, /point BTC_NODE_URL to a node on that chain/);
   await sql`delete from chains`;
 });
 
@@ -268,10 +268,10 @@ test('price sources: each with what it answers, and coins offered without a pric
   const { ok, findings } = await diagnose({ ...ctx, prices, fiat });
   const of = (check: string) => findings.filter((finding) => finding.check === check).map((f) => [f.ok, f.detail, f.fix !== null]);
   assert.equal(ok, false);
-  assert.deepEqual(of('coinbase prices'), [[true, 'BTC; it does not list ETH, LTC, DASH, DOGE', false]]);
+  assert.deepEqual(of('coinbase prices'), [[true, 'BTC; not listed there: ETH, LTC, DASH, DOGE', false]]);
   assert.deepEqual(of('kraken prices'), [[true, 'it answers status 404', true]]);
   assert.deepEqual(of('BTC price'), [[true, 'coinbase, bitstamp', false]]);
-  assert.deepEqual(of('LTC price'), [[false, 'no price source answers: live payments in it wait', true]]);
+  assert.deepEqual(of('LTC price'), [[false, 'no price source answers, so customers cannot pay with LTC', true]]);
   assert.deepEqual(of('DOGE price'), []);
   assert.deepEqual(of('coinbase rates'), [[true, 'it answers status 404', true]]);
 });
@@ -297,15 +297,42 @@ test('endpoints that fail and deliveries that nobody sends', async (t) => {
   const { findings } = await diagnose(ctx);
   assert.deepEqual(
     findings.filter(({ ok }) => !ok).map(({ check, detail }) => [check, detail]),
-    [['endpoint we_fails', 'https://shop.example/we_fails has failed since 2026-11-20T10:00:00.000Z']],
+    [['endpoint we_fails', 'https://shop.example/we_fails has been failing since 2026-11-20T10:00:00.000Z']],
   );
   // Switched off is settled: it is told, and does not need the operator.
   const told = (id: string) => findings.find(({ check }) => check === `endpoint ${id}`)!.detail;
-  assert.match(told('we_tired'), /switched off at 2026-11-18T10:00:00\.000Z: nothing succeeded for five days$/);
-  assert.match(told('we_gone'), /switched off at 2026-11-19T10:00:00\.000Z: it answered 410$/);
-  assert.match(findings.find(({ check }) => check === 'disk')!.detail, /^\d+ MiB are free in /);
+  assert.match(told('we_tired'), /disabled at 2026-11-18T10:00:00\.000Z: no delivery succeeded for five days$/);
+  assert.match(told('we_gone'), /disabled at 2026-11-19T10:00:00\.000Z: it answered 410$/);
+  assert.match(findings.find(({ check }) => check === 'disk')!.detail, /^\d+ MiB free in /);
   assert.ok(findings.find(({ check }) => check === 'disk')!.detail.endsWith(app.config.dataFolder));
-  assert.match(findings.find(({ check }) => check === 'live mode')!.detail, /test mode only/);
+  assert.match(findings.find(({ check }) => check === 'live mode')!.detail, /only test payments work/);
+});
+
+test('deliveries that are due for long: no worker is named only when nothing is sent at all', async (t) => {
+  const app = await startTestApp({}, { roles: ['api'] });
+  t.after(() => app.stop());
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  await sql`
+    insert into endpoints (id, merchant_id, mode, url, events, secret, state, failing_since, failures)
+    values ('we_fails', ${app.merchant.merchantId}, 'live', 'https://shop.example/', '{*}', '\\x00', 'enabled', now() - interval '1 hour', 9)`;
+  await sql`
+    insert into events (id, merchant_id, mode, type, sequence, body, created_at)
+    values ('evt_late', ${app.merchant.merchantId}, 'live', 'payment.created', 1, '{}', now())`;
+  await sql`
+    insert into deliveries (event_id, endpoint_id, merchant_id, mode, sequence, state, due_at)
+    values ('evt_late', 'we_fails', ${app.merchant.merchantId}, 'live', 1, 'pending', now() - interval '20 minutes')`;
+  const failing = async () => (await diagnose(ctx)).findings.filter(({ ok }) => !ok).map(({ check, fix }) => [check, fix]);
+  const endpoint = [
+    'endpoint we_fails',
+    'make it answer 2xx within ten seconds; deliveries are retried, and it is disabled after five days without success',
+  ];
+  assert.deepEqual(await failing(), [
+    endpoint,
+    ['deliveries', 'no worker is running: start the service, with the worker role if you split roles'],
+  ]);
+  await sql`insert into attempt_hours values ('we_fails', date_trunc('hour', now()), 'status', 9, 5, 5, now())`;
+  assert.deepEqual(await failing(), [endpoint], 'what is due waits for the endpoint, not for a worker');
 });
 
 test('deposits that no payment was given the address of, until the operator has dealt with them', async () => {
@@ -337,9 +364,9 @@ test('an Ethereum node: on the chain that was meant, or another, or down', async
   assert.equal(ok, true);
   assert.match(String(detail), /^anvil.* on regtest at block \d+$/);
   assert.deepEqual(await ask({ ETH_CHAIN_ID: '5' }), [
-    [false, 'it is on chain 31337, ETH_CHAIN_ID says 5', 'set ETH_NODE_URL to a node of that chain, or ETH_CHAIN_ID to the one it is on'],
+    [false, 'it is on chain 31337, ETH_CHAIN_ID says 5', 'point ETH_NODE_URL to a node on that chain, or change ETH_CHAIN_ID'],
   ]);
   const [[down, , fix] = []] = await ask({ ETH_NODE_URL: `http://127.0.0.1:${await freePort()}` });
   assert.equal(down, false);
-  assert.match(String(fix), /start the node, or see address and key/);
+  assert.match(String(fix), /start the node, or check the address and key/);
 });
