@@ -121,7 +121,7 @@ export function useAct<E extends ModeEndpoint>(
   });
 }
 
-/** What a reply says besides: such as that no customer could pay what was just created. */
+/** Warnings of a reply: for example that no customer could pay what was just created. */
 const warningsOf = (reply: object): readonly { message: string }[] =>
   'warnings' in reply ? (reply.warnings as { message: string }[]) : [];
 

@@ -26,23 +26,12 @@ export type MissingCode = (typeof MISSING)[number];
 export type Missing = { code: MissingCode; message: string; fix: string; lines: readonly string[]; docUrl: string };
 export type CoinReadiness = {
   coin: Coin;
-  /** A customer can pay with it now. What is missing all the same only keeps payments from completing. */
+  /** A customer can pay with it now. Anything in `missing` then only keeps payments from completing. */
   payable: boolean;
   missing: readonly Missing[];
 };
 
 type Unreachables = ReadonlyMap<Coin, Unreachable>;
-
-/** Why a customer cannot pay this merchant in a coin now, the first of the reasons; null when they can. */
-function whyNotPayable(
-  ctx: Context,
-  { merchant, coin, unreachable }: { merchant: Merchant; coin: Coin; unreachable: Unreachables },
-): MissingCode | null {
-  if (!merchant.walletCoins.includes(coin)) return merchant.pausedCoins.includes(coin) ? 'wallet_paused' : 'wallet_missing';
-  if (merchant.walletNetworks[coin] !== ctx.settings.networks[coin]) return 'wallet_network';
-  if (!isOffered(merchant.settings, coin)) return 'currency_off';
-  return unreachable.get(coin)?.code ?? ('price' in ctx.prices.quotable(coin) ? null : 'price_missing');
-}
 
 /** Every coin with all that is missing. Test payments need nothing. */
 export async function readReadiness(ctx: Context, { merchantId, mode }: { merchantId: string; mode: Mode }): Promise<CoinReadiness[]> {
@@ -204,19 +193,20 @@ function recentUnreachable(ctx: Context): Promise<Unreachables> {
 type Payable = { coin: Coin; priceE8: bigint };
 const payableCoins = (ctx: Context, merchant: Merchant, unreachable: Unreachables): Payable[] =>
   COINS.flatMap((coin) => {
-    const found = whyNotPayable(ctx, { merchant, coin, unreachable }) === null ? ctx.prices.quotable(coin) : null;
-    return found && 'price' in found ? [{ coin, priceE8: found.price.priceE8 }] : [];
+    const { payable } = readinessOf(ctx, { merchant, coin, unreachable, held: [], usedUp: null });
+    const found = ctx.prices.quotable(coin);
+    return payable && 'price' in found ? [{ coin, priceE8: found.price.priceE8 }] : [];
   });
-/** One answer for all creates that share a reading of their merchant. */
+/** Worked out once for all creates that share a reading of their merchant. */
 const payableOf = perContext(() => new WeakMap<Merchant, Payable[]>());
 
-/** What does not keep a request from being done, but should be known. */
+/** Something the caller should know although the request succeeds. */
 export type Warning = { code: 'no_payable_currency'; message: string; doc_url: string };
 const NONE: readonly Warning[] = [];
 
 /**
- * What the reply to a create says besides, when nobody could pay the payment now, as of about a second ago. Members get a notice when
- * it is for want of a currency. It costs a create no statement.
+ * Warnings for the reply to a create when nobody could pay the payment now, as of about a second ago. Members get a notice when no
+ * currency is ready. It costs a create no statement.
  */
 export async function warningsFor(
   ctx: Context,

@@ -258,7 +258,7 @@ const poll = async (): Promise<void> => {
   }
 };
 
-/** Nothing tells when a coin becomes payable: it is asked for. */
+/** Nothing announces that a coin became payable, so the page asks. */
 const look = (): Promise<void> => (main().dataset.state === 'unavailable' ? refresh() : poll());
 
 let source: EventSource | null = null;
