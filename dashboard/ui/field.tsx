@@ -1,5 +1,6 @@
-/** A labelled input with its hint and its fault; a labelled select. */
+/** A labeled input with its hint and its fault; a labeled select. */
 import { type InputHTMLAttributes, type ReactNode, type SelectHTMLAttributes, useId } from 'react';
+import { withLabel } from '../lib/field-fault.ts';
 
 const BOX = 'w-full min-h-10 rounded-lg border border-line bg-card px-3 py-2 text-ink placeholder:text-soft';
 
@@ -24,7 +25,7 @@ export function Field({
       />
       {(hint || fault) && (
         <p id={`${id}-more`} className={`text-sm ${fault ? 'text-bad' : 'text-soft'}`}>
-          {fault ?? hint}
+          {fault ? withLabel(fault, label) : hint}
         </p>
       )}
     </div>
@@ -37,7 +38,11 @@ export function Select({
   ...rest
 }: SelectHTMLAttributes<HTMLSelectElement> & { label: string; options: readonly { value: string; label: string }[] }) {
   return (
-    <select {...rest} aria-label={label} className="min-h-9 rounded-lg border border-line bg-card px-2.5 py-1.5 text-sm text-ink">
+    <select
+      {...rest}
+      aria-label={label}
+      className="min-h-9 max-w-full rounded-lg border border-line bg-card px-2.5 py-1.5 text-sm text-ink"
+    >
       {options.map((option) => (
         <option key={option.value} value={option.value}>
           {option.label}

@@ -1,5 +1,6 @@
 /** More of forms: a select and a text area with a visible label, a box to tick, a note in colour, tabs that live in the URL. */
 import { type InputHTMLAttributes, type ReactNode, type SelectHTMLAttributes, type TextareaHTMLAttributes, useId } from 'react';
+import { withLabel } from '../lib/field-fault.ts';
 import { Icon, type IconName } from './icon.tsx';
 
 const BOX = 'w-full min-h-10 rounded-lg border border-line bg-card px-3 py-2 text-ink placeholder:text-soft';
@@ -54,7 +55,7 @@ export function Area({
         aria-invalid={Boolean(fault)}
         aria-describedby={hint || fault ? `${id}-more` : undefined}
       />
-      <More id={id} hint={hint} fault={fault} />
+      <More id={id} hint={hint} fault={fault && withLabel(fault, label)} />
     </div>
   );
 }

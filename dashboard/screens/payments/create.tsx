@@ -1,4 +1,4 @@
-/** Making a payment by hand: an amount or items; then its link and QR code. */
+/** Creates a payment by hand: an amount or items; then shows its link and QR code. */
 import { type FormEvent, useState } from 'react';
 import { COINS, type Coin } from '../../generated/api.ts';
 import { ApiError, type Reply } from '../../lib/api.ts';
@@ -6,6 +6,7 @@ import { useAct, useMode } from '../../lib/hooks.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field, Select } from '../../ui/field.tsx';
+import { Note } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { anotherPair, type Pair, Pairs, SMALL_INPUT, TakeAway } from '../../ui/pairs.tsx';
 import { CopyButton, Money } from '../../ui/values.tsx';
@@ -14,7 +15,7 @@ type Made = Reply<'POST /:mode/payments'>;
 type Item = { key: number; name: string; quantity: string; price: string };
 const item = (key: number): Item => ({ key, name: '', quantity: '1', price: '' });
 const WINDOWS = [
-  { value: '', label: 'The usual window' },
+  { value: '', label: 'Default' },
   { value: '1800', label: '30 minutes' },
   { value: '3600', label: '1 hour' },
   { value: '21600', label: '6 hours' },
@@ -23,13 +24,14 @@ const WINDOWS = [
 
 export function Create({ onClose }: { onClose: () => void }) {
   const mode = useMode();
-  const create = useAct('POST /:mode/payments', { refreshes: [['payments'], ['home']] });
+  const create = useAct('POST /:mode/payments', { refreshes: [['payments'], ['home']], quiet: true });
   const [made, setMade] = useState<Made | null>(null);
   const [kind, setKind] = useState<'amount' | 'items'>('amount');
   const [items, setItems] = useState<readonly Item[]>([item(0)]);
   const [pairs, setPairs] = useState<readonly Pair[]>([]);
   const param = create.error instanceof ApiError ? create.error.param : null;
   const fault = (name: string) => (param === name ? create.error?.message : null);
+  const isShown = ['amount_usd', 'tax', 'description', 'invoice_id', 'return_url'].includes(param ?? '');
   const setItem = (key: number, change: Partial<Item>) => setItems(items.map((one) => (one.key === key ? { ...one, ...change } : one)));
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -72,10 +74,10 @@ export function Create({ onClose }: { onClose: () => void }) {
           </p>
           <div className="flex flex-wrap justify-center gap-2">
             <a href={made.payment_url} target="_blank" rel="noreferrer" className={buttonClass('main')}>
-              Open page
+              Open payment page
             </a>
             <ModeLink to={`payments/${made.id}`} className={buttonClass()}>
-              Show payment
+              View payment
             </ModeLink>
           </div>
         </div>
@@ -85,11 +87,11 @@ export function Create({ onClose }: { onClose: () => void }) {
     <Dialog open onClose={onClose} title={mode === 'test' ? 'Create a test payment' : 'Create a payment'}>
       <form onSubmit={submit} className="grid gap-4">
         <fieldset className="flex gap-4 text-sm">
-          <legend className="sr-only">What is paid for</legend>
+          <legend className="sr-only">Price</legend>
           {(['amount', 'items'] as const).map((value) => (
             <label key={value} className="flex items-center gap-2">
               <input type="radio" name="kind" checked={kind === value} onChange={() => setKind(value)} className="accent-accent" />
-              {value === 'amount' ? 'An amount' : 'Items and tax'}
+              {value === 'amount' ? 'Amount' : 'Items and tax'}
             </label>
           ))}
         </fieldset>
@@ -134,7 +136,7 @@ export function Create({ onClose }: { onClose: () => void }) {
                   onChange={(e) => setItem(one.key, { price: e.target.value })}
                 />
                 <TakeAway
-                  label={`Take item ${i + 1} away`}
+                  label={`Remove item ${i + 1}`}
                   disabled={items.length === 1}
                   onClick={() => setItems(items.filter((other) => other.key !== one.key))}
                 />
@@ -146,7 +148,7 @@ export function Create({ onClose }: { onClose: () => void }) {
                 disabled={items.length >= 100}
                 onClick={() => setItems([...items, item(Math.max(...items.map((one) => one.key)) + 1)])}
               >
-                Add an item
+                Add item
               </Button>
             </div>
             <Field label="Tax in USD" name="tax" inputMode="decimal" placeholder="0.00" fault={fault('tax')} autoComplete="off" />
@@ -156,44 +158,38 @@ export function Create({ onClose }: { onClose: () => void }) {
           label="Description"
           name="description"
           maxLength={1000}
-          hint="The payer reads it."
+          hint="Shown to the customer."
           fault={fault('description')}
           autoComplete="off"
         />
         <Field label="Invoice number" name="invoice_id" maxLength={100} fault={fault('invoice_id')} autoComplete="off" />
         <details className="grid gap-4">
-          <summary className="cursor-pointer text-sm font-medium">More</summary>
+          <summary className="cursor-pointer text-sm font-medium">More options</summary>
           <div className="grid gap-4 pt-4">
             <div className="flex flex-wrap gap-2">
               <Select label="Time to pay" name="expires_in" options={WINDOWS} />
               <Select
                 label="Coin"
                 name="currency"
-                options={[{ value: '', label: 'The payer chooses the coin' }, ...COINS.map((value) => ({ value, label: value }))]}
+                options={[{ value: '', label: 'Customer chooses the coin' }, ...COINS.map((value) => ({ value, label: value }))]}
               />
             </div>
-            <Field
-              label="Where the payer returns to"
-              name="return_url"
-              type="url"
-              placeholder="https://"
-              fault={fault('return_url')}
-              autoComplete="off"
-            />
+            <Field label="Return URL" name="return_url" type="url" placeholder="https://" fault={fault('return_url')} autoComplete="off" />
             <fieldset className="grid gap-2">
               <legend className="pb-1 text-sm font-medium">Metadata</legend>
               <Pairs pairs={pairs} setPairs={setPairs} />
               <div>
                 <Button look="ghost" disabled={pairs.length >= 50} onClick={() => setPairs(anotherPair(pairs))}>
-                  Add a pair
+                  Add field
                 </Button>
               </div>
             </fieldset>
           </div>
         </details>
+        {create.error && !isShown && <Note tone="bad">{create.error.message}</Note>}
         <Foot onBack={onClose}>
           <Button look="main" type="submit" busy={create.isPending}>
-            Create
+            Create payment
           </Button>
         </Foot>
       </form>

@@ -3,7 +3,6 @@ import { type FormEvent, useState } from 'react';
 import { ApiError, type Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMay, useTitle } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
-import { Note } from '../../ui/form.tsx';
 import { Card, Pending } from '../../ui/states.tsx';
 import { Behaviour, Coins, Judging, Look, Pages } from './checkout-fields.tsx';
 import { Preview } from './preview.tsx';
@@ -41,6 +40,12 @@ export function Screen() {
     </div>
   );
 }
+
+/** Fields that show what is wrong with them. */
+const FIELDS: readonly string[] = [
+  ...['accent', 'logo', 'support', 'currencies', 'window_minutes', 'rate_lock_minutes', 'late_accept_minutes'],
+  ...['tolerance_percent', 'tolerance_cap_usd', 'confirmations', 'origins'],
+];
 
 const draftOf = ({ settings }: Checkout): Draft => ({
   ...settings,
@@ -86,7 +91,6 @@ function Form({ checkout }: { checkout: Checkout }) {
         <Behaviour {...parts} />
         <Judging {...parts} onTiers={(currency, values) => setTiers((old) => ({ ...old, [currency]: values }))} />
         <Pages {...parts} />
-        {fault && fault.param === null && <Note tone="bad">{fault.message}</Note>}
         {may ? (
           <div className="sticky bottom-0 -mx-1 flex items-center gap-3 border-t border-line bg-page px-1 py-3">
             <Button type="submit" look="main" busy={save.isPending}>
@@ -94,7 +98,7 @@ function Form({ checkout }: { checkout: Checkout }) {
             </Button>
             {fault && (
               <p role="alert" className="text-sm text-bad">
-                {fault.message}
+                {FIELDS.includes(fault.param ?? '') ? 'Not saved. Correct the field marked above.' : fault.message}
               </p>
             )}
           </div>
