@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { placeOf } from '../../dashboard/screens/audit/place.ts';
-import { wordsOf } from '../../dashboard/screens/audit/words.ts';
+import { changesOf, wordsOf } from '../../dashboard/screens/audit/words.ts';
 import { ACTIONS } from '../../src/merchants/roles.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -53,8 +53,8 @@ test('a line leads to the screen of what it names, and that screen is there', ()
 /** Acts about one's own account, whose object is a user. */
 const OWN = ['session', 'second_factor', 'passkey', 'password', 'device', 'backup_codes', 'email', 'operator'];
 
-/** Put together where they are written: a payment's decisions, and what is archived. */
-const COMPOSED = ['cancel', 'accept', 'reject', 'refund_sent', 'reviewed', 'archived', 'unarchived'].map(
+/** Composed where they are written: what is done with a payment. */
+const COMPOSED = ['cancel', 'accept', 'reject', 'refund_sent', 'reviewed', 'archived', 'unarchived', 'simulate'].map(
   (decision) => `payment.${decision}`,
 );
 
@@ -75,4 +75,31 @@ test('every act that the service writes down has words and a place', () => {
     [...acts].filter((act) => !known.has(act.split('.')[0]!)),
     [],
   );
+});
+
+test('a change is shown in words, without nulls, braces and what stayed empty', () => {
+  const rows: [before: Record<string, unknown> | null, after: Record<string, unknown> | null, shown: string[]][] = [
+    [null, { amount_usd: '25.50', invoice_id: null }, ['Amount (USD): - > 25.50']],
+    [{ status: 'pending' }, { status: 'cancelled', decision: 'cancel', number: 1 }, ['Status: pending > cancelled']],
+    [{ status: 'expired' }, { status: 'expired', decision: 'reject', number: 2 }, []],
+    [{ metadata: { order: 'A-1' } }, { metadata: { order: 'A-2' } }, ['Metadata: Order: A-1 > Order: A-2']],
+    [{ description: null }, { description: 'Shop' }, ['Description: none > Shop']],
+    [{ autoReturn: false }, { autoReturn: true }, ['Auto return: no > yes']],
+    [{ events: ['payment.completed'] }, { events: [] }, ['Events: payment.completed > none']],
+  ];
+  for (const [before, after, shown] of rows)
+    assert.deepEqual(
+      changesOf({ before, after }).map(([name, was, is]) => `${name}: ${was ?? '-'} > ${is ?? '-'}`),
+      shown,
+    );
+});
+
+test('every action on a payment that the dashboard composes has words', () => {
+  const composed = readdirSync(join(ROOT, 'src/web/dashboard')).flatMap((name) =>
+    [...readFileSync(join(ROOT, 'src/web/dashboard', name), 'utf8').matchAll(/deciding\(call, (?:archived \? )?'(\w+)'/g)].map(
+      ([, one]) => one!,
+    ),
+  );
+  assert.ok(composed.includes('simulate'));
+  for (const decision of composed) assert.notEqual(wordsOf(`payment.${decision}`), `payment.${decision}`);
 });

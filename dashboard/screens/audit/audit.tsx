@@ -1,4 +1,4 @@
-/** The log of what members did: filters in the URL, what changed, CSV. */
+/** The audit log: what members did and what it changed, with filters in the URL and a CSV file. */
 import { type FormEvent, useState } from 'react';
 import { call, type Reply } from '../../lib/api.ts';
 import { instantOf } from '../../lib/days.ts';
@@ -12,12 +12,12 @@ import type { Column } from '../../ui/table.tsx';
 import { Badge, Time } from '../../ui/values.tsx';
 import { saveFile, toCsv } from './csv.ts';
 import { placeOf } from './place.ts';
-import { wordsOf } from './words.ts';
+import { changesOf, wordsOf } from './words.ts';
 
 type Entry = Reply<'GET /:mode/audit'>['data'][number];
 const KEYS = ['action', 'actor', 'in_mode', 'from', 'until', 'object'] as const;
 type Filter = Record<(typeof KEYS)[number], string>;
-/** A file holds at most this many rows; narrower filters give the rest. */
+/** The most rows in a file. */
 const MOST_ROWS = 10_000;
 
 const asked = (filters: Filter) => ({
@@ -28,34 +28,26 @@ const asked = (filters: Filter) => ({
   from: instantOf(filters.from, 0),
   until: instantOf(filters.until, 1),
 });
-const text = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
-/** What it was and what it is, by name. */
-const changes = ({ before, after }: Entry): [string, string | null, string | null][] =>
-  [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])].map((name) => [
-    name.replaceAll('_', ' '),
-    before?.[name] === undefined ? null : text(before[name]),
-    after?.[name] === undefined ? null : text(after[name]),
-  ]);
-
 export function Screen() {
   useTitle('Audit log');
   const { filters, set, active, clear } = useFilters(KEYS);
   const me = useMe();
+  const mode = useMode();
   const list = useList('GET /:mode/audit', ['audit', 'list'], asked(filters));
   const columns: Column<Entry>[] = [
-    { name: 'When', cell: (row) => <Time at={row.at} /> },
-    { name: 'Who', cell: (row) => <span className="break-words">{row.actor_name}</span> },
+    { name: 'Time', cell: (row) => <Time at={row.at} seconds /> },
+    { name: 'Member', cell: (row) => <span className="break-words">{row.actor_name}</span> },
     {
-      name: 'What',
+      name: 'Action',
       cell: (row) => (
         <span className="flex flex-wrap items-center gap-1.5">
           <span className="font-medium">{wordsOf(row.action)}</span>
-          {row.mode === 'test' && <Badge tone="warn">TEST</Badge>}
+          {row.mode === 'test' && mode === 'live' && <Badge tone="calm">Test mode</Badge>}
         </span>
       ),
     },
     {
-      name: 'On',
+      name: 'Object',
       cell: (row) => {
         const place = placeOf(row, me?.user.id);
         const name =
@@ -73,15 +65,15 @@ export function Screen() {
         );
       },
     },
-    { name: 'Change', cell: (row) => <Change entry={row} /> },
-    { name: 'Address', cell: (row) => <span className="break-words text-soft">{row.ip || '–'}</span> },
+    { name: 'Changes', cell: (row) => <Change entry={row} /> },
+    { name: 'IP address', cell: (row) => <span className="break-words text-soft">{row.ip || '–'}</span> },
   ];
   return (
     <div className="grid gap-5">
       <div className="flex flex-wrap items-center justify-between gap-3">
         <div>
           <h1>Audit log</h1>
-          <p className="text-soft">What members did. Nothing here can be changed or removed.</p>
+          <p className="text-soft">Everything your team did. Entries cannot be changed or deleted.</p>
         </div>
         <Export filters={filters} />
       </div>
@@ -90,15 +82,15 @@ export function Screen() {
         label="Audit log"
         list={list}
         columns={columns}
-        none={{ title: 'Nothing was done yet', words: 'What members do appears here with who, when and from where.' }}
-        unmatched={active.length > 0 ? { title: 'Nothing matches these filters', clear } : null}
+        none={{ title: 'No entries yet', words: 'Actions of your team appear here, with the time, the member and the IP address.' }}
+        unmatched={active.length > 0 ? { title: 'No entries match these filters', clear } : null}
       />
     </div>
   );
 }
 
 function Change({ entry }: { entry: Entry }) {
-  const all = changes(entry);
+  const all = changesOf(entry);
   if (all.length === 0) return <span className="text-soft">–</span>;
   return (
     <ul className="grid gap-0.5">
@@ -128,9 +120,9 @@ function Filters({ filters, set }: { filters: Filter; set: (change: Partial<Filt
         <form onSubmit={submit}>
           <input
             type="search"
-            aria-label="Search by id or address"
+            aria-label="Search by object ID or email"
             aria-keyshortcuts="/"
-            placeholder="A payment, key, member or e-mail, whole"
+            placeholder="Full ID of a payment, key or member, or an email address"
             value={object}
             onChange={(event) => setObject(event.target.value)}
             className="min-h-9 w-full rounded-lg border border-line bg-card px-3 py-1.5 text-sm text-ink placeholder:text-soft"
@@ -138,23 +130,23 @@ function Filters({ filters, set }: { filters: Filter; set: (change: Partial<Filt
         </form>
       </search>
       <Select
-        label="What"
+        label="Action"
         value={filters.action}
         onChange={(event) => set({ action: event.target.value })}
-        options={[{ value: '', label: 'All acts' }, ...(choices?.actions ?? []).map((value) => ({ value, label: wordsOf(value) }))]}
+        options={[{ value: '', label: 'All actions' }, ...(choices?.actions ?? []).map((value) => ({ value, label: wordsOf(value) }))]}
       />
       <Select
-        label="Who"
+        label="Member"
         value={filters.actor}
         onChange={(event) => set({ actor: event.target.value })}
-        options={[{ value: '', label: 'Everybody' }, ...(choices?.actors ?? []).map(({ id, name }) => ({ value: id, label: name }))]}
+        options={[{ value: '', label: 'All members' }, ...(choices?.actors ?? []).map(({ id, name }) => ({ value: id, label: name }))]}
       />
       <Select
-        label="Mode of the act"
+        label="Mode"
         value={filters.in_mode}
         onChange={(event) => set({ in_mode: event.target.value })}
         options={[
-          { value: '', label: 'Both modes' },
+          { value: '', label: 'Test and live' },
           { value: 'live', label: 'Live' },
           { value: 'test', label: 'Test' },
         ]}
@@ -196,8 +188,8 @@ function Export({ filters }: { filters: Filter }) {
       saveFile('audit-log.csv', toCsv(rows));
       say(
         after === undefined
-          ? `${rows.length - 1} rows were saved.`
-          : `The newest ${rows.length - 1} rows were saved; narrow the filters for more.`,
+          ? `Downloaded ${rows.length - 1} entries.`
+          : `Downloaded the newest ${rows.length - 1} entries. Narrow the filters to get older ones.`,
       );
     } catch (error) {
       say(error instanceof Error ? error.message : String(error), 'bad');

@@ -1,74 +1,124 @@
-/** What was done, in words, for each act of the audit log. */
+/** The words of the audit log: each action, and what it changed. */
 
 const WORDS: Readonly<Record<string, string>> = {
-  'backup_codes.renewed': 'New backup codes',
-  'chain.released': 'Lifted what held a chain',
-  'delivery.resend': 'Sent a delivery again',
-  'device.forgotten': 'Forgot a trusted device',
+  'backup_codes.renewed': 'Created new backup codes',
+  'chain.released': 'Resumed completion on a chain',
+  'delivery.resend': 'Resent a webhook delivery',
+  'device.forgotten': 'Removed a trusted device',
   'device.trusted': 'Trusted a device',
-  'email.change_asked': 'Asked for another e-mail address',
-  'email.changed': 'Changed the e-mail address',
-  'email.verified': 'Verified the e-mail address',
+  'email.change_asked': 'Requested an email change',
+  'email.changed': 'Changed the email address',
+  'email.verified': 'Verified the email address',
   'endpoint.create': 'Added a webhook endpoint',
   'endpoint.delete': 'Deleted a webhook endpoint',
-  'endpoint.secret_rolled': 'Replaced a signing secret',
-  'endpoint.secret_shown': 'Looked at a signing secret',
+  'endpoint.secret_rolled': 'Rolled a signing secret',
+  'endpoint.secret_shown': 'Revealed a signing secret',
   'endpoint.test': 'Sent a test event',
   'endpoint.update': 'Changed a webhook endpoint',
-  'invite.revoked': 'Took back an invitation',
-  'key.created': 'Created a key',
-  'key.revoked': 'Revoked a key',
-  'key.rolled': 'Rolled a key',
-  'link.activated': 'Took a link out of the archive',
-  'link.archived': 'Archived a link',
-  'link.created': 'Created a link',
-  'member.invited': 'Invited',
-  'member.joined': 'Joined',
+  'invite.revoked': 'Revoked an invitation',
+  'key.created': 'Created an API key',
+  'key.revoked': 'Revoked an API key',
+  'key.rolled': 'Rolled an API key',
+  'link.activated': 'Unarchived a payment link',
+  'link.archived': 'Archived a payment link',
+  'link.created': 'Created a payment link',
+  'member.invited': 'Invited a member',
+  'member.joined': 'Joined the team',
   'member.removed': 'Removed a member',
   'member.role_changed': 'Changed a role',
-  'member.set_up': 'Became the owner',
-  'operator.set': 'Operator of the install',
+  'member.set_up': 'Created the owner account',
+  'operator.set': 'Changed operator access',
   'passkey.added': 'Added a passkey',
   'passkey.removed': 'Removed a passkey',
   'passkey.renamed': 'Renamed a passkey',
   'password.changed': 'Changed the password',
   'password.reset': 'Password reset by the operator',
   'password.reset_by_mail': 'Password reset by email',
-  'payment.accept': 'Accepted what arrived',
+  'payment.accept': 'Accepted a payment',
   'payment.archived': 'Archived a payment',
-  'payment.cancel': 'Cancelled a payment',
+  'payment.cancel': 'Canceled a payment',
   'payment.create': 'Created a payment',
-  'payment.events_resent': 'Sent events again',
-  'payment.metadata': 'Changed metadata',
-  'payment.refund_sent': 'Marked a refund as sent',
-  'payment.reject': 'Refused what arrived',
-  'payment.reviewed': 'Marked as handled',
-  'payment.unarchived': 'Took a payment out of the archive',
+  'payment.events_resent': 'Resent webhook events',
+  'payment.metadata': 'Changed payment metadata',
+  'payment.refund_sent': 'Marked a payment as refunded',
+  'payment.reject': 'Rejected a payment',
+  'payment.reviewed': 'Marked a payment as handled',
+  'payment.simulate': 'Simulated a payment',
+  'payment.unarchived': 'Unarchived a payment',
   'payments.export': 'Exported payments',
-  'plan.set': 'Set the plan',
-  'recovery.cancel': 'Stopped a recovery',
-  'recovery.start': 'Sent again what failed',
-  'second_factor.failed': 'Wrong code',
-  'second_factor.removed': 'Second factor off',
+  'plan.set': 'Changed the plan',
+  'recovery.cancel': 'Stopped resending failed deliveries',
+  'recovery.start': 'Resent failed deliveries',
+  'second_factor.failed': 'Entered a wrong code',
+  'second_factor.removed': 'Turned off the second factor',
   'second_factor.reset': 'Second factor and passkeys removed by the operator',
-  'second_factor.set': 'Second factor on',
-  'session.confirmed': 'Confirmed it is them',
+  'second_factor.set': 'Turned on the second factor',
+  'session.confirmed': 'Confirmed their identity',
   'session.ended': 'Signed out',
-  'session.revoked': 'Signed out elsewhere',
+  'session.revoked': 'Ended another session',
   'session.started': 'Signed in',
   'settings.changed': 'Changed settings',
-  'team.second_factor_required': 'Second factor for everybody',
-  'wallet.change_asked': 'Asked for another account key',
-  'wallet.change_confirmed': 'Confirmed another account key',
-  'wallet.change_dropped': 'Dropped another account key',
-  'wallet.change_failed': 'Another account key could not be used',
-  'wallet.change_took_effect': 'Another account key took effect',
+  'team.second_factor_required': 'Changed the second-factor requirement',
+  'wallet.change_asked': 'Requested a wallet change',
+  'wallet.change_confirmed': 'Confirmed a wallet change',
+  'wallet.change_dropped': 'Canceled a wallet change',
+  'wallet.change_failed': 'Wallet change failed',
+  'wallet.change_took_effect': 'Wallet change took effect',
   'wallet.paused': 'Paused a wallet',
   'wallet.resumed': 'Resumed a wallet',
-  'wallet.set': 'Set an account key',
-  'wallet.wait_off_asked': 'Asked to turn off the wait of wallets',
-  'wallet.wait_off_confirmed': 'Turned off the wait of wallets',
-  'wallet.wait_on': 'Turned on the wait of wallets',
+  'wallet.set': 'Set up a wallet',
+  'wallet.wait_off_asked': 'Requested to turn off the wallet waiting period',
+  'wallet.wait_off_confirmed': 'Turned off the wallet waiting period',
+  'wallet.wait_on': 'Turned on the wallet waiting period',
 };
 
 export const wordsOf = (action: string): string => WORDS[action] ?? action;
+
+const EMPTY: readonly unknown[] = [undefined, null, '', false];
+const isEmpty = (value: unknown): boolean => EMPTY.includes(value) || (Array.isArray(value) && value.length === 0);
+
+/** A value as people read it: never null, a brace or an id of the database. */
+function valueText(value: unknown): string {
+  if (isEmpty(value)) return value === false ? 'no' : 'none';
+  if (value === true) return 'yes';
+  if (Array.isArray(value)) return value.map(valueText).join(', ');
+  if (typeof value === 'object')
+    return Object.entries(value as object)
+      .map(([name, one]) => `${nameText(name)}: ${valueText(one)}`)
+      .join(', ');
+  return String(value);
+}
+
+const NAMES: Readonly<Record<string, string>> = {
+  amount_usd: 'Amount (USD)',
+  invoice_id: 'Invoice',
+  ip_ranges: 'Allowed IP ranges',
+  url: 'URL',
+};
+const nameText = (name: string): string => {
+  const known = NAMES[name];
+  if (known !== undefined) return known;
+  const words = name.replaceAll('_', ' ').replace(/[a-z][A-Z]/g, (pair) => `${pair[0]} ${pair[1]!.toLowerCase()}`);
+  return words.charAt(0).toUpperCase() + words.slice(1);
+};
+
+/** Kept for the machine: the order of decisions, and the decision that the action names already. */
+const HIDDEN = ['number', 'decision'];
+
+type Values = Readonly<Record<string, unknown>> | null;
+/** What an action changed: name, value before, value after. What was empty and stayed empty is left out. */
+export function changesOf({
+  before,
+  after,
+}: {
+  before: Values;
+  after: Values;
+}): [name: string, before: string | null, after: string | null][] {
+  const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
+  return names.flatMap((name): [string, string | null, string | null][] => {
+    const [was, is] = [before?.[name], after?.[name]];
+    if (HIDDEN.includes(name) || (isEmpty(was) && isEmpty(is) && was !== false && is !== false)) return [];
+    if (JSON.stringify(was) === JSON.stringify(is)) return [];
+    return [[nameText(name), was === undefined ? null : valueText(was), is === undefined ? null : valueText(is)]];
+  });
+}
