@@ -1,21 +1,22 @@
-/** All screens below /dashboard/:mode. A new screen is a file that exports `Screen`, and a line here; `nav` puts it into the navigation. */
+/** All screens below /dashboard/:mode. A new screen is a file that exports `Screen`, and an entry here; `nav` adds it to the navigation. */
 import type { ComponentType } from 'react';
 import type { Action } from './generated/api.ts';
 import type { ReadAhead } from './lib/hooks.ts';
 import type { IconName } from './ui/icon.tsx';
 
-type Group = 'Business' | 'Developers' | 'Settings';
-/** `begin` is told as soon as its code is there, before anything is drawn: what the screen will ask for can be on its way by then. */
+/** `Account`: in the menu of the account, not in the navigation. */
+type Group = 'Business' | 'Developers' | 'Settings' | 'Account';
+/** `begin` is called as soon as the code is loaded, before anything is drawn, so that the screen's data is requested early. */
 export type ScreenModule = { Screen: ComponentType; begin?: (read: ReadAhead, search: Record<string, unknown>) => void };
 export type ScreenEntry = {
   /** Below the mode; `$id` is a parameter. */
   path: string;
-  nav?: { label: string; icon: IconName; group: Group | readonly Group[]; counts?: 'attention' };
-  /** Without it neither the entry nor the screen is shown. */
+  nav?: { label: string; icon: IconName; group: Group; counts?: 'attention' };
+  /** Members whose role lacks it see neither the entry nor the screen. */
   action: Action;
-  /** For operators of the install alone. */
+  /** Only for operators of the install. */
   operator?: true;
-  /** About one's own account: also for members who must set a second factor first. */
+  /** About the member's own account: also for members who must set up a second factor first. */
   withoutFactor?: true;
   load: () => Promise<ScreenModule>;
 };
@@ -41,15 +42,15 @@ export const SCREENS: readonly ScreenEntry[] = [
     load: () => import('./screens/attention.tsx'),
   },
   {
-    path: 'reports',
-    nav: { label: 'Reports', icon: 'report', group: 'Business' },
-    action: 'payments.export',
-    load: () => import('./screens/reports.tsx'),
+    path: 'keys',
+    nav: { label: 'API keys', icon: 'key', group: 'Developers' },
+    action: 'keys.read',
+    load: () => import('./screens/keys/list.tsx'),
   },
+  { path: 'keys/$id', action: 'keys.read', load: () => import('./screens/keys/key.tsx') },
   {
     path: 'webhooks',
-    // Part of the settings, and looked for by developers.
-    nav: { label: 'Webhooks', icon: 'send', group: ['Developers', 'Settings'] },
+    nav: { label: 'Webhooks', icon: 'send', group: 'Developers' },
     action: 'webhooks.read',
     load: () => import('./screens/webhooks/endpoints.tsx'),
   },
@@ -70,6 +71,12 @@ export const SCREENS: readonly ScreenEntry[] = [
     load: () => import('./screens/wallets/wallets.tsx'),
   },
   { path: 'wallets/$id', action: 'wallets.change', load: () => import('./screens/wallets/import.tsx') },
+  {
+    path: 'reports',
+    nav: { label: 'Reports', icon: 'report', group: 'Business' },
+    action: 'payments.export',
+    load: () => import('./screens/reports.tsx'),
+  },
   {
     path: 'business',
     nav: { label: 'Business', icon: 'shop', group: 'Settings' },
@@ -95,13 +102,6 @@ export const SCREENS: readonly ScreenEntry[] = [
     load: () => import('./screens/usage.tsx'),
   },
   {
-    path: 'keys',
-    nav: { label: 'API keys', icon: 'key', group: 'Developers' },
-    action: 'keys.read',
-    load: () => import('./screens/keys/list.tsx'),
-  },
-  { path: 'keys/$id', action: 'keys.read', load: () => import('./screens/keys/key.tsx') },
-  {
     path: 'events',
     nav: { label: 'Events', icon: 'bolt', group: 'Developers' },
     action: 'events.read',
@@ -117,14 +117,14 @@ export const SCREENS: readonly ScreenEntry[] = [
   { path: 'requests/$id', action: 'requests.read', load: () => import('./screens/request.tsx') },
   {
     path: 'security',
-    nav: { label: 'Security', icon: 'shield', group: 'Settings' },
+    nav: { label: 'Security', icon: 'shield', group: 'Account' },
     action: 'account.use',
     withoutFactor: true,
     load: () => import('./screens/security/security.tsx'),
   },
   {
     path: 'notifications',
-    nav: { label: 'Notifications', icon: 'bell', group: 'Settings' },
+    nav: { label: 'Notifications', icon: 'bell', group: 'Account' },
     action: 'account.use',
     load: () => import('./screens/notifications/notifications.tsx'),
   },
@@ -144,7 +144,7 @@ export const SCREENS: readonly ScreenEntry[] = [
 ];
 
 type Who = { actions: readonly Action[]; is_operator: boolean; must_set_second_factor: boolean } | null;
-/** The screens that somebody reaches. */
+/** The screens that a member can open. */
 export const shownScreens = (screens: readonly ScreenEntry[], who: Who): ScreenEntry[] =>
   screens.filter(
     (screen) =>

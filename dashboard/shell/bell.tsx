@@ -1,4 +1,4 @@
-/** The bell: how many notices are new. What it opens is loaded when it is opened. */
+/** The bell: how many notifications are new. The panel is loaded when it is opened. */
 import { lazy, Suspense, useRef, useState } from 'react';
 import { useApi } from '../lib/hooks.ts';
 import { Icon } from '../ui/icon.tsx';
@@ -16,7 +16,7 @@ export function Bell() {
         ref={button}
         type="button"
         className="relative rounded-lg p-2 hover:bg-raised"
-        aria-label={unread > 0 ? `Notices, ${unread} new` : 'Notices'}
+        aria-label={unread > 0 ? `Notifications, ${unread} new` : 'Notifications'}
         aria-expanded={open}
         aria-haspopup="dialog"
         onClick={() => setOpen(!open)}

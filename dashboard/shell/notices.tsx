@@ -1,4 +1,4 @@
-/** What the bell opens: the newest notices. Escape, a click elsewhere or following a link closes it. */
+/** The panel of the bell: the newest notifications. Escape, a click elsewhere or a link closes it. */
 import { type RefObject, useEffect, useRef } from 'react';
 import type { Reply } from '../lib/api.ts';
 import { useAct } from '../lib/hooks.ts';
@@ -16,7 +16,7 @@ export function Notices({
 }: {
   query: Query;
   button: RefObject<HTMLButtonElement | null>;
-  /** Whether the focus goes back to the bell. */
+  /** `back`: whether the focus returns to the bell. */
   onClose: (back: boolean) => void;
 }) {
   const read = useAct('POST /:mode/notices/read', { refreshes: [['notices']] });
@@ -46,12 +46,12 @@ export function Notices({
     <div
       ref={panel}
       role="dialog"
-      aria-label="Notices"
+      aria-label="Notifications"
       tabIndex={-1}
       className="fixed inset-x-3 top-20 z-50 max-h-[70vh] overflow-y-auto rounded-xl border border-line bg-card shadow-xl outline-none sm:absolute sm:inset-x-auto sm:top-full sm:right-0 sm:mt-1.5 sm:w-96"
     >
       <div className="flex min-h-12 items-center justify-between gap-3 border-b border-line px-4 py-2">
-        <h2>Notices</h2>
+        <h2>Notifications</h2>
         {data && data.unread > 0 && newest && (
           <Button busy={read.isPending} onClick={() => read.mutate({ body: { through: newest.id } })}>
             Mark all as read
@@ -61,7 +61,7 @@ export function Notices({
       {!data ? (
         <Pending of={query} lines={3} />
       ) : data.data.length === 0 ? (
-        <Empty title="Nothing to tell">What needs you appears here.</Empty>
+        <Empty title="No notifications">Payments that need a decision and changes to your account appear here.</Empty>
       ) : (
         <ul>
           {data.data.map((notice) => (
@@ -73,7 +73,7 @@ export function Notices({
       )}
       <div className="px-4 py-2.5 text-sm">
         <ModeLink to="notifications" onFollow={follow}>
-          All notices and settings
+          All notifications and settings
         </ModeLink>
       </div>
     </div>

@@ -1,4 +1,4 @@
-/** The frame around all screens: navigation, mode, account; the stream of news, toasts, the prompt for recent authentication. */
+/** The frame around all screens: navigation, mode, account menu; the stream of changes, toasts, the prompt for recent authentication. */
 import { CSPProvider } from '@base-ui/react/csp-provider';
 import { useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router';
@@ -24,12 +24,12 @@ const Refused = lazy(() => import('./refused.tsx').then((module) => ({ default: 
 const Overlays = lazy(() => import('./palette.tsx').then((module) => ({ default: module.Overlays })));
 
 const THEMES: readonly { value: Theme; label: string }[] = [
-  { value: 'system', label: 'Theme of the system' },
+  { value: 'system', label: 'System theme' },
   { value: 'light', label: 'Light theme' },
   { value: 'dark', label: 'Dark theme' },
 ];
 
-/** Keys of the app; see lib/keys. */
+/** Keyboard shortcuts; see lib/keys. */
 function useKeys() {
   const mode = useMode();
   const me = useMe();
@@ -51,7 +51,7 @@ export function Shell() {
   const path = useLocation({ select: ({ pathname }) => pathname });
   const asked = useStore(confirmation);
   const [open, setOpen] = useState(false);
-  // Who must set a second factor first is told nothing else.
+  // Members who must set up a second factor first see nothing else.
   useNews(mode, me !== null && !me.must_set_second_factor);
   useKeys();
   const userId = me?.user.id;
@@ -76,7 +76,7 @@ export function Shell() {
   return (
     <CSPProvider disableStyleElements>
       <a href="#main" className="absolute -top-20 left-2 z-50 rounded bg-card px-3 py-2 focus:top-2">
-        Skip to the content
+        Skip to content
       </a>
       {mode === 'test' && (
         <aside
@@ -93,7 +93,7 @@ export function Shell() {
           className={`${open ? 'block' : 'hidden'} border-line bg-card px-3 py-4 max-lg:border-b lg:sticky lg:top-(--stripe) lg:block lg:h-[calc(100vh-var(--stripe))] lg:overflow-y-auto lg:border-r`}
         >
           {sections.map((section) => {
-            const mine = entries.filter((entry) => [entry.nav!.group].flat().includes(section));
+            const mine = entries.filter((entry) => entry.nav!.group === section);
             return (
               mine.length > 0 && (
                 <div key={section} className="pb-4">
@@ -136,7 +136,7 @@ export function Shell() {
               {(['test', 'live'] as const).map((name) => (
                 <Link
                   key={name}
-                  // Switching keeps the page, but for those of one object, which the other mode does not have.
+                  // Switching keeps the screen, except screens of one object, which the other mode does not have.
                   to={
                     name === other
                       ? path.replace(/^(\/dashboard)?\/(test|live)\/([^/]+).*$/, `/${name}/$3`)
@@ -157,7 +157,7 @@ export function Shell() {
                 onClick={() => overlay.set('palette')}
               >
                 <Icon name="search" />
-                <span className="sr-only">Go to a screen, search</span>
+                <span className="sr-only">Search</span>
               </button>
               {me && !me.must_set_second_factor && <Bell />}
               <Account />
@@ -194,23 +194,23 @@ export function Shell() {
   );
 }
 
-/** How many payments wait for a decision. */
+/** How many payments need a decision. */
 function Waiting() {
   const { data } = useApi('GET /:mode/attention/count', ['attention', 'count'], {});
   if (!data || data.count === 0) return null;
   return (
     <span className="ml-auto rounded-full bg-warn-wash px-2 text-xs font-semibold text-warn tabular-nums">
       {data.more ? `${data.count}+` : data.count}
-      <span className="sr-only"> waiting</span>
+      <span className="sr-only"> to review</span>
     </span>
   );
 }
 
-/** Whose money it is, and the way to another merchant of one's own. */
+/** The merchant, and a menu of the member's other merchants. */
 function Merchant() {
   const me = useMe();
   const mode = useMode();
-  /** A whole load: nothing of one merchant may be shown as another's. */
+  /** Loads the page again, so that no data of one merchant is shown as another's. */
   const switchTo = async (merchantId: string) => {
     await call('POST /:mode/merchant', { params: { mode }, body: { merchant_id: merchantId } });
     location.assign(`/dashboard/${mode}`);
@@ -237,6 +237,7 @@ function Account() {
   const mode = useMode();
   const current = useStore(theme);
   const rows = useStore(density);
+  const own = shownScreens(SCREENS, me).filter(({ nav }) => nav?.group === 'Account');
   const client = useQueryClient();
   const signOut = async () => {
     await stopReading(client);
@@ -247,8 +248,8 @@ function Account() {
     <Menu
       className="flex items-center gap-2 p-2 text-sm"
       entries={[
-        { label: 'Security', onSelect: () => void navigate({ to: `/${mode}/security` }) },
-        { label: 'Keys', onSelect: () => overlay.set('keys') },
+        ...own.map(({ path, nav }) => ({ label: nav!.label, onSelect: () => void navigate({ to: `/${mode}/${path}` }) })),
+        { label: 'Keyboard shortcuts', onSelect: () => overlay.set('keys') },
         'line',
         ...THEMES.filter(({ value }) => value !== current).map(({ value, label }) => ({ label, onSelect: () => setTheme(value) })),
         'line',

@@ -25,6 +25,8 @@ export type Dashboard = {
   signUp(): Promise<void>;
   /** Turns the owner's second factor on, where the page Security is open; the secret of its codes. */
   setSecondFactor(): Promise<string>;
+  /** Opens a screen of the member's own from the account menu. */
+  openOwn(name: 'Security' | 'Notifications'): Promise<void>;
   /** Signs the owner out by the menu and waits for the sign-in page, which is a document of its own. */
   signOut(): Promise<void>;
   /** The owner at the API, with the cookies of the tab. */
@@ -124,6 +126,11 @@ function dashboardOf(app: TestApp, browser: Browser, tab: Tab): Dashboard {
       await page.getByRole('button', { name: 'Turn on' }).click();
       await page.getByText('The second factor is on.').waitFor();
       return secret;
+    },
+    openOwn: async (name) => {
+      await page.getByRole('button', { name: 'Account' }).click();
+      await page.getByRole('menuitem', { name }).click();
+      await page.getByRole('heading', { name, level: 1 }).waitFor();
     },
     signOut: async () => {
       noFaults(tab);
