@@ -1,4 +1,4 @@
-/** CSV files for the books: what they hold, of which days. */
+/** CSV files for accounting: what they contain, for a range of days. */
 import { useState } from 'react';
 import { lastDays, rangeBetween, today } from '../lib/days.ts';
 import { useMode, useTitle } from '../lib/hooks.ts';
@@ -11,18 +11,22 @@ const REPORTS = [
   {
     kind: 'payments',
     name: 'Payments',
-    text: 'Every payment created in the range: amounts, coins, worth at first sight and at completion, transaction ids, metadata.',
+    text: 'Every payment created in this range: amounts, coins, value when first seen and when completed, money on hold, transaction IDs and metadata.',
   },
-  { kind: 'days', name: 'Daily totals', text: 'A line a day, and one a coin: created, opened and completed payments, volume in USD.' },
+  {
+    kind: 'days',
+    name: 'Daily totals',
+    text: 'One line per day and one per coin: created, opened and completed payments, and volume in USD.',
+  },
   {
     kind: 'tax',
     name: 'Tax report',
-    text: 'Every transfer received in the range, with its worth in USD at receipt, its time, transaction id and block.',
+    text: 'Every transfer received in this range: value in USD when received, time, transaction ID and block.',
   },
   {
     kind: 'fees',
     name: 'Fees and differences',
-    text: 'Completed payments created in the range: what was asked, what counted, the difference. Florin takes no fee; network fees are the payer’s.',
+    text: 'Completed payments created in this range: price, amount received and the difference. Florin charges no fee, and customers pay network fees.',
   },
 ] as const;
 
@@ -44,9 +48,7 @@ export function Screen() {
     <div className="grid gap-6">
       <div className="grid gap-1">
         <h1>Reports</h1>
-        <p className="text-soft">
-          Files for spreadsheets and books. Amounts are exact decimal numbers, times are UTC, columns keep their names.
-        </p>
+        <p className="text-soft">CSV files for spreadsheets and accounting. Amounts are exact, and times are in UTC.</p>
       </div>
       <div className="grid gap-3 rounded-xl border border-line bg-card p-4">
         <div className="flex flex-wrap items-end gap-3">
@@ -68,7 +70,7 @@ export function Screen() {
         </div>
         {!valid && (
           <p role="alert" className="text-sm text-bad">
-            Choose a last day at most a year after the first.
+            Choose a range of at most one year.
           </p>
         )}
       </div>

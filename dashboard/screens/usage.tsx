@@ -1,4 +1,4 @@
-/** The plan, what of it is used this month, and when it starts anew. */
+/** The plan, how much of it is used this month, and the requests of the last 24 hours. */
 import type { Reply } from '../lib/api.ts';
 import { useApi, useMe, useTitle } from '../lib/hooks.ts';
 import { ChartCard } from '../ui/charts.tsx';
@@ -40,25 +40,25 @@ function Month({ usage }: { usage: Usage }) {
       title="Live payments this month"
       action={
         percent !== null &&
-        percent >= 80 && <Badge tone={percent >= 100 ? 'bad' : 'warn'}>{percent >= 100 ? 'Used up' : 'Nearly used up'}</Badge>
+        percent >= 80 && <Badge tone={percent >= 100 ? 'bad' : 'warn'}>{percent >= 100 ? 'Limit reached' : 'Close to the limit'}</Badge>
       }
     >
       <div className="grid gap-3 p-4">
         <p className="text-2xl font-semibold tabular-nums">
-          {count(used)} <span className="text-base font-normal text-soft">{most === null ? 'without a limit' : `of ${count(most)}`}</span>
+          {count(used)} <span className="text-base font-normal text-soft">{most === null ? 'no limit' : `of ${count(most)}`}</span>
         </p>
         {percent !== null && most !== null && (
-          // The figures above say the same.
+          // The numbers above say the same.
           <div aria-hidden="true" className="h-2.5 overflow-hidden rounded-full bg-raised">
             <div className={`h-full rounded-full ${tone}`} style={{ width: `${Math.min(100, percent)}%` }} />
           </div>
         )}
         <p className="text-sm text-soft">
-          Counted anew from <Time at={usage.resets_at} />. Test payments do not count.
+          Resets on <Time at={usage.resets_at} />. Test payments do not count.
           {most !== null && (
             <>
               {' '}
-              At 80 and at 100 % you are told as set at{' '}
+              You get an alert at 80% and 100%: see{' '}
               <ModeLink to="notifications" className="underline">
                 Notifications
               </ModeLink>
@@ -67,7 +67,7 @@ function Month({ usage }: { usage: Usage }) {
           )}
         </p>
         {percent !== null && percent >= 100 && (
-          <p className="text-sm text-bad">New live payments are refused until then. Those already created go on.</p>
+          <p className="text-sm text-bad">You cannot create live payments until then. Payments that already exist are not affected.</p>
         )}
       </div>
     </Card>
@@ -77,7 +77,7 @@ function Month({ usage }: { usage: Usage }) {
 const HOUR_MS = 3_600_000;
 const hourOf = (ms: number): string => new Date(ms).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
 
-/** What came with keys in the last 24 hours, against what the plan allows a key. */
+/** API requests of the last 24 hours, beside the rate limit of the plan. */
 function Requests({ perMinute }: { perMinute: number | null }) {
   const query = useApi('GET /:mode/usage/hours', ['usage', 'hours'], {});
   const { data } = query;
@@ -97,15 +97,16 @@ function Requests({ perMinute }: { perMinute: number | null }) {
   const most = Math.max(1, ...hours.map(({ requests }) => requests));
   const busiest = hours.reduce((a, b) => (b.busiest_key > a.busiest_key ? b : a));
   const rate = Math.ceil(busiest.busiest_key / 60);
-  const limit = perMinute === null ? 'nothing limits it' : `all secret keys together may make ${count(perMinute)}`;
-  const words = `${count(sum)} requests in 24 hours, ${count(failed)} refused or failed. The busiest key made ${count(rate)} a minute on average in its busiest hour; ${limit}.`;
+  const limit =
+    perMinute === null ? 'there is no rate limit' : `the rate limit is ${count(perMinute)} a minute for all secret keys together`;
+  const words = `${count(sum)} requests in 24 hours, ${count(failed)} failed. The busiest key averaged ${count(rate)} a minute in its busiest hour; ${limit}.`;
   return (
     <ChartCard
-      title="Requests with keys, by the hour"
+      title="API requests per hour"
       file="requests-by-hour.csv"
-      head={['Hour', 'Requests', 'Refused or failed']}
+      head={['Hour', 'Requests', 'Failed']}
       rows={hours.map((one) => [hourOf(one.at), one.requests, one.failed])}
-      empty={sum === 0 ? 'No request came with a key of this mode in the last 24 hours.' : null}
+      empty={sum === 0 ? 'No API requests in this mode in the last 24 hours.' : null}
     >
       <svg role="img" aria-label={words} viewBox="0 0 480 100" preserveAspectRatio="none" className="h-28 w-full">
         {hours.map((one, i) => (
@@ -117,7 +118,7 @@ function Requests({ perMinute }: { perMinute: number | null }) {
               height={(one.requests / most) * 100}
               className="fill-accent"
             >
-              <title>{`${hourOf(one.at)}: ${count(one.requests)} requests, ${count(one.failed)} refused or failed`}</title>
+              <title>{`${hourOf(one.at)}: ${count(one.requests)} requests, ${count(one.failed)} failed`}</title>
             </rect>
             <rect x={i * 20 + 2} width="16" y={100 - (one.failed / most) * 100} height={(one.failed / most) * 100} className="fill-bad" />
           </g>
@@ -138,16 +139,16 @@ function Plan({ usage }: { usage: Usage }) {
     <Card title="Plan" action={<Badge tone="info">{PLAN_WORDS[usage.plan]}</Badge>}>
       <Facts
         rows={[
-          ['Live payments a month', usage.per_month === null ? 'No limit' : count(usage.per_month)],
-          ['Requests a minute, all secret keys together', usage.per_minute === null ? 'No limit' : count(usage.per_minute)],
+          ['Live payments per month', usage.per_month === null ? 'No limit' : count(usage.per_month)],
+          ['API requests per minute', usage.per_minute === null ? 'No limit' : count(usage.per_minute)],
           ['Webhooks', usage.webhooks ? 'Included' : 'Not included'],
         ]}
       />
       <p className="border-t border-line px-4 py-3 text-sm text-soft">
-        The operator of this install sets plans
+        The operator of this install changes plans
         {me?.is_operator ? (
           <>
-            : at{' '}
+            : under{' '}
             <ModeLink to="operator" className="underline">
               Operator
             </ModeLink>

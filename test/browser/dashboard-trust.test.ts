@@ -74,22 +74,22 @@ test('a trusted device is listed with its end and forgotten; then the code is as
 
 test('when e-mails come is set, says what it means in one line, and stays so', async () => {
   await open('test/notifications');
-  await page.getByText('Every e-mail comes when it happens').waitFor();
+  await page.getByText('Emails are sent immediately, at most one').waitFor();
   await audit('notifications, at once');
   await page.getByRole('button', { name: 'Once a day' }).click();
   await page.getByLabel('Every day at').selectOption('9');
   await page.getByLabel('Quiet hours').check();
   await page.getByLabel('To', { exact: true }).fill('22:00');
-  await page.getByText('Quiet hours need an end that is not their beginning.').waitFor();
+  await page.getByText('Quiet hours must end at a different time than they begin.').waitFor();
   assert.equal(await page.getByRole('button', { name: 'Save' }).isDisabled(), true);
   await page.getByLabel('To', { exact: true }).fill('06:30');
   await page.getByLabel('Time zone').selectOption('Europe/Berlin');
-  await page.getByText('come as one e-mail a day, at 09:00, or at 06:30 if that hour is quiet.').waitFor();
+  await page.getByText('You get one email a day at 09:00, or at 06:30 if quiet hours include it').waitFor();
   await audit('notifications, once a day and quiet hours');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Saved.').waitFor();
   await page.reload();
-  await page.getByText('come as one e-mail a day, at 09:00').waitFor();
+  await page.getByText('You get one email a day at 09:00').waitFor();
   assert.equal(await page.getByLabel('Time zone').inputValue(), 'Europe/Berlin');
   noFaults();
 });

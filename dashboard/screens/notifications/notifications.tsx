@@ -1,4 +1,4 @@
-/** What one is told, and where; all notices below. */
+/** A member's notifications, and the settings of which to get at the bell and by email. */
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { call, type Reply } from '../../lib/api.ts';
@@ -11,19 +11,19 @@ import { Timing } from './timing.tsx';
 
 type Setting = Reply<'GET /:mode/notice-settings'>['settings'][number];
 const KINDS: Readonly<Record<Setting['kind'], [string, string]>> = {
-  endpoint_off: ['Webhook endpoint switched off', 'It is gone, or only failed for five days.'],
-  payment_attention: ['Payment needs attention', 'Underpaid, overpaid, late, or paid after it was cancelled.'],
-  payment_reversed: ['Completed payment reversed', 'Its money was taken back, or is no longer confirmed. The goods may be gone.'],
+  endpoint_off: ['Webhook endpoint disabled', 'It answered 410 Gone, or every delivery failed for five days.'],
+  payment_attention: ['Payment needs attention', 'Underpaid, overpaid, late, or paid after it was canceled.'],
+  payment_reversed: ['Completed payment reversed', 'Its transfer was taken back or is no longer confirmed.'],
   payments_unavailable: ['Customers can’t pay', 'No currency was available on a live payment page or for a new payment.'],
-  usage: ['Plan nearly used up', 'At 80 and at 100 % of the month.'],
-  wallet_changed: ['Wallet changed', 'Payments of a coin go to another account key, or will once its wait is over.'],
+  usage: ['Plan limit', 'At 80% and 100% of the live payments of a month.'],
+  wallet_changed: ['Wallet changed', 'Payments of a coin go to another account key, or will after the waiting period.'],
   endpoint_changed: ['Webhook endpoint changed', 'A live endpoint was added, or its URL was changed.'],
-  key_created: ['Live secret key created', 'Somebody created or rolled a secret key for live mode.'],
-  sign_in: ['New sign-in', 'Your account was signed in to from a new browser or address.'],
-  device_trusted: ['Device trusted', 'Sign-ins from a browser are not asked for a code for 30 days.'],
-  account_changed: ['How you sign in changed', 'Your password, passkeys, second factor or backup codes changed.'],
-  codes_failed: ['Wrong codes', 'Somebody entered your password, then several wrong codes.'],
-  chain_failing: ['Block cannot be read', 'For those who run this install: a coin is not read beyond a block.'],
+  key_created: ['Live secret key created', 'A secret key for live mode was created or rolled.'],
+  sign_in: ['New sign-in', 'Your account was used to sign in from a new browser or address.'],
+  device_trusted: ['Device trusted', 'A browser can sign in to your account without a code for 30 days.'],
+  account_changed: ['Sign-in method changed', 'Your password, passkeys, second factor or backup codes changed.'],
+  codes_failed: ['Wrong codes', 'Someone entered your password, then several wrong codes.'],
+  chain_failing: ['Block cannot be read', 'For operators: payments in a coin are not detected after this block.'],
 };
 
 export function Screen() {
@@ -43,7 +43,7 @@ function Notices() {
   const list = useList('GET /:mode/notices', ['notices', 'list'], {});
   const newest = list.rows[0]?.id;
   const anyUnread = list.rows.some((row) => row.unread);
-  // Who looks at the list has read it.
+  // Opening the list marks its notifications as read.
   useEffect(() => {
     if (newest === undefined || !anyUnread) return;
     void call('POST /:mode/notices/read', { params: { mode }, body: { through: newest } }).then(
@@ -52,11 +52,11 @@ function Notices() {
     );
   }, [mode, client, newest, anyUnread]);
   return (
-    <Card title="What happened">
+    <Card title="Recent">
       {list.rows.length === 0 && (list.error || list.isPending) ? (
         <Pending of={list} lines={4} />
       ) : list.rows.length === 0 ? (
-        <Empty title="Nothing to tell">Kept for 90 days, from the first on.</Empty>
+        <Empty title="No notifications">Notifications are kept for 90 days.</Empty>
       ) : (
         <>
           <ul>
@@ -84,32 +84,32 @@ function Settings() {
   const save = useAct('POST /:mode/notice-settings', { refreshes: [['notice-settings'], ['notices']] });
   if (!settings.data)
     return (
-      <Card title="What you are told">
+      <Card title="Settings">
         <Pending of={settings} lines={6} />
       </Card>
     );
   const { mail_set_up: mailSetUp } = settings.data;
   return (
     <>
-      <Card title="What you are told">
+      <Card title="Settings">
         <table className="w-full text-sm">
           <thead>
             <tr className="text-left text-soft">
               <th scope="col" className="px-4 py-2 font-medium">
-                When
+                Event
               </th>
               <th scope="col" className="px-2 py-2 text-center font-medium whitespace-nowrap">
-                Here
+                Dashboard
               </th>
               <th scope="col" className="px-4 py-2 text-center font-medium whitespace-nowrap">
-                E-mail
+                Email
               </th>
             </tr>
           </thead>
           <tbody>
             {settings.data.settings.map((setting) => {
               const [name, more] = KINDS[setting.kind];
-              // What was just asked for shows at once.
+              // A change shows before it is saved.
               const asked = save.isPending && save.variables.body.kind === setting.kind ? save.variables.body : setting;
               const box = (field: 'in_app' | 'email', label: string) => (
                 <input
@@ -127,11 +127,11 @@ function Settings() {
                     <span className="font-medium">{name}</span>
                     <span className="block text-soft">
                       {more}
-                      {setting.email_always && ' The e-mail is always sent.'}
+                      {setting.email_always && ' This email is always sent.'}
                     </span>
                   </th>
-                  <td className="px-2 py-2.5 text-center">{box('in_app', 'here')}</td>
-                  <td className="px-4 py-2.5 text-center">{box('email', 'by e-mail')}</td>
+                  <td className="px-2 py-2.5 text-center">{box('in_app', 'in the dashboard')}</td>
+                  <td className="px-4 py-2.5 text-center">{box('email', 'by email')}</td>
                 </tr>
               );
             })}
@@ -139,7 +139,7 @@ function Settings() {
         </table>
         {!mailSetUp && (
           <p className="border-t border-line px-4 py-3 text-sm text-soft">
-            No e-mails are sent: the operator has set no mail server (<code>SMTP_URL</code>).
+            Emails are off: this install has no mail server (<code>SMTP_URL</code>).
           </p>
         )}
       </Card>

@@ -1,4 +1,4 @@
-/** When e-mails about events come: at once or once a day, and not in the quiet hours. */
+/** When emails about events are sent: immediately or once a day, and not in quiet hours. */
 import { type FormEvent, useState } from 'react';
 import type { Reply } from '../../lib/api.ts';
 import { useAct } from '../../lib/hooks.ts';
@@ -25,16 +25,16 @@ export function Timing({ saved }: { saved: Saved }) {
     event.preventDefault();
     save.mutate({ body: { time_zone: zone, daily_hour: daily ? hour : null, quiet: isQuiet ? { from, to } : null } });
   };
-  const fault = isQuiet && from === to ? 'Quiet hours need an end that is not their beginning.' : null;
+  const fault = isQuiet && from === to ? 'Quiet hours must end at a different time than they begin.' : null;
   return (
-    <Card title="When e-mails come">
+    <Card title="Email schedule">
       <form onSubmit={submit} className="grid gap-5 p-4">
         <div className="flex flex-wrap items-end gap-x-6 gap-y-4">
           <Segments
-            label="How often"
+            label="Frequency"
             value={daily ? 'daily' : 'once'}
             options={[
-              { value: 'once', label: 'At once' },
+              { value: 'once', label: 'Immediately' },
               { value: 'daily', label: 'Once a day' },
             ]}
             onChange={(value) => setDaily(value === 'daily')}
@@ -47,7 +47,7 @@ export function Timing({ saved }: { saved: Saved }) {
         </div>
         <Tick
           label="Quiet hours"
-          hint="No e-mails about events in between."
+          hint="No emails about events during these hours."
           checked={isQuiet}
           onChange={(e) => setIsQuiet(e.target.checked)}
         />
@@ -82,13 +82,13 @@ export function Timing({ saved }: { saved: Saved }) {
   );
 }
 
-/** What that means, in one line. */
+/** The settings in a sentence. */
 function meaning({ daily, hour, quiet }: { daily: boolean; hour: number; quiet: { from: string; to: string } | null }): string {
-  const always = 'Mails about sign-ins, changed wallets, endpoints switched off and a plan used up always come at once.';
+  const always = 'Emails about sign-ins, wallet changes, disabled endpoints and reached plan limits are always sent immediately.';
   if (daily) {
-    const when = quiet ? `${clock(hour)}, or at ${quiet.to} if that hour is quiet` : clock(hour);
-    return `Payments that need attention and a plan nearly used up come as one e-mail a day, at ${when}. ${always}`;
+    const when = quiet ? `${clock(hour)}, or at ${quiet.to} if quiet hours include it` : clock(hour);
+    return `You get one email a day at ${when}, about payments that need attention and plan usage. ${always}`;
   }
-  if (quiet) return `What happens from ${quiet.from} to ${quiet.to} comes as one e-mail at ${quiet.to}. ${always}`;
-  return 'Every e-mail comes when it happens; of one kind at most one in ten minutes.';
+  if (quiet) return `Events between ${quiet.from} and ${quiet.to} are sent in one email at ${quiet.to}. ${always}`;
+  return 'Emails are sent immediately, at most one of each kind in ten minutes.';
 }
