@@ -203,9 +203,14 @@ export type Api = {
         created_at: string;
         refund_requested_at: string | null;
         exceptions: PaymentException[];
-        received: {
+        currency: Coin | null;
+        amount_received: string | null;
+        amount_received_usd: string | null;
+        uncounted: {
           currency: Coin;
           amount: string;
+          amount_usd: string | null;
+          state: 'held' | 'rejected' | 'refunded';
         }[];
       }[];
       has_more: boolean;
@@ -707,6 +712,10 @@ export type Api = {
         amount_overpaid: string;
         /** What arrived in transfers that are too small to count, in the coin of the payment. */
         amount_dust: string;
+        /** What is on hold: it arrived late, after a cancel, or after you rejected or refunded a transfer, and does not count until you accept it, in the coin of the payment. `0` until a coin is chosen. */
+        amount_held: string;
+        /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
+        amount_held_usd: string | null;
         /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
@@ -837,6 +846,10 @@ export type Api = {
         amount_overpaid: string;
         /** What arrived in transfers that are too small to count, in the coin of the payment. */
         amount_dust: string;
+        /** What is on hold: it arrived late, after a cancel, or after you rejected or refunded a transfer, and does not count until you accept it, in the coin of the payment. `0` until a coin is chosen. */
+        amount_held: string;
+        /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
+        amount_held_usd: string | null;
         /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
@@ -967,9 +980,16 @@ export type Api = {
         description: string | null;
         created_at: string;
         refund_requested_at: string | null;
-        exception: PaymentException | null;
-        amount_received: string | null;
+        exceptions: PaymentException[];
         currency: Coin | null;
+        amount_received: string | null;
+        amount_received_usd: string | null;
+        uncounted: {
+          currency: Coin;
+          amount: string;
+          amount_usd: string | null;
+          state: 'held' | 'rejected' | 'refunded';
+        }[];
         completed_at: string | null;
         archived_at: string | null;
         match: {
@@ -1009,6 +1029,10 @@ export type Api = {
         amount_overpaid: string;
         /** What arrived in transfers that are too small to count, in the coin of the payment. */
         amount_dust: string;
+        /** What is on hold: it arrived late, after a cancel, or after you rejected or refunded a transfer, and does not count until you accept it, in the coin of the payment. `0` until a coin is chosen. */
+        amount_held: string;
+        /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
+        amount_held_usd: string | null;
         /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
@@ -1118,6 +1142,7 @@ export type Api = {
         amount: string | null;
         ref: string | null;
         actor: string | null;
+        block_height: number | null;
         rate: string | null;
         rate_sources: string[];
         key: {
@@ -1148,8 +1173,20 @@ export type Api = {
       } | null;
       /** Of on-chain transactions, by their id. */
       explorers: { [key: string]: string };
+      uncounted: {
+        currency: Coin;
+        amount: string;
+        amount_usd: string | null;
+        state: 'held' | 'rejected' | 'refunded';
+      }[];
+      arrived: {
+        currency: Coin;
+        amount: string;
+        amount_usd: string | null;
+      }[];
       standings: {
         state: 'waiting' | 'confirmed' | 'replaced' | 'absent';
+        role: 'counted' | 'held' | 'rejected' | 'refunded' | 'small' | 'contested' | 'gone';
         confirmations: number;
         confirmations_required: number | null;
       }[];
@@ -1181,6 +1218,10 @@ export type Api = {
         amount_overpaid: string;
         /** What arrived in transfers that are too small to count, in the coin of the payment. */
         amount_dust: string;
+        /** What is on hold: it arrived late, after a cancel, or after you rejected or refunded a transfer, and does not count until you accept it, in the coin of the payment. `0` until a coin is chosen. */
+        amount_held: string;
+        /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
+        amount_held_usd: string | null;
         /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
@@ -1311,6 +1352,10 @@ export type Api = {
         amount_overpaid: string;
         /** What arrived in transfers that are too small to count, in the coin of the payment. */
         amount_dust: string;
+        /** What is on hold: it arrived late, after a cancel, or after you rejected or refunded a transfer, and does not count until you accept it, in the coin of the payment. `0` until a coin is chosen. */
+        amount_held: string;
+        /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
+        amount_held_usd: string | null;
         /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
@@ -1442,6 +1487,10 @@ export type Api = {
         amount_overpaid: string;
         /** What arrived in transfers that are too small to count, in the coin of the payment. */
         amount_dust: string;
+        /** What is on hold: it arrived late, after a cancel, or after you rejected or refunded a transfer, and does not count until you accept it, in the coin of the payment. `0` until a coin is chosen. */
+        amount_held: string;
+        /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
+        amount_held_usd: string | null;
         /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */

@@ -1,6 +1,8 @@
-/** What waits for a decision: payments that went otherwise than asked, and refunds that payers ask for. One by one, or many at once. */
+/** Payments that need a decision: underpaid, overpaid, late, canceled too late, or with a refund request. One at a time or many at once. */
 import { useState } from 'react';
 import type { PaymentException } from '../generated/api.ts';
+import { type CoinAmount, isSome, sumText } from '../lib/amount.ts';
+import type { Reply } from '../lib/api.ts';
 import { PAYMENT_READS, useAct, useFilters, useList, useMay, useTitle } from '../lib/hooks.ts';
 import { say } from '../lib/toasts.ts';
 import { Button } from '../ui/button.tsx';
@@ -8,6 +10,7 @@ import { Ask } from '../ui/dialog.tsx';
 import { Select } from '../ui/field.tsx';
 import { ModeLink } from '../ui/link.tsx';
 import { ListCard } from '../ui/list.tsx';
+import { Received } from '../ui/received.tsx';
 import type { Column } from '../ui/table.tsx';
 import { Badge, EXCEPTION_WORDS, ExceptionBadge, Money, Status, Time } from '../ui/values.tsx';
 
@@ -15,25 +18,32 @@ export const DECISIONS = {
   accept: {
     act: 'Accept',
     title: 'Accept what arrived?',
-    text: 'The payments go on and complete with what arrived.',
+    text: 'Each payment counts as paid with the amount that arrived and completes once it is confirmed.',
   },
   reject: {
-    act: 'Refuse',
-    title: 'Refuse what arrived?',
-    text: 'The payments stay as they are. Sending the money back is up to you.',
+    act: 'Reject',
+    title: 'Reject what arrived?',
+    text: 'The payments keep their status. Florin does not move money: send it back from your own wallet.',
   },
   refund_sent: {
     act: 'Mark as refunded',
     title: 'Mark as refunded?',
-    text: 'For money that you have sent back. The payments stay as they are.',
+    text: 'Use this after you sent the money back from your own wallet. The payments keep their status.',
   },
   reviewed: {
     act: 'Mark as handled',
     title: 'Mark as handled?',
-    text: 'They leave this list until something new turns up. Nothing else changes.',
+    text: 'The payments leave this list until something new happens. Their amounts and statuses do not change.',
   },
 } as const;
 export type DecisionKind = keyof typeof DECISIONS;
+
+type Row = Reply<'GET /:mode/attention'>['data'][number];
+/** All that a decision is about. */
+const arrivedIn = ({ currency, amount_received: amount, amount_received_usd: usd, uncounted }: Row): CoinAmount[] => [
+  ...(isSome(amount) && currency !== null ? [{ currency, amount, amount_usd: usd }] : []),
+  ...uncounted,
+];
 
 export function Screen() {
   useTitle('Needs attention');
@@ -43,11 +53,12 @@ export function Screen() {
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [asked, setAsked] = useState<DecisionKind | null>(null);
   const resolve = useAct('POST /:mode/attention/resolve', { refreshes: PAYMENT_READS });
-  // At most fifty at once; only what is still in the list.
+  // At most fifty at a time, and only what is still in the list.
   const ids = list.rows.filter((row) => chosen.has(row.id)).map((row) => row.id);
   const toggle = (id: string, on: boolean) => setChosen(new Set(on ? [...chosen, id] : [...chosen].filter((one) => one !== id)));
   const first = list.rows.slice(0, 50);
   const all = first.length > 0 && first.every((row) => chosen.has(row.id));
+  const arrived = sumText(list.rows.filter((row) => ids.includes(row.id)).flatMap(arrivedIn));
   const decide = (action: DecisionKind) =>
     resolve.mutate(
       { body: { ids: ids.slice(0, 50), action } },
@@ -55,9 +66,9 @@ export function Screen() {
         onSuccess: ({ results }) => {
           const refused = results.filter((result) => !result.done);
           const done = results.length - refused.length;
-          if (done > 0) say(done === 1 ? 'Decided over one payment.' : `Decided over ${done} payments.`);
+          if (done > 0) say(done === 1 ? '1 payment updated.' : `${done} payments updated.`);
           if (refused.length > 0)
-            say(`${refused.length === 1 ? 'One was' : `${refused.length} were`} refused: ${refused[0]!.problem}`, 'bad');
+            say(`${refused.length === 1 ? '1 payment skipped' : `${refused.length} payments skipped`}: ${refused[0]!.problem}`, 'bad');
           setChosen(new Set(refused.map((result) => result.id)));
         },
         onSettled: () => setAsked(null),
@@ -71,7 +82,7 @@ export function Screen() {
           {mayResolve && (
             <input
               type="checkbox"
-              aria-label={`Choose the payment of ${row.amount_usd} USD, ${row.id}`}
+              aria-label={`Select the payment of ${row.amount_usd} USD, ${row.id}`}
               className="size-4 accent-accent"
               checked={chosen.has(row.id)}
               onChange={(event) => toggle(row.id, event.target.checked)}
@@ -84,7 +95,7 @@ export function Screen() {
       ),
     },
     {
-      name: 'Why',
+      name: 'Reason',
       cell: (row) => (
         <span className="flex flex-wrap gap-1 max-sm:justify-end">
           {row.exceptions.map((name) => (
@@ -95,22 +106,11 @@ export function Screen() {
               Refund requested
             </Badge>
           )}
-          {row.mode === 'test' && <Badge tone="warn">TEST</Badge>}
         </span>
       ),
     },
     { name: 'Status', cell: (row) => <Status status={row.status} /> },
-    {
-      name: 'Arrived',
-      right: true,
-      cell: (row) => (
-        <span className="grid">
-          {row.received.length === 0
-            ? '–'
-            : row.received.map((one) => <Money key={one.currency} amount={one.amount} currency={one.currency} />)}
-        </span>
-      ),
-    },
+    { name: 'Received', right: true, cell: (row) => <Received row={row} /> },
     {
       name: 'Invoice',
       cell: (row) => <span className="line-clamp-1 break-all">{row.invoice_id ?? row.description ?? '–'}</span>,
@@ -122,7 +122,7 @@ export function Screen() {
       <div className="flex flex-wrap items-center justify-between gap-3">
         <div className="grid gap-1">
           <h1>Needs attention</h1>
-          <p className="text-soft">Payments that ended otherwise than asked. The service decides nothing over money on its own.</p>
+          <p className="text-soft">Payments that need a decision. Florin never accepts or rejects money on its own.</p>
         </div>
         <Select
           label="Exception"
@@ -147,7 +147,7 @@ export function Screen() {
               checked={all}
               onChange={(event) => setChosen(new Set(event.target.checked ? first.map((row) => row.id) : []))}
             />
-            <span aria-live="polite">{ids.length === 0 ? 'Choose all' : `${ids.length} chosen`}</span>
+            <span aria-live="polite">{ids.length === 0 ? 'Select all' : `${ids.length} selected`}</span>
           </label>
           {(Object.keys(DECISIONS) as DecisionKind[]).map((action) => (
             <Button key={action} look={action === 'accept' ? 'main' : 'plain'} disabled={ids.length === 0} onClick={() => setAsked(action)}>
@@ -161,17 +161,17 @@ export function Screen() {
         list={list}
         columns={columns}
         none={{
-          title: 'Nothing waits for you',
-          words: 'Payments stand here when too little, too much or something late arrives, and when a payer asks for money back.',
+          title: 'No payments need a decision',
+          words: 'Underpaid, overpaid and late payments appear here, and refund requests from customers.',
         }}
-        unmatched={filters.exception === '' ? null : { title: 'Nothing waits for this reason', clear, act: 'Show all reasons' }}
+        unmatched={filters.exception === '' ? null : { title: 'No payments with this reason', clear, act: 'Show all reasons' }}
       />
       {asked !== null && (
         <Ask
           open
           onClose={() => setAsked(null)}
           title={DECISIONS[asked].title}
-          text={`${ids.length === 1 ? 'One payment is' : `${ids.length} payments are`} chosen. ${DECISIONS[asked].text} Those that do not allow it are left and named.`}
+          text={`${ids.length === 1 ? '1 payment' : `${ids.length} payments`}${arrived === '' ? '' : `, received: ${arrived}`}. ${DECISIONS[asked].text} Payments that do not allow it are skipped.`}
           act={DECISIONS[asked].act}
           busy={resolve.isPending}
           onAct={() => decide(asked)}

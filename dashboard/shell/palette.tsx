@@ -64,7 +64,7 @@ function Palette() {
         <span className="flex items-center gap-2">
           <Money amount={row.amount_usd} />
           <Status status={row.status} />
-          <ExceptionBadge exception={row.exception} />
+          <ExceptionBadge exception={row.exceptions[0] ?? null} />
         </span>
         <span className="text-soft">{row.match ? <Match match={row.match} /> : (row.invoice_id ?? row.description ?? row.id)}</span>
       </span>

@@ -1,4 +1,4 @@
-/** One notice as a line that leads to what it is about. */
+/** One notification as a line that links to what it is about. */
 import { Link } from '@tanstack/react-router';
 import type { Reply } from '../lib/api.ts';
 import { useMode } from '../lib/hooks.ts';
@@ -39,7 +39,7 @@ export function NoticeLine({ notice, onFollow }: { notice: Notice; onFollow?: ()
         <span className={notice.unread ? 'font-medium' : ''}>{notice.text}</span>
         <span className="flex flex-wrap items-center gap-2 text-soft">
           <Time at={notice.at} />
-          {notice.mode === 'test' && <Badge tone="warn">TEST</Badge>}
+          {mode === 'test' && notice.mode === 'live' && <Badge tone="info">Live</Badge>}
         </span>
       </span>
     </Link>

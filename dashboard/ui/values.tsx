@@ -1,12 +1,10 @@
-/** How money, times and states are written, everywhere the same. */
+/** How amounts, times and states look, everywhere the same. */
 import { useState } from 'react';
 import type { PaymentException, PaymentStatus } from '../generated/api.ts';
+import { moneyText, significant } from '../lib/amount.ts';
 import { Icon, type IconName } from './icon.tsx';
 
-const grouped = (text: string): string =>
-  text.replace(/^(-?)(\d+)/, (_, sign: string, whole: string) => sign + whole.replace(/\B(?=(\d{3})+$)/g, ','));
-
-/** Decimal text as the service gave it, never a float. Without a currency: US dollars. */
+/** An exact decimal text as people read it; all of its decimals on hover. Without a currency: US dollars. */
 export const Money = ({
   amount,
   currency = 'USD',
@@ -19,19 +17,23 @@ export const Money = ({
   amount === null || currency === null ? (
     <span className="text-soft">–</span>
   ) : (
-    <span className={`tabular-nums whitespace-nowrap ${className}`}>
-      {currency === 'USD' ? `$${grouped(amount)}` : `${grouped(amount)} ${currency}`}
+    <span
+      className={`tabular-nums whitespace-nowrap ${className}`}
+      title={currency === 'USD' || significant(amount) === amount ? undefined : `${amount} ${currency}`}
+    >
+      {moneyText(amount, currency)}
     </span>
   );
 
 const LOCAL = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
-/** Local time; the exact instant in UTC as its title. */
-export const Time = ({ at }: { at: string | null }) =>
+const LOCAL_SECONDS = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+/** Local time, where asked with its seconds; the exact instant in UTC on hover. */
+export const Time = ({ at, seconds = false }: { at: string | null; seconds?: boolean }) =>
   at === null ? (
     <span className="text-soft">–</span>
   ) : (
     <time dateTime={at} title={`${at.replace('T', ' ').replace('Z', '')} UTC`} className="whitespace-nowrap tabular-nums">
-      {LOCAL.format(new Date(at))}
+      {(seconds ? LOCAL_SECONDS : LOCAL).format(new Date(at))}
     </time>
   );
 
@@ -56,18 +58,21 @@ const STATUS: Readonly<Record<PaymentStatus, { tone: Tone; icon: IconName; word:
   processing: { tone: 'info', icon: 'arrow', word: 'Processing' },
   completed: { tone: 'good', icon: 'check', word: 'Completed' },
   expired: { tone: 'calm', icon: 'clock', word: 'Expired' },
-  cancelled: { tone: 'calm', icon: 'cross', word: 'Cancelled' },
+  cancelled: { tone: 'calm', icon: 'cross', word: 'Canceled' },
   failed: { tone: 'bad', icon: 'alert', word: 'Failed' },
 };
+export const STATUS_WORDS = Object.fromEntries(Object.entries(STATUS).map(([status, { word }]) => [status, word])) as Readonly<
+  Record<PaymentStatus, string>
+>;
 export const Status = ({ status }: { status: PaymentStatus }) => (
   <Badge tone={STATUS[status].tone} icon={STATUS[status].icon}>
     {STATUS[status].word}
   </Badge>
 );
 export const EXCEPTION_WORDS: Readonly<Record<PaymentException, string>> = {
-  reorged: 'Taken back by the network',
+  reorged: 'Reversed',
   replaced: 'Replaced',
-  paid_after_cancel: 'Paid after cancel',
+  paid_after_cancel: 'Paid after cancellation',
   late: 'Late',
   underpaid: 'Underpaid',
   overpaid: 'Overpaid',

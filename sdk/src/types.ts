@@ -146,6 +146,10 @@ export type Payment = {
   amount_overpaid: string;
   /** What arrived in transfers that are too small to count, in the coin of the payment. */
   amount_dust: string;
+  /** What is on hold: it arrived late, after a cancel, or after you rejected or refunded a transfer, and does not count until you accept it, in the coin of the payment. `0` until a coin is chosen. */
+  amount_held: string;
+  /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
+  amount_held_usd: string | null;
   /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
   accepted_short: string | null;
   /** The same in US dollars. Null when nothing is missing. */
@@ -253,6 +257,10 @@ export type PaymentListItem = {
   invoice_id: string | null;
   /** What the payment is for. Null when you gave none. */
   description: string | null;
+  /** What is on hold: it arrived late, after a cancel, or after you rejected or refunded a transfer, and does not count until you accept it, in the coin of the payment. `0` until a coin is chosen. */
+  amount_held: string;
+  /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
+  amount_held_usd: string | null;
 };
 
 /** A line of the order. */
@@ -860,6 +868,10 @@ export type PaymentEventData = {
   amount_overpaid: string;
   /** What arrived in transfers that are too small to count, in the coin of the payment. */
   amount_dust: string;
+  /** What is on hold: it arrived late, after a cancel, or after you rejected or refunded a transfer, and does not count until you accept it, in the coin of the payment. `0` until a coin is chosen. */
+  amount_held: string;
+  /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
+  amount_held_usd: string | null;
   /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
   accepted_short: string | null;
   /** The same in US dollars. Null when nothing is missing. */

@@ -148,6 +148,15 @@ export type TransferStanding = {
   confirmationsRequired: number | null;
 };
 
+/** What a transfer is to its payment: each has exactly one role. */
+export const TRANSFER_ROLES = ['counted', 'held', 'rejected', 'refunded', 'small', 'contested', 'gone'] as const;
+export type TransferRole = (typeof TRANSFER_ROLES)[number];
+/** Money that arrived and does not count: it waits for the merchant (`held`), or the merchant rejected or refunded it. */
+export const UNCOUNTED_STATES = ['held', 'rejected', 'refunded'] as const;
+export type UncountedState = (typeof UNCOUNTED_STATES)[number];
+/** Such money in one coin. `usdE8` is null while a part of it has no price yet. */
+export type Uncounted = { coin: Coin; state: UncountedState; units: bigint; usdE8: bigint | null };
+
 export type Step = {
   status: PaymentStatus;
   /** Status of the payment before the step. */
@@ -174,6 +183,8 @@ export type Settlement = {
   /** Units of the shown coin still due; 0 when covered. */
   remainingUnits: bigint;
   overpaidUnits: bigint;
+  /** What arrived and does not count, by coin and state; empty for nearly every payment. */
+  uncounted: readonly Uncounted[];
   /** What is missing although the payment counts as paid, by tolerance or because the merchant accepted it. 0 apart from rounding. */
   shortUnits: bigint;
   shortUsdE8: bigint;

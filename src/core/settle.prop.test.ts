@@ -8,8 +8,8 @@ import fc from 'fast-check';
 import { addMs, DAY_MS, HOUR_MS, MINUTE_MS } from './clock.ts';
 import { COIN, COINS, type Coin, type ConfirmationTier } from './coin.ts';
 import { centsToE8, divideCeil, quoteUnits, shownUnit } from './money.ts';
-import type { Decision, PaymentFacts, PaymentStatus, Rules, Settlement, Tip, Transfer } from './payment.ts';
-import { settle, valueTransfer } from './settle.ts';
+import type { Decision, PaymentFacts, PaymentStatus, Rules, Settlement, Tip, Transfer, TransferRole } from './payment.ts';
+import { rolesOf, settle, valueTransfer } from './settle.ts';
 
 const RUNS = process.env.FLORIN_LONG ? 50_000 : 3_000;
 const START = new Date('2026-01-01T00:00:00Z');
@@ -532,6 +532,38 @@ always('each transfer is valued once, again only when it lost its protection, an
   assert.ok(receivedUnits <= countable(entry).reduce((total, t) => (t.coin === shown ? total + t.units : total), 0n));
   // Without the late rule and without a decision, what is received is exactly what came in time.
   if (entry.facts.rules.lateAcceptMinutes === null) assert.equal(receivedUsdE8, worthOf(countable(entry)));
+});
+
+always('every transfer has one role, and what counts, is on hold, was rejected or refunded adds up to all that arrived', (entry) => {
+  const { result, transfers } = entry;
+  const roles = rolesOf(entry.facts, transfers, entry.tips);
+  assert.equal(roles.size, transfers.length);
+  for (const of of PAID_IN) {
+    const mine = transfers.filter((t) => t.coin === of);
+    const units = (list: readonly Transfer[]): bigint => list.reduce((total, t) => total + t.units, 0n);
+    const inRole = (role: TransferRole): bigint => units(mine.filter((t) => roles.get(t) === role));
+    const uncounted = result.uncounted.filter((one) => one.coin === of);
+    for (const { state, units: sum, usdE8 } of uncounted) {
+      assert.equal(sum, inRole(state));
+      const named = mine.filter((t) => roles.get(t) === state);
+      assert.equal(usdE8, named.some((t) => t.values.length === 0) ? null : worthOf(named));
+    }
+    if (of === result.coin) assert.equal(result.receivedUnits, inRole('counted'));
+    const here = units(present(entry).filter((t) => t.coin === of));
+    assert.equal(inRole('counted') + uncounted.reduce((total, one) => total + one.units, 0n), here);
+    assert.equal(inRole('contested') + inRole('gone') + inRole('small') + here, units(mine));
+  }
+});
+
+always('nothing is on hold that the merchant rejected, refunded or accepted', (entry) => {
+  const roles = rolesOf(entry.facts, entry.transfers, entry.tips);
+  for (const [t, role] of roles) {
+    const last = entry.facts.decisions.findLast((d) => d.kind !== 'cancel' && d.transfers.includes(t.ref))?.kind;
+    if (role === 'held') assert.equal(last, undefined);
+    if (role === 'rejected') assert.equal(last, 'reject');
+    if (role === 'refunded') assert.equal(last, 'refund_sent');
+    if (last === 'accept') assert.ok(['counted', 'contested', 'gone'].includes(role), role);
+  }
 });
 
 always('amounts are whole and never negative', ({ result }) => {

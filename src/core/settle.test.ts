@@ -457,6 +457,27 @@ test('a payment that is taken for paid although a little is missing says how muc
   assert.equal(settle(base, [rounded], { BTC: tip(minute(10)) }, minute(10)).shortUsdE8, 0n);
 });
 
+test('what arrives and does not count is on hold until it is accepted, rejected or refunded', () => {
+  const [early, late, other] = [transferOf('60@5 x2', 0), transferOf('40@70 x2', 1), transferOf('30@71 x2', 2)];
+  const uncounted = (decisions: Decision[], status: PaymentStatus = 'failed', transfers = [early, late, other]) =>
+    settle({ ...base, status, decisions }, transfers, { BTC: tip(minute(90)) }, minute(90)).uncounted.map(
+      ({ coin, state, units, usdE8 }) => `${coin} ${state} ${units} ${usdE8 === null ? '?' : usdE8 / E8_PER_USD}`,
+    );
+  const decide = (kind: Decision['kind'], ...transfers: Transfer[]): Decision => ({
+    kind,
+    at: minute(80),
+    transfers: transfers.map((t) => t.ref),
+  });
+  assert.deepEqual(uncounted([]), ['BTC held 70000 70']);
+  assert.deepEqual(uncounted([decide('accept', late)]), ['BTC held 30000 30']);
+  assert.deepEqual(uncounted([decide('accept', late, other)]), []);
+  // Rejecting closes the payment: what counted before is on hold again.
+  assert.deepEqual(uncounted([decide('reject', late)]), ['BTC held 90000 90', 'BTC rejected 40000 40']);
+  assert.deepEqual(uncounted([decide('reject', late), decide('refund_sent', early, late, other)]), ['BTC refunded 130000 130']);
+  assert.deepEqual(uncounted([decide('refund_sent', late), decide('accept', late)]), ['BTC held 90000 90']);
+  assert.deepEqual(uncounted([], 'failed', [early, { ...late, values: [] }, other]), ['BTC held 70000 ?'], 'no price yet');
+});
+
 test('transfers below the dust floor count as nothing, and their sum is told', () => {
   const crumbs = Array.from({ length: 1_000 }, (_, i) => ({ ...transferOf('0.5@5 x1', i), units: 516n }));
   const result = settle(base, crumbs, { BTC: tip(minute(10)) }, minute(10));

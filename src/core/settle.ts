@@ -18,8 +18,11 @@ import {
   type Tips,
   type Transfer,
   type TransferKind,
+  type TransferRole,
   type TransferStanding,
   type TransferValue,
+  type Uncounted,
+  type UncountedState,
 } from './payment.ts';
 
 /** The allowed transitions. The database also rejects all others. */
@@ -158,14 +161,15 @@ type Decided = {
   accepts: readonly (readonly string[])[];
   /** All refs that an accept covers. */
   named: ReadonlySet<string>;
-  settledRefs: ReadonlySet<string>;
+  /** What was rejected or refunded last, and not accepted since. */
+  settledRefs: ReadonlyMap<string, Exclude<UncountedState, 'held'>>;
 };
 /** The merchant's decisions, read from the last to the first. */
 function foldDecisions(facts: PaymentFacts): Decided {
   let closedAt: Date | null = null;
   let cancelled = false;
   const accepts: (readonly string[])[] = [];
-  const settledRefs = new Set<string>();
+  const settledRefs = new Map<string, Exclude<UncountedState, 'held'>>();
   for (const { kind, at, transfers } of facts.decisions.toReversed()) {
     switch (kind) {
       case 'cancel':
@@ -180,7 +184,7 @@ function foldDecisions(facts: PaymentFacts): Decided {
       case 'reject':
       case 'refund_sent':
         closedAt = at;
-        for (const ref of transfers) settledRefs.add(ref);
+        for (const ref of transfers) if (!settledRefs.has(ref)) settledRefs.set(ref, kind === 'reject' ? 'rejected' : 'refunded');
         break;
     }
   }
@@ -492,6 +496,11 @@ const isOverpaid = (payment: PaymentFacts, { covered, receivedE8 }: Pick<Count, 
   return covered && (receivedE8 - targetE8) * 100n > targetE8;
 };
 
+function windowEndOf({ createdAt, rules, extendedUntil }: PaymentFacts): Date {
+  const end = addMs(createdAt, rules.windowSeconds * 1000);
+  return extendedUntil ? latest(end, extendedUntil) : end;
+}
+
 /**
  * Settles a payment at `now` (the database clock, read after the lock, plus the test offsets). Returns its state and the steps from the
  * stored status along allowed transitions; a payment that is first found confirmed passes through processing. Settling again with the
@@ -499,8 +508,7 @@ const isOverpaid = (payment: PaymentFacts, { covered, receivedE8 }: Pick<Count, 
  * can send thousands of them.
  */
 export function settle(payment: PaymentFacts, transfers: readonly Transfer[], tips: Tips, now: Date): Settlement {
-  const windowEnd = addMs(payment.createdAt, payment.rules.windowSeconds * 1000);
-  const expiresAt = payment.extendedUntil ? latest(windowEnd, payment.extendedUntil) : windowEnd;
+  const expiresAt = windowEndOf(payment);
   const decided = foldDecisions(payment);
   const { real, standing, alive } = judge(payment, transfers, tips, { expiresAt, named: decided.named });
   const counting = count(payment, alive, tips, decided);
@@ -534,6 +542,7 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     expiresAt,
     extension: null,
     ...shown(payment, counting, { tips, expiresAt }),
+    uncounted: uncountedOf(counting.held, decided),
     ...missing(payment, counting),
     dustUnits: dustOf(transfers, tips, shownCoin(payment, counting)),
     completedAt: payment.completedAt ?? (goal === 'completed' ? now : null),
@@ -597,6 +606,36 @@ function missing(payment: PaymentFacts, counting: Count): Pick<Settlement, 'shor
     shortUnits: amountUnits === undefined ? 0n : remaining({ payment, coin, quote, amountUnits, restE8: shortUsdE8 }),
     shortUsdE8,
   };
+}
+
+/** What arrived and does not count, by coin and by what the merchant did about it. */
+function uncountedOf(held: readonly Judged[], { settledRefs }: Decided): readonly Uncounted[] {
+  const sums: Uncounted[] = [];
+  for (const { t, worthE8 } of held) {
+    const state = settledRefs.get(t.ref) ?? 'held';
+    const usdE8 = t.values.length === 0 ? null : worthE8;
+    const sum = sums.find((one) => one.coin === t.coin && one.state === state);
+    if (!sum) sums.push({ coin: t.coin, state, units: t.units, usdE8 });
+    else {
+      sum.units += t.units;
+      sum.usdE8 = sum.usdE8 === null || usdE8 === null ? null : sum.usdE8 + usdE8;
+    }
+  }
+  return sums;
+}
+
+/** What each transfer is to its payment. */
+export function rolesOf(payment: PaymentFacts, transfers: readonly Transfer[], tips: Tips): ReadonlyMap<Transfer, TransferRole> {
+  const decided = foldDecisions(payment);
+  const { real, standing, alive } = judge(payment, transfers, tips, { expiresAt: windowEndOf(payment), named: decided.named });
+  const { held, counted } = count(payment, alive, tips, decided);
+  const roles = new Map<Transfer, TransferRole>(transfers.map((t) => [t, 'small']));
+  // Each list is part of the one before it.
+  for (const { t } of real) roles.set(t, 'gone');
+  for (const { t } of standing) roles.set(t, 'contested');
+  for (const { t } of counted) roles.set(t, 'counted');
+  for (const { t } of held) roles.set(t, decided.settledRefs.get(t.ref) ?? 'held');
+  return roles;
 }
 
 /** The sum of transfers too small to count that are still there. */

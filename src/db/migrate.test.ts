@@ -227,6 +227,12 @@ test('payments of before there were figures are counted and queued as if they ha
       return asks ? [`pay_old${i}`] : [];
     }),
   );
+  const settledAgain = await sql<{ key: string }[]>`select key from due_work where kind = 'settle' order by key`;
+  assert.deepEqual(
+    settledAgain.map(({ key }) => key),
+    olds.flatMap(({ exceptions = [], decided }, i) => (exceptions.length > 0 || decided ? [`pay_old${i}`] : [])).sort(),
+    'what may have received money that does not count is settled again',
+  );
 });
 
 test('services that start at once on one empty database all serve, with one first merchant between them', async (t) => {

@@ -156,6 +156,8 @@ create table payments (
   archived_at timestamp with time zone,
   key_id text collate "C",
   rate_lock_until timestamp with time zone,
+  received_usd_cents bigint,
+  uncounted jsonb,
   PRIMARY KEY (id),
   UNIQUE (merchant_id, mode, sequence),
   CHECK ((amount_usd_cents > 0)),
@@ -793,6 +795,7 @@ create table notices (
   CHECK (((merchant_id IS NULL) <> (user_id IS NULL))),
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
 );
+CREATE INDEX notices_by_mode ON notices USING btree (merchant_id, mode, id);
 CREATE INDEX notices_of_merchant ON notices USING btree (merchant_id, id DESC) WHERE (merchant_id IS NOT NULL);
 CREATE INDEX notices_of_user ON notices USING btree (user_id, id DESC) WHERE (user_id IS NOT NULL);
 
@@ -800,6 +803,7 @@ create table notice_reads (
   user_id text collate "C" not null,
   merchant_id text collate "C" not null,
   read_through bigint not null,
+  read_through_test bigint not null default 0,
   PRIMARY KEY (user_id, merchant_id),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE

@@ -7,7 +7,7 @@ import { PAYMENT_STATUSES } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import type { KeyOwner } from '../merchants/keys.ts';
 import { defaultCoin, getMerchant } from '../merchants/merchants.ts';
-import { paymentDetail, paymentUrl } from '../payments/detail.ts';
+import { heldDetail, paymentDetail, paymentUrl } from '../payments/detail.ts';
 import { type ListFilter, listFilteredPayments } from '../payments/lists.ts';
 import { createPayment, type PaymentDraft } from '../payments/payments.ts';
 import { getPayment, type ListItem, listPayments } from '../payments/queries.ts';
@@ -170,6 +170,7 @@ const listItem = (item: ListItem): object => ({
   exception: item.exceptions[0] ?? null,
   invoice_id: item.invoiceId,
   description: item.description,
+  ...heldDetail(item.coin, item.uncounted),
 });
 
 export async function readPayments({ ctx, owner, query }: Call): Promise<Answer> {

@@ -271,6 +271,18 @@ export const PaidItem = Type.Object(
   },
   { description: 'A line of the order.' },
 );
+/** What arrived and does not count. */
+const Held = {
+  amount_held: Decimal(
+    `What is on hold: it arrived late, after a cancel, or after you rejected or refunded a transfer, and does not count until you accept it, ${CoinAmount}. \`0\` until a coin is chosen.`,
+    '0.00000000',
+  ),
+  amount_held_usd: OrNull(
+    Decimal('An amount.', '0.00'),
+    'What is on hold in all coins, in US dollars. Null while a part of it has no price yet.',
+  ),
+};
+
 export const Detail = Type.Object(
   {
     id: Id,
@@ -285,6 +297,7 @@ export const Detail = Type.Object(
     amount_remaining: OrNull(Decimal('An amount.', '0.00026289'), `What is still missing, ${CoinAmount}. Null until a coin is chosen.`),
     amount_overpaid: Decimal(`What arrived beyond the amount, ${CoinAmount}.`, '0.00000000'),
     amount_dust: Decimal(`What arrived in transfers that are too small to count, ${CoinAmount}.`, '0.00000000'),
+    ...Held,
     accepted_short: OrNull(
       Decimal('An amount.', '0.00000210'),
       `What is missing although the payment counts as paid, ${CoinAmount}: it is within your tolerance, or you accepted it. Null when nothing is missing.`,
@@ -389,6 +402,7 @@ export const ListItem = Type.Object(
     ),
     invoice_id: OrNull(Text('A number.', 'INV-1001'), 'Your invoice or order number. Null when you gave none.'),
     description: OrNull(Text('A text.', 'Two mugs'), 'What the payment is for. Null when you gave none.'),
+    ...Held,
   },
   { description: 'A payment in a list. Retrieve it by its `id` for everything else.' },
 );

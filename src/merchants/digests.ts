@@ -1,10 +1,10 @@
-/** E-mails about events for those who want them once a day or not in their quiet hours: kept, and sent as one. */
+/** Emails about events for people who want them once a day, or not in their quiet hours: kept, and sent as one. */
 import type { Context } from '../context.ts';
 import { isTimeZone, type MailTiming, nextMail, wallText } from '../core/mail-timing.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
 import { queueMails } from './mails.ts';
-import { type NoticeRow, noticePath, noticeText } from './notices.ts';
+import { describe, type NoticeRow, noticePath, noticeText } from './notices.ts';
 
 const MOST_LINES = 50;
 /** People whose mails are due that one round serves. */
@@ -17,7 +17,7 @@ const timingOf = ({ timeZone, dailyHour, quietFrom, quietTo }: TimingRow): MailT
   quiet: quietFrom === null || quietTo === null ? null : { from: quietFrom, to: quietTo },
 });
 
-/** Null: at once, as it is for everybody at first. */
+/** Null: immediately, which is the default. */
 export async function readMailTiming(ctx: Context, { userId }: { userId: string }): Promise<MailTiming | null> {
   const [row] = await ctx.db.sql<TimingRow[]>`
     select time_zone as "timeZone", daily_hour as "dailyHour", quiet_from as "quietFrom", quiet_to as "quietTo"
@@ -25,12 +25,12 @@ export async function readMailTiming(ctx: Context, { userId }: { userId: string 
   return row ? timingOf(row) : null;
 }
 
-/** What is held already follows the new timing. Errors: parameter_invalid (time_zone, quiet_to). */
+/** Emails that are already held follow the new timing. Errors: parameter_invalid (time_zone, quiet_to). */
 export async function setMailTiming(ctx: Context, { userId, timing }: { userId: string; timing: MailTiming }): Promise<void> {
   const { timeZone, dailyHour, quiet } = timing;
-  if (!isTimeZone(timeZone)) throw new Problem('parameter_invalid', { reason: 'it is no time zone' }, { param: 'time_zone' });
+  if (!isTimeZone(timeZone)) throw new Problem('parameter_invalid', { reason: 'it is not a time zone' }, { param: 'time_zone' });
   if (quiet !== null && quiet.from === quiet.to)
-    throw new Problem('parameter_invalid', { reason: 'quiet hours need an end that is not their beginning' }, { param: 'quiet_to' });
+    throw new Problem('parameter_invalid', { reason: 'quiet hours must end at a different time than they begin' }, { param: 'quiet_to' });
   const now = ctx.clock.now();
   await ctx.db.begin(async (tx) => {
     await tx`
@@ -42,7 +42,7 @@ export async function setMailTiming(ctx: Context, { userId, timing }: { userId: 
   });
 }
 
-/** Who is told at once, and until when each of the others waits. */
+/** Who gets an email immediately, and until when each of the others waits. */
 export async function sortByTiming<P extends { userId: string }>(
   ctx: Context,
   tx: Tx,
@@ -62,7 +62,7 @@ export async function sortByTiming<P extends { userId: string }>(
   return sorted;
 }
 
-/** Keeps notices for people, in the transaction of what is told. */
+/** Holds notices for people, in the transaction that writes the notices. */
 export async function holdNotices(tx: Tx, people: readonly { userId: string; dueAt: Date }[], noticeIds: readonly bigint[]): Promise<void> {
   if (people.length === 0 || noticeIds.length === 0) return;
   await tx`
@@ -72,8 +72,8 @@ export async function holdNotices(tx: Tx, people: readonly { userId: string; due
 }
 
 /**
- * Sends what is due, one e-mail a person; returns for how many. What is taken and the mail that tells it are written in one
- * transaction: who is killed in between has done nothing.
+ * Sends what is due, one email per person; returns to how many. The held notices are deleted and the email is queued in one
+ * transaction, so a crash in between loses nothing.
  */
 export async function sendHeldMails(ctx: Context): Promise<number> {
   if (!ctx.mail) return 0;
@@ -87,15 +87,16 @@ export async function sendHeldMails(ctx: Context): Promise<number> {
 }
 
 async function sendHeldOf(ctx: Context, tx: Tx, { userId }: { userId: string }): Promise<void> {
-  // Of two workers the second finds nothing left.
+  // The second of two workers finds nothing left.
   const [user] = await tx<{ email: string }[]>`select email from users where id = ${userId} for no key update`;
-  // Of merchants that the person still works for; the others are none of their business any more.
-  const told = await tx<(NoticeRow & { merchant: string; at: Date; total: bigint })[]>`
+  // Only of merchants that the person is still a member of.
+  const held = await tx<(NoticeRow & { merchant: string; at: Date; total: bigint })[]>`
     with taken as (delete from held_mails where user_id = ${userId} and due_at <= ${ctx.clock.now()} returning notice_id)
     select n.mode, n.kind, n.detail, n.at, m.name as merchant, count(*) over () as total
     from taken join notices n on n.id = taken.notice_id join merchants m on m.id = n.merchant_id
     where exists (select 1 from members where members.merchant_id = n.merchant_id and members.user_id = ${userId})
     order by n.id limit ${MOST_LINES}`;
+  const told = await describe(tx, held);
   const [first] = told;
   if (!user || !first) return;
   const [timing] = await tx<{ timeZone: string }[]>`select time_zone as "timeZone" from mail_timings where user_id = ${userId}`;
@@ -109,13 +110,15 @@ async function sendHeldOf(ctx: Context, tx: Tx, { userId }: { userId: string }):
       `${wallText(timeZone, row.at)} ${row.mode === 'test' ? 'TEST: ' : ''}${isOneMerchant ? '' : `${row.merchant}: `}${noticeText(row.kind, row.detail)}\n${dashboard}/${row.mode ?? 'live'}/${noticePath(row.kind, row.detail)}`,
   );
   const rest =
-    total > BigInt(told.length) ? `\n\nThese are the first ${told.length} of ${total}. All of them: ${dashboard}/live/notifications` : '';
+    total > BigInt(told.length)
+      ? `\n\nThese are the first ${told.length} of ${total}. See all of them: ${dashboard}/live/notifications`
+      : '';
   const onlyTest = told.every((row) => row.mode === 'test') && rest === '' ? 'TEST: ' : '';
-  const subject = total === 1n ? noticeText(first.kind, first.detail) : `${total} things happened at ${about}`;
+  const subject = total === 1n ? noticeText(first.kind, first.detail) : `${total} notifications from ${about}`;
   await queueMails(tx, {
     recipients: [user.email],
     subject: `${onlyTest}${subject}`.slice(0, 120),
-    body: `${total === 1n ? 'This happened' : `${total} things happened`} at ${about}. Times are those of ${timeZone}.\n\n${lines.join('\n\n')}${rest}\n\nWhen e-mails come, and about what, is set at ${dashboard}/live/notifications\n`,
+    body: `${total === 1n ? 'A new notification' : `${total} new notifications`} from ${about}. Times are in ${timeZone}.\n\n${lines.join('\n\n')}${rest}\n\nChange your email settings: ${dashboard}/live/notifications\n`,
     kind: 'digest',
   });
 }

@@ -1,10 +1,11 @@
-/** What members should know: written with what it reports, read at the bell, sent by e-mail to those who want it. */
+/** Notices to members: written in the transaction of what they report, shown at the bell, sent by email to members who want that. */
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
-import type { Tx } from '../db/db.ts';
+import type { Sql, Tx } from '../db/db.ts';
 import { holdNotices, sortByTiming } from './digests.ts';
 import { queueMails } from './mails.ts';
+import { attentionWords, reversedWords } from './payment-notices.ts';
 import { type MemberRole, ROLES } from './roles.ts';
 
 export const NOTICE_KINDS = [
@@ -56,12 +57,13 @@ const grouped = (value: Detail[string] | undefined): string => String(value).rep
 
 const IF_NOT_YOU =
   'If this wasn’t you, sign in, change your password, and sign out everywhere else. If you can’t sign in, contact the operator of this service.';
-const IF_UNEXPECTED = 'If nobody in your business meant to do this, undo it and change the password of the account that did it.';
+const IF_UNEXPECTED = 'If nobody on your team meant to do this, undo it and change the password of the account that did it.';
 
 /**
- * Who gets an e-mail unless they said otherwise, and the words of it. At the bell everything shows unless it is turned off.
- * `waits`: its e-mail may wait for a digest or the end of quiet hours. What is about security, or asks for an act soon, never does.
- * `isAlwaysMailed`: nobody can turn its e-mail off, because a thief would. `advice`: what to do about it, in the e-mail.
+ * Which roles get an email by default, and the words of it. Every kind shows at the bell unless it is turned off.
+ * `waits`: its email may wait for a digest or the end of quiet hours; security notices and urgent ones never wait.
+ * `isAlwaysMailed`: its email cannot be turned off, because a thief would. `advice`: what to do, in the email.
+ * `isPausedByKind`: of several within the pause one is sent, also when their words differ.
  */
 const KINDS: Readonly<
   Record<
@@ -72,6 +74,7 @@ const KINDS: Readonly<
       to: string;
       waits?: (detail: Detail) => boolean;
       isAlwaysMailed?: true;
+      isPausedByKind?: true;
       advice?: string;
     }
   >
@@ -80,20 +83,22 @@ const KINDS: Readonly<
     mailed: ['owner', 'admin', 'developer'],
     words: ({ reason }) =>
       reason === 'gone'
-        ? 'A webhook endpoint was switched off: it answered that it is gone.'
-        : 'A webhook endpoint was switched off: it only failed for five days.',
+        ? 'A webhook endpoint was disabled: it answered 410 Gone.'
+        : 'A webhook endpoint was disabled after five days of failed deliveries.',
     to: 'webhooks',
   },
   payment_attention: {
     mailed: [],
-    words: ({ exception }) => `A payment needs your attention: ${String(exception).replaceAll('_', ' ')}.`,
+    words: attentionWords,
     to: 'payments',
     waits: () => true,
   },
   payment_reversed: {
     mailed: ['owner', 'finance'],
-    words: () => 'A completed payment lost its money: the network took a transfer back, or it is no longer confirmed.',
+    words: reversedWords,
     to: 'payments',
+    isPausedByKind: true,
+    advice: 'If you have not shipped the order yet, wait until the payment is confirmed again. Otherwise contact your customer.',
   },
   payments_unavailable: {
     mailed: ['owner', 'admin', 'developer'],
@@ -103,7 +108,7 @@ const KINDS: Readonly<
   },
   usage: {
     mailed: ['owner', 'admin'],
-    words: ({ percent, used, limit }) => `${percent} % of the month’s live payments are used: ${grouped(used)} of ${grouped(limit)}.`,
+    words: ({ percent, used, limit }) => `You have used ${percent}% of this month’s live payments: ${grouped(used)} of ${grouped(limit)}.`,
     to: 'usage',
     // At 100 % new payments are refused.
     waits: ({ percent }) => Number(percent) < 100,
@@ -111,16 +116,16 @@ const KINDS: Readonly<
   wallet_changed: {
     mailed: ['owner'],
     words: ({ coin, asked_by, due_at, first }) => {
-      const from = `from ${String(due_at).slice(0, 16).replace('T', ' ')} UTC on, unless an owner drops the change, or a second one lets it act at once.`;
-      // Without a coin it is about the wait itself.
+      const on = `on ${String(due_at).slice(0, 16).replace('T', ' ')} UTC, unless an owner cancels the change or a second owner confirms it earlier.`;
+      // Without a coin it is about the waiting period itself.
       if (coin === undefined)
         return due_at === undefined
-          ? 'A change of a wallet now takes effect at once: the wait before it is off.'
-          : `${asked_by} asked to turn off the wait before a change of a wallet. Changes take effect at once ${from}`;
-      if (first !== undefined) return `${asked_by} added a ${coin} wallet. Payments in ${coin} go to it ${from}`;
+          ? 'The waiting period for wallet changes is off: wallet changes take effect immediately.'
+          : `${asked_by} asked to turn off the waiting period for wallet changes. It ends ${on}`;
+      if (first !== undefined) return `${asked_by} added a ${coin} wallet. It starts receiving payments ${on}`;
       return due_at === undefined
-        ? `The ${coin} wallet that payments go to was changed.`
-        : `${asked_by} asked for another ${coin} wallet. Payments go to it ${from}`;
+        ? `The ${coin} wallet that receives payments was changed.`
+        : `${asked_by} asked to change the ${coin} wallet. The new wallet starts receiving payments ${on}`;
     },
     to: 'wallets',
   },
@@ -141,13 +146,13 @@ const KINDS: Readonly<
   },
   sign_in: {
     mailed: ROLES,
-    words: ({ ip }) => `Your account was signed in to from a new browser or address (${ip}).`,
+    words: ({ ip }) => `New sign-in to your account from a new browser or address (${ip}).`,
     to: 'security',
     advice: IF_NOT_YOU,
   },
   device_trusted: {
     mailed: ROLES,
-    words: ({ ip }) => `Sign-ins from a browser at ${ip} are not asked for a code for 30 days.`,
+    words: ({ ip }) => `A browser at ${ip} was trusted: it can sign in without a code for 30 days.`,
     to: 'security',
     advice: IF_NOT_YOU,
   },
@@ -162,32 +167,31 @@ const KINDS: Readonly<
     mailed: ROLES,
     words: ({ wrong, ip, locked_minutes: minutes }) =>
       minutes === undefined
-        ? `Somebody at ${ip} who knows your password entered ${wrong} wrong codes in a row.`
-        : `Somebody at ${ip} who knows your password entered ${wrong} wrong codes in a row. Codes are not accepted for ${lengthOf(Number(minutes))}.`,
+        ? `Someone at ${ip} who knows your password entered ${wrong} wrong codes in a row.`
+        : `Someone at ${ip} who knows your password entered ${wrong} wrong codes in a row. Codes are blocked for ${lengthOf(Number(minutes))}.`,
     to: 'security',
     isAlwaysMailed: true,
-    advice:
-      'If this was you, sign in with a passkey or a backup code, or wait. If it wasn’t, change your password: whoever did this has it.',
+    advice: 'If this was you, sign in with a passkey or a backup code, or wait. If it wasn’t, change your password: someone else has it.',
   },
   chain_failing: {
-    // Of those who run the install, whatever their role at a merchant is.
+    // To operators of the install, in every role.
     mailed: ROLES,
     words: ({ coin, height, reason }) =>
-      `Block ${grouped(height)} of ${coin} cannot be read: payments in it and after it are not seen until it can. ${String(reason)}`,
+      `Block ${grouped(height)} of ${coin} cannot be read. Payments in this block and later ones are not detected until it can. ${String(reason)}`,
     to: 'operator',
   },
 };
 const lengthOf = (minutes: number): string =>
   minutes < 60 ? `${minutes} minutes` : minutes === 60 ? '1 hour' : `${Math.round(minutes / 60)} hours`;
-/** About one's own account or the install, not about a merchant. */
+/** About the person's own account or the install, not about a merchant. */
 type OwnKind = 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
 const MOST_OPERATORS = 100;
-/** Mails of one kind to one person follow each other no faster than this: a thousand exceptions are one mail. */
+/** At most one email of a kind per person in this time: a thousand exceptions are one email. */
 const MAIL_PAUSE_MINUTES = 10;
 
 export const noticeText = (kind: NoticeKind, detail: Detail): string => KINDS[kind].words(detail);
 
-/** Where it is seen, below the dashboard's mode. */
+/** The screen it is about, below the dashboard's mode. */
 export const noticePath = (kind: NoticeKind, detail: Detail): string =>
   typeof detail.payment === 'string' ? `payments/${detail.payment}` : KINDS[kind].to;
 export type NoticeRow = { mode: Mode | null; kind: NoticeKind; detail: Detail };
@@ -197,11 +201,13 @@ export type NewNotice = {
   mode: Mode | null;
   kind: Exclude<NoticeKind, OwnKind>;
   detail: Detail;
-  /** The member who did it gets the e-mail as well: it may have been done in their name. */
+  /** Named in emails, and read from the payment wherever else it is shown: it can be erased there. */
+  description?: string | null;
+  /** The member who did it gets the email as well: someone else may have done it in their name. */
   actorId?: string | null;
 };
 
-/** Tells members of merchants, in the transaction of what is told. */
+/** Notifies members of merchants, in the transaction of what they are notified of. */
 export async function notifyMembers(ctx: Context, tx: Tx, notices: readonly NewNotice[]): Promise<void> {
   if (notices.length === 0) return;
   const made = await tx<{ id: bigint }[]>`
@@ -217,7 +223,7 @@ export async function notifyMembers(ctx: Context, tx: Tx, notices: readonly NewN
   for (const group of groups.values()) await mailMembers(ctx, tx, group);
 }
 
-/** Notices of one merchant, mode and kind: one mail for all of them, as the pause between mails would have it anyway; who wants them later gets each. */
+/** Notices of one merchant, mode and kind: one email for all of them, because of the pause between emails; digests list each. */
 async function mailMembers(ctx: Context, tx: Tx, group: readonly (NewNotice & { id: bigint })[]): Promise<void> {
   const { merchantId, mode, kind } = group[0]!;
   const { mailed, waits } = KINDS[kind];
@@ -234,7 +240,8 @@ async function mailMembers(ctx: Context, tx: Tx, group: readonly (NewNotice & { 
   const mail = async (people: readonly { email: string }[], notice: NewNotice | undefined) => {
     if (notice === undefined || people.length === 0) return;
     const recipients = people.map(({ email }) => email);
-    await queueNotice(ctx, tx, recipients, { kind, detail: notice.detail, mode, about: wanting[0]!.merchant });
+    const detail = { ...notice.detail, ...(notice.description && { description: notice.description }) };
+    await queueNotice(ctx, tx, recipients, { kind, detail, mode, about: wanting[0]!.merchant });
   };
   await mail(atOnce, group[0]);
   await mail(
@@ -248,11 +255,11 @@ async function mailMembers(ctx: Context, tx: Tx, group: readonly (NewNotice & { 
   );
 }
 
-/** Tells one user about their own account. */
+/** Notifies one user about their own account. */
 export const notifyUser = (ctx: Context, tx: Tx, { userId, ...notice }: OwnNotice & { userId: string }): Promise<void> =>
   notifyUsers(ctx, tx, [userId], { ...notice, about: 'your account' });
 
-/** Tells those who run the install. */
+/** Notifies the operators of the install. */
 export async function notifyOperators(ctx: Context, tx: Tx, notice: OwnNotice): Promise<void> {
   const operators = await tx<{ id: string }[]>`select id from users where operator order by id limit ${MOST_OPERATORS}`;
   const ids = operators.map(({ id }) => id);
@@ -278,16 +285,16 @@ async function queueNotice(
   { kind, detail, mode, about }: { kind: NoticeKind; detail: Detail; mode: Mode | null; about: string },
 ): Promise<void> {
   const words = noticeText(kind, detail);
-  const { advice, isAlwaysMailed } = KINDS[kind];
+  const { advice, isAlwaysMailed, isPausedByKind } = KINDS[kind];
   await queueMails(tx, {
     recipients,
     subject: `${mode === 'test' ? 'TEST: ' : ''}${words}`.slice(0, 120),
-    body: `${words}${advice === undefined ? '' : `\n\n${advice}`}\n\nThis is about ${about}.${mode === 'test' ? ' It happened in test mode: no money is involved.' : ''}\n\n${ctx.settings.publicUrl}/dashboard/${mode ?? 'live'}/${KINDS[kind].to}\n\n${isAlwaysMailed ? 'This e-mail is always sent: it is about how you sign in.' : `What you are told by e-mail is set at ${ctx.settings.publicUrl}/dashboard/${mode ?? 'live'}/notifications`}\n`,
+    body: `${words}${advice === undefined ? '' : `\n\n${advice}`}\n\nThis is about ${about}.${mode === 'test' ? ' It happened in test mode, without real money.' : ''}\n\n${ctx.settings.publicUrl}/dashboard/${mode ?? 'live'}/${noticePath(kind, detail)}\n\n${isAlwaysMailed ? 'This email is always sent because it is about how you sign in.' : `Change your email settings: ${ctx.settings.publicUrl}/dashboard/${mode ?? 'live'}/notifications`}\n`,
     kind,
-    // Each change of how somebody signs in is told: the second may be the thief's. People make them, so there are few.
+    // Every change of how a person signs in is sent: the second one may be a thief's. There are few of them.
     pauseMinutes: kind === 'account_changed' ? 0 : MAIL_PAUSE_MINUTES,
     // A harmless change must not hide the one after it.
-    pauseOf: KINDS[kind].waits ? 'kind' : 'subject',
+    pauseOf: KINDS[kind].waits || isPausedByKind ? 'kind' : 'subject',
   });
 }
 
@@ -297,45 +304,80 @@ export const MOST_UNREAD = 99;
 /** Looked at for a page, and for the count of unread ones. */
 const LOOK = 5_000;
 type Reader = { merchantId: string; userId: string };
+type ModeReader = Reader & { mode: Mode };
 
-/** What a user sees: those of the merchant and of the own account, less the kinds turned off. */
-const visible = (ctx: Context, { merchantId, userId }: Reader) => {
+/**
+ * What a user sees in a mode, less the kinds turned off: in live mode nothing of test mode, in test mode all of it. What is read in
+ * test mode is read in both; what is read in live mode leaves the notices of test mode unread.
+ */
+const visible = (ctx: Context, { merchantId, userId, mode }: ModeReader) => {
   const { sql } = ctx.db;
   const hidden = sql`(select kind from notice_settings where user_id = ${userId} and merchant_id = ${merchantId} and not in_app)`;
-  // Two walks along indexes, then one merge. Where a kind is turned off there may be many of it, so that each walk has a bound:
-  // beyond it nobody looks at a bell.
-  return (after: bigint | null, since: bigint, limit: number) => {
-    const from = (owner: ReturnType<typeof sql>) => sql`
+  const walksOf = (read: ReadThrough) => [
+    ...(mode === 'test' ? [{ owner: sql`merchant_id = ${merchantId} and mode = 'test'`, since: read.test }] : []),
+    { owner: sql`merchant_id = ${merchantId} and mode = 'live'`, since: read.live },
+    { owner: sql`merchant_id = ${merchantId} and mode is null`, since: read.live },
+    { owner: sql`user_id = ${userId}`, since: read.live },
+  ];
+  // Walks along indexes, then one merge. There may be many of a kind that is turned off, so each walk has a bound: beyond it nobody
+  // looks at a bell.
+  return ({ after, read, limit }: { after: bigint | null; read: ReadThrough; limit: number }) => {
+    const walks = walksOf(read).map(
+      ({ owner, since }) => sql`
       (select id, mode, kind, detail, at from (
         select * from notices where ${owner} and id > ${since} ${after === null ? sql`` : sql`and id < ${after}`} order by id desc limit ${LOOK}
-      ) as n where kind not in ${hidden} order by id desc limit ${limit})`;
-    return sql`${from(sql`merchant_id = ${merchantId}`)} union all ${from(sql`user_id = ${userId}`)} order by id desc limit ${limit}`;
+      ) as n where kind not in ${hidden} order by id desc limit ${limit})`,
+    );
+    return sql`${walks.reduce((all, walk) => sql`${all} union all ${walk}`)} order by id desc limit ${limit}`;
   };
 };
 
+type ReadThrough = { live: bigint; test: bigint };
+const NOTHING_READ: ReadThrough = { live: 0n, test: 0n };
+
+/** The notices that a member sees in a mode, newest first. */
 export async function listNotices(
   ctx: Context,
-  { merchantId, userId, limit, startingAfter }: Reader & { limit: number; startingAfter: bigint | null },
+  { limit, startingAfter, ...reader }: ModeReader & { limit: number; startingAfter: bigint | null },
 ): Promise<{ notices: Notice[]; hasMore: boolean; unread: number }> {
   const { sql } = ctx.db;
-  const rows = visible(ctx, { merchantId, userId });
-  const [read] = await sql<{ through: bigint }[]>`
-    select read_through as through from notice_reads where user_id = ${userId} and merchant_id = ${merchantId}`;
-  const through = read?.through ?? 0n;
-  const found = await sql<Notice[]>`select *, id > ${through} as unread from (${rows(startingAfter, 0n, limit + 1)}) as n`;
-  const [count] = await sql<{ unread: bigint }[]>`select count(*) as unread from (${rows(null, through, MOST_UNREAD)}) as n`;
-  return { notices: found.slice(0, limit), hasMore: found.length > limit, unread: Number(count!.unread) };
+  const rows = visible(ctx, reader);
+  const [read = NOTHING_READ] = await sql<ReadThrough[]>`
+    select read_through as live, read_through_test as test from notice_reads
+    where user_id = ${reader.userId} and merchant_id = ${reader.merchantId}`;
+  const found = await sql<Notice[]>`
+    select *, id > case when mode = 'test' then ${read.test}::bigint else ${read.live}::bigint end as unread
+    from (${rows({ after: startingAfter, read: NOTHING_READ, limit: limit + 1 })}) as n`;
+  const [count] = await sql<{ unread: bigint }[]>`
+    select count(*) as unread from (${rows({ after: null, read, limit: MOST_UNREAD })}) as n`;
+  return { notices: await describe(sql, found.slice(0, limit)), hasMore: found.length > limit, unread: Number(count!.unread) };
 }
 
-/** All up to a notice are read. */
-export async function readNotices(ctx: Context, { merchantId, userId, through }: Reader & { through: bigint }): Promise<void> {
+/** Adds the description of the payment to notices about one, as it is now: it may have been erased. Customers' own words stay out. */
+export async function describe<N extends { detail: Detail }>(sql: Sql | Tx, notices: readonly N[]): Promise<N[]> {
+  const ids = notices.flatMap(({ detail }) => (typeof detail.payment === 'string' && detail.invoice === null ? [detail.payment] : []));
+  if (ids.length === 0) return [...notices];
+  const rows = await sql<{ id: string; description: string }[]>`
+    select id, request->>'description' as description from payments
+    where id = any(${ids}::text[]) and created_with = 'secret' and request->>'description' is not null`;
+  const found = new Map(rows.map(({ id, description }) => [id, description]));
+  return notices.map((notice) => {
+    const description = found.get(String(notice.detail.payment));
+    return description === undefined ? notice : { ...notice, detail: { ...notice.detail, description } };
+  });
+}
+
+/** Marks all notices that a mode shows, up to one of them, as read. */
+export async function readNotices(ctx: Context, { merchantId, userId, mode, through }: ModeReader & { through: bigint }): Promise<void> {
   await ctx.db.sql`
-    insert into notice_reads (user_id, merchant_id, read_through) values (${userId}, ${merchantId}, ${through})
-    on conflict (user_id, merchant_id) do update set read_through = greatest(notice_reads.read_through, excluded.read_through)`;
+    insert into notice_reads (user_id, merchant_id, read_through, read_through_test)
+    values (${userId}, ${merchantId}, ${through}, ${mode === 'test' ? through : 0n})
+    on conflict (user_id, merchant_id) do update set read_through = greatest(notice_reads.read_through, excluded.read_through),
+      read_through_test = greatest(notice_reads.read_through_test, excluded.read_through_test)`;
 }
 
 export type NoticeSetting = { kind: NoticeKind; inApp: boolean; email: boolean };
-/** Whether its e-mail cannot be turned off. */
+/** Whether its email cannot be turned off. */
 export const isAlwaysMailed = (kind: NoticeKind): boolean => KINDS[kind].isAlwaysMailed === true;
 export async function listNoticeSettings(
   ctx: Context,
@@ -348,9 +390,9 @@ export async function listNoticeSettings(
     return { kind, inApp: row?.inApp ?? true, email: isAlwaysMailed(kind) || (row?.email ?? KINDS[kind].mailed.includes(role)) };
   });
 }
-/** Errors: parameter_invalid (email) where the e-mail is always sent. */
+/** Errors: parameter_invalid (email) where the email is always sent. */
 export async function setNoticeSetting(ctx: Context, { merchantId, userId, kind, inApp, email }: Reader & NoticeSetting): Promise<void> {
-  if (!email && isAlwaysMailed(kind)) throw new Problem('parameter_invalid', { reason: 'this e-mail is always sent' }, { param: 'email' });
+  if (!email && isAlwaysMailed(kind)) throw new Problem('parameter_invalid', { reason: 'this email is always sent' }, { param: 'email' });
   await ctx.db.sql`
     insert into notice_settings (user_id, merchant_id, kind, in_app, email) values (${userId}, ${merchantId}, ${kind}, ${inApp}, ${email})
     on conflict (user_id, merchant_id, kind) do update set in_app = excluded.in_app, email = excluded.email`;

@@ -6,6 +6,8 @@ import { Problem } from '../core/problem.ts';
 import { isFinal } from '../core/settle.ts';
 import type { Tx } from '../db/db.ts';
 import type { ListItem } from './queries.ts';
+import { receivedUsdCents } from './search.ts';
+import { uncountedFromJson } from './stored.ts';
 
 /** What a member marks as handled, beside the exceptions. */
 export const REFUND_REQUEST = 'refund_request';
@@ -32,11 +34,11 @@ export function asksForMerchant({
 
 export type AttentionItem = Pick<
   ListItem,
-  'id' | 'mode' | 'status' | 'exceptions' | 'amountUsdCents' | 'coin' | 'createdAt' | 'invoiceId' | 'description'
+  'id' | 'mode' | 'status' | 'exceptions' | 'amountUsdCents' | 'coin' | 'createdAt' | 'invoiceId' | 'description' | 'uncounted'
 > & {
   receivedUnits: bigint;
+  receivedUsdCents: bigint | null;
   refundRequestedAt: Date | null;
-  transfers: { coin: Coin; units: bigint }[];
 };
 
 /** The queue, newest first. Errors: cursor_invalid. */
@@ -62,16 +64,15 @@ export async function listAttention(
       : exception === REFUND_REQUEST
         ? sql`and refund_requested_at is not null`
         : sql`and ${exception} = any(exceptions)`;
-  const rows = await sql<(Omit<AttentionItem, 'transfers'> & { transfers: { coin: Coin; units: string }[] | null })[]>`
+  const rows = await sql<(Omit<AttentionItem, 'uncounted'> & { uncounted: unknown })[]>`
     select p.id, mode, status, exceptions, amount_usd_cents as "amountUsdCents", coin, created_at as "createdAt", invoice_id as "invoiceId",
-      request->>'description' as description, received_units as "receivedUnits", refund_requested_at as "refundRequestedAt",
-      (select json_agg(json_build_object('coin', t.coin, 'units', t.units::text)) from (
-        select coin, sum(units) as units from transfers t where t.payment_id = p.id and conflict_txid is null group by 1) as t) as transfers
+      request->>'description' as description, received_units as "receivedUnits", ${receivedUsdCents(sql)} as "receivedUsdCents", uncounted,
+      refund_requested_at as "refundRequestedAt"
     from payments p
     where ${mine} and attention ${wanted}
       ${startingAfter ? sql`and sequence < (select sequence from payments where id = ${startingAfter})` : sql``}
     order by sequence desc limit ${limit + 1}`;
-  const items = rows.map((row) => ({ ...row, transfers: (row.transfers ?? []).map((t) => ({ coin: t.coin, units: BigInt(t.units) })) }));
+  const items = rows.map((row) => ({ ...row, uncounted: uncountedFromJson(row.uncounted) }));
   return { items: items.slice(0, limit), hasMore: items.length > limit };
 }
 

@@ -1,8 +1,8 @@
 /** The wire shape of a payment, one for the detail reply and for the data of events. */
 
-import { COIN } from '../core/coin.ts';
+import { COIN, type Coin } from '../core/coin.ts';
 import { e8ToCents, formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
-import type { Transfer } from '../core/payment.ts';
+import type { Transfer, Uncounted } from '../core/payment.ts';
 import type { PaymentRequest, PaymentView } from './view.ts';
 
 const at = (date: Date | null): string | null => date?.toISOString() ?? null;
@@ -33,6 +33,17 @@ export const transferDetail = (t: Transfer): Record<string, unknown> => ({
   replaced_by: t.conflict?.txid ?? null,
 });
 
+/** What arrived and does not count until the merchant decides: in the coin of the payment, and the worth of all coins. */
+export function heldDetail(coin: Coin | null, uncounted: readonly Uncounted[]): { amount_held: string; amount_held_usd: string | null } {
+  const held = uncounted.filter(({ state }) => state === 'held');
+  const units = held.reduce((total, one) => (one.coin === coin ? total + one.units : total), 0n);
+  const usdE8 = held.reduce<bigint | null>((total, one) => (total === null || one.usdE8 === null ? null : total + one.usdE8), 0n);
+  return {
+    amount_held: coin === null ? '0' : formatUnits(coin, units),
+    amount_held_usd: usdE8 === null ? null : formatUsd(e8ToCents(usdE8)),
+  };
+}
+
 /**
  * The documented detail fields and the additive ones. Amounts are decimal strings, timestamps ISO 8601 UTC.
  * Before a coin is chosen amount, currency, payment_address are null and amount_received is "0".
@@ -51,6 +62,7 @@ export function paymentDetail(view: PaymentView, pageUrl: string): Record<string
     amount_remaining: units(s.remainingUnits),
     amount_overpaid: units(s.overpaidUnits) ?? '0',
     amount_dust: units(s.dustUnits) ?? '0',
+    ...heldDetail(s.coin, s.uncounted),
     accepted_short: isShort ? units(s.shortUnits) : null,
     accepted_short_usd: isShort ? formatUsd(e8ToCents(s.shortUsdE8)) : null,
     amount_usd: formatUsd(facts.targetUsdCents),

@@ -3,11 +3,12 @@ import type { Context } from '../context.ts';
 import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
 import { csvLine } from '../core/csv.ts';
 import { formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
-import type { Exception, PaymentStatus, TransferValue } from '../core/payment.ts';
+import type { Exception, PaymentStatus, TransferValue, Uncounted } from '../core/payment.ts';
 import type { Fragment } from '../db/db.ts';
 import { readDayRows } from './days.ts';
+import { heldDetail } from './detail.ts';
 import { conditionsOf, type Filter, sequencesOf } from './search.ts';
-import { requestFromJson, valuesFromJson } from './stored.ts';
+import { requestFromJson, uncountedFromJson, valuesFromJson } from './stored.ts';
 import type { PaymentRequest } from './view.ts';
 
 type Owner = { merchantId: string; mode: Mode };
@@ -48,6 +49,7 @@ type Row = {
   createdWith: string;
   refundRequestedAt: Date | null;
   refundAddress: string | null;
+  uncounted: Uncounted[];
   transfers: TransferRow[];
 };
 
@@ -99,6 +101,8 @@ const PAYMENT_CELLS = {
       },
     ]),
   ),
+  amount_held: (row) => (row.coin ? heldDetail(row.coin, row.uncounted).amount_held : null),
+  amount_held_usd: (row) => heldDetail(row.coin, row.uncounted).amount_held_usd,
 } as Record<string, (row: Row) => string | null>;
 export const PAYMENT_COLUMNS: readonly string[] = Object.keys(PAYMENT_CELLS);
 
@@ -164,19 +168,29 @@ async function* readPages(ctx: Context, { merchantId, mode, filter }: Owner & { 
   }
 }
 
+type StoredRow = Omit<Row, 'transfers' | 'request' | 'uncounted'> & {
+  request: unknown;
+  uncounted: unknown;
+  transfers: Stored<TransferRow>[] | null;
+};
 async function readRows(ctx: Context, { which }: { which: Fragment }): Promise<Row[]> {
   const { sql } = ctx.db;
-  const rows = await sql<(Omit<Row, 'transfers' | 'request'> & { request: unknown; transfers: Stored<TransferRow>[] | null })[]>`
+  const rows = await sql<StoredRow[]>`
       select p.id, p.mode, p.sequence, p.status, p.exceptions, p.amount_usd_cents as "amountUsdCents", p.paid_usd_cents as "paidUsdCents",
         p.coin, p.received_units as "receivedUnits", p.created_at as "createdAt", p.expires_at as "expiresAt",
-        p.completed_at as "completedAt", p.invoice_id as "invoiceId", p.request, p.metadata, p.created_with as "createdWith",
+        p.completed_at as "completedAt", p.invoice_id as "invoiceId", p.request, p.metadata, p.created_with as "createdWith", p.uncounted,
         p.refund_requested_at as "refundRequestedAt", (select r.address from refund_addresses r where r.payment_id = p.id) as "refundAddress",
         (select json_agg(json_build_object('coin', t.coin, 'units', t.units::text, 'txid', t.txid, 'ref', t.ref, 'address', t.address,
           'firstSeenAt', t.first_seen_at, 'blockTime', t.block_time, 'blockHeight', t.block_height,
           'replaced', t.conflict_txid is not null and t.block_height is null, 'values', t.values) order by t.first_seen_at, t.ref)
           from transfers t where t.payment_id = p.id) as transfers
       from (select * from payments where ${which} order by sequence desc limit ${PAGE}) as p order by p.sequence desc`;
-  return rows.map((row) => ({ ...row, request: requestFromJson(row.request), transfers: (row.transfers ?? []).map(withValues) }));
+  return rows.map((row) => ({
+    ...row,
+    request: requestFromJson(row.request),
+    uncounted: uncountedFromJson(row.uncounted),
+    transfers: (row.transfers ?? []).map(withValues),
+  }));
 }
 
 /** The payments of a filter; `columns` in the order of the catalogue, all where none is named. */

@@ -6,6 +6,7 @@ import { Problem } from '../core/problem.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
 import { keysWithin } from '../db/look.ts';
 import type { ListItem } from './queries.ts';
+import { uncountedFromJson } from './stored.ts';
 
 export type ListFilter = {
   status: PaymentStatus | null;
@@ -71,9 +72,9 @@ export async function listFilteredPayments(
   const compared = isExact ? sql`` : sql`limit ${MOST_COMPARED}`;
   const direction = backwards ? sql`asc` : sql`desc`;
   const [rows, [count]] = await Promise.all([
-    sql<ListItem[]>`
+    sql<(Omit<ListItem, 'uncounted'> & { uncounted: unknown })[]>`
       select id, mode, status, exceptions, amount_usd_cents as "amountUsdCents", coin, created_at as "createdAt",
-        completed_at as "completedAt", invoice_id as "invoiceId", request->>'description' as description
+        completed_at as "completedAt", invoice_id as "invoiceId", request->>'description' as description, uncounted
       from (select p.*, ${sql(key)} as key ${from} ${beyond} order by ${sql(key)} ${direction} ${compared}) as p where true ${others}
       order by key ${direction} limit ${limit + 1}`,
     sql<{ found: number }[]>`
@@ -93,7 +94,7 @@ export async function listFilteredPayments(
     }
     isCapped ||= row!.count;
   }
-  const page = rows.slice(0, limit);
+  const page = rows.slice(0, limit).map((row) => ({ ...row, uncounted: uncountedFromJson(row.uncounted) }));
   return { items: backwards ? page.reverse() : page, hasMore, totalCount: Math.min(count!.found, MOST_COUNTED), isCapped };
 }
 

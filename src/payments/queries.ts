@@ -4,14 +4,15 @@ import type { ChainTransaction } from '../chains/chain.ts';
 import { type Context, perContext } from '../context.ts';
 import { COINS, type Coin, type Mode } from '../core/coin.ts';
 import { quoteUnits } from '../core/money.ts';
-import type { Exception, PaymentStatus, Transfer, TransferStanding } from '../core/payment.ts';
+import type { Exception, PaymentStatus, Transfer, TransferRole, TransferStanding, Uncounted } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
-import { standingOf } from '../core/settle.ts';
+import { rolesOf, standingOf } from '../core/settle.ts';
 import { createBatcher } from '../db/batch.ts';
 import { getMerchant, isOffered, type Merchant } from '../merchants/merchants.ts';
 import { readUnreachable, type Unreachable } from './coin-health.ts';
 import { type OwnedId, type PaymentRecord, readOwnedRecords, readRecords, readTransfers, tipsOf, toView } from './facts.ts';
 import { isCarried } from './readiness.ts';
+import { uncountedFromJson } from './stored.ts';
 import type { CustomerView, PaymentView, Unavailable } from './view.ts';
 
 /** One payment of the merchant in the mode. Errors: payment_not_found (also for another merchant's or mode's). */
@@ -21,15 +22,32 @@ export async function getPayment(
 ): Promise<PaymentView> {
   return toView(await recordOf(ctx, { merchantId, mode, paymentId }));
 }
-/** And how each of the transfers that it shows stands, in their order. Errors: payment_not_found. */
+/** The same, with the state and role of each transfer that it shows, in their order. Errors: payment_not_found. */
 export async function getPaymentOnChain(
   ctx: Context,
   payment: { merchantId: string; mode: Mode; paymentId: string },
-): Promise<{ view: PaymentView; standings: TransferStanding[] }> {
+): Promise<{ view: PaymentView; standings: (TransferStanding & { role: TransferRole })[]; arrived: CoinSum[] }> {
   const record = await recordOf(ctx, payment);
   const view = toView(record);
   const tips = tipsOf(record);
-  return { view, standings: view.transfers.map((t) => standingOf(record.facts, t, view.settlement.receivedUsdE8, tips)) };
+  const roles = rolesOf(record.facts, record.transfers, tips);
+  const standings = view.transfers.map((t) => ({
+    ...standingOf(record.facts, t, view.settlement.receivedUsdE8, tips),
+    role: roles.get(t)!,
+  }));
+  return { view, standings, arrived: sumArrived(roles) };
+}
+type CoinSum = { coin: Coin; units: bigint; usdE8: bigint | null };
+/** What stands on the chain and is large enough to count, by coin. */
+function sumArrived(roles: ReadonlyMap<Transfer, TransferRole>): CoinSum[] {
+  const sums = new Map<Coin, CoinSum>();
+  for (const [{ coin, units, values }, role] of roles) {
+    if (role === 'small' || role === 'contested' || role === 'gone') continue;
+    const sum = sums.get(coin) ?? { coin, units: 0n, usdE8: 0n };
+    const usdE8 = values.at(-1)?.usdE8 ?? null;
+    sums.set(coin, { coin, units: sum.units + units, usdE8: sum.usdE8 === null || usdE8 === null ? null : sum.usdE8 + usdE8 });
+  }
+  return [...sums.values()];
 }
 /** A page of all transfers of a payment, in the order of first sight. Errors: payment_not_found, cursor_invalid. */
 export async function listTransfers(
@@ -170,6 +188,7 @@ export type ListItem = {
   completedAt: Date | null;
   invoiceId: string | null;
   description: string | null;
+  uncounted: Uncounted[];
 };
 
 /**
@@ -206,8 +225,9 @@ export async function listPayments(
       known: boolean;
       total: bigint;
       items:
-        | (Omit<ListItem, 'amountUsdCents' | 'createdAt' | 'completedAt'> & {
+        | (Omit<ListItem, 'amountUsdCents' | 'createdAt' | 'completedAt' | 'uncounted'> & {
             amountUsdCents: string;
+            uncounted: unknown;
             createdAt: string;
             completedAt: string | null;
           })[]
@@ -222,7 +242,7 @@ export async function listPayments(
         select payments from payment_count_deltas where merchant_id = ${merchantId} and mode = ${mode} ${filter}) as c) as total,
       (select json_agg(json_build_object('id', id, 'mode', mode, 'status', status, 'exceptions', exceptions,
           'amountUsdCents', amount_usd_cents::text, 'coin', coin, 'createdAt', created_at, 'completedAt', completed_at,
-          'invoiceId', invoice_id, 'description', request->>'description') order by sequence desc)
+          'invoiceId', invoice_id, 'description', request->>'description', 'uncounted', uncounted) order by sequence desc)
         from (select * from payments where merchant_id = ${merchantId} and mode = ${mode} ${filter}
           ${
             cursor === null
@@ -237,6 +257,7 @@ export async function listPayments(
     amountUsdCents: BigInt(item.amountUsdCents),
     createdAt: new Date(item.createdAt),
     completedAt: item.completedAt ? new Date(item.completedAt) : null,
+    uncounted: uncountedFromJson(item.uncounted),
   }));
   const hasMore = items.length > limit;
   // The one row more than the page tells that there are more; it stands at the far end.

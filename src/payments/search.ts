@@ -3,14 +3,17 @@ import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
 import type { Exception, PaymentStatus } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
-import type { Fragment } from '../db/db.ts';
+import type { Fragment, Sql } from '../db/db.ts';
 import { keysWithin, type LookedBackTo, lookThrough } from '../db/look.ts';
 import type { ListItem } from './queries.ts';
+import { uncountedFromJson } from './stored.ts';
 import { findByText, type Matches, matchIn, plainQuery } from './text-search.ts';
 import { readTexts, type TextField } from './texts.ts';
 
 export type FoundItem = ListItem & {
   receivedUnits: bigint;
+  /** Null where a version that did not write it yet settled the payment last. */
+  receivedUsdCents: bigint | null;
   refundRequestedAt: Date | null;
   archivedAt: Date | null;
   /** Where the text that was searched for stands. */
@@ -42,6 +45,10 @@ export const NO_FILTER: Filter = {
   archived: 'with',
   search: null,
 };
+
+/** What a payment received in US cents, as far as its row tells. */
+export const receivedUsdCents = (sql: Sql): Fragment =>
+  sql`coalesce(received_usd_cents, paid_usd_cents, case when received_units = 0 then 0 end)`;
 
 /** A filter as conditions: those that indexes answer, and the others. */
 export async function conditionsOf(
@@ -76,7 +83,9 @@ export async function conditionsOf(
 const listedColumns = ({ db: { sql } }: Context) => sql`
   id, mode, status, exceptions, amount_usd_cents as "amountUsdCents", coin, created_at as "createdAt",
   completed_at as "completedAt", invoice_id as "invoiceId", request->>'description' as description, received_units as "receivedUnits",
-  refund_requested_at as "refundRequestedAt", archived_at as "archivedAt"`;
+  ${receivedUsdCents(sql)} as "receivedUsdCents", uncounted, refund_requested_at as "refundRequestedAt", archived_at as "archivedAt"`;
+type ListedRow = Omit<FoundItem, 'match' | 'uncounted'> & { uncounted: unknown };
+const listedItem = (row: ListedRow): Omit<FoundItem, 'match'> => ({ ...row, uncounted: uncountedFromJson(row.uncounted) });
 
 type Paging = { merchantId: string; mode: Mode; limit: number; startingAfter: string | null; filter: Filter };
 type Page = { items: FoundItem[]; hasMore: boolean; lookedBackTo: LookedBackTo };
@@ -104,9 +113,12 @@ export async function findPayments(ctx: Context, paging: Paging): Promise<Page> 
     limit,
     further: after !== null,
     isExact,
-    find: (bound) => sql<Omit<FoundItem, 'match'>[]>`
-      select ${listedColumns(ctx)} from (select * from payments ${candidates} ${bound}) as p where true ${others}
-      order by sequence desc limit ${limit + 1}`,
+    find: async (bound) =>
+      (
+        await sql<ListedRow[]>`
+          select ${listedColumns(ctx)} from (select * from payments ${candidates} ${bound}) as p where true ${others}
+          order by sequence desc limit ${limit + 1}`
+      ).map(listedItem),
     candidateKeys: sql`select sequence from payments ${candidates}`,
     last: (key) => sql<{ id: string; at: Date }[]>`
       select id, created_at as at from payments where merchant_id = ${merchantId} and mode = ${mode} and sequence = ${key}`,
@@ -124,7 +136,7 @@ async function searchPayments(
   const shown = sequences.slice(0, limit).map(String);
   const which = sql`p.merchant_id = ${merchantId} and p.mode = ${mode} and p.sequence = any(${shown}::bigint[])`;
   const [items, texts, [end]] = await Promise.all([
-    sql<(Omit<FoundItem, 'match'> & { sequence: bigint })[]>`
+    sql<(ListedRow & { sequence: bigint })[]>`
       select sequence, ${listedColumns(ctx)} from payments p where ${which} order by sequence desc`,
     readTexts(sql, which),
     lookedTo === null
@@ -135,7 +147,7 @@ async function searchPayments(
   ]);
   const fields = new Map(texts.map((one) => [one.sequence, one.fields]));
   return {
-    items: items.map(({ sequence, ...item }) => ({ ...item, match: matchIn(fields.get(sequence) ?? [], query) })),
+    items: items.map(({ sequence, ...item }) => ({ ...listedItem(item), match: matchIn(fields.get(sequence) ?? [], query) })),
     hasMore: sequences.length > limit,
     lookedBackTo: end ?? null,
   };
@@ -177,6 +189,7 @@ export type Moment = {
   ref: string | null;
   /** Who decided, when it was a member. */
   actor: string | null;
+  blockHeight: bigint | null;
   /** US dollars per coin at which a coin was chosen, and whose prices agreed on it. */
   rateE8: bigint | null;
   sources: string[] | null;
@@ -192,27 +205,27 @@ export async function listMoments(
   const { sql } = ctx.db;
   return sql<Moment[]>`
     with p as (select * from payments where id = ${paymentId} and merchant_id = ${merchantId} and mode = ${mode}),
-    moments (at, place, kind, what, coin, units, ref, actor, rate_e8, sources, key) as (
+    moments (at, place, kind, what, coin, units, ref, actor, block_height, rate_e8, sources, key) as (
       select created_at, 0, 'created', created_with, null, null::numeric, null,
           (select actor_name from audit_log a where a.merchant_id = p.merchant_id and a.object = p.id and a.action = 'payment.create' limit 1),
-          null::numeric, null::jsonb,
+          null::bigint, null::numeric, null::jsonb,
           (select jsonb_build_object('id', k.id, 'name', k.name, 'hint', k.hint) from keys k where k.id = p.key_id) from p
-      union all select opened_at, 1, 'opened', null, null, null, null, null, null, null, null from p where opened_at is not null
-      union all select q.from_at, 1, 'coin_chosen', null, q.coin, q.units, q.address, null, q.rate_e8, q.sources, null
+      union all select opened_at, 1, 'opened', null, null, null, null, null, null, null, null, null from p where opened_at is not null
+      union all select q.from_at, 1, 'coin_chosen', null, q.coin, q.units, q.address, null, null, q.rate_e8, q.sources, null
         from quotes q join p on q.payment_id = p.id
-      union all select t.first_seen_at, 2, 'transfer_seen', null, t.coin, t.units, t.txid, null, null, null, null
+      union all select t.first_seen_at, 2, 'transfer_seen', null, t.coin, t.units, t.txid, null, null, null, null, null
         from transfers t join p on t.payment_id = p.id
-      union all select t.block_time, 3, 'transfer_confirmed', null, t.coin, t.units, t.txid, null, null, null, null
+      union all select t.block_time, 3, 'transfer_confirmed', null, t.coin, t.units, t.txid, null, t.block_height, null, null, null
         from transfers t join p on t.payment_id = p.id where t.block_time is not null
       union all select d.at, 4, 'decision', d.kind, null, null, d.txid,
           (select actor_name from audit_log a where a.merchant_id = p.merchant_id and a.object = p.id and a.after->>'decision' = d.kind
             -- The decision's own number: its time may be that of a test clock.
-            and (a.after->>'number')::int = d.number order by a.id limit 1), null, null, null
+            and (a.after->>'number')::int = d.number order by a.id limit 1), null, null, null, null
         from decisions d join p on d.payment_id = p.id
-      union all select e.created_at, 5, 'event', e.type, null, null, null, null, null, null, null
+      union all select e.created_at, 5, 'event', e.type, null, null, null, null, null, null, null, null
         from events e join p on e.payment_id = p.id where e.type <> 'payment.created'
     )
-    select at, kind, what, coin, units, ref, actor, rate_e8 as "rateE8", sources, key from moments order by at, place`;
+    select at, kind, what, coin, units, ref, actor, block_height as "blockHeight", rate_e8 as "rateE8", sources, key from moments order by at, place`;
 }
 
 /** For each owner a text that changes when any of the payments may have: the newest event. One look for all open dashboards. */

@@ -2,19 +2,21 @@
 
 import type { Context } from '../context.ts';
 import { addMs } from '../core/clock.ts';
-import type { Coin } from '../core/coin.ts';
+import { COIN, type Coin } from '../core/coin.ts';
 import { API_VERSION, type EventType, REVERSED_EVENT, UPDATED_EVENT } from '../core/event.ts';
 import { eventId } from '../core/id.ts';
-import { e8ToCents } from '../core/money.ts';
-import type { PaymentStatus, Settlement, Transfer } from '../core/payment.ts';
+import { e8ToCents, formatDecimal, formatUsd } from '../core/money.ts';
+import type { Exception, PaymentStatus, Settlement, Transfer, Uncounted } from '../core/payment.ts';
 import { settle } from '../core/settle.ts';
 import { OID, type Tx } from '../db/db.ts';
 import { notifyMembers } from '../merchants/notices.ts';
+import type { PaymentNotice } from '../merchants/payment-notices.ts';
 import { recordEvents } from '../webhooks/events.ts';
 import { asksForMerchant } from './attention.ts';
 import { type Counted, dayChanges, writeDayChanges } from './days.ts';
 import { paymentDetail } from './detail.ts';
 import { type Marks, observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
+import { uncountedToJson } from './stored.ts';
 import { queueTexts } from './texts.ts';
 import { valueTransfers } from './value-transfers.ts';
 import type { PaymentView } from './view.ts';
@@ -252,6 +254,8 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
       rate_lock_until: record.facts.rateLockUntil,
       completed_at: settlement.completedAt,
       received_units: settlement.receivedUnits.toString(),
+      received_usd_cents: e8ToCents(settlement.receivedUsdE8).toString(),
+      uncounted: uncountedToJson(settlement.uncounted),
       event_count: record.eventCount.toString(),
       counted_in_month: record.countedInMonth,
       due_at: dueAt(record, settlement),
@@ -265,12 +269,14 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
   await tx`
     update payments p set status = r.status, exceptions = r.exceptions, coin = r.coin, expires_at = r.expires_at,
       extended_until = r.extended_until, rate_lock_until = r.rate_lock_until, completed_at = r.completed_at, received_units = r.received_units,
+      received_usd_cents = r.received_usd_cents, uncounted = r.uncounted,
       event_count = r.event_count, counted_in_month = r.counted_in_month, due_at = r.due_at, version = p.version + 1,
       opened_at = r.opened_at, seen_at = r.seen_at, paid_usd_cents = r.paid_usd_cents, attention = r.attention,
       -- What goes on, or asks for its merchant, does not stay put away.
       archived_at = case when r.attention or r.status in ('pending', 'processing') then null else p.archived_at end
     from jsonb_to_recordset(${tx.json(updates as never)}) as r (id text, status text, exceptions text[], coin text, expires_at timestamptz,
-      extended_until timestamptz, rate_lock_until timestamptz, completed_at timestamptz, received_units numeric, event_count bigint, counted_in_month boolean, due_at timestamptz,
+      extended_until timestamptz, rate_lock_until timestamptz, completed_at timestamptz, received_units numeric,
+      received_usd_cents bigint, uncounted jsonb, event_count bigint, counted_in_month boolean, due_at timestamptz,
       opened_at timestamptz, seen_at timestamptz, paid_usd_cents bigint, attention boolean)
     where p.id = r.id`;
   await writeDayChanges(tx, days);
@@ -304,12 +310,38 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
               merchantId: record.merchantId,
               mode: record.mode,
               kind: reversed ? ('payment_reversed' as const) : ('payment_attention' as const),
-              detail: { payment: record.facts.id, exception: added, status: settlement.status },
+              detail: noticeOf(record, settlement, added),
+              // A public key is in every customer's hands: what is written with it does not go into emails.
+              description: record.createdWith === 'secret' ? record.request.description : null,
             },
           ],
     ),
   );
 }
+
+/** What a notice says about a payment: the money that the exception is about, and the order. */
+function noticeOf(
+  record: PaymentRecord,
+  { status, uncounted, coin, receivedUnits, receivedUsdE8 }: Settlement,
+  exception: Exception,
+): PaymentNotice {
+  const isHeld = exception === 'late' || exception === 'paid_after_cancel';
+  const money = isHeld
+    ? uncounted.flatMap((one) => (one.state === 'held' ? [one] : []))
+    : coin !== null && receivedUnits > 0n
+      ? [{ coin, units: receivedUnits, usdE8: receivedUsdE8 }]
+      : [];
+  return {
+    payment: record.facts.id,
+    exception,
+    status,
+    price: formatUsd(record.facts.targetUsdCents),
+    money: money.length === 0 ? null : money.map(withWorth).join(' and '),
+    invoice: record.createdWith === 'secret' ? record.invoiceId : null,
+  };
+}
+const withWorth = ({ coin, units, usdE8 }: Pick<Uncounted, 'coin' | 'units' | 'usdE8'>): string =>
+  `${formatDecimal(units, COIN[coin].decimals, 0)} ${coin}${usdE8 === null ? '' : ` ($${formatUsd(e8ToCents(usdE8))})`}`;
 
 /** Each is set once: by the first choice of a coin where no view was seen before, by the first counted transfer, by the completion. */
 const marksOf = (record: PaymentRecord, settlement: Settlement): Marks => ({

@@ -3,7 +3,7 @@
  * version did not write, such as a coin or a rule that came later, gets its default.
  */
 import { COIN, COINS, COMPLETION_RULES, type Coin, type ConfirmationTier } from '../core/coin.ts';
-import type { CompanyWorth, Rules, TransferValue } from '../core/payment.ts';
+import { type CompanyWorth, type Rules, type TransferValue, UNCOUNTED_STATES, type Uncounted } from '../core/payment.ts';
 import { asBigint, asList, asObject, asText, asWhole, type Json, oneOf } from '../core/stored-json.ts';
 import type { PaymentItem, PaymentRequest } from './view.ts';
 
@@ -138,4 +138,24 @@ export const valuesFromJson = (value: unknown): TransferValue[] =>
       reason: oneOf(['first_sight', 'confirmation'], stored.reason) ?? 'first_sight',
       ...(stored.company !== undefined && { company: companyFromJson(stored.company) }),
     };
+  });
+
+/** Null where everything counts, as it does in nearly every payment. */
+export const uncountedToJson = (uncounted: readonly Uncounted[]): readonly Json[] | null =>
+  uncounted.length === 0
+    ? null
+    : uncounted.map(({ coin, state, units, usdE8 }) => ({
+        v: VERSION,
+        coin,
+        state,
+        units: String(units),
+        usdE8: usdE8 === null ? null : String(usdE8),
+      }));
+
+/** What cannot be read is left out: the payment itself shows it all. */
+export const uncountedFromJson = (value: unknown): Uncounted[] =>
+  asList(value).flatMap((entry) => {
+    const stored = asObject(entry);
+    const [coin, state, units] = [oneOf(COINS, stored.coin), oneOf(UNCOUNTED_STATES, stored.state), asBigint(stored.units)];
+    return coin === null || state === null || units === null ? [] : [{ coin, state, units, usdE8: asBigint(stored.usdE8) }];
   });

@@ -52,7 +52,7 @@ test('the head of a table stays in view below the stripe of test mode, and what 
 
 test('requests by the hour: as a picture with its words, and as a table', async () => {
   await open('test/usage');
-  const words = /1,200 requests in 24 hours, 30 refused or failed\. The busiest key made 20 a minute on average/;
+  const words = /1,200 requests in 24 hours, 30 failed\. The busiest key averaged 20 a minute/;
   await page.getByRole('img', { name: words }).waitFor();
   await audit('usage');
   await page.getByRole('button', { name: 'View as table' }).click();

@@ -8,7 +8,7 @@ import { eventually } from '../kit/app.ts';
 import { readQr } from '../kit/browser.ts';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
 
-const { app, page, audit, noFaults, forgiveFaults, failRequests, ageSessions } = await startDashboard();
+const { app, page, openOwn, audit, noFaults, forgiveFaults, failRequests, ageSessions } = await startDashboard();
 const textOf = async (download: Download) => readFileSync(await download.path(), 'utf8');
 const go = (name: string) => page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name }).click();
 
@@ -21,12 +21,12 @@ test('home without a payment says what to do first; one button leads to a test p
   await page.getByText('BTC_NODE_URL=http://USER:PASSWORD@127.0.0.1:8332').waitFor();
   await audit('home, nothing yet');
   await page.getByRole('listitem').getByRole('button', { name: 'Create test payment' }).click();
-  await page.getByRole('heading', { name: 'Simulator' }).waitFor();
+  await page.getByRole('heading', { name: 'Simulate a customer payment' }).waitFor();
   await audit('payment with simulator');
   await page.getByLabel('Scenario').selectOption('success');
   await page.getByLabel('Coin', { exact: true }).selectOption('LTC');
   await page.getByRole('button', { name: 'Simulate' }).click();
-  await page.getByText('Became completed').waitFor();
+  await page.getByRole('listitem').getByText('Completed', { exact: true }).waitFor();
   await page.getByText('Created by Olga Owner').waitFor();
   await page.getByText(/^\$[\d,.]+ per LTC$/).waitFor();
   await page.getByText(/^Block [\d,]+$/).waitFor();
@@ -75,7 +75,7 @@ test('a service that fails shows what failed, and another try', async () => {
 
 test('what waits is counted in the navigation, and decided over one by one or together, by keyboard', async () => {
   await go('Needs attention');
-  await page.getByText('Nothing waits for you').waitFor();
+  await page.getByText('No payments need a decision').waitFor();
   await audit('attention, empty');
   const ids: string[] = [];
   for (const [scenario, coin] of [
@@ -102,24 +102,68 @@ test('what waits is counted in the navigation, and decided over one by one or to
   );
   await page.getByRole('link', { name: /Needs attention 3/ }).waitFor();
   await page.getByText('INV-underpaid').waitFor();
+  const [short, late] = await Promise.all(ids.map(async (id) => (await app.test.get(`/api/payment/${id}`)).json));
+  const shown = (amount: string) => amount.replace(/[.]?0+$/, '');
+  const held = `${shown(late.amount_held)} DOGE ($${late.amount_held_usd})`;
+  const lateRow = page.getByRole('row', { name: /INV-late/ });
+  await lateRow.getByText(`${shown(late.amount_held)} DOGE`, { exact: true }).waitFor();
+  await lateRow.getByText(`$${late.amount_held_usd}`, { exact: true }).last().waitFor();
+  await lateRow.getByText('Arrived late, on hold').waitFor();
+  await lateRow.getByTitle(`${late.amount_held} DOGE`).waitFor();
+  await page
+    .getByRole('row', { name: /INV-underpaid/ })
+    .getByText(`Short by $`)
+    .waitFor();
+  assert.equal(await page.getByText('TEST', { exact: true }).count(), 0, 'the bar says so for all rows');
   await audit('attention');
+  // The payment says the same, and each question names the money.
+  await lateRow.getByRole('link').click();
+  await page.getByText(`Arrived late, on hold: ${held}`).waitFor();
+  await page.getByRole('heading', { name: 'Transfers' }).waitFor();
+  await page.getByText('On hold', { exact: true }).waitFor();
+  assert.equal(await page.getByText('Remaining').count(), 0, 'nobody can pay the rest any more');
+  await audit('payment, late');
+  for (const [button, title] of [
+    ['Accept', `Accept ${held}?`],
+    ['Reject', `Reject ${held}?`],
+    ['Mark as refunded', `Mark ${held} as refunded?`],
+  ] as const) {
+    await page.getByRole('button', { name: button }).click();
+    await page.getByRole('dialog', { name: title }).waitFor();
+    if (button === 'Accept') await audit('question, late');
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  }
+  await go('Payments');
+  await lateRow.getByText('Arrived late, on hold').waitFor();
+  await page
+    .getByRole('row', { name: /INV-underpaid/ })
+    .getByRole('link')
+    .click();
+  await page.getByText(`Received ${shown(short.amount_received)} LTC ($${short.amount_received_usd}), short by $`).waitFor();
+  await go('Needs attention');
+  await lateRow.waitFor();
   await page.getByLabel('Exception').selectOption('reorged');
-  await page.getByText('Nothing waits for this reason').waitFor();
+  await page.getByText('No payments with this reason').waitFor();
   await audit('attention, filtered empty');
   await page.getByRole('button', { name: 'Show all reasons' }).click();
-  await page.getByLabel('Choose all').focus();
+  await page.getByLabel('Select all').focus();
   await page.keyboard.press('Space');
-  await page.getByText('3 chosen').waitFor();
+  await page.getByText('3 selected').waitFor();
   await page.getByRole('button', { name: 'Accept' }).press('Enter');
-  await page.getByRole('dialog').waitFor();
+  await page
+    .getByRole('dialog')
+    .getByText(`3 payments, received: `)
+    .getByText(`${shown(late.amount_held)} DOGE`)
+    .waitFor();
   await audit('attention, question');
   await page.getByRole('dialog').getByRole('button', { name: 'Accept' }).press('Enter');
-  await page.getByText('Decided over 2 payments.').waitFor();
-  await page.getByText(/One was refused: The payment is completed/).waitFor();
-  await page.getByText('1 chosen').waitFor();
+  await page.getByText('2 payments updated.').waitFor();
+  await page.getByText(/1 payment skipped: The payment is completed/).waitFor();
+  await page.getByText('1 selected').waitFor();
   await page.getByRole('button', { name: 'Mark as handled' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Mark as handled' }).click();
-  await page.getByText('Nothing waits for you').waitFor();
+  await page.getByText('No payments need a decision').waitFor();
   assert.equal((await app.test.get(`/api/payment/${ids[0]}`)).json.exceptions.length, 0);
   noFaults();
 });
@@ -129,8 +173,9 @@ test('a payment is made from items, its code leads to its page', async () => {
   await page.getByRole('link', { name: '$25.00' }).waitFor();
   await page.getByRole('button', { name: 'Create payment' }).press('Enter');
   await page.getByLabel('Amount in USD').fill('1.005');
-  await page.getByRole('button', { name: 'Create', exact: true }).click();
-  await page.getByText('amount_usd must have at most 2 decimals.').first().waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Create payment' }).click();
+  await page.getByText('Amount in USD must have at most 2 decimals.').waitFor();
+  assert.equal(await page.getByText('at most 2 decimals').count(), 1, 'once, beside its field');
   forgiveFaults();
   await page.getByLabel('Items and tax').check();
   await page.getByLabel('Name of item 1').fill('Mug');
@@ -138,17 +183,17 @@ test('a payment is made from items, its code leads to its page', async () => {
   await page.getByLabel('Price of item 1').fill('12.50');
   await page.getByLabel('Tax in USD').fill('1.00');
   await audit('create payment');
-  await page.getByRole('button', { name: 'Create', exact: true }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Create payment' }).click();
   const code = page.getByAltText('QR code of the payment link');
   await code.waitFor();
   await audit('payment created');
   assert.match(await readQr(code), /\/pay\?id=pay_[0-9A-Za-z]{24}$/);
-  await page.getByRole('link', { name: 'Show payment' }).click();
+  await page.getByRole('link', { name: 'View payment' }).click();
   await page.getByRole('cell', { name: 'Mug' }).waitFor();
   await page.getByRole('button', { name: 'Edit metadata' }).click();
   await page.getByLabel('Name of pair 1').fill('order');
   await page.getByLabel('Value of pair 1').fill('A-1');
-  await page.getByRole('button', { name: 'Keep' }).click();
+  await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('A-1').waitFor();
   await page.getByRole('button', { name: 'Show as JSON' }).click();
   await page.getByText('"order": "A-1"').waitFor();
@@ -165,7 +210,7 @@ test('filters, views and columns of the list stay; the file holds what the list 
   await page.getByRole('link', { name: '$25.00' }).waitFor({ state: 'detached' });
   await audit('payments, filters');
   await page.getByRole('button', { name: 'Views' }).click();
-  await page.getByLabel('Keep the filters').fill('Large');
+  await page.getByLabel('Save the current filters as').fill('Large');
   await page.getByRole('button', { name: 'Save view' }).click();
   await page.getByRole('button', { name: 'Large', exact: true }).waitFor();
   await audit('views');
@@ -185,7 +230,7 @@ test('filters, views and columns of the list stay; the file holds what the list 
   await page.getByLabel('id', { exact: true }).check();
   const [narrow] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download CSV' }).click()]);
   assert.match(await textOf(narrow), /^mode,id,amount_usd\r\n(test,pay_\w+,[\d.]+\r\n){4}$/);
-  await page.getByRole('button', { name: /Take away At least/ }).click();
+  await page.getByRole('button', { name: /Remove At least/ }).click();
   await page.getByRole('link', { name: '$25.00' }).waitFor();
   await page.getByRole('button', { name: 'Views' }).click();
   await page.getByRole('button', { name: 'Large', exact: true }).click();
@@ -221,7 +266,7 @@ test('a payment that is over is put away, found among the archived, and taken ba
   );
   await audit('payments, archived only');
   await rows.click();
-  await page.getByRole('button', { name: 'Take out of the archive' }).press('Enter');
+  await page.getByRole('button', { name: 'Unarchive' }).press('Enter');
   await page.getByRole('button', { name: 'Archive', exact: true }).waitFor();
   await go('Payments');
   await rows.waitFor();
@@ -255,8 +300,7 @@ test('rows stand closer in every table once a person wants that, after a reload 
   await page.reload();
   await eventually(heights, (now) => isDeepStrictEqual(now, comfortable));
   await page.evaluate(`localStorage.setItem('${kept[0]}', '${kept[1]}')`);
-  await go('Notifications');
-  await page.getByRole('heading', { name: 'Notifications', level: 1 }).waitFor();
+  await openOwn('Notifications');
   const notices = await heights();
   await page.reload();
   await eventually(heights, (now) => now.every((height, i) => height < notices[i]!));
@@ -286,7 +330,7 @@ test('reports are files of a range', async () => {
   assert.match(later.suggestedFilename(), /^days-test-/);
   noFaults(/403 .*exports/);
   await page.getByLabel('Last day').fill('2020-01-01');
-  await page.getByRole('alert').getByText('at most a year').waitFor();
+  await page.getByRole('alert').getByText('at most one year').waitFor();
   await audit('reports, no range');
   noFaults();
 });

@@ -46,14 +46,14 @@ test('transfers, their confirmations and what endpoints took come in without a r
   await page.evaluate('window.opened = true');
   assert.equal(await page.getByRole('heading', { name: 'Transfers' }).count(), 0, 'nothing arrived, nothing is said');
   await line('payment.created delivered', hostOf(hook.url)).getByText('1 attempt').waitFor();
-  await line('payment.created not delivered yet', hostOf(shy.url)).getByText('Answered 503').waitFor();
+  await line('payment.created retrying', hostOf(shy.url)).getByText('Answered 503').waitFor();
   await audit('payment, nothing arrived');
 
   const half = units(amount) / 2n;
   const first = chain.pay([[address, half]]);
   const card = page.locator('section', { has: page.getByRole('heading', { name: 'Transfers' }) });
-  await card.getByText('Waiting').waitFor();
-  await card.getByText('In no block').waitFor();
+  await card.getByText('Confirming').waitFor();
+  await card.getByText('Not in a block yet').waitFor();
   await card.getByText(/^0 of \d+ confirmations$/).waitFor();
   assert.match(
     (await card.getByRole('link', { name: 'Explorer' }).getAttribute('href'))!,
@@ -82,9 +82,9 @@ test('transfers, their confirmations and what endpoints took come in without a r
   shy.answer(410);
   // The next attempt is five minutes away.
   await app.app.ctx.db.sql`update deliveries set due_at = now() where state = 'pending' and attempts > 0`;
-  await line('payment.created given up', hostOf(shy.url)).getByText('Answered 410').waitFor();
-  await line('payment.processing given up', hostOf(shy.url)).getByText('no attempt: the endpoint was off').waitFor();
-  await audit('payment, deliveries given up');
+  await line('payment.created failed', hostOf(shy.url)).getByText('Answered 410').waitFor();
+  await line('payment.processing failed', hostOf(shy.url)).getByText('not sent: the endpoint was disabled').waitFor();
+  await audit('payment, failed deliveries');
   assert.equal(await isSameDocument(), true);
   noFaults();
   await line('payment.created delivered').getByRole('link').focus();

@@ -9,7 +9,9 @@ import { startReceiver } from '../kit/receiver.ts';
 
 // Named by a variable: the app has types of its own, which are not those of the service.
 const screensFile: string = '../../dashboard/screens.ts';
-const { SCREENS } = (await import(screensFile)) as { SCREENS: { path: string; action: Action; nav?: object; operator?: true }[] };
+const { SCREENS } = (await import(screensFile)) as {
+  SCREENS: { path: string; action: Action; nav?: { group: string }; operator?: true }[];
+};
 
 const dashboard = await startDashboard();
 const { app, page, noFaults, forgiveFaults } = dashboard;

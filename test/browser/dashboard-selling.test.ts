@@ -219,7 +219,7 @@ test('links: none, made by keys, filtered to none, archived; payers open one, na
   await page.getByLabel('Return to (optional)').fill('ftp://x.example/');
   await page.getByLabel('US dollars').fill('25.001');
   await page.keyboard.press('Enter');
-  await page.getByText('amount_usd must have at most 2 decimals').waitFor();
+  await page.getByText('US dollars must have at most 2 decimals').waitFor();
   await audit('new link, refused');
   noFaults(/400 .*links/);
   // With the focus there, as a person does it: the field of the amount, which goes, has it otherwise.

@@ -7,7 +7,8 @@ import { eventually } from '../kit/app.ts';
 import { openTab, type Tab } from '../kit/browser.ts';
 import { addAuthenticator, noFaults as noFaultsIn, OWNER, startDashboard } from '../kit/dashboard.ts';
 
-const { app, browser, page, open, signOut, setSecondFactor, audit, noFaults, forgiveFaults, failRequests } = await startDashboard();
+const { app, browser, page, open, openOwn, signOut, setSecondFactor, audit, noFaults, forgiveFaults, failRequests } =
+  await startDashboard();
 let guest: Tab;
 let link = '';
 
@@ -68,7 +69,7 @@ test('a role is changed where it stands; the last owner cannot be removed, and i
 
 test('a passkey is added with an authenticator that verifies its user, named, and signs in without a password', async () => {
   const devtools = await addAuthenticator(page);
-  await follow('Security');
+  await openOwn('Security');
   await page.getByText('No passkeys yet').waitFor();
   await audit('security, no passkeys');
   await page.getByRole('button', { name: 'Add a passkey' }).click();
@@ -113,7 +114,7 @@ test('an authenticator that has not verified its user signs nobody in', async ()
 });
 
 test('the second factor: on, required of all, and who lacks it reaches only the own Security page', async () => {
-  await follow('Security');
+  await openOwn('Security');
   await setSecondFactor();
   await page.getByRole('button', { name: 'New backup codes' }).click();
   await page.getByRole('dialog').getByLabel('Your password').fill(OWNER.password);
@@ -132,14 +133,14 @@ test('the second factor: on, required of all, and who lacks it reaches only the 
   await guest.page.goto(`${app.config.publicUrl}/dashboard/test/payments`);
   await heading('Set a second factor', guest.page);
   await audit('locked', { on: guest.page });
-  assert.equal(await guest.page.getByRole('navigation', { name: 'Main' }).getByRole('link').count(), 1);
+  assert.equal(await guest.page.getByRole('navigation', { name: 'Main' }).getByRole('link').count(), 0);
   await guest.page.getByRole('link', { name: 'Set it up' }).click();
   await heading('Security', guest.page);
   await guest.page.getByRole('button', { name: 'Set up an authenticator' }).waitFor();
 });
 
 test('other sign-ins are ended, and the password is changed', async () => {
-  await follow('Security');
+  await openOwn('Security');
   await app.app.ctx.db.sql`
     insert into sessions (id, user_id, token, expires_at, ip_address, user_agent)
     select 'ses_old', id, 'old', now() + interval '1 day', '192.0.2.7', 'Mozilla/5.0 (iPhone) Safari/605' from users where email = ${OWNER.email}`;
@@ -167,7 +168,7 @@ test('the audit log: who did what, filtered in the URL, empty by filter, as a fi
   await follow('Audit log');
   await page.getByRole('row').filter({ hasText: 'Changed a role' }).getByText('developer').waitFor();
   await audit('audit log');
-  await page.getByLabel('What', { exact: true }).selectOption('member.invited');
+  await page.getByLabel('Action', { exact: true }).selectOption('member.invited');
   await page.getByRole('row').filter({ hasText: 'dana@shop.example' }).waitFor();
   assert.match(page.url(), /\?action=member\.invited$/);
   const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Download CSV' }).click()]);
@@ -175,20 +176,20 @@ test('the audit log: who did what, filtered in the URL, empty by filter, as a fi
   assert.match(csv, /^id,at,actor,actor_id,action,object,mode,before,after,ip\r\n/);
   assert.equal(csv.trim().split('\r\n').length, 2);
   assert.match(csv, /member\.invited,dana@shop\.example,,,"\{""role"":""admin""\}"/);
-  await page.getByLabel('Mode of the act').selectOption('live');
-  await page.getByText('Nothing matches these filters').waitFor();
+  await page.getByLabel('Test or live').selectOption('live');
+  await page.getByText('No entries match these filters').waitFor();
   await audit('audit log, filtered empty');
   await page.getByRole('button', { name: 'Clear the filters' }).click();
   await page.getByRole('row').filter({ hasText: 'Changed a role' }).getByRole('link', { name: 'Dana Doe' }).click();
   await heading('Team');
   await follow('Audit log');
-  await page.getByRole('row').filter({ hasText: 'New backup codes' }).getByRole('link', { name: 'Own account' }).click();
+  await page.getByRole('row').filter({ hasText: 'Created new backup codes' }).getByRole('link', { name: 'Own account' }).click();
   await heading('Security');
   // What was done in live mode is shown there, whatever mode the log is read in.
   await app.app.ctx.db.sql`insert into audit_log (merchant_id, mode, actor_name, action, object, ip)
     values (${app.merchant.merchantId}, 'live', 'Somebody', 'wallet.set', 'BTC', '')`;
   await open('test/audit');
-  await page.getByRole('row').filter({ hasText: 'Set an account key' }).getByRole('link', { name: 'BTC' }).click();
+  await page.getByRole('row').filter({ hasText: 'Set up a wallet' }).getByRole('link', { name: 'BTC' }).click();
   await heading('Wallets');
   assert.match(page.url(), /\/dashboard\/live\/wallets$/);
   await open('test/audit');
@@ -199,25 +200,29 @@ test('the audit log: who did what, filtered in the URL, empty by filter, as a fi
 test('the bell counts what is new without reloading, and the list is read by looking at it', async () => {
   const { sql } = app.app.ctx.db;
   await follow('Plan & usage');
-  await page.getByText('without a limit').waitFor();
+  await page.getByText('no limit', { exact: true }).waitFor();
   await audit('usage');
   // What the tests before did to the account was told, too.
   await sql`delete from notices`;
   await sql`insert into notices (merchant_id, mode, kind, detail)
     values (${app.merchant.merchantId}, 'live', 'wallet_changed', ${sql.json({ coin: 'BTC' })}),
       (${app.merchant.merchantId}, 'test', 'payment_attention', ${sql.json({ payment: 'pay_x', exception: 'underpaid' })})`;
-  await page.getByRole('button', { name: 'Notices, 2 new' }).click();
-  await page.getByText('The BTC wallet that payments go to was changed.').waitFor();
+  // The bell of live mode says nothing of test mode.
+  await open('live/usage');
+  await page.getByRole('button', { name: 'Notifications, 1 new' }).waitFor();
+  await open('test/usage');
+  await page.getByRole('button', { name: 'Notifications, 2 new' }).click();
+  await page.getByText('The BTC wallet that receives payments was changed.').waitFor();
   await audit('bell');
   await page.keyboard.press('Escape');
   await page.getByRole('dialog').waitFor({ state: 'hidden' });
-  assert.match(String(await page.evaluate('document.activeElement.ariaLabel')), /^Notices/, 'the focus comes back');
+  assert.match(String(await page.evaluate('document.activeElement.ariaLabel')), /^Notifications/, 'the focus comes back');
   await page.keyboard.press('Enter');
-  await page.getByRole('link', { name: 'All notices and settings' }).click();
+  await page.getByRole('link', { name: 'All notifications and settings' }).click();
   await heading('Notifications');
-  await page.getByRole('button', { name: 'Notices', exact: true }).waitFor();
-  await page.getByLabel('Wallet changed: here').click();
-  await page.getByText('The BTC wallet that payments go to was changed.').waitFor({ state: 'hidden' });
+  await page.getByRole('button', { name: 'Notifications', exact: true }).waitFor();
+  await page.getByLabel('Wallet changed: in the dashboard').click();
+  await page.getByText('The BTC wallet that receives payments was changed.').waitFor({ state: 'hidden' });
   await audit('notifications');
   noFaults();
 });
@@ -363,7 +368,7 @@ test('somebody of two merchants switches in the top bar, which names the one tha
   // However long a name is, it keeps to the screen, and what stands beside it can be reached.
   for (const width of [360, 700, 1280]) {
     await page.setViewportSize({ width, height: 780 });
-    for (const name of ['Merchant A shop with', 'Notices', 'Account']) {
+    for (const name of ['Merchant A shop with', 'Notifications', 'Account']) {
       const box = (await bar.getByRole('button', { name }).boundingBox())!;
       assert.ok(box.x >= 0 && box.x + box.width <= width, `${name} at ${width} px`);
     }

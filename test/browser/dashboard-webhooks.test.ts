@@ -175,7 +175,7 @@ test('a payment shows what was sent of it, and sends it again', async () => {
   await page.getByRole('link', { name: 'payment.created', exact: true }).waitFor();
   await audit('payment with deliveries');
   await page.getByRole('button', { name: 'Resend events' }).click();
-  await page.getByText('The events are sent again, in order.').waitFor();
+  await page.getByText('Resending events in order.').waitFor();
   await eventually(
     async () => hook.received.filter(({ event }) => event.data.id === payment).length,
     (n) => n === 2,

@@ -4,7 +4,9 @@ import { test } from 'node:test';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
 import { freshTotp, totp } from '../kit/person.ts';
 
-const { app, page, open, signUp, signOut, audit, noFaults, forgiveFaults, ageSessions } = await startDashboard({ signedUp: false });
+const { app, page, open, openOwn, signUp, signOut, audit, noFaults, forgiveFaults, ageSessions } = await startDashboard({
+  signedUp: false,
+});
 const payment: string = (
   await app.test.post('/api/payment/create/simple', {
     amount_usd: 1252.5,
@@ -43,7 +45,7 @@ test('signed out, a screen asks to sign in and then opens', async () => {
 });
 
 test('a second factor is set up from its code on the screen, and asked for from then on', async () => {
-  await page.getByRole('link', { name: 'Security', exact: true }).click();
+  await openOwn('Security');
   await page.getByLabel('Your password').fill(OWNER.password);
   await page.getByRole('button', { name: 'Set up an authenticator' }).click();
   await page.getByAltText('QR code for the authenticator').waitFor();
@@ -84,7 +86,7 @@ test('the list: filters in the URL, empty by filter and empty by nature, search 
   await page.keyboard.press('/');
   await page.keyboard.type(payment);
   await page.keyboard.press('Enter');
-  await page.getByRole('button', { name: /Take away Search/ }).click();
+  await page.getByRole('button', { name: /Remove Search/ }).click();
   await page.getByRole('link', { name: 'Live', exact: true }).click();
   await page.getByText('No payments yet').waitFor();
   assert.equal(await page.getByText('TEST DATA').count(), 0);
@@ -130,8 +132,8 @@ test('the detail: timeline, cancelling, who did it', async () => {
   await page.getByRole('dialog').waitFor({ state: 'hidden' });
   assert.equal(await page.evaluate('document.activeElement.textContent'), 'Cancel payment', 'the focus comes back');
   await page.getByRole('button', { name: 'Cancel payment' }).click();
-  await page.getByRole('button', { name: 'Cancel the payment' }).click();
-  await page.getByText('Cancelled by Olga Owner').waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel payment' }).click();
+  await page.getByText('Canceled by Olga Owner').waitFor();
   assert.equal((await app.test.get(`/api/payment/${payment}`)).json.status, 'cancelled');
   const rows = await app.app.ctx.db
     .sql`select actor_name, action, object, before, after, mode from audit_log where action = 'payment.cancel'`;
@@ -153,7 +155,7 @@ test('the detail: timeline, cancelling, who did it', async () => {
 
 test('a risky act asks who it is, then goes on by itself', async () => {
   await ageSessions();
-  await page.getByRole('link', { name: 'Security', exact: true }).click();
+  await openOwn('Security');
   await page.getByRole('button', { name: 'Turn off' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Turn off' }).click();
   await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
@@ -180,7 +182,7 @@ test('the account menu opens, is walked and closes by keyboard, and gives the fo
     await held('menuitem', 'Security');
     assert.equal(await button.getAttribute('aria-expanded'), 'true');
     await page.keyboard.press('ArrowDown');
-    await held('menuitem', 'Keys');
+    await held('menuitem', 'Notifications');
     await page.keyboard.press('Escape');
     await held('button', 'Account');
     assert.equal(await page.getByRole('menu').count(), 0);

@@ -186,17 +186,25 @@ test('a payment that needs attention, a changed wallet and a new sign-in are tol
   assert.equal((await notices()).unread, 0);
   await owner.post('/test/notice-settings', { kind: 'payment_attention', in_app: true, email: true });
   for (let i = 0; i < 2; i++) {
-    const made = await app.test.post('/api/payment/create/simple', { amount_usd: 20, return_url: 'https://a.example/' });
+    const order = i === 0 ? { description: 'Two mugs' } : { invoice_id: 'INV-1', description: 'Two mugs' };
+    const made = await app.test.post('/api/payment/create/simple', { amount_usd: 20, return_url: 'https://a.example/', ...order });
     const begun = await app.test.post(`/v1/test/payments/${made.json.transaction_id}/simulate`, { scenario: 'underpaid', currency: 'BTC' });
     assert.equal(begun.status, 200, begun.text);
     await app.test.post('/v1/test/clock/advance', { seconds: 120, payment_id: made.json.transaction_id });
   }
   const told = await eventually(notices, (answer) => answer.data.filter((n: any) => n.kind === 'payment_attention').length >= 2, 20_000);
   assert.equal(told.unread, 2);
-  assert.match(told.data[0].text, /needs your attention: underpaid/);
+  assert.match(told.data[0].text, /^Underpaid: received 0\.[0-9]+ BTC \(\$[0-9.]+\) of \$20\.00\. Invoice INV-1\.$/);
+  assert.match(told.data[1].text, /of \$20\.00\. Description: Two mugs$/);
+  const live = (await owner.get('/live/notices')).json;
+  assert.deepEqual(
+    [live.unread, live.data.filter((n: any) => n.mode === 'test').length],
+    [0, 0],
+    'the live bell says nothing of test mode',
+  );
   assert.deepEqual([told.data[0].mode, told.data[0].payment.slice(0, 4), told.data[0].unread], ['test', 'pay_', true]);
   await eventually(
-    async () => mailsOf(/TEST: A payment needs/).length,
+    async () => mailsOf(/TEST: Underpaid: received .* of \$20\.00/).length,
     (n) => n === 1,
   );
 
@@ -234,9 +242,9 @@ test('a webhook endpoint that is switched off is told at once, with the reason',
   const { endpointId } = await createEndpoint(ctx, { ...owned, url: receiver.url, events: ['*'], description: null });
   await ctx.db.begin((tx) => sendTestEvent(ctx, tx, { ...owned, endpointId }));
   const told = await eventually(notices, (answer) => answer.data.some((n: any) => n.kind === 'endpoint_off'), 30_000);
-  assert.match(told.data.find((n: any) => n.kind === 'endpoint_off').text, /answered that it is gone/);
+  assert.match(told.data.find((n: any) => n.kind === 'endpoint_off').text, /answered 410 Gone/);
   await eventually(
-    async () => mailsOf(/webhook endpoint was switched off/).length,
+    async () => mailsOf(/webhook endpoint was disabled/).length,
     (n) => n === 1,
   );
   await receiver.stop();
@@ -255,10 +263,10 @@ test('at 80 and at 100 % of the plan members are told once, however often it is 
   await use(80);
   await Promise.all([alertUsage(app.app.ctx), alertUsage(app.app.ctx)]);
   await alertUsage(app.app.ctx);
-  assert.deepEqual(await alerts(), ['80 % of the month’s live payments are used: 80 of 100.']);
+  assert.deepEqual(await alerts(), ['You have used 80% of this month’s live payments: 80 of 100.']);
   await use(100);
   await alertUsage(app.app.ctx);
-  assert.deepEqual((await alerts())[0], '100 % of the month’s live payments are used: 100 of 100.');
+  assert.deepEqual((await alerts())[0], 'You have used 100% of this month’s live payments: 100 of 100.');
   const usage = (await owner.get('/test/usage')).json;
   assert.deepEqual([usage.plan, usage.used, usage.per_month], ['starter', 100, 100]);
   assert.match(usage.resets_at, /-01T00:00:00\.000Z$/);

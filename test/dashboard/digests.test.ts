@@ -67,7 +67,7 @@ test('in the quiet hours e-mails about events are kept and come as one when they
   assert.equal((await owner.get('/test/notices')).json.data.filter((n: any) => n.kind === 'payment_attention').length, 3);
   assert.equal(await sendHeldMails(at(hours(4))), 0, 'still quiet');
   assert.equal(await sendHeldMails(at(hours(5.1))), 1);
-  const [one] = await arrived(/3 things happened at Test shop/, 1);
+  const [one] = await arrived(/3 notifications from Test shop/, 1);
   assert.deepEqual(one!.to, ['olga@shop.example']);
   const lines = one!.text.split('\n').filter((line) => /needs your attention/.test(line));
   assert.equal(lines.length, 3);
@@ -93,7 +93,7 @@ test('once a day: what happens comes as one e-mail at the hour of the person, in
   );
   assert.equal(await sendHeldMails(at(new Date('2099-03-08T10:59:59Z'))), 0);
   assert.equal(await sendHeldMails(at(new Date('2099-03-08T11:00:00Z'))), 1);
-  await arrived(/2 things happened/, 1);
+  await arrived(/2 notifications from/, 1);
   assert.equal(await held(), 1);
   assert.equal(await sendHeldMails(at(new Date('2099-03-09T11:00:00Z'))), 1);
   await arrived(/^A payment needs your attention: underpaid\.$/, 1);
@@ -116,16 +116,16 @@ test('what is about security, or asks for an act soon, never waits', async () =>
   assert.equal((await stranger.post('/sign-in', { email: 'olga@shop.example', password: owner.password })).status, 200);
   // One change does not hide the other; the same one is told once.
   for (const subject of [
-    /Mallory asked for another LTC wallet. Payments go to it from 2027-01-02 03:04 UTC/,
-    /endpoint was switched off/,
+    /Mallory asked to change the LTC wallet. The new wallet starts receiving payments on 2027-01-02 03:04 UTC/,
+    /webhook endpoint was disabled/,
     /BTC wallet/,
-    /^100 % of the month/,
-    /signed in to from a new browser/,
+    /^You have used 100% of this month/,
+    /New sign-in to your account from a new browser/,
   ])
     await arrived(subject, 1);
-  assert.equal(await held(), 1, 'the 80 % wait');
+  assert.equal(await held(), 1, 'the 80% wait');
   assert.equal(
-    mail.mails.some((one) => /80 %/.test(one.subject)),
+    mail.mails.some((one) => /80%/.test(one.subject)),
     false,
   );
   await sql()`delete from held_mails`;
@@ -141,7 +141,7 @@ test('a digest of ten thousand says so and lists the first fifty, oldest first',
       from generate_series(1, 10000) n returning id)
     insert into held_mails select ${userId}, id, clock_timestamp() + interval '1 hour' from made`;
   assert.equal(await sendHeldMails(at(hours(2))), 1);
-  const [one] = await arrived(/^10000 things happened at Test shop$/, 1);
+  const [one] = await arrived(/^10000 notifications from Test shop$/, 1);
   const payments = [...one!.text.matchAll(/payments\/pay_n(\d+)/g)].map((match) => Number(match[1]));
   assert.deepEqual(
     payments,
@@ -172,11 +172,11 @@ test('a worker killed while it writes the e-mail has done nothing; of two at onc
   });
   assert.equal(killed, 'failed');
   assert.equal(await held(), 4);
-  assert.equal((await db`select 1 from mails where kind = 'digest' and subject like '4 things%'`).length, 0);
+  assert.equal((await db`select 1 from mails where kind = 'digest' and subject like '4 notifications%'`).length, 0);
   const both = await Promise.all([sendHeldMails(at(hours(6))), sendHeldMails(at(hours(6)))]);
   assert.ok(both[0] + both[1] >= 1);
-  await arrived(/^4 things happened/, 1);
-  assert.equal((await db`select 1 from mails where subject like '4 things%'`).length, 1);
+  await arrived(/^4 notifications from/, 1);
+  assert.equal((await db`select 1 from mails where subject like '4 notifications%'`).length, 1);
   assert.equal(await held(), 0);
 });
 
@@ -189,7 +189,7 @@ test('who wants e-mails at once again gets what was held at once; another timing
   const [row] = await sql()`select due_at from held_mails limit 1`;
   assert.equal(row!.due_at.toISOString(), new Date(Math.floor(moved.getTime() / 3_600_000) * 3_600_000).toISOString());
   await timing({});
-  await arrived(/^2 things happened/, 1);
+  await arrived(/^2 notifications from/, 1);
   await tell(app.app.ctx, [attention(3)]);
   await arrived(/^A payment needs/, 1);
   assert.equal(await held(), 0);
@@ -204,7 +204,7 @@ test('who works for two merchants gets one e-mail that names both; of a merchant
   const both = [attention(1), attention(2, { merchantId: other.merchantId })];
   await tell(app.app.ctx, both);
   assert.equal(await sendHeldMails(at(hours(6))), 1);
-  const [one] = await arrived(/^2 things happened at your merchants$/, 1);
+  const [one] = await arrived(/^2 notifications from your merchants$/, 1);
   assert.match(one!.text, /Second shop: A payment needs/);
   await tell(app.app.ctx, both);
   await sql()`delete from members where merchant_id = ${other.merchantId}`;

@@ -148,6 +148,14 @@ test('the export and the tax report reconcile with the facts of the chain to the
       fact.units,
       `export, ${coin}`,
     );
+  // What the simulated payers sent too late to one coin is on hold, in the file as in the API.
+  const onHold = rows.filter((row) => /[1-9]/.test(row.amount_held!));
+  assert.ok(onHold.length > 0);
+  for (const row of onHold) {
+    const { json } = await app.test.get(`/api/payment/${row.id}`);
+    assert.deepEqual([row.amount_held, row.amount_held_usd], [json.amount_held, json.amount_held_usd]);
+    assert.ok(json.exceptions.includes('late') || json.exceptions.includes('paid_after_cancel'), row.id);
+  }
   const first = rows.reduce((all, row) => all + (row.usd_at_first_sight === '' ? 0n : parseDecimal(row.usd_at_first_sight!, 8)!), 0n);
   assert.equal(
     first,
@@ -235,6 +243,16 @@ test('the queue holds what nobody decided over, and each decision takes it out',
   await until(under, 'failed');
   const waiting = async () => ((await owner.get('/test/attention')).json.data as { id: string }[]).map((row) => row.id);
   assert.deepEqual((await waiting()).toSorted(), [under, late, over].toSorted());
+  const queued = Object.fromEntries(((await owner.get('/test/attention')).json.data as any[]).map((row) => [row.id, row]));
+  const [{ currency, amount, amount_usd, state }] = queued[late].uncounted;
+  assert.deepEqual([state, currency, queued[late].amount_received_usd], ['held', 'BTC', '0.00']);
+  const { json: payment } = await app.test.get(`/api/payment/${late}`);
+  assert.deepEqual([amount, amount_usd], [payment.amount_held, payment.amount_held_usd]);
+  assert.deepEqual([queued[under].uncounted, queued[over].uncounted], [[], []]);
+  for (const id of [under, over]) {
+    const { amount_received, amount_received_usd } = (await app.test.get(`/api/payment/${id}`)).json;
+    assert.deepEqual([queued[id].amount_received, queued[id].amount_received_usd], [amount_received, amount_received_usd]);
+  }
   assert.equal((await owner.get('/test/attention?exception=overpaid')).json.data.length, 1);
   assert.equal(
     (await owner.get('/test/payments?exception=any&limit=100')).json.data.filter((row: { id: string }) => row.id === late).length,
@@ -250,6 +268,14 @@ test('the queue holds what nobody decided over, and each decision takes it out',
   assert.equal((await owner.post(`/test/payments/${late}/resolve`, { action: 'refund_sent', txid: 'ab'.repeat(32) })).status, 200);
   assert.deepEqual(await waiting(), []);
   const told = (await owner.get(`/test/payments/${late}`)).json;
+  assert.deepEqual(
+    told.uncounted.map((one: { state: string; amount: string }) => [one.state, one.amount]),
+    [['refunded', amount]],
+  );
+  assert.deepEqual(
+    told.standings.map((one: { role: string }) => one.role),
+    ['refunded'],
+  );
   assert.deepEqual(
     told.timeline.filter((entry: { kind: string }) => entry.kind === 'decision').map((e: any) => [e.what, e.ref, e.actor]),
     [['refund_sent', 'ab'.repeat(32), 'Olga Owner']],

@@ -190,7 +190,7 @@ for (const [name, read] of QUESTIONS)
   });
 
 test(`as many pages are read for ${MANY} as for ${FEW}: notices, seen and turned off`, async (t) => {
-  const read = (ctx: Context, shop: Shop) => listNotices(ctx, { ...shop, limit: 25, startingAfter: null });
+  const read = (ctx: Context, shop: Shop) => listNotices(ctx, { ...shop, mode: 'test', limit: 25, startingAfter: null });
   const seen = await costs(read);
   const { sql } = app.app.ctx.db;
   for (const { userId, merchantId } of [few, many])

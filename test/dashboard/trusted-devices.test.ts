@@ -208,7 +208,7 @@ test('it is listed with browser, address, times and end, and forgotten by its pe
   assert.equal((await hal.person.get('/test/security')).json.trusted_devices[0].current, false);
   assert.deepEqual({ ...(await audited('device.trusted'))[0] }, { actor: 'hal', after: { days: 30 }, ip: browser.address });
   await eventually(
-    async () => mail.mails.filter((one) => /not asked for a code for 30 days/.test(one.text) && one.to[0] === hal.email).length,
+    async () => mail.mails.filter((one) => /can sign in without a code for 30 days/.test(one.text) && one.to[0] === hal.email).length,
     (n) => n === 1,
   );
   assert.equal((await ira.person.send('DELETE', `/test/trusted-devices/${id}`, {})).json.error.code, 'device_not_found');

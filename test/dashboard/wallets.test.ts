@@ -112,7 +112,10 @@ test('a key in the place of another waits a day; whoever asked cannot confirm it
   const hours = (new Date(asked.json.due_at).getTime() - Date.now()) / 3_600_000;
   assert.ok(hours > 23.9 && hours < 24.1, String(hours));
   const [notice] = (await owner.get('/live/notices')).json.data;
-  assert.match(notice.text, /^Olga Owner asked for another BTC wallet\. Payments go to it from 20\d\d-\d\d-\d\d \d\d:\d\d UTC on/);
+  assert.match(
+    notice.text,
+    /^Olga Owner asked to change the BTC wallet\. The new wallet starts receiving payments on 20\d\d-\d\d-\d\d \d\d:\d\d UTC, unless/,
+  );
   const waiting = await card('BTC');
   assert.ok(key(1).endsWith(waiting.key.slice(-6)), 'the key in use stays');
   assert.deepEqual([waiting.waiting.asked_by, waiting.waiting.asked_by_me], ['Olga Owner', true]);
@@ -186,9 +189,9 @@ test('turning the wait off waits a day itself: until then a changed key still wa
   for (const person of [owner, partner])
     assert.match(
       await newestNotice(person),
-      /^Olga Owner asked to turn off the wait before a change of a wallet\. Changes take effect at once from 20\d\d-\d\d-\d\d \d\d:\d\d UTC on, unless/,
+      /^Olga Owner asked to turn off the waiting period for wallet changes\. It ends on 20\d\d-\d\d-\d\d \d\d:\d\d UTC, unless/,
     );
-  assert.deepEqual(await mailsAbout(/asked to turn off the wait/), ['olga@shop.example', 'pia@shop.example']);
+  assert.deepEqual(await mailsAbout(/asked to turn off the waiting period/), ['olga@shop.example', 'pia@shop.example']);
   // A second time changes nothing: neither when, nor who cannot confirm it.
   assert.equal((await partner.post('/live/wallets/wait', { waits: false })).json.due_at, asked.json.due_at);
   assert.equal((await audit('wallet.wait_off_asked')).length, 1);
@@ -210,7 +213,7 @@ test('turning the wait off waits a day itself: until then a changed key still wa
   assert.equal(await isWaiting(key(6)), false);
   assert.ok(key(6).endsWith((await card('BTC')).key.slice(-6)));
   assert.equal((await card('BTC')).waiting, null);
-  assert.equal(await newestNotice(partner), 'The BTC wallet that payments go to was changed.');
+  assert.equal(await newestNotice(partner), 'The BTC wallet that receives payments was changed.');
   const late = await partner.post('/live/wallets/wait/confirm');
   assert.deepEqual([late.status, late.json.error.code], [409, 'nothing_to_confirm']);
 });
@@ -237,8 +240,8 @@ test('a second owner lets the wait end at once; every owner is told, and no othe
   await owner.post('/live/wallets/wait', { waits: false });
   assert.equal((await partner.post('/live/wallets/wait/confirm')).status, 200);
   assert.equal((await waitOff()).is_off, true);
-  assert.equal(await newestNotice(owner), 'A change of a wallet now takes effect at once: the wait before it is off.');
-  assert.deepEqual(await mailsAbout(/the wait before it is off/), ['olga@shop.example', 'pia@shop.example']);
+  assert.equal(await newestNotice(owner), 'The waiting period for wallet changes is off: wallet changes take effect immediately.');
+  assert.deepEqual(await mailsAbout(/waiting period for wallet changes is off/), ['olga@shop.example', 'pia@shop.example']);
   const [entry] = await audit('wallet.wait_off_confirmed');
   assert.deepEqual([entry!.actor_name, entry!.after], ['Pia Partner', { asked_by: 'Olga Owner' }]);
   assert.equal(await isWaiting(key(4)), false);
@@ -341,7 +344,7 @@ test('the first key of a further coin waits a day once another coin is live; on 
   assert.deepEqual([waiting.state, waiting.waiting.asked_by], ['not_set', 'Sam Several']);
   assert.match(
     await newestNotice(sam),
-    /^Sam Several added a DASH wallet\. Payments in DASH go to it from 20\d\d-\d\d-\d\d \d\d:\d\d UTC on/,
+    /^Sam Several added a DASH wallet\. It starts receiving payments on 20\d\d-\d\d-\d\d \d\d:\d\d UTC, unless/,
   );
   assert.deepEqual(await mailsAbout(/added a DASH wallet/), ['sam@shop.example']);
   assert.equal((await sql`select 1 from wallets where merchant_id = ${merchantId} and coin = 'DASH'`).length, 0, 'no payer is offered it');

@@ -200,8 +200,8 @@ test('each lock of the codes is longer than the one before, is told by mail, and
     await ok(thief.post('/sign-in/code', { kind: 'totp', code: await freshTotp(app, secret) }));
   }
   assert.deepEqual(minutes, [15, 60, 240, 960, 3_840, 10_080, 10_080]);
-  await mailed(/entered 10 wrong codes in a row\. Codes are not accepted for 15 minutes\./, email);
-  await mailed(/Codes are not accepted for 168 hours\./, email);
+  await mailed(/entered 10 wrong codes in a row\. Codes are blocked for 15 minutes\./, email);
+  await mailed(/Codes are blocked for 168 hours\./, email);
   // After a month without a lock the first one is short again.
   await sql()`update second_factors set failed_verification_count = 9, locked_until = locked_until - interval '31 days' where id = ${(await of())[0]!.id}`;
   await guess(await half());

@@ -27,6 +27,8 @@ const refused = (reply: Reply, status: number, code: string, param?: string | nu
 const create = async (body: object = {}): Promise<string> =>
   ok(await app.test.post('/api/payment/create/simple', { amount_usd: '97.00', return_url: RETURN, ...body }), 201).transaction_id;
 const detail = async (id: string): Promise<any> => ok(await app.test.get(`/api/payment/${id}`));
+const listedOf = async (id: string): Promise<any> =>
+  ok(await app.test.get('/api/payments?limit=100')).data.find((row: any) => row.id === id);
 const cancel = (id: string, client: Client = app.test): Promise<Reply> => client.post(`/v1/payments/${id}/cancel`);
 const resolve = (id: string, action: string, transfers?: string[]): Promise<Reply> =>
   app.test.post(`/v1/payments/${id}/resolve`, { action, ...(transfers && { transfers }) });
@@ -212,8 +214,13 @@ test('an accepted late transfer completes only with its confirmation', async () 
   const id = await createInBitcoin();
   await endWindow(id);
   const ref = await receive(id, 100_000n, { mined: false });
-  assert.deepEqual([(await detail(id)).status, (await detail(id)).exception], ['expired', 'late']);
-  assert.equal(ok(await resolve(id, 'accept', [ref])).status, 'processing');
+  const late = await detail(id);
+  assert.deepEqual([late.status, late.exception, late.amount_received], ['expired', 'late', '0.00000000']);
+  assert.deepEqual([late.amount_held, late.amount_held_usd], ['0.00100000', '97.00']);
+  const listed = await listedOf(id);
+  assert.deepEqual([listed.amount_held, listed.amount_held_usd], ['0.00100000', '97.00']);
+  const accepted = ok(await resolve(id, 'accept', [ref]));
+  assert.deepEqual([accepted.status, accepted.amount_received, accepted.amount_held], ['processing', '0.00100000', '0.00000000']);
   await app.app.ctx.db.begin((tx) =>
     lockAndSettle(app.app.ctx, tx, [id], async () => {
       await tx`update transfers set block_height = 0, block_hash = ${'b'.repeat(64)}, block_time = clock_timestamp() where payment_id = ${id}`;
@@ -233,18 +240,19 @@ test('only the named transfers are accepted', async () => {
   refused(await resolve(id, 'accept', []), 400, 'parameter_invalid', 'transfers');
   const accepted = ok(await resolve(id, 'accept', [ref]));
   assert.deepEqual([accepted.status, accepted.amount_received], ['completed', '0.00030000']);
+  assert.deepEqual([accepted.amount_held, accepted.amount_held_usd], ['0.00020000', '19.40'], 'the other one stays on hold');
 });
 
 for (const action of ['reject', 'refund_sent']) {
-  test(`${action} leaves the status, settles what is held, and what comes later is told anew`, async () => {
+  test(`${action} leaves the status, settles what is held, and what comes later is reported again`, async () => {
     const id = await createInBitcoin();
     await endWindow(id);
     await receive(id, 100_000n);
     const settled = ok(await resolve(id, action));
-    assert.deepEqual([settled.status, settled.exceptions], ['expired', []]);
+    assert.deepEqual([settled.status, settled.exceptions, settled.amount_held], ['expired', [], '0.00000000']);
     await receive(id, 100_000n, { name: 'c' });
     const again = await detail(id);
-    assert.deepEqual([again.status, again.exceptions], ['expired', ['paid_after_cancel']]);
+    assert.deepEqual([again.status, again.exceptions, again.amount_held], ['expired', ['paid_after_cancel'], '0.00100000']);
     await tells(id, 'created expired updated updated updated');
   });
 }

@@ -78,7 +78,7 @@ describe('a completed payment', { concurrency: 3 }, () => {
             assert.deepEqual([data.id, data.status, data.exceptions], [id, 'completed', ['reorged']]);
           }
           const mails = await eventually(
-            async () => mail.mails.filter(({ text }) => /A completed payment lost its money/.test(text)),
+            async () => mail.mails.filter(({ text }) => /A completed payment of \$[\d,.]+ was reversed/.test(text)),
             (found) => found.length > 0,
           );
           assert.deepEqual(

@@ -142,7 +142,7 @@ function Filters({ filters, set }: { filters: Filter; set: (change: Partial<Filt
         options={[{ value: '', label: 'All members' }, ...(choices?.actors ?? []).map(({ id, name }) => ({ value: id, label: name }))]}
       />
       <Select
-        label="Mode"
+        label="Test or live"
         value={filters.in_mode}
         onChange={(event) => set({ in_mode: event.target.value })}
         options={[

@@ -1,5 +1,6 @@
-/** What can be done with a payment: cancel, accept, refuse, refund, handled; and putting it away. */
+/** What a member can do with a payment: cancel, accept, reject, mark as refunded or handled, archive. */
 import { useState } from 'react';
+import { isSome, moneyText, sumText } from '../../lib/amount.ts';
 import type { Reply } from '../../lib/api.ts';
 import { PAYMENT_READS, useAct, useMay } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
@@ -8,30 +9,47 @@ import { Field } from '../../ui/field.tsx';
 
 type Full = Reply<'GET /:mode/payments/:id'>;
 type Kind = 'cancel' | 'accept' | 'reject' | 'reviewed';
-const QUESTIONS: Readonly<Record<Kind, { title: string; text: string; act: string }>> = {
-  cancel: {
-    title: 'Cancel this payment?',
-    text: 'The payer’s page closes. What arrives later is kept and shown as paid after cancel.',
-    act: 'Cancel the payment',
-  },
-  accept: { title: 'Accept what arrived?', text: 'The payment goes on and completes with the amount received.', act: 'Accept' },
-  reject: { title: 'Refuse what arrived?', text: 'The payment stays as it is. Sending the money back is up to you.', act: 'Refuse' },
-  reviewed: {
-    title: 'Mark as handled?',
-    text: 'It leaves “Needs attention” until something new turns up. Nothing else changes.',
-    act: 'Mark as handled',
-  },
-};
+type Question = { title: string; text: string; act: string };
+/** What is asked before each act. `arrived` names all the money that it is about. */
+function questionOf(kind: Kind, { payment, arrived }: Full): Question {
+  const sum = sumText(arrived);
+  switch (kind) {
+    case 'cancel':
+      return {
+        title: 'Cancel this payment?',
+        text: `${sum === '' ? '' : `Received so far: ${sum}. `}The customer can no longer pay. Money that arrives after this is put on hold until you accept or reject it.`,
+        act: 'Cancel payment',
+      };
+    case 'accept':
+      return {
+        title: `Accept ${sum}?`,
+        text: `The payment of ${moneyText(payment.amount_usd)} counts as paid with this amount and completes once it is confirmed.`,
+        act: 'Accept',
+      };
+    case 'reject':
+      return {
+        title: `Reject ${sum}?`,
+        text: 'The payment keeps its status. Florin does not move money: send it back from your own wallet.',
+        act: 'Reject',
+      };
+    case 'reviewed':
+      return {
+        title: 'Mark as handled?',
+        text: `${sum === '' ? '' : `Received: ${sum}. `}The payment leaves “Needs attention” until something new happens. Its amounts and status do not change.`,
+        act: 'Mark as handled',
+      };
+  }
+}
 
-/** A payment at rest is put away, or taken back. */
+/** Archives a payment that has ended, or moves it back to the list. */
 function Archive({ data: { payment, attention, archived_at: archived } }: { data: Full }) {
   const may = useMay('payments.archive');
-  const done = archived ? 'The payment is back in the list.' : 'Archived: out of the list, unless its filters ask for it.';
+  const done = archived ? 'Payment unarchived.' : 'Payment archived. Use the filters of the list to find it.';
   const archive = useAct('POST /:mode/payments/:id/archive', { refreshes: [['payment'], ['payments']], done });
   if (!may || attention || payment.status === 'pending' || payment.status === 'processing') return null;
   return (
     <Button busy={archive.isPending} onClick={() => archive.mutate({ params: { id: payment.id }, body: { archived: !archived } })}>
-      {archived ? 'Take out of the archive' : 'Archive'}
+      {archived ? 'Unarchive' : 'Archive'}
     </Button>
   );
 }
@@ -43,12 +61,15 @@ export function Acts({ data }: { data: Full }) {
   const [asked, setAsked] = useState<Kind | null>(null);
   const [refunding, setRefunding] = useState(false);
   const [txid, setTxid] = useState('');
-  const cancel = useAct('POST /:mode/payments/:id/cancel', { refreshes: PAYMENT_READS, done: 'The payment is cancelled.' });
-  const resolve = useAct('POST /:mode/payments/:id/resolve', { refreshes: PAYMENT_READS, done: 'Decided.' });
+  const cancel = useAct('POST /:mode/payments/:id/cancel', { refreshes: PAYMENT_READS, done: 'Payment canceled.' });
+  const resolve = useAct('POST /:mode/payments/:id/resolve', { refreshes: PAYMENT_READS, done: 'Payment updated.' });
   const params = { id: payment.id };
   const ends = payment.status === 'expired' || payment.status === 'failed' || payment.status === 'cancelled';
-  const undecided = ends && payment.transfers.length > 0;
-  const question = asked && QUESTIONS[asked];
+  const { arrived, uncounted } = data;
+  // What is refunded is gone: there is nothing left to decide.
+  const undecided =
+    ends && arrived.length > 0 && (isSome(payment.amount_received_usd) || uncounted.some(({ state }) => state !== 'refunded'));
+  const question = asked && questionOf(asked, data);
   return (
     <>
       {payment.status === 'pending' && mayCancel && (
@@ -59,10 +80,10 @@ export function Acts({ data }: { data: Full }) {
       {undecided && mayResolve && (
         <>
           <Button look="main" onClick={() => setAsked('accept')}>
-            Accept what arrived
+            Accept
           </Button>
-          <Button onClick={() => setAsked('reject')}>Refuse</Button>
-          <Button onClick={() => setRefunding(true)}>Mark refund sent</Button>
+          <Button onClick={() => setAsked('reject')}>Reject</Button>
+          <Button onClick={() => setRefunding(true)}>Mark as refunded</Button>
         </>
       )}
       {attention && !undecided && mayResolve && <Button onClick={() => setAsked('reviewed')}>Mark as handled</Button>}
@@ -83,7 +104,7 @@ export function Acts({ data }: { data: Full }) {
           }}
         />
       )}
-      <Dialog open={refunding} onClose={() => setRefunding(false)} title="Mark refund sent">
+      <Dialog open={refunding} onClose={() => setRefunding(false)} title={`Mark ${sumText(arrived)} as refunded?`}>
         <form
           className="grid gap-4"
           onSubmit={(event) => {
@@ -96,20 +117,20 @@ export function Acts({ data }: { data: Full }) {
           }}
         >
           <p className="text-sm text-soft">
-            For money that you have sent back from your own wallet. Florin holds no keys and sends nothing.
-            {request && ` The payer asked for it at ${request.address} (${request.currency}).`}
+            Use this after you sent the money back from your own wallet. Florin holds no private keys and cannot send it.
+            {request && ` Refund address from the customer: ${request.address} (${request.currency}).`}
           </p>
           <Field
-            label="Transaction id"
+            label="Transaction ID (optional)"
             value={txid}
             onChange={(event) => setTxid(event.target.value)}
             maxLength={200}
-            hint="Of your refund, when you have it. It stands in the timeline."
+            hint="The transaction of your refund. It appears in the timeline."
             autoComplete="off"
           />
           <Foot onBack={() => setRefunding(false)}>
             <Button look="main" type="submit" busy={resolve.isPending}>
-              Mark refund sent
+              Mark as refunded
             </Button>
           </Foot>
         </form>

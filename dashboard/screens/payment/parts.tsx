@@ -1,4 +1,4 @@
-/** Parts of a payment's screen that are only there when there is something to say: items, refund request, simulator, metadata, API view. */
+/** Cards of a payment that not every payment has: items, refund request, simulator, metadata, API view. */
 import { type FormEvent, useState } from 'react';
 import { COINS, type Coin } from '../../generated/api.ts';
 import type { Api, Reply } from '../../lib/api.ts';
@@ -7,7 +7,7 @@ import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
 import { anotherPair, Pairs } from '../../ui/pairs.tsx';
 import { Card, Facts } from '../../ui/states.tsx';
-import { Badge, CopyButton, Money, Time } from '../../ui/values.tsx';
+import { CopyButton, Money, Time } from '../../ui/values.tsx';
 
 type Full = Reply<'GET /:mode/payments/:id'>;
 type Payment = Full['payment'];
@@ -26,7 +26,7 @@ export function Items({ payment }: { payment: Payment }) {
               Quantity
             </th>
             <th scope="col" className="px-4 py-2 text-right font-medium">
-              Each
+              Unit price
             </th>
           </tr>
         </thead>
@@ -71,16 +71,18 @@ export const RefundRequest = ({ request }: { request: Full['refund_request'] }) 
           ['Requested', <Time key="t" at={request.requested_at} />],
           ['Coin', request.currency],
           [
-            'To address',
+            'Refund address',
             <span key="a" className="inline-flex items-center gap-1 font-mono text-xs break-all">
               {request.address}
-              <CopyButton value={request.address} label="Copy the refund address" />
+              <CopyButton value={request.address} label="Copy refund address" />
             </span>,
           ],
-          ['E-mail', request.email ?? '–'],
+          ['Email', request.email ?? '–'],
         ]}
       />
-      <p className="border-t border-line px-4 py-3 text-sm text-soft">Left by whoever had the payment page open; nobody has verified it.</p>
+      <p className="border-t border-line px-4 py-3 text-sm text-soft">
+        Entered on the payment page and not verified. Check with your customer before you send money to it.
+      </p>
     </Card>
   );
 
@@ -93,12 +95,12 @@ const SCENARIOS: readonly { value: Scenario; label: string }[] = [
   { value: 'late', label: 'Late' },
   { value: 'expired', label: 'Expired' },
   { value: 'failed', label: 'Failed' },
-  { value: 'replaced', label: 'Replaced by another spend' },
-  { value: 'reorg', label: 'In another block after a reorganization' },
-  { value: 'reversed', label: 'Taken back after completion' },
+  { value: 'replaced', label: 'Replaced by another transaction' },
+  { value: 'reorg', label: 'Reorganized, confirmed again' },
+  { value: 'reversed', label: 'Reversed after completion' },
 ];
 
-/** Plays a payer, in test mode, while nothing has been played yet. */
+/** Simulates a customer payment, in test mode, once per payment. */
 export function Simulator({ payment }: { payment: Payment }) {
   const may = useMay('payments.simulate');
   const [scenario, setScenario] = useState<Scenario>('success');
@@ -106,7 +108,7 @@ export function Simulator({ payment }: { payment: Payment }) {
   const play = useAct('POST /:mode/payments/:id/simulate', { refreshes: PAYMENT_READS });
   if (payment.mode !== 'test' || payment.status !== 'pending' || payment.transfers.length > 0 || !may) return null;
   return (
-    <Card title="Simulator">
+    <Card title="Simulate a customer payment">
       <form
         className="flex flex-wrap items-center gap-2 p-4"
         onSubmit={(event) => {
@@ -114,9 +116,7 @@ export function Simulator({ payment }: { payment: Payment }) {
           play.mutate({ params: { id: payment.id }, body: { scenario, ...(payment.currency === null && { currency: coin }) } });
         }}
       >
-        <p className="w-full text-sm text-soft">
-          Play the payer of this test payment. It ends within seconds, and webhooks are sent as for a real one.
-        </p>
+        <p className="w-full text-sm text-soft">The outcome follows within seconds, and webhooks are sent as in live mode.</p>
         <Select label="Scenario" value={scenario} onChange={(e) => setScenario(e.target.value as Scenario)} options={SCENARIOS} />
         {payment.currency === null && (
           <Select
@@ -141,7 +141,7 @@ export function Metadata({ payment }: { payment: Payment }) {
   if (editing) return <MetadataForm payment={payment} close={() => setEditing(false)} />;
   return (
     <Card title="Metadata" action={may && <Button onClick={() => setEditing(true)}>Edit metadata</Button>}>
-      {pairs.length === 0 ? <p className="px-4 py-3 text-sm text-soft">None.</p> : <Facts rows={pairs} />}
+      {pairs.length === 0 ? <p className="px-4 py-3 text-sm text-soft">No metadata.</p> : <Facts rows={pairs} />}
     </Card>
   );
 }
@@ -151,7 +151,7 @@ function MetadataForm({ payment, close }: { payment: Payment; close: () => void 
     ...Object.entries(payment.metadata).map(([name, value], key) => ({ key, name, value })),
     { key: 1_000, name: '', value: '' },
   ]);
-  const keep = useAct('POST /:mode/payments/:id/metadata', { refreshes: PAYMENT_READS, done: 'Metadata kept.' });
+  const keep = useAct('POST /:mode/payments/:id/metadata', { refreshes: PAYMENT_READS, done: 'Metadata saved.' });
   const submit = (event: FormEvent) => {
     event.preventDefault();
     const next = Object.fromEntries(
@@ -166,12 +166,12 @@ function MetadataForm({ payment, close }: { payment: Payment; close: () => void 
         <Pairs pairs={pairs} setPairs={setPairs} />
         <div className="flex flex-wrap justify-between gap-2 pt-1">
           <Button look="ghost" onClick={() => setPairs(anotherPair(pairs))}>
-            Add a pair
+            Add field
           </Button>
           <span className="flex gap-2">
-            <Button onClick={close}>Back</Button>
+            <Button onClick={close}>Cancel</Button>
             <Button look="main" type="submit" busy={keep.isPending}>
-              Keep
+              Save
             </Button>
           </span>
         </div>
@@ -210,11 +210,9 @@ export function ApiView({ payment }: { payment: Payment }) {
         </div>
       ) : (
         <p className="px-4 py-3 text-sm text-soft">
-          What <code>GET /api/payment/…</code> answers for it.
+          The response of <code>GET /api/payment/…</code> for this payment.
         </p>
       )}
     </Card>
   );
 }
-
-export const TestBadge = ({ mode }: { mode: Payment['mode'] }) => mode === 'test' && <Badge tone="warn">TEST</Badge>;

@@ -1,4 +1,4 @@
-/** What of a payment was sent to the merchant's endpoints, and sending it again. */
+/** The webhooks sent for a payment, and resending them. */
 import { useAct, useApi, useMay, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card, Pending } from '../../ui/states.tsx';
@@ -17,7 +17,7 @@ function Sent({ paymentId }: { paymentId: string }) {
     query: { payment_id: paymentId, limit: '100' },
   });
   const { data } = query;
-  const resend = useAct('POST /:mode/payments/:id/resend', { refreshes: [['deliveries']], done: 'The events are sent again, in order.' });
+  const resend = useAct('POST /:mode/payments/:id/resend', { refreshes: [['deliveries']], done: 'Resending events in order.' });
   const hosts = new Map(endpoints.data?.data.map(({ id, url }) => [id, hostOf(url)]));
   const rows = data?.data ?? [];
   return (
@@ -35,7 +35,7 @@ function Sent({ paymentId }: { paymentId: string }) {
       {!data ? (
         <Pending of={query} lines={3} />
       ) : rows.length === 0 ? (
-        <p className="p-4 text-sm text-soft">No endpoint was told of this payment.</p>
+        <p className="p-4 text-sm text-soft">No webhooks sent.</p>
       ) : (
         <ul>
           {rows.map((row) => (
@@ -47,7 +47,7 @@ function Sent({ paymentId }: { paymentId: string }) {
                 <DeliveryLink endpointId={hosts.has(row.endpoint_id) ? row.endpoint_id : null} paymentId={paymentId} id={row.id}>
                   {row.event_type}
                 </DeliveryLink>
-                <span className="break-all text-soft">{hosts.get(row.endpoint_id) ?? 'a deleted endpoint'}</span>
+                <span className="break-all text-soft">{hosts.get(row.endpoint_id) ?? 'Deleted endpoint'}</span>
               </span>
               <span className="flex flex-wrap items-center gap-2">
                 {row.state !== 'delivered' && row.last_attempt?.failure && (

@@ -1,14 +1,17 @@
 /** One payment: what it is, what happened, what can be decided. */
 import { useParams } from '@tanstack/react-router';
 import { lazy, type ReactNode, Suspense } from 'react';
+import { isSome, moneyText, sumText, withUsd } from '../../lib/amount.ts';
 import type { Reply } from '../../lib/api.ts';
 import { useApi, useTitle } from '../../lib/hooks.ts';
 import { buttonClass } from '../../ui/button.tsx';
+import { Note } from '../../ui/form.tsx';
+import { shortUsd, uncountedWord } from '../../ui/received.tsx';
 import { Card, Facts, Skeleton } from '../../ui/states.tsx';
 import { Back, PendingPage } from '../../ui/thing.tsx';
 import { Badge, CopyButton, ExceptionBadge, Money, Status, Time } from '../../ui/values.tsx';
 import { Acts } from './acts.tsx';
-import { ApiView, Items, Metadata, RefundRequest, Simulator, TestBadge } from './parts.tsx';
+import { ApiView, Items, Metadata, RefundRequest, Simulator } from './parts.tsx';
 import { Timeline } from './timeline.tsx';
 import { Transfers } from './transfers.tsx';
 
@@ -37,22 +40,22 @@ export function Screen() {
             <Status status={payment.status} />
             <ExceptionBadge exception={payment.exception} />
             {data.archived_at !== null && <Badge tone="calm">Archived</Badge>}
-            <TestBadge mode={payment.mode} />
           </p>
           <p className="flex items-center gap-1 text-sm break-all text-soft">
             <code>{payment.id}</code>
-            <CopyButton value={payment.id} label="Copy the payment id" />
+            <CopyButton value={payment.id} label="Copy payment ID" />
           </p>
         </div>
         <div className="flex flex-wrap gap-2">
           <a href={payment.payment_url} target="_blank" rel="noreferrer" className={buttonClass()}>
-            Open page
+            Open payment page
           </a>
           <Acts data={data} />
         </div>
       </div>
       <div className="grid items-start gap-6 lg:grid-cols-[3fr_2fr]">
         <div className="grid min-w-0 gap-6">
+          <Decide data={data} />
           <Simulator payment={payment} />
           <Card title="Timeline">
             <Timeline paymentId={payment.id} entries={data.timeline} explorers={data.explorers} />
@@ -64,7 +67,9 @@ export function Screen() {
         </div>
         <div className="grid min-w-0 gap-6">
           <RefundRequest request={data.refund_request} />
-          <MoneyCard data={data} />
+          <Card title="Amounts">
+            <Facts rows={amountRows(data)} />
+          </Card>
           <Transfers data={data} />
           <Items payment={payment} />
           <Card title="Details">
@@ -85,7 +90,6 @@ export function Screen() {
   );
 }
 
-const isSome = (amount: string | null | undefined): amount is string => !!amount && /[1-9]/.test(amount);
 /** A rate, who agreed on it and when. */
 const Rate = ({ entry }: { entry: Full['timeline'][number] }) => (
   <span className="grid justify-items-end gap-0.5">
@@ -99,47 +103,87 @@ const Rate = ({ entry }: { entry: Full['timeline'][number] }) => (
   </span>
 );
 
-function MoneyCard({ data: { payment, timeline, tolerance } }: { data: Full }) {
-  const quote = timeline.findLast((entry) => entry.kind === 'coin_chosen' && entry.currency === payment.currency && entry.rate !== null);
-  const rows: (readonly [string, ReactNode])[] = [
+/** Coin amounts with their value beside them. */
+const Both = ({ amount, currency, usd }: { amount: string; currency: string; usd: string | null }) => (
+  <span className="flex flex-wrap justify-end gap-x-1.5">
+    <Money amount={amount} currency={currency} />
+    {usd !== null && <Money amount={usd} className="text-soft" />}
+  </span>
+);
+
+/** What an ended payment still waits for: the merchant's word about money that arrived. */
+function Decide({ data: { payment, uncounted } }: { data: Full }) {
+  const held = uncounted.filter(({ state }) => state === 'held');
+  const short = shortUsd(payment);
+  const isOver = payment.status === 'failed' || payment.status === 'expired' || payment.status === 'cancelled';
+  if (held.length === 0 && !(isOver && short !== null)) return null;
+  return (
+    <Note tone="warn">
+      {held.length > 0 && (
+        <p>
+          {uncountedWord('held', payment.exceptions)}: <strong>{sumText(held)}</strong>. It does not count toward this payment
+          {isOver ? ' until you accept it.' : '.'}
+        </p>
+      )}
+      {isOver && short !== null && payment.currency !== null && (
+        <p>
+          Received <strong>{withUsd(payment.amount_received, payment.currency, payment.amount_received_usd)}</strong>, short by{' '}
+          {moneyText(short)}.
+        </p>
+      )}
+    </Note>
+  );
+}
+
+function amountRows({ payment, timeline, tolerance, uncounted }: Full): (readonly [string, ReactNode])[] {
+  const { currency, status } = payment;
+  const quote = timeline.findLast((entry) => entry.kind === 'coin_chosen' && entry.currency === currency && entry.rate !== null);
+  const isOpen = status === 'pending' || status === 'processing';
+  const short = shortUsd(payment);
+  const rows: (readonly [string, ReactNode] | false)[] = [
     ['Price', <Money key="price" amount={payment.amount_usd} />],
-    ['Due', <Money key="due" amount={payment.amount} currency={payment.currency} />],
-    ...(quote ? [['Rate', <Rate key="rate" entry={quote} />] as const] : []),
-    ['Received', <Money key="received" amount={payment.amount_received} currency={payment.currency} />],
-    ['Received, in USD', <Money key="usd" amount={payment.amount_received_usd} />],
-    isSome(payment.amount_overpaid)
-      ? ['More than due', <Money key="over" amount={payment.amount_overpaid} currency={payment.currency} />]
-      : ['Remaining', <Money key="remaining" amount={payment.amount_remaining} currency={payment.currency} />],
-    ...(payment.accepted_short !== null
-      ? [['Accepted short by', <Money key="short" amount={payment.accepted_short} currency={payment.currency} />] as const]
-      : []),
-    ...(isSome(payment.amount_dust)
-      ? [['Too small to count', <Money key="dust" amount={payment.amount_dust} currency={payment.currency} />] as const]
-      : []),
+    currency !== null && ['Amount due', <Money key="due" amount={payment.amount} currency={currency} />],
+    quote !== undefined && ['Rate', <Rate key="rate" entry={quote} />],
+    currency !== null &&
+      (isSome(payment.amount_received) || uncounted.length === 0) && [
+        'Received',
+        <Both key="received" amount={payment.amount_received} currency={currency} usd={payment.amount_received_usd} />,
+      ],
+    ...uncounted.map(
+      (one) =>
+        [
+          uncountedWord(one.state, payment.exceptions),
+          <Both key={`${one.currency} ${one.state}`} amount={one.amount} currency={one.currency} usd={one.amount_usd} />,
+        ] as const,
+    ),
+    isOpen &&
+      isSome(payment.amount_remaining) && ['Remaining', <Money key="remaining" amount={payment.amount_remaining} currency={currency} />],
+    !isOpen && short !== null && ['Short by', <Money key="missing" amount={short} />],
+    isSome(payment.amount_overpaid) && ['Overpaid by', <Money key="over" amount={payment.amount_overpaid} currency={currency} />],
+    payment.accepted_short !== null &&
+      currency !== null && [
+        'Accepted short by',
+        <Both key="short" amount={payment.accepted_short} currency={currency} usd={payment.accepted_short_usd} />,
+      ],
+    isSome(payment.amount_dust) && ['Too small to count', <Money key="dust" amount={payment.amount_dust} currency={currency} />],
     [
-      'Accepted as paid in full',
+      'Underpayment tolerance',
       isSome(tolerance.percent) ? (
         <span key="tolerance">
-          Up to {tolerance.percent} % less, at most <Money amount={tolerance.cap_usd} />
+          {tolerance.percent}%, at most <Money amount={tolerance.cap_usd} />
         </span>
       ) : (
-        'The exact amount or more'
+        'None'
       ),
     ],
-    ['Fees', 'None to Florin; the network’s are the payer’s'],
-  ];
-  if (payment.payment_address) {
-    rows.push([
+    ['Fees', 'No Florin fee, network fee paid by customer'],
+    payment.payment_address !== null && [
       'Address',
       <span key="address" className="inline-flex items-center gap-1 font-mono text-xs break-all">
         {payment.payment_address}
-        <CopyButton value={payment.payment_address} label="Copy the address" />
+        <CopyButton value={payment.payment_address} label="Copy address" />
       </span>,
-    ]);
-  }
-  return (
-    <Card title="Money">
-      <Facts rows={rows} />
-    </Card>
-  );
+    ],
+  ];
+  return rows.filter((row) => row !== false);
 }

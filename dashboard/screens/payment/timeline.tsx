@@ -1,4 +1,4 @@
-/** All that happened to a payment, oldest first: what payers, the network, members and endpoints did. */
+/** The history of a payment, oldest first: what the customer, the network, your team and your endpoints did. */
 import type { ReactNode } from 'react';
 import type { Reply } from '../../lib/api.ts';
 import { Icon, type IconName } from '../../ui/icon.tsx';
@@ -11,34 +11,42 @@ type Full = Reply<'GET /:mode/payments/:id'>;
 type Entry = Full['timeline'][number];
 
 const DECISIONS: Readonly<Record<string, string>> = {
-  cancel: 'Cancelled',
+  cancel: 'Canceled',
   accept: 'Accepted',
-  reject: 'Refused',
-  refund_sent: 'Refund marked as sent',
+  reject: 'Rejected',
+  refund_sent: 'Marked as refunded',
 };
 const DELIVERIES = {
   delivered: { word: 'delivered', icon: 'send', colour: 'text-soft' },
-  failing: { word: 'not delivered yet', icon: 'alert', colour: 'text-warn' },
-  failed: { word: 'given up', icon: 'cross', colour: 'text-bad' },
+  failing: { word: 'retrying', icon: 'alert', colour: 'text-warn' },
+  failed: { word: 'failed', icon: 'cross', colour: 'text-bad' },
 } as const;
-function wordsOf({ kind, what, actor }: Entry): { text: string; icon: IconName } {
+const EVENTS: Readonly<Record<string, string>> = {
+  'payment.updated': 'Updated',
+  'payment.processing': 'Processing',
+  'payment.completed': 'Completed',
+  'payment.failed': 'Failed',
+  'payment.expired': 'Expired',
+  'payment.cancelled': 'Canceled',
+  'payment.reversed': 'Reversed: the payment is no longer confirmed',
+};
+function wordsOf({ kind, what, actor, block_height: block }: Entry): { text: string; icon: IconName } {
   switch (kind) {
     case 'created':
       return { text: actor ? `Created by ${actor}` : `Created with a ${what} key`, icon: 'payments' };
     case 'opened':
-      return { text: 'Page opened', icon: 'link' };
+      return { text: 'Payment page opened', icon: 'link' };
     case 'coin_chosen':
       return { text: 'Coin chosen', icon: 'wallet' };
     case 'transfer_seen':
-      return { text: 'Transfer seen', icon: 'arrow' };
+      return { text: 'Transfer detected', icon: 'arrow' };
     case 'transfer_confirmed':
-      return { text: 'Transfer in a block', icon: 'check' };
+      return { text: block === null ? 'Confirmed in a block' : `Confirmed in block ${block.toLocaleString('en')}`, icon: 'check' };
     case 'decision':
       return { text: `${DECISIONS[what ?? ''] ?? what}${actor ? ` by ${actor}` : ''}`, icon: 'person' };
     case 'event':
-      if (what === 'payment.reversed') return { text: 'Money taken back by the network', icon: 'clock' };
-      return { text: what === 'payment.updated' ? 'Changed' : `Became ${(what ?? '').replace('payment.', '')}`, icon: 'clock' };
-    // It has a line of its own.
+      return { text: EVENTS[what ?? ''] ?? what ?? '', icon: 'clock' };
+    // Has its own line.
     case 'delivery':
       return { text: '', icon: 'send' };
   }
@@ -77,7 +85,7 @@ export const Timeline = ({ paymentId, entries, explorers }: { paymentId: string;
   </ol>
 );
 
-/** What came of telling an endpoint of an event. */
+/** The delivery of an event to an endpoint. */
 function Told({ paymentId, entry, delivery }: { paymentId: string; entry: Entry; delivery: NonNullable<Entry['delivery']> }) {
   const { word, icon, colour } = DELIVERIES[delivery.state];
   const { attempt_count: attempts, failure } = delivery;
@@ -94,7 +102,7 @@ function Told({ paymentId, entry, delivery }: { paymentId: string; entry: Entry;
     >
       <span className="text-soft">
         <span className="break-all">{delivery.host}</span>
-        {`, ${attempts === 0 ? 'no attempt: the endpoint was off' : attempts === 1 ? '1 attempt' : `${attempts} attempts`}`}
+        {`, ${attempts === 0 ? 'not sent: the endpoint was disabled' : attempts === 1 ? '1 attempt' : `${attempts} attempts`}`}
         {failure !== null && `: ${outcomeWords(failure)}`}
       </span>
     </Line>
@@ -120,7 +128,7 @@ const Line = ({
       <p className="flex flex-wrap justify-between gap-x-4">
         <span className="font-medium">{text}</span>
         <span className="text-soft">
-          <Time at={at} />
+          <Time at={at} seconds />
         </span>
       </p>
       {children}

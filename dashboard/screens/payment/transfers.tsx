@@ -1,4 +1,4 @@
-/** What arrived: each transfer, where to look it up, and how sure it is. */
+/** The transfers of a payment: amount, state, whether it counts, and where to look it up. */
 import type { Reply } from '../../lib/api.ts';
 import type { IconName } from '../../ui/icon.tsx';
 import { Card } from '../../ui/states.tsx';
@@ -7,7 +7,7 @@ import { Badge, CopyButton, Money, type Tone } from '../../ui/values.tsx';
 type Full = Reply<'GET /:mode/payments/:id'>;
 type Standing = Full['standings'][number];
 
-/** A transaction id, with the way to a public explorer where there is one. */
+/** A transaction ID, with a link to a public explorer where there is one. */
 export const Txid = ({ id, explorers }: { id: string | null; explorers: Full['explorers'] }) =>
   id !== null && (
     <span className="font-mono text-xs break-all text-soft">
@@ -21,22 +21,32 @@ export const Txid = ({ id, explorers }: { id: string | null; explorers: Full['ex
   );
 
 const STATES: Readonly<Record<Standing['state'], { tone: Tone; icon: IconName; word: string }>> = {
-  waiting: { tone: 'info', icon: 'clock', word: 'Waiting' },
+  waiting: { tone: 'info', icon: 'clock', word: 'Confirming' },
   confirmed: { tone: 'good', icon: 'check', word: 'Confirmed' },
   replaced: { tone: 'bad', icon: 'cross', word: 'Replaced' },
-  absent: { tone: 'warn', icon: 'alert', word: 'No longer seen' },
+  absent: { tone: 'warn', icon: 'alert', word: 'Not found on the network' },
+};
+/** Said where a transfer does not count; the state says it of those that are contested or gone. */
+const ROLES: Readonly<Record<Standing['role'], { tone: Tone; word: string } | null>> = {
+  counted: null,
+  held: { tone: 'warn', word: 'On hold' },
+  rejected: { tone: 'calm', word: 'Rejected' },
+  refunded: { tone: 'calm', word: 'Refunded' },
+  small: { tone: 'calm', word: 'Too small to count' },
+  contested: null,
+  gone: null,
 };
 const RULES: Readonly<Record<string, string>> = {
   instantsend: 'an InstantSend lock',
   instantsend_or_chainlock: 'an InstantSend lock or ChainLock',
-  chainlock: 'the ChainLock of its block',
-  safe: 'the network calls it safe',
-  finalized: 'the network calls it final',
+  chainlock: 'a ChainLock',
+  safe: 'a safe block',
+  finalized: 'a finalized block',
 };
 function confirmationsOf({ state, confirmations: n, confirmations_required: wanted }: Standing, rule: string | null): string {
   const words = `${n.toLocaleString('en')} ${n === 1 ? 'confirmation' : 'confirmations'}`;
   if (state !== 'waiting') return words;
-  return wanted === null ? `${words}, until ${RULES[rule ?? ''] ?? rule}` : `${n} of ${wanted} confirmations`;
+  return wanted === null ? `${words}, waiting for ${RULES[rule ?? ''] ?? rule}` : `${n} of ${wanted} confirmations`;
 }
 
 export const Transfers = ({ data: { payment, standings, explorers } }: { data: Full }) =>
@@ -46,6 +56,7 @@ export const Transfers = ({ data: { payment, standings, explorers } }: { data: F
         {payment.transfers.map((transfer, i) => {
           const standing = standings[i]!;
           const { tone, icon, word } = STATES[standing.state];
+          const role = ROLES[standing.role];
           return (
             <li
               key={`${transfer.currency} ${transfer.ref}`}
@@ -56,20 +67,23 @@ export const Transfers = ({ data: { payment, standings, explorers } }: { data: F
                   <Money amount={transfer.amount} currency={transfer.currency} className="font-medium" />
                   {transfer.amount_usd !== null && <Money amount={transfer.amount_usd} className="text-soft" />}
                 </span>
-                <Badge tone={tone} icon={icon}>
-                  {word}
-                </Badge>
+                <span className="flex flex-wrap gap-1">
+                  {role && <Badge tone={role.tone}>{role.word}</Badge>}
+                  <Badge tone={tone} icon={icon}>
+                    {word}
+                  </Badge>
+                </span>
               </div>
               {transfer.transaction_hash === null ? (
-                <p className="text-soft">Its transaction is not known</p>
+                <p className="text-soft">Transaction ID unknown</p>
               ) : (
                 <p className="flex items-start gap-1">
                   <Txid id={transfer.transaction_hash} explorers={explorers} />
-                  <CopyButton value={transfer.transaction_hash} label="Copy the transaction id" />
+                  <CopyButton value={transfer.transaction_hash} label="Copy transaction ID" />
                 </p>
               )}
               <p className="flex flex-wrap justify-between gap-x-4 text-soft">
-                <span>{transfer.block_height === null ? 'In no block' : `Block ${transfer.block_height.toLocaleString('en')}`}</span>
+                <span>{transfer.block_height === null ? 'Not in a block yet' : `Block ${transfer.block_height.toLocaleString('en')}`}</span>
                 <span>{confirmationsOf(standing, payment.completion_rule)}</span>
               </p>
               {transfer.replaced_by !== null && (
@@ -83,7 +97,8 @@ export const Transfers = ({ data: { payment, standings, explorers } }: { data: F
       </ul>
       {payment.transfers_count > payment.transfers.length && (
         <p className="border-t border-line px-4 py-3 text-sm text-soft">
-          The {payment.transfers.length} largest of {payment.transfers_count.toLocaleString('en')} transfers. The reports have all of them.
+          Showing the {payment.transfers.length} largest of {payment.transfers_count.toLocaleString('en')} transfers. Reports list all of
+          them.
         </p>
       )}
     </Card>

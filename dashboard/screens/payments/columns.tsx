@@ -1,4 +1,4 @@
-/** Which columns the list shows, kept for the member; and how closely the rows of all tables stand. */
+/** Which columns the list shows, saved for the member; and the row height of all tables. */
 import { useState } from 'react';
 import { density, setDensity } from '../../lib/density.ts';
 import { useAct } from '../../lib/hooks.ts';
@@ -7,7 +7,7 @@ import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Segments } from '../../ui/form.tsx';
 
-/** In the order of the list; the first holds the link and always stays. */
+/** In the order of the list. The first column holds the link and is always shown. */
 export const shownColumns = <C extends { key: string }>(all: readonly C[], keys: readonly string[]): C[] =>
   all.filter((column, i) => i === 0 || keys.includes(column.key));
 
@@ -15,7 +15,7 @@ export function Columns({ all, shown: kept }: { all: readonly { key: string; nam
   const [open, setOpen] = useState(false);
   const rows = useStore(density);
   const keep = useAct('POST /:mode/preferences', { refreshes: [['preferences']] });
-  // What was just chosen shows at once, and until it is read again; what could not be kept does not.
+  // A choice shows before it is saved, and is undone when saving fails.
   const [chosen, setChosen] = useState<readonly string[] | null>(null);
   const shown = (!keep.isError && chosen) || kept;
   const toggle = (key: string, on: boolean) => {
@@ -28,7 +28,7 @@ export function Columns({ all, shown: kept }: { all: readonly { key: string; nam
       <Button onClick={() => setOpen(true)}>Columns</Button>
       <Dialog open={open} onClose={() => setOpen(false)} title="Columns and rows">
         <fieldset className="grid gap-1">
-          <legend className="pb-2 text-sm text-soft">The list shows these. The choice is yours alone and stays.</legend>
+          <legend className="pb-2 text-sm text-soft">Columns of the payments list. Only you see this choice.</legend>
           {all.map((column, i) => (
             <label key={column.key} className="flex items-center gap-3 rounded-lg px-2 py-1.5 hover:bg-raised">
               <input
@@ -43,7 +43,7 @@ export function Columns({ all, shown: kept }: { all: readonly { key: string; nam
           ))}
         </fieldset>
         <div className="grid gap-2 border-t border-line pt-4">
-          <p className="text-sm text-soft">How closely rows stand, in all tables of this browser.</p>
+          <p className="text-sm text-soft">Row height in all tables, in this browser.</p>
           <Segments
             label="Rows"
             value={rows}

@@ -1,4 +1,4 @@
-/** What the CSV file of the list holds: every payment that the filters find, in the columns chosen here. */
+/** The CSV file of the list: every payment that matches the filters, in the columns selected here. */
 import { useState } from 'react';
 import { useApi, useMode } from '../../lib/hooks.ts';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
@@ -9,7 +9,7 @@ export function Export({ asked, filtered, onClose }: { asked: URLSearchParams; f
   const mode = useMode();
   const query = useApi('GET /:mode/exports/columns', ['exports', 'columns'], {});
   const [left, setLeft] = useState<ReadonlySet<string>>(new Set());
-  // Test and live are told apart in every file.
+  // Every file says whether it is of test or live mode.
   const all = (query.data?.columns ?? []).filter((column) => column !== 'mode');
   const chosen = all.filter((column) => !left.has(column));
   const parameters = new URLSearchParams(asked);
@@ -17,8 +17,8 @@ export function Export({ asked, filtered, onClose }: { asked: URLSearchParams; f
   return (
     <Dialog open onClose={onClose} title="Export CSV">
       <p className="text-sm text-soft">
-        {filtered ? 'Every payment that the filters find' : 'Every payment'}, newest first. Times are UTC, amounts exact decimal numbers;
-        the first column is always the mode.
+        {filtered ? 'All payments that match the filters' : 'All payments'}, newest first. Times are in UTC and amounts are exact. The first
+        column is the mode.
       </p>
       {!query.data ? (
         <Pending of={query} />

@@ -1,11 +1,11 @@
 /** The filters of the list: the search and the usual ones in a row, the others behind a button. */
 import { type FormEvent, lazy, Suspense, useEffect, useEffectEvent, useState } from 'react';
-import { COINS, PAYMENT_STATUSES, type PaymentException } from '../../generated/api.ts';
+import { COINS, PAYMENT_STATUSES, type PaymentException, type PaymentStatus } from '../../generated/api.ts';
 import { instantOf } from '../../lib/days.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
 import { TYPING_MS } from '../../ui/marked.tsx';
-import { EXCEPTION_WORDS } from '../../ui/values.tsx';
+import { EXCEPTION_WORDS, STATUS_WORDS } from '../../ui/values.tsx';
 
 export const KEYS = ['status', 'currency', 'exception', 'at_least', 'at_most', 'from', 'until', 'refund', 'archived', 'search'] as const;
 type Key = (typeof KEYS)[number];
@@ -26,8 +26,9 @@ const capital = (text: string): string => text.charAt(0).toUpperCase() + text.sl
 /** A filter's value in words. */
 export const wordOf = (key: Key, value: string): string => {
   if (key === 'exception') return value === 'any' ? 'Any' : (EXCEPTION_WORDS[value as PaymentException] ?? value);
-  if (key === 'archived') return value === 'only' ? 'Only these' : 'Shown too';
-  return key === 'status' || key === 'refund' ? capital(value) : value;
+  if (key === 'archived') return value === 'only' ? 'Archived only' : 'Included';
+  if (key === 'status') return STATUS_WORDS[value as PaymentStatus] ?? value;
+  return key === 'refund' ? capital(value) : value;
 };
 const usd = (text: string): string | undefined => (/^\d{1,9}(\.\d{1,2})?$/.test(text) ? text : undefined);
 
@@ -99,7 +100,7 @@ export function Filters({ filters, change }: { filters: Filter; change: (values:
           label="Status"
           value={filters.status}
           onChange={(event) => change({ status: event.target.value })}
-          options={[{ value: '', label: 'All statuses' }, ...PAYMENT_STATUSES.map((value) => ({ value, label: capital(value) }))]}
+          options={[{ value: '', label: 'All statuses' }, ...PAYMENT_STATUSES.map((value) => ({ value, label: STATUS_WORDS[value] }))]}
         />
         <Select
           label="Coin"

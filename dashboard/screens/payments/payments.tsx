@@ -8,6 +8,7 @@ import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { ListCard, NewRows } from '../../ui/list.tsx';
 import { Marked, Match, Sought } from '../../ui/marked.tsx';
+import { Received } from '../../ui/received.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Badge, ExceptionBadge, Money, Status, Time } from '../../ui/values.tsx';
 import { Columns, shownColumns } from './columns.tsx';
@@ -35,14 +36,13 @@ const COLUMNS: readonly (Column<Row> & { key: string })[] = [
     cell: (row) => (
       <span className="flex flex-wrap gap-1 max-sm:justify-end">
         <Status status={row.status} />
-        <ExceptionBadge exception={row.exception} />
+        <ExceptionBadge exception={row.exceptions[0] ?? null} />
         {row.refund_requested_at !== null && <Badge tone="warn">Refund requested</Badge>}
         {row.archived_at !== null && <Badge tone="calm">Archived</Badge>}
-        {row.mode === 'test' && <Badge tone="warn">TEST</Badge>}
       </span>
     ),
   },
-  { key: 'received', name: 'Received', cell: (row) => <Money amount={row.amount_received} currency={row.currency} />, right: true },
+  { key: 'received', name: 'Received', cell: (row) => <Received row={row} />, right: true },
   {
     key: 'invoice',
     name: 'Invoice',
@@ -115,7 +115,7 @@ export function Screen() {
                 type="button"
                 onClick={() => change({ [key]: '' })}
                 className="inline-flex items-center gap-1.5 rounded-full border border-line bg-card px-3 py-1 text-sm hover:bg-raised"
-                aria-label={`Take away ${WORDS[key]}: ${wordOf(key, filters[key])}`}
+                aria-label={`Remove ${WORDS[key]}: ${wordOf(key, filters[key])}`}
               >
                 <span className="max-w-60 truncate">
                   {WORDS[key]}: {wordOf(key, filters[key])}
@@ -145,8 +145,8 @@ export function Screen() {
             title: 'No payments yet',
             words: (
               <>
-                {mayCreate ? 'Create the first one here' : 'Create the first one'}, or with a key and{' '}
-                <code>POST /api/payment/create/simple</code>. The <a href="/docs">guides</a> show how.
+                {mayCreate ? 'Create your first payment here, or with the API:' : 'Create your first payment with the API:'}{' '}
+                <code>POST /api/payment/create/simple</code>. See the <a href="/docs">guides</a>.
               </>
             ),
           }}

@@ -1,4 +1,4 @@
-/** Filters under a name, kept for the member. */
+/** Named filters, saved for the member. */
 import { type FormEvent, useState } from 'react';
 import { useAct } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
@@ -29,7 +29,7 @@ export function Views({ views, filters, open: show }: { views: readonly View[]; 
       <Button onClick={() => setOpen(true)}>Views</Button>
       <Dialog open={open} onClose={() => setOpen(false)} title="Saved views">
         {views.length === 0 ? (
-          <p className="text-sm text-soft">None yet. Set filters, then keep them here under a name.</p>
+          <p className="text-sm text-soft">No saved views. Set filters in the list, then save them here.</p>
         ) : (
           <ul className="grid gap-1">
             {views.map((view) => (
@@ -58,12 +58,12 @@ export function Views({ views, filters, open: show }: { views: readonly View[]; 
         )}
         <form onSubmit={save} className="grid gap-3 border-t border-line pt-4">
           <Field
-            label="Keep the filters as they are now"
+            label="Save the current filters as"
             placeholder="Name of the view"
             maxLength={60}
             value={name}
             onChange={(event) => setName(event.target.value)}
-            hint={query === '' ? 'No filter is set: the view shows everything.' : undefined}
+            hint={query === '' ? 'No filters are set, so this view shows all payments.' : undefined}
           />
           <div className="flex justify-end">
             <Button look="main" type="submit" busy={keep.isPending} disabled={name.trim() === ''}>

@@ -1,17 +1,12 @@
 /** The queue of payments that wait for the merchant: list, count for the navigation, decisions over many at once. */
 import Type from 'typebox';
-import { formatUnits } from '../../core/money.ts';
 import { EXCEPTIONS } from '../../core/payment.ts';
 import { Problem } from '../../core/problem.ts';
 import { countAttention, listAttention, REFUND_REQUEST } from '../../payments/attention.ts';
 import { LISTED, listed, resolveOne } from './payments.ts';
-import { Coin, Exception, literals, memberRoute, Nullable, needRecent, ownerOf, pageOf, paging, type Route, Text } from './route.ts';
+import { literals, memberRoute, Nullable, needRecent, ownerOf, pageOf, paging, type Route, Text } from './route.ts';
 
-const Waiting = Type.Object({
-  ...LISTED,
-  exceptions: Type.Array(Exception),
-  received: Type.Array(Type.Object({ currency: Coin, amount: Text })),
-});
+const Waiting = Type.Object(LISTED);
 
 export const ATTENTION: readonly Route[] = [
   memberRoute({
@@ -30,11 +25,7 @@ export const ATTENTION: readonly Route[] = [
       });
       return {
         success: true,
-        data: page.items.map((item) => ({
-          ...listed(item),
-          exceptions: item.exceptions,
-          received: item.transfers.map(({ coin, units }) => ({ currency: coin, amount: formatUnits(coin, units) })),
-        })),
+        data: page.items.map(listed),
         has_more: page.hasMore,
       };
     },

@@ -1,4 +1,4 @@
-/** The bell: notices, which of them are read, and what somebody wants to be told where. */
+/** The bell: notices of a mode, which of them are read, and where each member wants to get them. */
 import Type, { type Static } from 'typebox';
 import { MODES } from '../../core/coin.ts';
 import type { MailTiming } from '../../core/mail-timing.ts';
@@ -18,17 +18,17 @@ import { numberOf } from './audit.ts';
 import { type Call, Done, literals, memberRoute, Nullable, paging, type Route, Text, Timestamp } from './route.ts';
 
 const Kind = literals(NOTICE_KINDS);
-/** A clock on the wall: 07:30. */
+/** A time of day: 07:30. */
 const WallClock = Type.String({ pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$' });
 const minuteOf = (text: string): number => Number(text.slice(0, 2)) * 60 + Number(text.slice(3));
 const clockOf = (minute: number): string => `${String(Math.floor(minute / 60)).padStart(2, '0')}:${String(minute % 60).padStart(2, '0')}`;
 const Timing = Type.Object({
   time_zone: Type.String({ minLength: 1, maxLength: 60 }),
-  /** Null: at once. */
+  /** Null: immediately. */
   daily_hour: Nullable(Type.Integer({ minimum: 0, maximum: 23 })),
   quiet: Nullable(Type.Object({ from: WallClock, to: WallClock })),
 });
-/** E-mails that tell somebody of what another may have done in their name. */
+/** Emails that warn a person of what someone else may have done in their name. */
 const WARNINGS: readonly NoticeKind[] = ['sign_in', 'device_trusted', 'wallet_changed', 'endpoint_changed', 'key_created'];
 const readerOf = ({ member, signedIn }: Call) => ({ merchantId: member.merchantId, userId: signedIn.userId });
 
@@ -64,6 +64,7 @@ export const NOTICES: readonly Route[] = [
     handle: async (call) => {
       const { notices, hasMore, unread } = await listNotices(call.ctx, {
         ...readerOf(call),
+        mode: call.mode,
         limit: Number(call.query.limit ?? 20),
         startingAfter: numberOf(call.query.starting_after),
       });
@@ -90,7 +91,7 @@ export const NOTICES: readonly Route[] = [
     body: Type.Object({ through: Type.String({ pattern: '^[0-9]{1,18}$' }) }),
     reply: Done,
     handle: async (call) => {
-      await readNotices(call.ctx, { ...readerOf(call), through: BigInt(call.body.through) });
+      await readNotices(call.ctx, { ...readerOf(call), mode: call.mode, through: BigInt(call.body.through) });
       return { success: true };
     },
   }),
@@ -106,7 +107,7 @@ export const NOTICES: readonly Route[] = [
           kind: Kind,
           in_app: Type.Boolean(),
           email: Type.Boolean(),
-          /** Its e-mail cannot be turned off. */
+          /** Its email cannot be turned off. */
           email_always: Type.Boolean(),
         }),
       ),
@@ -132,7 +133,7 @@ export const NOTICES: readonly Route[] = [
     reply: Done,
     handle: async (call) => {
       const kind = NOTICE_KINDS.find((known) => known === call.body.kind)!;
-      // Whoever found an open session must not silence what would tell on them.
+      // Someone who finds an open session must not be able to turn off the warnings about it.
       if (!call.body.email && WARNINGS.includes(kind) && !call.signedIn.isRecent) throw new Problem('recent_authentication_required');
       await setNoticeSetting(call.ctx, { ...readerOf(call), kind, inApp: call.body.in_app, email: call.body.email });
       return { success: true };

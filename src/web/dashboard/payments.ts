@@ -2,8 +2,8 @@
 import Type, { type Static } from 'typebox';
 import { COINS } from '../../core/coin.ts';
 import { explorerUrl } from '../../core/explorer.ts';
-import { formatDecimal, formatUnits, formatUsd, parseDecimal } from '../../core/money.ts';
-import { EXCEPTIONS, PAYMENT_STATUSES, TRANSFER_STATES } from '../../core/payment.ts';
+import { e8ToCents, formatDecimal, formatUnits, formatUsd, parseDecimal } from '../../core/money.ts';
+import { EXCEPTIONS, PAYMENT_STATUSES, TRANSFER_ROLES, TRANSFER_STATES, UNCOUNTED_STATES, type Uncounted } from '../../core/payment.ts';
 import { Detail } from '../../http/schema.ts';
 import { writeAudit } from '../../merchants/members.ts';
 import { type Action, mayDo } from '../../merchants/roles.ts';
@@ -34,6 +34,7 @@ import {
   Timestamp,
 } from './route.ts';
 
+const CoinAmount = Type.Object({ currency: Coin, amount: Text, amount_usd: Nullable(Text) });
 /** What every list shows of a payment. */
 export const LISTED = {
   id: Text,
@@ -44,9 +45,32 @@ export const LISTED = {
   description: Nullable(Text),
   created_at: Timestamp,
   refund_requested_at: Nullable(Timestamp),
+  /** Gravest first. */
+  exceptions: Type.Array(Exception),
+  currency: Nullable(Coin),
+  /** What counts: in `currency`, and its worth in all coins. */
+  amount_received: Nullable(Text),
+  amount_received_usd: Nullable(Text),
+  /** What arrived and does not count. */
+  uncounted: Type.Array(Type.Object({ ...CoinAmount.properties, state: literals(UNCOUNTED_STATES) })),
 };
 export const listed = (
-  item: Pick<FoundItem, 'id' | 'mode' | 'status' | 'amountUsdCents' | 'invoiceId' | 'description' | 'createdAt' | 'refundRequestedAt'>,
+  item: Pick<
+    FoundItem,
+    | 'id'
+    | 'mode'
+    | 'status'
+    | 'amountUsdCents'
+    | 'invoiceId'
+    | 'description'
+    | 'createdAt'
+    | 'refundRequestedAt'
+    | 'exceptions'
+    | 'coin'
+    | 'receivedUnits'
+    | 'receivedUsdCents'
+    | 'uncounted'
+  >,
 ) => ({
   id: item.id,
   mode: item.mode,
@@ -56,12 +80,20 @@ export const listed = (
   description: item.description,
   created_at: item.createdAt.toISOString(),
   refund_requested_at: item.refundRequestedAt?.toISOString() ?? null,
+  exceptions: item.exceptions,
+  currency: item.coin,
+  amount_received: item.coin ? formatUnits(item.coin, item.receivedUnits) : null,
+  amount_received_usd: item.receivedUsdCents === null ? null : formatUsd(item.receivedUsdCents),
+  uncounted: uncountedOf(item.uncounted),
 });
+const coinAmount = ({ coin, units, usdE8 }: Pick<Uncounted, 'coin' | 'units' | 'usdE8'>) => ({
+  currency: coin,
+  amount: formatUnits(coin, units),
+  amount_usd: usdE8 === null ? null : formatUsd(e8ToCents(usdE8)),
+});
+const uncountedOf = (uncounted: readonly Uncounted[]) => uncounted.map((one) => ({ ...coinAmount(one), state: one.state }));
 const Item = Type.Object({
   ...LISTED,
-  exception: Nullable(Exception),
-  amount_received: Nullable(Text),
-  currency: Nullable(Coin),
   completed_at: Nullable(Timestamp),
   archived_at: Nullable(Timestamp),
   /** Where the text that was searched for is: `id`, `invoice_id`, `metadata.order`, `email`, `transaction_id` and so on. */
@@ -75,6 +107,8 @@ const TimelineEntry = Type.Object({
   amount: Nullable(Text),
   ref: Nullable(Text),
   actor: Nullable(Text),
+  /** That a transfer was confirmed in. */
+  block_height: Nullable(Type.Integer()),
   /** US dollars per coin, and whose prices agreed on it. */
   rate: Nullable(Text),
   rate_sources: Type.Array(Text),
@@ -98,7 +132,7 @@ const Usd = Type.Optional(Type.String({ pattern: '^[0-9]{1,9}([.][0-9]{1,2})?$' 
 const decided = { success: Type.Boolean(), payment: Detail };
 
 type Entry = Static<typeof TimelineEntry>;
-const entry = ({ at, kind, what, coin, units, ref, actor, rateE8, sources, key }: Moment): Entry =>
+const entry = ({ at, kind, what, coin, units, ref, actor, blockHeight, rateE8, sources, key }: Moment): Entry =>
   ({
     at: at.toISOString(),
     kind,
@@ -107,6 +141,7 @@ const entry = ({ at, kind, what, coin, units, ref, actor, rateE8, sources, key }
     amount: coin && units !== null ? formatUnits(coin, units) : null,
     ref,
     actor,
+    block_height: blockHeight === null ? null : Number(blockHeight),
     rate: rateE8 === null ? null : formatDecimal(rateE8, 8, 2),
     rate_sources: sources ?? [],
     key,
@@ -118,7 +153,7 @@ const deliveryEntry = ({ at, eventType, id, endpointId, url, state, attemptCount
     kind: 'delivery',
     delivery: { id, endpoint_id: endpointId, host: new URL(url).host, state, attempt_count: attemptCount, failure },
   }) as Entry;
-const NOTHING = { coin: null, units: null, ref: null, actor: null, rateE8: null, sources: null, key: null };
+const NOTHING = { coin: null, units: null, ref: null, actor: null, blockHeight: null, rateE8: null, sources: null, key: null };
 
 export const FILTERS = {
   status: Type.Optional(Status),
@@ -209,9 +244,6 @@ export const PAYMENTS: readonly Route[] = [
         success: true,
         data: page.items.map((item) => ({
           ...listed(item),
-          exception: item.exceptions[0] ?? null,
-          amount_received: item.coin ? formatUnits(item.coin, item.receivedUnits) : null,
-          currency: item.coin,
           completed_at: item.completedAt?.toISOString() ?? null,
           archived_at: item.archivedAt?.toISOString() ?? null,
           match: item.match,
@@ -235,10 +267,14 @@ export const PAYMENTS: readonly Route[] = [
       tolerance: Type.Object({ percent: Text, cap_usd: Text }),
       refund_request: Nullable(Type.Object({ currency: Coin, address: Text, email: Nullable(Text), requested_at: Timestamp })),
       explorers: Type.Record(Type.String(), Type.String(), { description: 'Of on-chain transactions, by their id.' }),
-      /** How each transfer of the payment stands, in their order. */
+      uncounted: LISTED.uncounted,
+      /** All that a decision is about: what counts and what does not, by coin. */
+      arrived: Type.Array(CoinAmount),
+      /** The state of each transfer of the payment, in their order, and what it is to the payment. */
       standings: Type.Array(
         Type.Object({
           state: literals(TRANSFER_STATES),
+          role: literals(TRANSFER_ROLES),
           confirmations: Type.Integer(),
           confirmations_required: Nullable(Type.Integer()),
         }),
@@ -247,7 +283,7 @@ export const PAYMENTS: readonly Route[] = [
     handle: async (call) => {
       const of = { ...ownerOf(call), paymentId: call.params.id! };
       const may = (action: Action) => mayDo(call.member.role, action);
-      const [{ view, standings }, moments, outcomes, more] = await Promise.all([
+      const [{ view, standings, arrived }, moments, outcomes, more] = await Promise.all([
         getPaymentOnChain(call.ctx, of),
         listMoments(call.ctx, of),
         may('webhooks.read') ? listOutcomes(call.ctx, of) : [],
@@ -277,8 +313,11 @@ export const PAYMENTS: readonly Route[] = [
           requested_at: more.refundRequest.at.toISOString(),
         },
         explorers: Object.fromEntries(explorers),
-        standings: standings.map(({ state, confirmations, confirmationsRequired }) => ({
+        uncounted: uncountedOf(view.settlement.uncounted),
+        arrived: arrived.map(coinAmount),
+        standings: standings.map(({ state, role, confirmations, confirmationsRequired }) => ({
           state,
+          role,
           confirmations,
           confirmations_required: confirmationsRequired,
         })),

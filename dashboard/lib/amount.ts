@@ -1,0 +1,66 @@
+/** Amounts as the exact decimal texts that the service sends. Nothing here goes through a float. */
+
+/** Decimals of a coin amount that are shown; the others are on hover and in exports. */
+const SHOWN = 8;
+
+/** With commas between thousands. */
+const grouped = (text: string): string =>
+  text.replace(/^(-?)(\d+)/, (_, sign: string, whole: string) => sign + whole.replace(/\B(?=(\d{3})+$)/g, ','));
+
+export const isSome = (amount: string | null | undefined): amount is string => !!amount && /[1-9]/.test(amount);
+
+/** Without zeros at the end, and with at most eight decimals, unless only a later one tells it from zero. Rounds down. */
+export function significant(amount: string): string {
+  const [whole = '', decimals = ''] = amount.split('.');
+  const first = decimals.slice(0, SHOWN);
+  const kept = (isSome(whole + first) ? first : decimals).replace(/0+$/, '');
+  return kept === '' ? whole : `${whole}.${kept}`;
+}
+
+/** "27.23 DASH", or "$816.95" for US dollars. */
+export function moneyText(amount: string, currency = 'USD'): string {
+  if (currency !== 'USD') return `${grouped(significant(amount))} ${currency}`;
+  return amount.startsWith('-') ? `-$${grouped(amount.slice(1))}` : `$${grouped(amount)}`;
+}
+
+/** "27.23 DASH ($816.95)"; without the dollars while they are not known. */
+export const withUsd = (amount: string, currency: string, usd: string | null): string =>
+  usd === null ? moneyText(amount, currency) : `${moneyText(amount, currency)} (${moneyText(usd)})`;
+
+const placesOf = (amount: string): number => amount.split('.')[1]?.length ?? 0;
+const unitsOf = (amount: string, places: number): bigint => {
+  const [whole = '0', decimals = ''] = amount.split('.');
+  return BigInt(whole + decimals.padEnd(places, '0'));
+};
+function textOf(units: bigint, places: number): string {
+  const digits = String(units < 0n ? -units : units).padStart(places + 1, '0');
+  const at = digits.length - places;
+  return `${units < 0n ? '-' : ''}${digits.slice(0, at)}${places === 0 ? '' : `.${digits.slice(at)}`}`;
+}
+
+/** The exact sum, with the decimals of the longest amount. */
+export function sumOf(amounts: readonly string[]): string {
+  const places = Math.max(0, ...amounts.map(placesOf));
+  return textOf(
+    amounts.reduce((total, amount) => total + unitsOf(amount, places), 0n),
+    places,
+  );
+}
+
+/** The exact difference. */
+export function lessOf(amount: string, less: string): string {
+  const places = Math.max(placesOf(amount), placesOf(less));
+  return textOf(unitsOf(amount, places) - unitsOf(less, places), places);
+}
+
+/** An amount of one coin with its value in US dollars, null where part of it has no price yet. */
+export type CoinAmount = { currency: string; amount: string; amount_usd: string | null };
+
+/** Amounts as one text: by coin, then the value of all of them. */
+export function sumText(amounts: readonly CoinAmount[]): string {
+  const coins = [...new Set(amounts.map(({ currency }) => currency))];
+  const usd = amounts.map(({ amount_usd }) => amount_usd);
+  const total = usd.includes(null) ? null : sumOf(usd as string[]);
+  const named = coins.map((coin) => moneyText(sumOf(amounts.flatMap(({ currency, amount }) => (currency === coin ? [amount] : []))), coin));
+  return `${named.join(' and ')}${total === null ? '' : ` (${moneyText(total)})`}`;
+}

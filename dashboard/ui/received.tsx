@@ -1,0 +1,62 @@
+/** What a payment received, in the words of all lists: what counts, and what arrived late, is on hold, or was sent back. */
+import type { PaymentException, PaymentStatus } from '../generated/api.ts';
+import { type CoinAmount, isSome, lessOf, moneyText } from '../lib/amount.ts';
+import { Money } from './values.tsx';
+
+export type Uncounted = CoinAmount & { state: 'held' | 'rejected' | 'refunded' };
+
+/** What happened to money that does not count. */
+export function uncountedWord(state: Uncounted['state'], exceptions: readonly (PaymentException | null)[]): string {
+  if (state === 'rejected') return 'Rejected';
+  if (state === 'refunded') return 'Refunded';
+  if (exceptions.includes('late')) return 'Arrived late, on hold';
+  return exceptions.includes('paid_after_cancel') ? 'Arrived after the payment closed, on hold' : 'On hold';
+}
+
+/** By how much an underpaid payment is short, in US dollars; null where it is not, or where that is not known. */
+export function shortUsd({
+  amount_usd: price,
+  amount_received_usd: received,
+  exceptions,
+}: Pick<Row, 'amount_usd' | 'amount_received_usd' | 'exceptions'>) {
+  if (!exceptions.includes('underpaid') || received === null) return null;
+  const short = lessOf(price, received);
+  return isSome(short) && !short.startsWith('-') ? short : null;
+}
+
+type Row = {
+  status: PaymentStatus;
+  amount_usd: string;
+  currency: string | null;
+  amount_received: string | null;
+  amount_received_usd: string | null;
+  uncounted: readonly Uncounted[];
+  exceptions: readonly (PaymentException | null)[];
+};
+
+/** An amount, its value beside it. */
+const Both = ({ amount, currency, amount_usd: usd }: CoinAmount) => (
+  <span className="flex flex-wrap gap-x-1.5 max-sm:justify-end sm:justify-end">
+    <Money amount={amount} currency={currency} />
+    {usd !== null && <Money amount={usd} className="text-soft" />}
+  </span>
+);
+
+export function Received({ row }: { row: Row }) {
+  const { currency, amount_received: received, uncounted } = row;
+  const counts = isSome(received) && currency !== null;
+  const short = shortUsd(row);
+  if (!counts && uncounted.length === 0) return <span className="text-soft">–</span>;
+  return (
+    <span className="grid gap-0.5 max-sm:text-right">
+      {counts && <Both currency={currency} amount={received} amount_usd={row.amount_received_usd} />}
+      {short !== null && <span className="text-warn">Short by {moneyText(short)}</span>}
+      {uncounted.map((one) => (
+        <span key={`${one.currency} ${one.state}`} className="grid">
+          <Both {...one} />
+          <span className={one.state === 'held' ? 'text-warn' : 'text-soft'}>{uncountedWord(one.state, row.exceptions)}</span>
+        </span>
+      ))}
+    </span>
+  );
+}

@@ -1,0 +1,48 @@
+/** How the dashboard writes and adds amounts: exactly, whatever their size. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { lessOf, moneyText, significant, sumOf, sumText, withUsd } from '../../dashboard/lib/amount.ts';
+import { formatDecimal } from '../../src/core/money.ts';
+
+test('coin amounts show their significant decimals, dollars always show two', () => {
+  const rows: [amount: string, currency: string, text: string][] = [
+    ['27.23000000', 'DASH', '27.23 DASH'],
+    ['0.00026289', 'BTC', '0.00026289 BTC'],
+    ['0.00000000', 'BTC', '0 BTC'],
+    ['1234567.50000000', 'DOGE', '1,234,567.5 DOGE'],
+    ['0.123456789012345678', 'ETH', '0.12345678 ETH'],
+    ['1.000000000000000001', 'ETH', '1 ETH'],
+    ['0.000000000000000001', 'ETH', '0.000000000000000001 ETH'],
+    ['816.95', 'USD', '$816.95'],
+    ['1000000.00', 'USD', '$1,000,000.00'],
+    ['-12.50', 'USD', '-$12.50'],
+  ];
+  for (const [amount, currency, text] of rows) assert.equal(moneyText(amount, currency), text);
+  assert.equal(withUsd('27.23000000', 'DASH', '816.95'), '27.23 DASH ($816.95)');
+  assert.equal(withUsd('27.23000000', 'DASH', null), '27.23 DASH');
+});
+
+test('amounts of several coins are one text with one value', () => {
+  const dash = { currency: 'DASH', amount: '27.23000000', amount_usd: '816.95' };
+  const half = { currency: 'DASH', amount: '0.50000000', amount_usd: '15.00' };
+  const bitcoin = { currency: 'BTC', amount: '0.10000000', amount_usd: '9700.05' };
+  assert.equal(sumText([dash]), '27.23 DASH ($816.95)');
+  assert.equal(sumText([dash, half, bitcoin]), '27.73 DASH and 0.1 BTC ($10,532.00)');
+  assert.equal(sumText([dash, { ...bitcoin, amount_usd: null }]), '27.23 DASH and 0.1 BTC', 'one has no price yet');
+});
+
+test('sums and differences are exact for amounts of any size', () => {
+  const units = fc.bigInt({ min: 0n, max: 10n ** 30n });
+  fc.assert(
+    fc.property(units, units, fc.constantFrom(0, 2, 8, 18), (a, b, places) => {
+      const text = (value: bigint) => formatDecimal(value, places);
+      assert.equal(sumOf([text(a), text(b)]), text(a + b));
+      assert.equal(lessOf(text(a), text(b)), text(a - b));
+      // What is shown is never more than what is there.
+      assert.ok(!lessOf(text(a), significant(text(a))).startsWith('-'));
+    }),
+  );
+  assert.equal(sumOf(['1.5', '0.000000000000000001']), '1.500000000000000001');
+  assert.equal(sumOf([]), '0');
+});
