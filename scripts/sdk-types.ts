@@ -1,8 +1,11 @@
 /** The types of the SDK, made from the schemas that validate: `sdk/src/types.ts`. Run by `npm run generate`. */
+import { readFileSync } from 'node:fs';
 import { API_VERSION } from '../src/core/event.ts';
 import { PROBLEMS } from '../src/core/problem.ts';
 import { UNIONS } from '../src/http/schema-fields.ts';
 import { QUERIES, SCHEMAS } from '../src/http/schema-names.ts';
+
+const { version: VERSION } = JSON.parse(readFileSync(new URL('../sdk/package.json', import.meta.url), 'utf8')) as { version: string };
 
 export type Shape = {
   type?: string | undefined;
@@ -83,8 +86,10 @@ ${Object.keys(PROBLEMS)
 
 /** The event of one type. */
 export type EventOf<T extends PaymentEventType> = Extract<PaymentEvent, { type: T }>;
-/** The version of these types. */
+/** The version of the API that these types describe. */
 export const API_VERSION = ${quote(API_VERSION)};
+/** The version of this package. */
+export const VERSION = ${quote(VERSION)};
 
 ${parts.join('\n')}`;
 }

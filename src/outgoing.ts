@@ -118,31 +118,30 @@ export function createOutgoing({
     const refuse = (kind: OutgoingError['class'], reason: string): never => {
       throw new OutgoingError(kind, reason);
     };
-    if (text.length > 2048) refuse('invalid_url', 'it is longer than 2048 characters');
+    if (text.length > 2048) refuse('invalid_url', 'it must have at most 2048 characters');
     if (!URL.canParse(text)) refuse('invalid_url', 'it is not a URL');
     const url = new URL(text);
     if (url.protocol !== 'https:' && url.protocol !== 'http:') refuse('invalid_url', 'it must start with https://');
-    if (url.username !== '' || url.password !== '') refuse('invalid_url', 'it must not carry a user name or password');
+    if (url.username !== '' || url.password !== '') refuse('invalid_url', 'it must not contain a user name or password');
     const host = url.hostname
       .replace(/^\[|\]$/g, '')
       .replace(/\.$/, '')
       .toLowerCase();
-    if (host === '') refuse('invalid_url', 'it names no host');
+    if (host === '') refuse('invalid_url', 'it must name a host');
     const literal = isIP(host);
     let addresses: readonly { address: string; family: number }[];
     try {
       addresses = literal ? [{ address: host, family: literal }] : await find(host, { merchantId, signal });
     } catch (cause) {
-      throw new OutgoingError('dns', cause instanceof NameError ? cause.message : `the name ${host} does not resolve`, { cause });
+      throw new OutgoingError('dns', cause instanceof NameError ? cause.message : `the host ${host} does not resolve`, { cause });
     }
-    if (addresses.length === 0) refuse('dns', `the name ${host} does not resolve`);
+    if (addresses.length === 0) refuse('dns', `the host ${host} does not resolve`);
     const own = addresses.every(({ address }) => allowed(host, address));
     if (!own && !addresses.every(({ address }) => isPublicAddress(address)))
-      refuse('refused_address', 'it does not lead to a public address');
+      refuse('refused_address', 'its host must resolve to a public address');
     if (!own && url.protocol !== 'https:') refuse('invalid_url', 'it must start with https://');
     const port = Number(url.port || 443);
-    if (!own && ((port !== 443 && port < 1024) || CLOSED_PORTS.has(port)))
-      refuse('refused_address', `port ${port} is not open to webhooks`);
+    if (!own && ((port !== 443 && port < 1024) || CLOSED_PORTS.has(port))) refuse('refused_address', `webhooks cannot use port ${port}`);
     return { url, ...addresses[0]! };
   };
 

@@ -1,14 +1,14 @@
-/** What can go wrong, as classes: what the service answered, or why there was no answer. */
+/** Errors as classes: what the service returned, or why there was no response. */
 import type { ErrorBody, ErrorCode, ErrorType } from './types.ts';
 
 type Fault = ErrorBody['error'];
 
-/** Anything this package throws. `name` tells the kind where `instanceof` cannot, between two copies of the package. */
+/** The base of every error of this package. Compare `name` where two copies of the package are in use and `instanceof` cannot work. */
 export class FlorinError extends Error {
   override name = 'FlorinError';
 }
 
-/** The service answered with an error. */
+/** The service returned an error. */
 export class ApiError extends FlorinError {
   override name = 'ApiError';
   readonly status: number;
@@ -16,10 +16,10 @@ export class ApiError extends FlorinError {
   readonly code: ErrorCode;
   /** The parameter at fault, such as `items[2].quantity`. */
   readonly param: string | null;
-  /** Names the request in the logs of the service. */
+  /** Identifies the request in your request log. */
   readonly requestId: string | null;
   readonly docUrl: string | null;
-  /** All faults when there are several. */
+  /** All faults of the request. */
   readonly errors: readonly Omit<Fault, 'doc_url' | 'request_id' | 'errors'>[];
   readonly retryAfterSeconds: number | null;
 
@@ -39,7 +39,7 @@ export class ApiError extends FlorinError {
     this.retryAfterSeconds = retryAfterSeconds;
   }
 }
-/** 400, 405, 413, 415: the request is not as documented. */
+/** 400, 405, 413, 415: the request is invalid. */
 export class InvalidRequestError extends ApiError {
   override name = 'InvalidRequestError';
 }
@@ -47,15 +47,15 @@ export class InvalidRequestError extends ApiError {
 export class AuthenticationError extends ApiError {
   override name = 'AuthenticationError';
 }
-/** 403: not with this key, mode or plan. */
+/** 403: not allowed with this key, mode or plan. */
 export class PermissionError extends ApiError {
   override name = 'PermissionError';
 }
-/** 404 */
+/** 404: there is no such object, for this account and mode. */
 export class NotFoundError extends ApiError {
   override name = 'NotFoundError';
 }
-/** 409: not in this state. */
+/** 409: not possible in the current state. */
 export class ConflictError extends ApiError {
   override name = 'ConflictError';
 }
@@ -63,29 +63,29 @@ export class ConflictError extends ApiError {
 export class IdempotencyError extends ApiError {
   override name = 'IdempotencyError';
 }
-/** 429 */
+/** 429: too many requests. */
 export class RateLimitError extends ApiError {
   override name = 'RateLimitError';
 }
-/** 501, 503: a chain, a price or the database cannot be asked; nothing was invented instead. */
+/** 501, 503: a network, a price or the database is unavailable. */
 export class UnavailableError extends ApiError {
   override name = 'UnavailableError';
 }
-/** 500 and the like. */
+/** 500 and other server errors. */
 export class ServerError extends ApiError {
   override name = 'ServerError';
 }
 
-/** No answer came: `cause` says why. With the same idempotency key the request may be sent again. */
+/** There was no response; `cause` says why. It is safe to send the request again with the same idempotency key. */
 export class ConnectionError extends FlorinError {
   override name = 'ConnectionError';
 }
-/** No answer came in time, or what was waited for did not happen. */
+/** There was no response in time, or `waitFor` gave up. */
 export class TimeoutError extends ConnectionError {
   override name = 'TimeoutError';
 }
 
-/** Why a delivery was not believed. */
+/** Why a delivery was not verified. */
 export type WebhookFault =
   | 'body_not_raw'
   | 'body_not_event'
@@ -96,7 +96,7 @@ export type WebhookFault =
   | 'signature_mismatch'
   | 'id_mismatch'
   | 'secret_invalid';
-/** The delivery must not be acted upon; `reason` says why, the message what to look at. */
+/** Do not act on this delivery. `reason` says why, and the message what to check. */
 export class WebhookError extends FlorinError {
   override name = 'WebhookError';
   readonly reason: WebhookFault;
@@ -122,17 +122,17 @@ const CLASSES: Readonly<Record<number, typeof ApiError>> = {
   503: UnavailableError,
 };
 
-/** The error of a reply; one that is not of the documented form, as a proxy writes it, becomes a ServerError with what it said. */
+/** The error of a response. A response that the service did not write, such as a proxy's page, becomes an error with its text. */
 export function errorOf(status: number, text: string, more: { requestId: string | null; retryAfterSeconds: number | null }): ApiError {
   let fault: Fault | undefined;
   try {
     fault = (JSON.parse(text) as Partial<ErrorBody> | null)?.error;
   } catch {
-    // A page of a proxy: its beginning is the message.
+    // Written by a proxy: the start of its page becomes the message.
   }
   if (typeof fault?.message === 'string' && typeof fault.code === 'string') {
     return new (CLASSES[status] ?? (status < 500 ? InvalidRequestError : ServerError))(status, fault, more);
   }
-  const message = `Answer ${status} that is not from the service: ${text.slice(0, 200)}`;
+  const message = `The response with status ${status} is not from the service: ${text.slice(0, 200)}`;
   return new ServerError(status, { type: 'server_error', message, param: null, code: 'unknown', doc_url: '', request_id: '' }, more);
 }

@@ -1,4 +1,4 @@
-/** What `import ... from 'florin'` gives. */
+/** The exports of `florin`. */
 export { type Client, createClient, type WaitOptions } from './client.ts';
 export {
   ApiError,
@@ -20,6 +20,6 @@ export {
 export type { Listing } from './pages.ts';
 export type { ClientOptions, RequestOptions, ResponseInfo } from './request.ts';
 export type * from './types.ts';
-export { API_VERSION } from './types.ts';
+export { API_VERSION, VERSION } from './types.ts';
 export type { SeenStore, VerifyOptions, WebhookHeaders } from './webhooks.ts';
 export * as webhooks from './webhooks.ts';

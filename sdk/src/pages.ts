@@ -1,4 +1,4 @@
-/** Lists: a page when awaited, every row when iterated. */
+/** Lists: the first page when awaited, every row when iterated. */
 
 export type PageOf<Row> = { data: Row[]; has_more: boolean };
 /** `await` gives the first page; `for await` walks all rows, page by page; `toArray` collects them up to a bound. */
@@ -6,11 +6,11 @@ export type Listing<Page extends PageOf<unknown>> = Promise<Page> & {
   [Symbol.asyncIterator](): AsyncIterator<Page['data'][number]>;
   toArray(options: { limit: number }): Promise<Page['data'][number][]>;
 };
-/** Most rows are named by their id. */
+/** Most rows are identified by their id. */
 export const byId = (row: { id: string }): string => row.id;
 type Cursors = { starting_after?: string | undefined; ending_before?: string | undefined };
 
-/** A listing whose pages are asked for by `ask`, and begin behind the row that `cursorOf` names. With `ending_before` the rows come in the opposite order, away from the cursor. */
+/** A list that gets its pages with `ask`; each starts after the row whose cursor is `cursorOf(row)`. With `ending_before`, rows come in the opposite order, away from the cursor. */
 export function listing<Row, Page extends PageOf<Row>, Params extends Cursors>(
   params: Params,
   ask: (params: Params) => Promise<Page>,

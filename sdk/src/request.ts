@@ -1,20 +1,26 @@
-/** One request: time limit, retries with the same idempotency key, errors as classes. Runs wherever there is `fetch`. */
+/** One request: timeout, retries with the same idempotency key, errors as classes. Runs wherever there is `fetch`. */
 import { ApiError, ConnectionError, errorOf, FlorinError, TimeoutError } from './errors.ts';
+import { API_VERSION, VERSION } from './types.ts';
 
 export type ClientOptions = {
-  /** Where the service answers, such as `https://pay.example`. */
+  /** Address of your Florin, such as `https://pay.example`. */
   url: string;
-  /** `sk_...` on servers; `pk_...` in pages, which may create payments and nothing else. */
+  /** API key: a secret key (`sk_...`) on servers, a public key (`pk_...`), which can only create payments, in pages. */
   key: string;
-  /** For one attempt, in milliseconds; default 30000. */
+  /** Timeout of one attempt, in milliseconds. Defaults to 30000. */
   timeoutMs?: number;
-  /** Further attempts after one that failed for want of an answer, capacity or luck; default 2. */
+  /** How often a request is retried after a connection error, a timeout, 429, 500 or 503. Defaults to 2. */
   maxRetries?: number;
-  /** Another `fetch`, for proxies and tests. */
+  /** A `fetch` to use instead of the global one, for proxies and tests. */
   fetch?: typeof globalThis.fetch;
-  /** Hears of every attempt that was answered. */
+  /**
+   * Allows a secret key where there is a page, such as in tests with jsdom. A secret key in a page of your site can be read by
+   * everyone who opens it. Defaults to false.
+   */
+  dangerouslyAllowBrowser?: boolean;
+  /** Called for every response. */
   onResponse?: (response: ResponseInfo) => void;
-  /** Hears of parameters that the service does not take and ignored; default: `console.warn`, once for each name. */
+  /** Called with parameters that the service does not know and ignored. Defaults to `console.warn`, once for each name. */
   onIgnoredParameters?: (names: readonly string[], response: ResponseInfo) => void;
 };
 export type ResponseInfo = {
@@ -22,39 +28,39 @@ export type ResponseInfo = {
   path: string;
   status: number;
   requestId: string | null;
-  /** From 1. */
+  /** Number of the attempt, from 1. */
   attempt: number;
   durationMs: number;
-  /** Requests that the key may make in a minute; null where the reply does not say. */
+  /** Requests that the key can make per minute; null when the response does not say. */
   limitPerMinute: number | null;
-  /** Names of parameters that the service does not take and ignored, such as `items[].colour`. */
+  /** Names of parameters that the service does not know and ignored, such as `items[].colour`. */
   ignoredParameters: readonly string[];
 };
-/** What every call takes as its last argument. */
+/** The last argument of every call. */
 export type RequestOptions = {
   signal?: AbortSignal;
   timeoutMs?: number;
   maxRetries?: number;
-  /** Of requests that change something; default: a random one for each call, kept over its retries. */
+  /** For POST requests. Defaults to a random key for each call, kept for its retries. */
   idempotencyKey?: string;
 };
 export type Method = 'GET' | 'POST' | 'DELETE';
 export type Asked = { method: Method; path: string; query?: object; body?: object };
-/** Sends a request and gives its reply as text. */
+/** Sends a request and returns its response as text. */
 export type Send = (asked: Asked, options?: RequestOptions) => Promise<string>;
 
 const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 8_000;
-/** A service that asks for more patience than this gets its error shown instead. */
+/** A longer Retry-After is not waited for: the error is thrown. */
 const LONGEST_RETRY_AFTER_SECONDS = 60;
 
-/** Half of the step for sure, the rest at random, so that callers who failed together do not return together. */
+/** Half of the step is fixed and half is random, so that clients that failed together do not retry together. */
 export const delayMs = (attempt: number, retryAfterSeconds: number | null, random: () => number = Math.random): number => {
   const step = Math.min(FIRST_DELAY_MS * 2 ** (attempt - 1), LONGEST_DELAY_MS);
   return Math.max(step * (0.5 + random() / 2), (retryAfterSeconds ?? 0) * 1000);
 };
 
-/** 429 and trouble of the moment; 501 will be the same again, and so will any other refusal. */
+/** Whether a retry can succeed. 501 and other refusals stay the same. */
 const isPassing = (status: number, code: string): boolean =>
   status === 429 || status === 408 || (status === 409 && code === 'idempotency_key_in_use') || (status >= 500 && status !== 501);
 
@@ -95,7 +101,7 @@ function retryAfterOf(headers: Headers): number | null {
   return Number.isNaN(instant) ? null : Math.max(0, Math.ceil((instant - Date.now()) / 1000));
 }
 
-/** Names as the service lists them: separated by commas, each escaped as in a URL. */
+/** Names separated by commas, each escaped as in a URL. */
 function ignoredIn(headers: Headers): string[] {
   const text = headers.get('x-ignored-parameters');
   if (!text) return [];
@@ -108,35 +114,40 @@ function ignoredIn(headers: Headers): string[] {
   });
 }
 
-/** A name that nobody takes is a slip or a leftover: worth a line, not a line for each payment. */
+/** Warns once per name, not once per payment. */
 function warnOnce(): (names: readonly string[], response: ResponseInfo) => void {
   const warned = new Set<string>();
   return (names, { method, path }) => {
     for (const name of names) {
       if (warned.has(name) || warned.size >= 1_000) continue;
       warned.add(name);
-      console.warn(`florin: ${method} ${path} does not take ${name}; it was ignored.`);
+      console.warn(`florin: ${method} ${path} has no parameter ${name}; it was ignored.`);
     }
   };
 }
 
-function checkOptions({ url, key }: ClientOptions): string {
+/** Whether this runs in a page, where everyone can read the code and its keys. */
+const isPage = (): boolean => typeof window === 'object' && typeof document === 'object';
+
+function checkOptions({ url, key, dangerouslyAllowBrowser }: ClientOptions): string {
   let parsed: URL;
   try {
     parsed = new URL(url);
   } catch {
-    throw new FlorinError(`url must be where your Florin answers, such as https://pay.example; it is ${JSON.stringify(url)}`);
+    throw new FlorinError(`url must be the address of your Florin, such as https://pay.example. It is ${JSON.stringify(url)}.`);
   }
-  if (parsed.protocol !== 'https:' && parsed.protocol !== 'http:') throw new FlorinError('url must begin with https:// or http://');
-  if (!/^[\x21-\x7e]{8,200}$/.test(key ?? '')) throw new FlorinError('key must be an API key: sk_..., or pk_... in a page');
+  if (parsed.protocol !== 'https:' && parsed.protocol !== 'http:') throw new FlorinError('url must start with https:// or http://.');
+  if (!/^[\x21-\x7e]{8,200}$/.test(key ?? '')) throw new FlorinError('key must be an API key: sk_... on servers, pk_... in pages.');
   const secret = /^(sk_|live_sk_|test_sk_)/.test(key);
-  if (secret && typeof window === 'object' && typeof document === 'object') {
-    throw new FlorinError('This is a page, and everybody who opens it can read the secret key. Use a public key (pk_...) here.');
+  if (secret && !dangerouslyAllowBrowser && isPage()) {
+    throw new FlorinError(
+      'A secret key in a page can be read by everyone who opens it. Use a public key (pk_...) here. In tests that only simulate a page, such as with jsdom, set dangerouslyAllowBrowser: true.',
+    );
   }
   return parsed.href.replace(/\/+$/, '');
 }
 
-/** The sender of a client. Errors: FlorinError when url or key cannot be right. */
+/** The function that sends the requests of a client. Errors: FlorinError when url or key is invalid. */
 export function createSend(client: ClientOptions): Send {
   const base = checkOptions(client);
   const onIgnored = client.onIgnoredParameters ?? warnOnce();
@@ -147,10 +158,10 @@ export function createSend(client: ClientOptions): Send {
     const stop = () => limit.abort(signal!.reason);
     if (signal?.aborted) stop();
     signal?.addEventListener('abort', stop, { once: true });
-    const timer = setTimeout(() => limit.abort(new TimeoutError(`No answer within ${timeoutMs} ms`)), timeoutMs);
+    const timer = setTimeout(() => limit.abort(new TimeoutError(`No response within ${timeoutMs} ms`)), timeoutMs);
     const started = performance.now();
     try {
-      // A redirect would send the key somewhere else; the service makes none.
+      // A redirect would send the key elsewhere, and the service never redirects.
       const reply = await (client.fetch ?? fetch)(`${base}${asked.path}${asked.query ? queryText(asked.query) : ''}`, {
         method: asked.method,
         headers,
@@ -172,7 +183,7 @@ export function createSend(client: ClientOptions): Send {
       };
       if (reply.ok) return { text, error: null, response };
       if (reply.type === 'opaqueredirect' || (reply.status >= 300 && reply.status < 400)) {
-        throw new FlorinError(`${base} redirects ${asked.path}. Set url to where the service itself answers.`);
+        throw new FlorinError(`${base} redirects ${asked.path}. Set url to the address of the service itself.`);
       }
       return { text, error: errorOf(reply.status, text, { requestId, retryAfterSeconds: retryAfterOf(reply.headers) }), response };
     } catch (error) {
@@ -190,13 +201,15 @@ export function createSend(client: ClientOptions): Send {
     const headers: Record<string, string> = {
       authorization: `Bearer ${client.key}`,
       accept: 'application/json',
+      // Pages cannot set the first of these, and would need permission from the service for the second.
+      ...(!isPage() && { 'user-agent': `florin-js/${VERSION}`, 'florin-version': API_VERSION }),
       ...(asked.body && { 'content-type': 'application/json' }),
       ...(asked.method === 'POST' && { 'idempotency-key': options.idempotencyKey ?? randomKey() }),
     };
     const retries = options.maxRetries ?? client.maxRetries ?? 2;
     for (let number = 1; ; number++) {
       const { text, error, response } = await attempt(asked, headers, options, number);
-      // Here, where an error of the listener is the caller's own and no reason for another attempt.
+      // Outside of the attempt: an error that the callback throws is not retried.
       if (response) client.onResponse?.(response);
       if (response && response.ignoredParameters.length > 0) onIgnored(response.ignoredParameters, response);
       if (!error) return text;
@@ -209,7 +222,7 @@ export function createSend(client: ClientOptions): Send {
   };
 }
 
-/** Node hides the reason of "fetch failed" in the cause. */
+/** Node puts the reason of "fetch failed" into the cause. */
 const reasonOf = (error: unknown): string => {
   const { message, cause } = error as { message?: string; cause?: { message?: string; code?: string } };
   return cause?.message || cause?.code || message || String(error);

@@ -123,8 +123,10 @@ export type ErrorCode =
 
 /** The event of one type. */
 export type EventOf<T extends PaymentEventType> = Extract<PaymentEvent, { type: T }>;
-/** The version of these types. */
+/** The version of the API that these types describe. */
 export const API_VERSION = '2026-11-01';
+/** The version of this package. */
+export const VERSION = '0.1.0';
 
 /** A payment, as every request about one returns it. */
 export type Payment = {

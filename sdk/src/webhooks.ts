@@ -1,27 +1,27 @@
-/** Believing a delivery, and signing one for a test. Web Crypto only: runs on servers of every kind. */
+/** Verifies deliveries, and signs them for tests. Uses Web Crypto only, so that it runs everywhere. */
 import { WebhookError } from './errors.ts';
 import { randomKey } from './request.ts';
 import { API_VERSION, type PaymentEvent, type WebhookEvent } from './types.ts';
 
-/** Headers as any framework has them; capital letters do not matter. */
+/** Headers in any framework's form, in upper or lower case. */
 export type WebhookHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
 export type VerifyOptions = {
-  /** How far the time of the attempt may lie in the past or the future; default 300. */
+  /** How old or how far in the future an attempt may be. Defaults to 300 seconds. */
   toleranceSeconds?: number;
   /**
-   * `accept` also takes deliveries that carry X-Service-Signature alone. That signature does not cover the time of the attempt, and
-   * anybody who saw one delivery can send it again without the other headers: choose it only behind something that strips them, and
-   * keep the ids of events for longer than `legacyToleranceSeconds`.
+   * `accept` also accepts deliveries with X-Service-Signature alone. That signature does not cover the time of the attempt, so anyone
+   * who saw a delivery can replay it. Use it only behind a proxy that strips the other headers, and remember the ids of events for
+   * longer than `legacyToleranceSeconds`. Defaults to `reject`.
    */
   legacy?: 'reject' | 'accept';
-  /** With `legacy: 'accept'`: events made longer ago are refused; default 96 hours, longer than all attempts together. */
+  /** With `legacy: 'accept'`: older events are refused. Defaults to 96 hours, which is longer than all attempts of a delivery. */
   legacyToleranceSeconds?: number;
 };
 
 const PREFIX = 'whsec_';
 const TOLERANCE_SECONDS = 300;
 const LEGACY_TOLERANCE_SECONDS = 96 * 3600;
-/** How long a receiver should know the ids it has handled: events can be sent again by hand for that long. */
+/** How long a receiver remembers handled ids: deliveries can be resent for that long. */
 const REMEMBER_SECONDS = 30 * 86_400;
 const encoder = new TextEncoder();
 
@@ -38,21 +38,20 @@ const hexOf = (bytes: ArrayBuffer): string => [...new Uint8Array(bytes)].map((by
 type Keys = { standard: CryptoKey; legacy: CryptoKey };
 async function keysOf(secret: string): Promise<Keys> {
   if (typeof secret !== 'string' || secret === '')
-    throw new WebhookError('secret_invalid', 'The signing secret is missing: it is the text whsec_... that was shown with the endpoint.');
-  if (secret !== secret.trim())
-    throw new WebhookError('secret_invalid', 'The signing secret has white space around it, as from a line of a file: trim it.');
+    throw new WebhookError('secret_invalid', 'The signing secret is missing. Pass the whsec_... text that was shown with the endpoint.');
+  if (secret !== secret.trim()) throw new WebhookError('secret_invalid', 'The signing secret has whitespace around it. Trim it.');
   const decoded = secret.startsWith(PREFIX) ? bytesOfBase64(secret.slice(PREFIX.length)) : null;
   if (!decoded || decoded.length < 16)
     throw new WebhookError(
       'secret_invalid',
-      'The signing secret must be whsec_ and base64 as it was shown: an API key or another text does not work here.',
+      'The signing secret is not valid. Pass the whsec_... text exactly as it was shown; API keys do not work here.',
     );
   const key = (bytes: Uint8Array<ArrayBuffer>) =>
     crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify']);
   return { standard: await key(decoded), legacy: await key(encoder.encode(secret)) };
 }
 
-/** The body as it came. Errors: body_not_raw, when it was parsed before. */
+/** The body as bytes. Errors: body_not_raw, when it was parsed before. */
 function rawBytes(body: unknown): Uint8Array<ArrayBuffer> {
   if (typeof body === 'string') return encoder.encode(body);
   if (body instanceof Uint8Array) return Uint8Array.from(body);
@@ -82,14 +81,14 @@ function parseEvent(body: Uint8Array): WebhookEvent {
     const event = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body)) as WebhookEvent;
     if (typeof event?.id === 'string' && typeof event.type === 'string' && typeof event.data === 'object') return event;
   } catch {
-    // Told below.
+    // Reported below.
   }
-  throw new WebhookError('body_not_event', 'The signature is right but the body is no event.');
+  throw new WebhookError('body_not_event', 'The signature is valid, but the body is not an event.');
 }
 
 /**
- * The event of a delivery, once it is sure that the service sent it, not long ago. Compared in constant time.
- * Answer 2xx when this resolves, 400 when it throws. Errors: WebhookError, with the reason.
+ * Verifies that the service sent a delivery recently, and returns its event. Signatures are compared in constant time.
+ * Respond with 2xx when it resolves, and with 400 when it throws. Errors: WebhookError, with the reason.
  */
 export async function verify(
   rawBody: string | Uint8Array | ArrayBuffer,
@@ -109,21 +108,21 @@ export async function verify(
     if (given === null)
       throw new WebhookError(
         'headers_missing',
-        'No signature headers: this did not come from the service, or something on the way removed them.',
+        'The signature headers are missing: the request is not from the service, or a proxy removed them.',
       );
     if (legacy !== 'accept')
       throw new WebhookError(
         'headers_missing',
-        'webhook-id, webhook-timestamp and webhook-signature are missing; X-Service-Signature alone does not tell an old delivery that is sent again. To take it nevertheless: { legacy: "accept" }.',
+        'webhook-id, webhook-timestamp and webhook-signature are missing. X-Service-Signature alone does not protect against replays. To accept it anyway, set { legacy: "accept" }.',
       );
     const bytes = /^[0-9a-f]{64}$/.test(given) ? Uint8Array.from(given.match(/../g)!, (pair) => Number.parseInt(pair, 16)) : null;
     if (!bytes || !(await crypto.subtle.verify('HMAC', keys.legacy, bytes, body))) throw mismatch('X-Service-Signature');
     const event = parseEvent(body);
     const age = now - Date.parse(event.created_at) / 1000;
     if (!(age <= legacyToleranceSeconds))
-      throw new WebhookError('too_old', `The event was made at ${event.created_at}, longer than ${legacyToleranceSeconds} s ago.`);
+      throw new WebhookError('too_old', `The event is from ${event.created_at}, more than ${legacyToleranceSeconds} seconds ago.`);
     if (age < -toleranceSeconds)
-      throw new WebhookError('too_new', `The event was made at ${event.created_at}, in the future. Is the clock of this machine right?`);
+      throw new WebhookError('too_new', `The event is from ${event.created_at}, in the future. Check the clock of this machine.`);
     return event;
   }
 
@@ -142,17 +141,17 @@ export async function verify(
   if (age > toleranceSeconds)
     throw new WebhookError(
       'too_old',
-      `The attempt was made ${age} s ago; ${toleranceSeconds} s are allowed. Is the clock of this machine right?`,
+      `The attempt is ${age} seconds old, and ${toleranceSeconds} are allowed. Check the clock of this machine.`,
     );
   if (age < -toleranceSeconds)
     throw new WebhookError(
       'too_new',
-      `The attempt lies ${-age} s in the future; ${toleranceSeconds} s are allowed. Is the clock of this machine right?`,
+      `The attempt is ${-age} seconds in the future, and ${toleranceSeconds} are allowed. Check the clock of this machine.`,
     );
 
   const signed = signedText(id, timestamp, body);
   let right = false;
-  // While a secret is being changed there are two; a handful is enough for anybody.
+  // There are two while a secret is being rotated; the bound limits the work for a hostile header.
   for (const signature of signatures.split(' ').slice(0, 10)) {
     if (!signature.startsWith('v1,')) continue;
     const bytes = bytesOfBase64(signature.slice(3));
@@ -167,15 +166,15 @@ export async function verify(
 const mismatch = (header: string): WebhookError =>
   new WebhookError(
     'signature_mismatch',
-    `${header} does not fit. Either the secret belongs to another endpoint or mode, or the body is not byte for byte what arrived (a framework parsed it, or changed its encoding).`,
+    `${header} does not match. Either the secret belongs to another endpoint or mode, or the body was changed: pass the exact bytes that arrived, before a framework parses them.`,
   );
 
-/** Where a receiver remembers ids: `seen` records one and says whether it was there before, in one step. */
+/** Where a receiver remembers ids: `seen` records one and returns whether it was already there, in one atomic step. */
 export type SeenStore = { seen(id: string, ttlSeconds: number): boolean | Promise<boolean> };
-/** Whether the event was handled before. Deliveries repeat, and every event can be sent again: answer 200 and do nothing. */
+/** Whether the event was handled before. Deliveries can repeat: respond with 200 and do nothing. */
 export const isRepeat = async (event: WebhookEvent, store: SeenStore): Promise<boolean> => store.seen(event.id, REMEMBER_SECONDS);
 
-/** What a delivery of this body carries, for the tests of a receiver: post `body` with `headers`. */
+/** Signs an event, for the tests of a receiver: post `body` with `headers`. */
 export async function signTestEvent(
   event: (Partial<Pick<PaymentEvent, 'id' | 'created_at' | 'mode' | 'api_version'>> & { type: string; data: object }) | string,
   secret: string,
@@ -203,6 +202,6 @@ export async function signTestEvent(
   };
 }
 
-/** A secret of the form that endpoints have, of 32 random bytes or of those given. */
+/** A signing secret in the form that endpoints have, from 32 random bytes or from the given ones. */
 export const newSecret = (bytes: Uint8Array = crypto.getRandomValues(new Uint8Array(32))): string =>
   PREFIX + base64Of(Uint8Array.from(bytes).buffer);

@@ -93,7 +93,7 @@ export function parseAccountKey(
       path: '0',
     };
   if (node.depth === 4 && external) return { ...chainOf(node), accountKey: text, script: scriptOf(spelling, coin), path: '' };
-  throw invalid(`it has depth ${node.depth}; export the key of one account (depth 3), such as m/84'/0'/0'`);
+  throw invalid(`it has depth ${node.depth}, but the key of one account has depth 3; export that of an account such as m/84'/0'/0'`);
 }
 
 const invalid = (reason: string) => new Problem('account_key_invalid', { reason }, { param: 'key' });
@@ -129,15 +129,15 @@ function readExtended(text: string, { coin, network }: { coin: Coin; network: Ne
   }
   if (payload.length !== 78) throw invalid('it is not an extended public key');
   const version = new DataView(payload.buffer, payload.byteOffset).getUint32(0);
-  if (MULTISIG_VERSIONS.has(version)) throw invalid('it is a key of a multi-signature wallet, which is not supported');
+  if (MULTISIG_VERSIONS.has(version)) throw invalid('it belongs to a multi-signature wallet, which is not supported');
   const spelling = PUBLIC_VERSIONS.get(version);
-  if (!spelling) throw invalid('its prefix is unknown');
-  if (!spelling.coins.includes(coin)) throw invalid(`its prefix is one of ${spelling.coins.join(', ')}, not of ${coin}`);
+  if (!spelling) throw invalid('its prefix is unknown; export it as xpub, ypub, zpub or a descriptor');
+  if (!spelling.coins.includes(coin)) throw invalid(`its prefix is for ${spelling.coins.join(', ')}, not for ${coin}`);
   // Wallets show an account of ETH as an xpub on every network.
   const fits = spelling.main === (network === 'mainnet') || (coin === 'ETH' && spelling.main);
   if (!fits) throw invalid(`it is a ${spelling.main ? 'mainnet' : 'test network'} key and this ${coin} wallet is on ${network}`);
   if (coin === 'DASH' || coin === 'DOGE') {
-    if (spelling.script !== null && spelling.script !== 'p2pkh') throw invalid(`${coin} has no such addresses`);
+    if (spelling.script !== null && spelling.script !== 'p2pkh') throw invalid(`${coin} has no addresses of this type`);
   }
   // The library accepts one version. What else the version says was checked above.
   const standard = payload.slice();
@@ -145,7 +145,7 @@ function readExtended(text: string, { coin, network }: { coin: Coin; network: Ne
   try {
     return { node: HDKey.fromExtendedKey(base58check.encode(standard)), spelling };
   } catch {
-    throw invalid('it is not a valid point or not a public key');
+    throw invalid('it is not a valid public key');
   }
 }
 
@@ -158,14 +158,15 @@ const DESCRIPTOR =
   /^(pkh|wpkh|tr|sh\(wpkh)\((?:\[([0-9a-fA-F]{8}(?:\/\d+['hH]?)*)\])?([1-9A-HJ-NP-Za-km-z]+)((?:\/(?:\d+|<0;1>))*)\/\*\){1,2}(?:#([a-z0-9]{8}))?$/;
 function parseDescriptor(text: string, { coin, network }: { coin: Coin; network: Network }): AccountKey {
   const match = DESCRIPTOR.exec(text);
-  if (!match) throw invalid('this descriptor is not of the form wpkh([origin]key/0/*)');
+  if (!match) throw invalid('the descriptor must have the form wpkh([origin]key/0/*)');
   const [, kind, origin, key, steps, sum] = match;
   const [body] = text.split('#');
   if (sum !== undefined && descriptorChecksum(body!) !== sum) throw invalid('the checksum of the descriptor is wrong');
   const script: Script = kind === 'pkh' ? 'p2pkh' : kind === 'wpkh' ? 'p2wpkh' : kind === 'tr' ? 'p2tr' : 'p2sh-p2wpkh';
-  if (coin === 'ETH' || ((coin === 'DASH' || coin === 'DOGE') && script !== 'p2pkh')) throw invalid(`${coin} has no such addresses`);
+  if (coin === 'ETH' || ((coin === 'DASH' || coin === 'DOGE') && script !== 'p2pkh'))
+    throw invalid(`${coin} has no addresses of this type`);
   const { node, spelling } = readExtended(key!, { coin, network });
-  if (spelling.script !== null && spelling.script !== script) throw invalid(`its key is one for ${spelling.script} addresses`);
+  if (spelling.script !== null && spelling.script !== script) throw invalid(`its key is for ${spelling.script} addresses`);
   const path = steps!
     .split('/')
     .filter(Boolean)
@@ -301,7 +302,7 @@ export function checksumAddress(hex: string): string {
 export function decodeAddress(text: string, { coin, network }: { coin: Coin; network: Network }): { key: string } {
   const bad = (reason: string) => new Problem('address_invalid', { coin, reason }, { param: 'address' });
   if (coin === 'ETH') {
-    if (!/^0x[0-9a-fA-F]{40}$/.test(text)) throw bad(elsewhere(text, coin, network) ?? 'it must be 0x and 40 hex digits');
+    if (!/^0x[0-9a-fA-F]{40}$/.test(text)) throw bad(elsewhere(text, coin, network) ?? 'it must be 0x followed by 40 hex digits');
     const hex = text.slice(2);
     if (hex !== hex.toLowerCase() && hex !== hex.toUpperCase() && checksumAddress(hex) !== text)
       throw bad('its checksum (upper and lower case) is wrong');

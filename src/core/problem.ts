@@ -18,65 +18,101 @@ type Entry = { status: number; type: ProblemType; message: string };
 const entry = (status: number, type: ProblemType, message: string): Entry => ({ status, type, message });
 const bad = (message: string): Entry => entry(400, 'invalid_request', message);
 
-/** Order is precedence: when several problems apply, the first listed is `error`, all are in `errors[]`. */
+/** The order is precedence: when several problems apply, the first one here is `error`, and `errors` lists all of them. */
 export const PROBLEMS = {
-  // The request as bytes
+  // Reading the request
   https_required: entry(
     403,
     'permission_denied',
-    'Use HTTPS. Plain HTTP requests are refused and not redirected; if this one carried a key, replace the key.',
+    'This request used plain HTTP. Use https://. If the request carried an API key, revoke that key: it may have been read on the way.',
   ),
   request_unreadable: bad('The request cannot be read: {reason}.'),
-  body_too_large: entry(413, 'invalid_request', 'The request body is larger than {limit} bytes.'),
-  unsupported_media_type: entry(415, 'invalid_request', 'Send the body as JSON with Content-Type: application/json, not compressed.'),
+  body_too_large: entry(
+    413,
+    'invalid_request',
+    'The request body is larger than {limit} bytes. Send less, for example fewer items or shorter metadata.',
+  ),
+  unsupported_media_type: entry(
+    415,
+    'invalid_request',
+    'Send the body as uncompressed JSON, with the header Content-Type: application/json.',
+  ),
   invalid_json: bad('The request body is not valid JSON: {reason}.'),
-  unknown_route: entry(404, 'not_found', 'There is no {method} {path}. See the reference at /docs.'),
-  method_not_allowed: entry(405, 'invalid_request', '{method} is not allowed here; use {allowed}.'),
-  // Who asks
-  invalid_api_key: entry(401, 'authentication_failed', 'The API key is missing or invalid. Send Authorization: Bearer <API_KEY>.'),
-  secret_key_required: entry(403, 'permission_denied', 'This request needs a secret key. Public keys only create payments.'),
-  key_read_only: entry(403, 'permission_denied', 'This key only reads. Use one that may do everything.'),
-  ip_not_allowed: entry(403, 'permission_denied', 'This key does not allow requests from your address: {ip}.'),
-  origin_not_allowed: entry(403, 'permission_denied', 'This public key does not allow requests from that origin.'),
-  test_key_required: entry(403, 'permission_denied', 'This request exists in test mode only; use a test key.'),
-  rate_limit_exceeded: entry(429, 'rate_limit_exceeded', 'Too many requests. Retry after {seconds} s, with exponential backoff.'),
-  plan_limit_exceeded: entry(403, 'plan_limit_exceeded', 'The plan {plan} includes {limit} live payments a month and they are used up.'),
-  plan_required: entry(403, 'plan_limit_exceeded', 'Webhooks are part of the Professional and Enterprise plans.'),
-  // Who signs in to the dashboard
-  not_signed_in: entry(401, 'authentication_failed', 'Sign in to go on.'),
-  sign_in_failed: entry(401, 'authentication_failed', 'That did not work. Check e-mail and password, or use another way to sign in.'),
+  unknown_route: entry(404, 'not_found', 'There is no {method} {path}. Check the method and the path in the reference at /docs.'),
+  method_not_allowed: entry(405, 'invalid_request', '{method} is not allowed for this path. Use {allowed}.'),
+  // API keys and limits
+  invalid_api_key: entry(
+    401,
+    'authentication_failed',
+    'The API key is missing, wrong, expired or revoked. Send a valid one in the header Authorization: Bearer <API_KEY>.',
+  ),
+  secret_key_required: entry(
+    403,
+    'permission_denied',
+    'This request needs a secret key (sk_...), sent from your server. Public keys can only create payments.',
+  ),
+  key_read_only: entry(403, 'permission_denied', 'This API key is read-only. Use a key with full access.'),
+  ip_not_allowed: entry(
+    403,
+    'permission_denied',
+    'This API key cannot be used from {ip}. Add the address to the key in the dashboard, or send the request from an allowed one.',
+  ),
+  origin_not_allowed: entry(
+    403,
+    'permission_denied',
+    'This public key cannot be used from {origin}. Add the origin to the key in the dashboard, under Developers, API keys.',
+  ),
+  test_key_required: entry(403, 'permission_denied', 'This request is available in test mode only. Use a test key (sk_test_...).'),
+  rate_limit_exceeded: entry(429, 'rate_limit_exceeded', 'Too many requests. Retry after {seconds} seconds, and use exponential backoff.'),
+  plan_limit_exceeded: entry(
+    403,
+    'plan_limit_exceeded',
+    'Your {plan} plan includes {limit} live payments a month, and they are used up. Upgrade the plan, or wait until next month.',
+  ),
+  plan_required: entry(
+    403,
+    'plan_limit_exceeded',
+    'Your plan does not include webhooks. They are part of the Professional and Enterprise plans.',
+  ),
+  // Signing in to the dashboard
+  not_signed_in: entry(401, 'authentication_failed', 'Sign in to continue.'),
+  sign_in_failed: entry(401, 'authentication_failed', 'The email address or the password is wrong. Check both, or sign in another way.'),
   second_factor_invalid: entry(
     401,
     'authentication_failed',
-    'That code is not valid. Codes change every 30 seconds; each backup code works once.',
+    'This code is not valid. Codes change every 30 seconds, and each backup code works once.',
   ),
   second_factor_locked: entry(429, 'rate_limit_exceeded', 'Too many wrong codes. Use a passkey or a backup code, or try again in {wait}.'),
-  password_wrong: entry(403, 'permission_denied', 'That password is not right.'),
+  password_wrong: entry(403, 'permission_denied', 'The password is wrong. Check it and try again.'),
   action_not_permitted: entry(
     403,
     'permission_denied',
-    'Your role, {role}, does not include this. Needed: {needed}. An owner of {merchant} can change that.',
+    'Your role ({role}) cannot do this. It takes one of: {needed}. An owner of {merchant} can change your role.',
   ),
-  recent_authentication_required: entry(403, 'permission_denied', 'Confirm that it is you, then the act goes on.'),
-  cross_site_request: entry(403, 'permission_denied', 'This request did not come from the dashboard.'),
-  setup_link_invalid: entry(404, 'not_found', 'This set-up link was used already, or never existed.'),
-  account_exists: entry(409, 'conflict', 'There is an account with this e-mail address. Sign in, then open the set-up link again.'),
-  second_factor_required: entry(403, 'permission_denied', 'Set a second factor first, at Settings, Security.'),
-  operator_only: entry(403, 'permission_denied', 'Only operators of this install reach this.'),
-  role_out_of_reach: entry(403, 'permission_denied', 'Only owners make owners, or change and remove them.'),
-  invite_invalid: entry(404, 'not_found', 'This invitation was used, taken back or has expired. Ask for a new one.'),
-  invite_not_yours: entry(403, 'permission_denied', 'This invitation is for {email}. Sign in with that address to accept it.'),
-  invite_needs_sign_in: entry(409, 'conflict', 'There is an account with this address. Sign in, then open the invitation again.'),
-  member_exists: entry(409, 'conflict', '{email} is a member already.'),
-  invite_limit_reached: entry(409, 'conflict', 'There are {limit} open invitations already; take some back first.'),
-  last_owner: entry(409, 'conflict', 'This is the last owner. Make somebody else an owner first.'),
+  recent_authentication_required: entry(403, 'permission_denied', 'Confirm your identity to continue.'),
+  cross_site_request: entry(403, 'permission_denied', 'This request did not come from the dashboard. Reload the dashboard and try again.'),
+  setup_link_invalid: entry(404, 'not_found', 'This setup link is wrong or has already been used. Ask your operator for a new one.'),
+  account_exists: entry(409, 'conflict', 'An account with this email address already exists. Sign in, then open the setup link again.'),
+  second_factor_required: entry(403, 'permission_denied', 'Set up two-factor authentication first, under Security.'),
+  operator_only: entry(403, 'permission_denied', 'Only operators of this install can do this.'),
+  role_out_of_reach: entry(403, 'permission_denied', 'Only owners can add, change or remove owners.'),
+  invite_invalid: entry(404, 'not_found', 'This invitation was already used, was revoked or has expired. Ask for a new one.'),
+  invite_not_yours: entry(403, 'permission_denied', 'This invitation is for {email}. Sign in with that email address to accept it.'),
+  invite_needs_sign_in: entry(
+    409,
+    'conflict',
+    'An account with this email address already exists. Sign in, then open the invitation again.',
+  ),
+  member_exists: entry(409, 'conflict', '{email} is already a member of this team.'),
+  invite_limit_reached: entry(409, 'conflict', 'There are already {limit} open invitations. Revoke some of them first.'),
+  last_owner: entry(409, 'conflict', 'This is the only owner. Make someone else an owner first.'),
   member_not_found: entry(404, 'not_found', 'No such member: {id}.'),
-  session_not_found: entry(404, 'not_found', 'No such sign-in: {id}.'),
-  device_not_found: entry(404, 'not_found', 'No such trusted device: {id}.'),
-  passkey_not_found: entry(404, 'not_found', 'No such passkey: {id}.'),
-  passkey_refused: bad('That passkey cannot be used. Try again, or use another device.'),
-  email_in_use: entry(409, 'conflict', 'Another account uses this e-mail address.'),
-  email_link_invalid: entry(404, 'not_found', 'This link was used, replaced or has expired. Request a new one at Settings, Security.'),
+  session_not_found: entry(404, 'not_found', 'No such session: {id}. It may have ended already.'),
+  device_not_found: entry(404, 'not_found', 'No such trusted device: {id}. It may have been removed already.'),
+  passkey_not_found: entry(404, 'not_found', 'No such passkey: {id}. It may have been removed already.'),
+  passkey_refused: bad('This passkey cannot be used. Try again, or use another device.'),
+  email_in_use: entry(409, 'conflict', 'Another account already uses this email address. Use a different one.'),
+  email_link_invalid: entry(404, 'not_found', 'This link was already used, was replaced or has expired. Request a new one under Security.'),
   reset_link_invalid: entry(
     404,
     'not_found',
@@ -88,11 +124,15 @@ export const PROBLEMS = {
     'This Florin cannot send email, so it cannot confirm the new address. Ask the operator to change it: ./florin user email --email OLD --to NEW.',
   ),
   user_not_found: entry(404, 'not_found', 'No such user: {id}.'),
-  second_factor_set: entry(409, 'conflict', 'A second factor is set already.'),
+  second_factor_set: entry(409, 'conflict', 'Two-factor authentication is already set up. Turn it off first to set it up again.'),
   // Idempotency
-  idempotency_key_invalid: bad('Idempotency-Key must be 1 to 255 printable ASCII characters.'),
-  idempotency_key_in_use: entry(409, 'conflict', 'A request with this Idempotency-Key is still running. Retry in a second.'),
-  idempotency_mismatch: entry(422, 'idempotency_mismatch', 'This Idempotency-Key was used with a different request body.'),
+  idempotency_key_invalid: bad('The Idempotency-Key header must have 1 to 255 printable ASCII characters.'),
+  idempotency_key_in_use: entry(409, 'conflict', 'Another request with this Idempotency-Key is still running. Retry in a second.'),
+  idempotency_mismatch: entry(
+    422,
+    'idempotency_mismatch',
+    'This Idempotency-Key was already used with a different body. Use a new key for a new request, and the same body for a retry.',
+  ),
   // Parameters
   parameter_unknown: bad('There is no parameter {param} here. {hint}'),
   parameter_missing: bad('{param} is required.'),
@@ -100,62 +140,94 @@ export const PROBLEMS = {
   amount_invalid: bad('Amount must be greater than 0'),
   amount_too_large: bad('{param} must be at most {maximum}.'),
   amount_precision: bad('{param} must have at most {decimals} decimals.'),
-  amount_too_small: bad('{param} is below the smallest payable amount, {minimum}.'),
+  amount_too_small: bad('{amount} is below the smallest {coin} payment, {minimum}. Increase the amount, or choose another coin.'),
   url_invalid: bad('{param} must be an absolute {schemes} URL: {reason}.'),
   metadata_invalid: bad('{param} is invalid: {reason}.'),
-  cursor_invalid: bad('{param} does not name a row of this account and mode.'),
+  cursor_invalid: bad(
+    '{param} is not the identifier of a row in this list. Use the last row of the previous page, with the same account and mode.',
+  ),
   currency_unknown: bad('{param} must be one of BTC, ETH, LTC, DASH, DOGE.'),
-  fiat_unsupported: bad(`{param} is not supported; use one of ${FIATS.join(', ')}.`),
+  fiat_unsupported: bad(`{param} is not supported. Use one of ${FIATS.join(', ')}.`),
   address_invalid: bad('{param} is not a valid {coin} address: {reason}.'),
-  coin_not_configured: bad('No {coin} wallet is configured for this merchant, so live payments cannot use it yet.'),
-  test_identifier_in_live: bad('payment_address takes test identifiers and works with test keys only.'),
-  address_ends_differ: bad('{param} does not match: none of the five addresses shown ends with these characters.'),
-  account_key_invalid: bad('The account key is not usable: {reason}.'),
+  coin_not_configured: bad(
+    'You cannot accept {coin} yet: there is no {coin} wallet. Add one in the dashboard under Wallets, or choose another coin.',
+  ),
+  test_identifier_in_live: bad(
+    'payment_address takes test identifiers, which work with test keys only. Remove it: the address of a live payment comes from your wallet.',
+  ),
+  address_ends_differ: bad(
+    '{param} does not match the end of any of the five addresses shown. Compare them with your wallet again; if none matches, this is not its key.',
+  ),
+  account_key_invalid: bad('This account key cannot be used: {reason}.'),
   private_key_refused: bad(
-    'This is a private key. Never give it to anybody. Paste the extended PUBLIC key of the account instead; what you sent was not stored.',
+    'This is a private key. Never share it with anyone. Paste the extended PUBLIC key of the account instead. What you sent was not stored.',
   ),
   // Objects and states
-  payment_not_found: entry(404, 'not_found', 'No such payment: {id}.'),
+  payment_not_found: entry(
+    404,
+    'not_found',
+    'No such payment: {id}. Check the ID, and that the API key belongs to the same account and mode.',
+  ),
   transaction_not_found: entry(404, 'not_found', 'No such transaction on the {coin} network: {id}.'),
   event_not_found: entry(404, 'not_found', 'No such event: {id}.'),
   endpoint_not_found: entry(404, 'not_found', 'No such webhook endpoint: {id}.'),
-  delivery_not_found: entry(404, 'not_found', 'No such delivery: {id}.'),
+  delivery_not_found: entry(404, 'not_found', 'No such delivery: {id}. Deliveries are kept for 30 days.'),
   recovery_not_found: entry(404, 'not_found', 'No such recovery: {id}.'),
   merchant_not_found: entry(404, 'not_found', 'No such merchant: {id}.'),
   link_not_found: entry(404, 'not_found', 'No such payment link: {id}.'),
-  wallet_not_found: entry(404, 'not_found', 'There is no {coin} wallet to do this with.'),
-  key_not_found: entry(404, 'not_found', 'No such key: {id}.'),
-  request_not_found: entry(404, 'not_found', 'No such request: {id}. The log goes back 30 days.'),
-  key_ended: entry(409, 'conflict', 'The key {id} was revoked, has ended or was rolled already.'),
-  key_limit_reached: entry(409, 'conflict', 'There are {limit} keys in {mode} mode already; revoke one first.'),
-  payment_status_conflict: entry(409, 'conflict', 'The payment is {status}; {action} is not possible now.'),
-  payment_needs_attention: entry(409, 'conflict', 'The payment {id} needs attention: decide over it first.'),
-  nothing_received: entry(409, 'conflict', 'Nothing was received for this payment, so there is nothing to accept.'),
-  scenario_started: entry(409, 'conflict', 'A test scenario has already started on this payment.'),
-  coin_fixed: entry(409, 'conflict', 'Money has arrived in {coin}; the coin can no longer be changed.'),
-  endpoint_limit_reached: entry(409, 'conflict', 'There are {limit} webhook endpoints in {mode} mode already; delete one first.'),
-  endpoint_disabled: entry(409, 'conflict', 'The webhook endpoint {id} is disabled; enable it first.'),
-  live_mode_only: entry(409, 'conflict', 'Test mode needs no wallet: a test payment never shows an address that takes real money.'),
+  wallet_not_found: entry(404, 'not_found', 'There is no {coin} wallet. Add one first, under Wallets.'),
+  key_not_found: entry(404, 'not_found', 'No such API key: {id}.'),
+  request_not_found: entry(404, 'not_found', 'No such request: {id}. Requests are kept for 30 days.'),
+  key_ended: entry(
+    409,
+    'conflict',
+    'The API key {id} has been revoked, has expired or was already rolled. Use its replacement, or create a new key.',
+  ),
+  key_limit_reached: entry(409, 'conflict', 'There are already {limit} API keys in {mode} mode. Revoke one first.'),
+  payment_status_conflict: entry(409, 'conflict', 'The payment is {status}, so {action} is no longer possible.'),
+  payment_needs_attention: entry(409, 'conflict', 'The payment {id} needs a decision first: accept or reject the money that arrived.'),
+  nothing_received: entry(409, 'conflict', 'Nothing was received for this payment, so there is nothing to decide.'),
+  scenario_started: entry(
+    409,
+    'conflict',
+    'A scenario has already been started on this payment. Create another test payment for another scenario.',
+  ),
+  coin_fixed: entry(409, 'conflict', 'Money has already arrived in {coin}, so the coin can no longer be changed.'),
+  endpoint_limit_reached: entry(409, 'conflict', 'There are already {limit} webhook endpoints in {mode} mode. Delete one first.'),
+  endpoint_disabled: entry(409, 'conflict', 'The webhook endpoint {id} is disabled. Enable it first.'),
+  live_mode_only: entry(
+    409,
+    'conflict',
+    'Test mode needs no wallet: test payments never show an address that can receive money. Switch to live mode.',
+  ),
   second_owner_required: entry(
     409,
     'conflict',
-    'Neither whoever asked for a change can confirm it, nor who became an owner in the last 24 hours; it takes effect by itself when its time is over.',
+    'You cannot confirm your own change, and owners of less than 24 hours cannot confirm one either. Ask another owner, or wait: the change takes effect at the end of its waiting period.',
   ),
-  nothing_to_confirm: entry(409, 'conflict', 'Nothing waits to be confirmed.'),
-  payment_not_repeatable: entry(409, 'conflict', 'The payment {id} cannot be started again.'),
-  recovery_running: entry(409, 'conflict', 'A recovery of the webhook endpoint {id} is under way.'),
-  // The world
+  nothing_to_confirm: entry(409, 'conflict', 'There is no change waiting to be confirmed.'),
+  payment_not_repeatable: entry(409, 'conflict', 'The payment {id} cannot be started again. Create a new payment instead.'),
+  recovery_running: entry(409, 'conflict', 'A recovery of the webhook endpoint {id} is already running. Wait until it is done.'),
+  // Networks, prices and the service itself
   not_supported: entry(501, 'service_unavailable', 'No configured source can answer this for {coin}: {missing}.'),
-  history_pruned: entry(501, 'service_unavailable', 'The {coin} node has pruned that part of the chain.'),
-  chain_unavailable: entry(503, 'service_unavailable', 'The {coin} network cannot be reached right now: {reason}.'),
-  price_unavailable: entry(503, 'service_unavailable', 'No trustworthy {coin} price is available right now: {reason}.'),
+  history_pruned: entry(
+    501,
+    'service_unavailable',
+    'The {coin} node has pruned this part of the chain. Use a node that keeps it, or a Blockbook server.',
+  ),
+  chain_unavailable: entry(503, 'service_unavailable', 'The {coin} network cannot be reached right now: {reason}. Retry later.'),
+  price_unavailable: entry(503, 'service_unavailable', 'There is no reliable {coin} price right now: {reason}. Retry later.'),
   database_unavailable: entry(
     503,
     'service_unavailable',
-    'The service cannot reach its database right now. Nothing was changed unless a retry with the same Idempotency-Key says so.',
+    'The service cannot reach its database right now. Retry with the same Idempotency-Key: it is safe, and tells you whether the first attempt succeeded.',
   ),
-  overloaded: entry(503, 'service_unavailable', 'The service is busy. Retry in {seconds} s.'),
-  server_error: entry(500, 'server_error', 'Something failed on our side. It has been logged under the request id.'),
+  overloaded: entry(503, 'service_unavailable', 'The service is busy. Retry in {seconds} seconds.'),
+  server_error: entry(
+    500,
+    'server_error',
+    'Something went wrong on our side. Retry, and if it happens again, send the request ID to your operator.',
+  ),
 } as const satisfies Record<string, Entry>;
 export type ProblemCode = keyof typeof PROBLEMS;
 
@@ -191,8 +263,8 @@ export class Problem extends Error {
     this.#options = { details, options };
   }
 
-  /** The same problem with others of the same request beside it. */
-  with(others: readonly Problem[]): Problem {
-    return new Problem(this.code, this.#options.details, { ...this.#options.options, others });
+  /** The same problem with others of the same request beside it, or about another parameter. */
+  with(change: { others?: readonly Problem[]; param?: string }): Problem {
+    return new Problem(this.code, this.#options.details, { ...this.#options.options, ...change });
   }
 }

@@ -1,6 +1,7 @@
 /** Checks a body against its schema, and says everything that is wrong with it at once. */
 import type { Static, TSchema } from 'typebox';
 import { Compile, type Validator } from 'typebox/schema';
+import { Settings } from 'typebox/system';
 import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts';
 import type { Json, ParsedBody } from './json.ts';
 
@@ -23,8 +24,10 @@ type Shape = {
   'x-problem'?: ProblemCode;
 };
 const validators = new WeakMap<TSchema, Validator>();
-/** Many faults of one body help nobody: the first of them are reported. */
+/** The first faults of a body are reported; more of them help nobody. */
 const MOST_FAULTS = 50;
+/** A value that is none of a set is one error for each of its values, so the default of 8 would hide other faults. */
+Settings.Set({ maxErrors: 1_000 });
 
 /** The parts of a JSON pointer. */
 const partsOf = (pointer: string): string[] =>
@@ -122,10 +125,11 @@ function faultsOf(schema: TSchema, body: ParsedBody): Map<string, Problem> {
 }
 
 const RANK = new Map(Object.keys(PROBLEMS).map((code, i) => [code, i]));
-/** Several problems as one: the gravest by the catalogue, with the others beside it. */
+/** Several problems as one: the gravest by the catalogue, with the others beside it, each once. */
 export function together(problems: readonly Problem[]): Problem {
-  const [first, ...others] = problems.toSorted((a, b) => RANK.get(a.code)! - RANK.get(b.code)!);
-  return others.length === 0 ? first! : first!.with(others);
+  const once = new Map(problems.map((problem) => [`${problem.code} ${problem.param}`, problem]));
+  const [first, ...others] = [...once.values()].toSorted((a, b) => RANK.get(a.code)! - RANK.get(b.code)!);
+  return others.length === 0 ? first! : first!.with({ others });
 }
 
 /** The body as the schema's type. Errors: parameter_missing, parameter_invalid with the path; several at once. */
@@ -135,9 +139,20 @@ export function checkBody<S extends TSchema>(schema: S, body: ParsedBody): Stati
   return body.value as Static<S>;
 }
 
+/** What `read` returns. A Problem that it throws is added to `faults` instead. */
+export function collect<T>(faults: Problem[], read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    faults.push(error, ...error.others);
+    return undefined;
+  }
+}
+
 /** What reads a value from parameters of a body, beyond what a schema can say. It may throw a Problem. */
 export type Reading<T> = { params: readonly string[]; read: () => T };
-type ReadingsOf<R> = { [K in keyof R]: Reading<R[K]> };
+export type ReadingsOf<R> = { [K in keyof R]: Reading<R[K]> };
 
 /**
  * The body as the schema's type, and what `readings` make of it. Every fault of the schema and every Problem of a reading is reported
@@ -155,13 +170,8 @@ export function readBody<S extends TSchema, R extends Record<string, unknown>>(
   const isAtFault = (param: string) =>
     [...faults.keys()].some((at) => at === '' || at === param || at.startsWith(`${param}.`) || at.startsWith(`${param}[`));
   for (const [name, { params, read: run }] of Object.entries<Reading<unknown>>(readings(given))) {
-    if (params.some(isAtFault)) continue;
-    try {
-      read[name] = run();
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      problems.push(error, ...error.others);
-    }
+    if (faults.size > 0 && params.some(isAtFault)) continue;
+    read[name] = collect(problems, run);
   }
   if (problems.length > 0) throw together(problems);
   return { given, read: read as R };

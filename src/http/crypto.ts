@@ -40,7 +40,7 @@ function priceOf({ ctx, owner }: Call, coin: Coin): Price {
   const why = ctx.prices.quotable(coin);
   throw new Problem(
     'price_unavailable',
-    { coin, reason: 'reason' in why ? why.reason : 'it is too old' },
+    { coin, reason: 'reason' in why ? why.reason : 'the last price is too old' },
     { param: 'currencies', retryAfterSeconds: 30 },
   );
 }

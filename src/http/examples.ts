@@ -1,6 +1,5 @@
 /** What the API document shows: for each operation the requests that work and one reply. The ids are the same throughout. */
 import { API_VERSION, type EventType, TEST_EVENT } from '../core/event.ts';
-import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts';
 
 export const PAYMENT_ID = 'pay_4fTq0ZcJb8sWn2LxR7vKd1Ye';
 export const EVENT_ID = 'evt_8sWn2LxR7vKd1Ye4fTq0ZcJb';
@@ -448,62 +447,3 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
     reply: { success: true, now: at(10), offset_seconds: 600 },
   },
 };
-
-/** Problems of operator commands; no request of the API meets them. */
-const OFF_API: ReadonlySet<string> = new Set([
-  'account_key_invalid',
-  'private_key_refused',
-  'merchant_not_found',
-  'key_not_found',
-] satisfies ProblemCode[]);
-const DETAILS: Readonly<Record<string, string | number>> = {
-  limit: 100,
-  reason: 'a plain decimal such as 25.50 is expected',
-  method: 'GET',
-  path: '/api/nothing',
-  allowed: 'POST',
-  seconds: 12,
-  plan: 'starter',
-  maximum: '1000000.00',
-  decimals: 2,
-  minimum: '0.00005460 BTC',
-  schemes: 'https',
-  coin: 'BTC',
-  id: PAYMENT_ID,
-  mode: 'test',
-  status: 'completed',
-  action: 'cancelling',
-  missing: 'no BTC node is configured (BTC_NODE_URL)',
-};
-const PARAMS: Readonly<Partial<Record<ProblemCode, string>>> = {
-  parameter_missing: 'return_url',
-  parameter_invalid: 'items[2].quantity',
-  amount_invalid: 'amount_usd',
-  amount_too_large: 'amount_usd',
-  amount_precision: 'amount_usd',
-  amount_too_small: 'currency',
-  url_invalid: 'return_url',
-  metadata_invalid: 'metadata',
-  cursor_invalid: 'starting_after',
-  currency_unknown: 'currency',
-  fiat_unsupported: 'currency_fiat',
-  address_invalid: 'address',
-  coin_not_configured: 'currency',
-  test_identifier_in_live: 'payment_address',
-  transaction_not_found: 'txid',
-  not_supported: 'currency',
-  history_pruned: 'txid',
-  price_unavailable: 'currency',
-};
-/** The error bodies that answer with `status`, by code. */
-export function errorExamples(status: number, url: string): Record<string, { value: object }> {
-  return Object.fromEntries(
-    (Object.keys(PROBLEMS) as ProblemCode[])
-      .filter((code) => PROBLEMS[code].status === status && !OFF_API.has(code))
-      .map((code) => {
-        const { type, message, param } = new Problem(code, DETAILS, { param: PARAMS[code] ?? null });
-        const doc_url = `${url}/docs/errors#${code}`;
-        return [code, { value: { error: { type, message, param, code, doc_url, request_id: 'req_Yt3mB8qKx0ZsVn5LrW2dFh7c' } } }];
-      }),
-  );
-}

@@ -88,7 +88,7 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
         throw new Problem('https_required');
       }
       const owner = await identify(request);
-      // A page calls where a public key may: it can read every refusal but that of its own origin.
+      // Only creations are called from pages.
       const origin = access === 'any' ? request.headers.origin : undefined;
       if (!owner) {
         await consume(reply, `ip ${network}`, ANONYMOUS_PER_MINUTE);
@@ -106,13 +106,24 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
       if (!owner.allows(ip)) throw new Problem('ip_not_allowed', { ip });
       if (owner.readOnly && request.method !== 'GET') throw new Problem('key_read_only');
       if (access === 'secret_test' && owner.mode !== 'test') throw new Problem('test_key_required');
-      if (page !== undefined && !isListed) throw new Problem('origin_not_allowed');
+      if (page !== undefined && !isListed) refuseOrigin(page, reply);
+      if (origin !== undefined && isFromOtherSite(request) && !isListed && !(await originAllowedByAnyKey(ctx, origin)))
+        refuseOrigin(origin, reply);
       // What is refused for another reason costs the merchant's other payers nothing.
       if (owner.kind === 'public') await consume(reply, `public ${owner.merchantId} ${owner.mode}`, perMinute, { quiet: true });
       return owner;
     },
   };
 }
+
+/** Refuses a page in a way that it can read: without the header, its script is told nothing but `Failed to fetch`. */
+function refuseOrigin(origin: string, reply: FastifyReply): never {
+  showTo(origin, reply);
+  throw new Problem('origin_not_allowed', { origin: origin.slice(0, 200) });
+}
+/** Whether a browser says that a page of another site asks. Preflights are answered for every origin, so the POST itself is checked. */
+const isFromOtherSite = (request: FastifyRequest): boolean =>
+  ['cross-site', 'same-site'].includes(String(request.headers['sec-fetch-site'] ?? ''));
 
 /** Lets a page of `origin` read the reply. */
 function showTo(origin: string, reply: FastifyReply): void {

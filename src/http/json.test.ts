@@ -62,10 +62,10 @@ test('numbers keep the text they were sent as, by path', () => {
   assert.equal((value as { amount: number }).amount, 25.1);
 });
 
-test('a key that stands twice is refused, however it is spelled and wherever it stands', () => {
-  refused('{"amount_usd": 1, "amount_usd": 2}', /the key "amount_usd" stands twice/);
-  refused('{"a": 1, "\\u0061": 2}', /the key "a" stands twice/);
-  refused('{"x": [{"a": 1, "b": 2, "a": 1}]}', /the key "a" stands twice/);
+test('a key that appears twice is refused, however it is spelled and wherever it is', () => {
+  refused('{"amount_usd": 1, "amount_usd": 2}', /the key "amount_usd" appears twice/);
+  refused('{"a": 1, "\\u0061": 2}', /the key "a" appears twice/);
+  refused('{"x": [{"a": 1, "b": 2, "a": 1}]}', /the key "a" appears twice/);
   assert.doesNotThrow(() => parseJson('{"a": {"a": {"a": 1}}, "b": [{"a": 1}, {"a": 1}]}'));
 });
 
@@ -84,9 +84,9 @@ test('names that objects have by nature are data or refused, never acted on', ()
 test('depth is bounded: twenty levels are read, a hundred thousand refused at once', () => {
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
   assert.doesNotThrow(() => parseJson(nested(21)));
-  refused(nested(22), /nested deeper than 20/);
-  refused('['.repeat(100_000), /nested deeper than 20/);
-  refused('{"a":'.repeat(100_000), /nested deeper than 20/);
+  refused(nested(22), /nested more than 20 levels deep/);
+  refused('['.repeat(100_000), /nested more than 20 levels deep/);
+  refused('{"a":'.repeat(100_000), /nested more than 20 levels deep/);
 });
 
 test('what cannot be stored is refused with the parameter that holds it', () => {
@@ -98,7 +98,7 @@ test('what cannot be stored is refused with the parameter that holds it', () => 
 
 test('what is almost JSON is refused with the reason', () => {
   for (const [text, reason] of [
-    ['', /it ends too early/],
+    ['', /it ends before it is complete/],
     ['{', /does not end properly/],
     ['{"a" 1}', /a colon is missing after the key "a"/],
     ['{"a": 1 "b": 2}', /a comma or \} is missing/],
@@ -118,7 +118,7 @@ test('what is almost JSON is refused with the reason', () => {
     ['{"a": undefined}', /unexpected/],
     ['{"a": "tab\there"}', /does not end properly/],
     ['{"a": "\\x41"}', /does not end properly/],
-    ['{} {}', /something follows after its end/],
+    ['{} {}', /there is text after its end/],
     ['// note\n{}', /unexpected/],
     ['\uFEFF{}', /unexpected/],
     ['\u00a0{}', /unexpected/],

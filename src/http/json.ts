@@ -40,7 +40,7 @@ export function parseJson(text: string): ParsedBody {
     return value;
   };
   const readValue = (path: string, depth: number): Json => {
-    if (depth > MAX_DEPTH) return fail(`it is nested deeper than ${MAX_DEPTH}`);
+    if (depth > MAX_DEPTH) return fail(`it is nested more than ${MAX_DEPTH} levels deep`);
     skip();
     const start = text[at];
     if (start === '{') {
@@ -55,7 +55,7 @@ export function parseJson(text: string): ParsedBody {
       for (;;) {
         skip();
         const key = readString(path);
-        if (key in object) return fail(`the key "${key.slice(0, 40)}" stands twice`);
+        if (key in object) return fail(`the key "${key.slice(0, 40)}" appears twice`);
         if (key === '__proto__') return fail('the key "__proto__" is not allowed');
         skip();
         if (text[at++] !== ':') return fail(`a colon is missing after the key "${key.slice(0, 40)}"`);
@@ -95,7 +95,7 @@ export function parseJson(text: string): ParsedBody {
     }
     NUMBER.lastIndex = at;
     const match = NUMBER.exec(text);
-    if (!match) return fail(at >= text.length ? 'it ends too early' : `character ${at} is unexpected`);
+    if (!match) return fail(at >= text.length ? 'it ends before it is complete' : `character ${at} is unexpected`);
     at = NUMBER.lastIndex;
     // A key such as `items[0].unit_price` must not stand in for the number at that path.
     if (numbers.has(path)) return fail(`two numbers have the path ${path.slice(0, 40)}`);
@@ -104,7 +104,7 @@ export function parseJson(text: string): ParsedBody {
   };
   const value = readValue('', 0);
   skip();
-  if (at < text.length) fail(`something follows after its end at character ${at}`);
+  if (at < text.length) fail(`there is text after its end, at character ${at}`);
   return { value, numbers };
 }
 

@@ -1,8 +1,9 @@
-/** The OpenAPI 3.1 document, made from the routes and schemas that validate. */
+/** The OpenAPI 3.1 document, made from the routes and from the schemas that validate requests. */
 import type { TSchema } from 'typebox';
 import { PAYMENT_EVENTS, TEST_EVENT } from '../core/event.ts';
 import { PROBLEMS } from '../core/problem.ts';
-import { DELIVERY_ID, ENDPOINT_ID, EVENT_ID, EVENTS, EXAMPLES, errorExamples, PAYMENT_ID, RECOVERY_ID, TXID } from './examples.ts';
+import { errorExamples } from './error-examples.ts';
+import { DELIVERY_ID, ENDPOINT_ID, EVENT_ID, EVENTS, EXAMPLES, PAYMENT_ID, RECOVERY_ID, TXID } from './examples.ts';
 import { componentSchemas, schemaRef, shown } from './openapi-schemas.ts';
 import { GROUPS, groupOf, ROUTES, type Route } from './routes.ts';
 import { eventName } from './schema-webhooks.ts';
@@ -11,10 +12,9 @@ const STATUSES = [...new Set(Object.values(PROBLEMS).map((problem) => problem.st
 const MEANING: Readonly<Record<number, string>> = {
   400: 'Invalid request parameters',
   401: 'Invalid or missing API key',
-  403: 'Not allowed with this key or plan',
+  403: 'Not allowed with this API key or plan',
   404: 'Not found',
-  405: 'The path has other methods',
-  409: 'In conflict with what is',
+  409: 'Not possible in the current state',
   413: 'Body too large',
   415: 'The body is not JSON',
   422: 'Idempotency-Key used with another body',
@@ -23,7 +23,7 @@ const MEANING: Readonly<Record<number, string>> = {
   501: 'No configured source can answer',
   503: 'Unavailable for now; retry',
 };
-/** Statuses that an operation can answer beside its success. */
+/** Error statuses that an operation can return. */
 const errorsOf = (route: Route): number[] =>
   STATUSES.filter((status) => {
     if (status === 405) return false;
@@ -117,7 +117,7 @@ export function openapiDocument(url: string): object {
       }),
       responses: {
         [route.created ? 201 : 200]: {
-          description: 'Done',
+          description: 'Success',
           headers: LIMIT_HEADERS,
           content: { 'application/json': { schema: shown(route.reply), examples: { default: { value: example.reply } } } },
         },
@@ -140,29 +140,29 @@ export function openapiDocument(url: string): object {
     components: {
       securitySchemes: { key: { type: 'http', scheme: 'bearer' } },
       headers: {
-        Limit: integer('Requests of a minute; 2147483647 where there is no limit.'),
+        Limit: integer('Requests per minute that are allowed; 2147483647 when there is no limit.'),
         Remaining: integer('Requests left in this minute.'),
-        Reset: integer('When the minute ends, in seconds since 1970.'),
+        Reset: integer('When the limit resets, in seconds since 1970.'),
         Ignored: {
           description:
-            'Names of parameters that the request does not take and that were ignored, separated by commas, escaped as in a URL. Absent when there are none.',
+            'Parameters that the request does not take and that were ignored, separated by commas and escaped as in a URL. Absent when there are none.',
           schema: { type: 'string' },
         },
-        RequestId: { description: 'Names the request in logs and errors.', schema: { type: 'string' } },
+        RequestId: { description: 'Identifies the request in logs and errors.', schema: { type: 'string' } },
       },
       parameters: {
         IdempotencyKey: {
           name: 'Idempotency-Key',
           in: 'header',
           required: false,
-          description: 'A repeat with the same key and body gets the first reply again, for 7 days.',
+          description: 'Makes retries safe: a request with the same key and body returns the first response again, for 7 days.',
           schema: { type: 'string', minLength: 1, maxLength: 255 },
           example: 'order-A-1001',
         },
       },
       schemas: componentSchemas(),
       responses: Object.fromEntries(
-        STATUSES.map((status) => [
+        STATUSES.filter((status) => status !== 405).map((status) => [
           status,
           {
             description: MEANING[status],
@@ -178,12 +178,14 @@ export function openapiDocument(url: string): object {
         type,
         {
           post: {
+            summary: `Sent as ${type}`,
+            operationId: `on${eventName(type).replace(/Event$/, '')}`,
             parameters: [
               {
                 name: 'X-Service-Signature',
                 in: 'header',
                 required: true,
-                description: 'Lower-case hex HMAC-SHA256 of the raw body, keyed with the signing secret of the endpoint.',
+                description: 'HMAC-SHA256 of the raw body with the signing secret of the endpoint, in lowercase hex.',
                 schema: { type: 'string' },
               },
             ],
@@ -196,7 +198,7 @@ export function openapiDocument(url: string): object {
                 },
               },
             },
-            responses: { 200: { description: 'Received, within 10 seconds' } },
+            responses: { 200: { description: 'Received. Respond within 10 seconds.' } },
           },
         },
       ]),

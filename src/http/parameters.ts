@@ -18,11 +18,11 @@ type Tree = { names: ReadonlySet<string>; listed: readonly string[]; inside: Rea
 /** A name where it was found: `param` is its path, `shape` the same for all rows of an array. */
 type Stranger = { name: string; param: string; shape: string; place: 'query' | 'body'; names: readonly string[] };
 
-/** Names longer than this are nobody's slip. */
+/** Names longer than this are not typos. */
 const LONGEST_NAME = 100;
-/** So many names of a request are compared with known ones; further ones are ignored and said to be. */
+/** This many names of a request are compared with known ones; further ones are ignored and reported as ignored. */
 const MOST_COMPARED = 50;
-/** Of the names that are refused or ignored, so many are named. */
+/** This many of the refused or ignored names are reported. */
 const MOST_TOLD = 20;
 
 /** A check for each route, from the schemas that validate. Siblings are all routes given. */
@@ -100,7 +100,7 @@ async function judge(
   }
   return { refused, ignored: [...ignored] };
 }
-const STRICT = 'Your settings refuse parameters that this request does not take.';
+const STRICT = 'Your settings refuse parameters that a request does not take.';
 
 /** The refusal of a request, with all its names. */
 export function unknownProblem(refused: Unknown['refused']): Problem {
@@ -198,7 +198,7 @@ function placesOf(tree: Tree, path = ''): [string, string][] {
     ...[...tree.inside].flatMap(([name, inside]) => placesOf(inside, `${path}${name}[]`)),
     ...tree.listed.map((name): [string, string] => [
       name,
-      path === '' ? 'It belongs into the body itself, beside the list.' : `It belongs into ${path}.`,
+      path === '' ? 'It belongs in the body itself, next to the list.' : `It belongs in ${path}.`,
     ]),
   ];
 }

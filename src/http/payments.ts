@@ -1,8 +1,9 @@
 /** The payment endpoints: read the request, call one use case, shape the reply. */
 
+import type { Static } from 'typebox';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, isCoin } from '../core/coin.ts';
-import { e8ToCents, formatUsd, worthUsdE8 } from '../core/money.ts';
+import { e8ToCents, formatUnits, formatUsd, worthUsdE8 } from '../core/money.ts';
 import { PAYMENT_STATUSES } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import type { KeyOwner } from '../merchants/keys.ts';
@@ -13,7 +14,8 @@ import { createPayment, type PaymentDraft } from '../payments/payments.ts';
 import { getPayment, type ListItem, listPayments } from '../payments/queries.ts';
 import { type Warning, warningsFor } from '../payments/readiness.ts';
 import type { PaymentItem, PaymentRequest, PaymentView, Rendered } from '../payments/view.ts';
-import { checkBody } from './body.ts';
+import { collect, type ReadingsOf, readBody, together } from './body.ts';
+import type { ParsedBody } from './json.ts';
 import {
   type Query,
   readLimit,
@@ -28,7 +30,7 @@ import {
   readUsd,
 } from './read.ts';
 import type { Answer, Call } from './routes.ts';
-import { CreateAdvanced, CreateLegacy, CreateSimple } from './schema.ts';
+import { CreateAdvanced, CreateLegacy, CreateSimple, type Item } from './schema.ts';
 
 /** A reply body rendered once, as it is sent and stored. */
 export const render = (status: number, body: object): Rendered => ({ status, body: JSON.stringify(body) });
@@ -61,29 +63,37 @@ type Common = {
   invoice_id?: string;
   locale?: string;
 };
-/** What all creations share. */
+type CommonRead = {
+  common: Common;
+  metadata: Record<string, string>;
+  scenario: ReturnType<typeof readScenario>;
+};
+/** What all creations read from their bodies. */
+export const commonReadings = (owner: KeyOwner, given: Common): ReadingsOf<CommonRead> => ({
+  common: { params: [], read: () => given },
+  metadata: { params: ['metadata'], read: () => readMetadata(given.metadata, owner.kind) },
+  scenario: { params: ['payment_address'], read: () => readScenario(given.payment_address, owner.mode) },
+});
+/** The payment that a creation asks for. */
 export function draftOf(
-  owner: KeyOwner,
-  body: Common,
+  { common, metadata, scenario }: CommonRead,
   more: { amountUsdCents: bigint; returnUrl: string | null; items?: PaymentItem[]; taxCents?: bigint; fiat?: PaymentRequest['fiat'] },
 ): PaymentDraft {
-  const scenario = readScenario(body.payment_address, owner.mode);
-  const request: PaymentRequest = {
-    returnUrl: more.returnUrl,
-    description: body.description ?? null,
-    items: more.items ?? null,
-    taxCents: more.taxCents ?? null,
-    fiat: more.fiat ?? null,
-    locale: body.locale ?? null,
-  };
   return {
     amountUsdCents: more.amountUsdCents,
     fixed: null,
     coin: scenario?.coin ?? null,
-    request,
-    invoiceId: body.invoice_id ?? null,
-    metadata: readMetadata(body.metadata, owner.kind),
-    expiresInSeconds: body.expires_in ?? null,
+    request: {
+      returnUrl: more.returnUrl,
+      description: common.description ?? null,
+      items: more.items ?? null,
+      taxCents: more.taxCents ?? null,
+      fiat: more.fiat ?? null,
+      locale: common.locale ?? null,
+    },
+    invoiceId: common.invoice_id ?? null,
+    metadata,
+    expiresInSeconds: common.expires_in ?? null,
     scenario,
   };
 }
@@ -92,56 +102,84 @@ export function draftOf(
 function returnUrlFor(owner: KeyOwner, text: string): string {
   const url = readReturnUrl(text, owner.mode);
   if (owner.kind === 'public' && owner.origins.length > 0 && !owner.origins.includes(new URL(url).origin)) {
-    throw new Problem('url_invalid', { schemes: 'https', reason: 'its origin is not one of this key' }, { param: 'return_url' });
+    throw new Problem(
+      'url_invalid',
+      { schemes: 'https', reason: 'it must be on one of the origins of this public key' },
+      { param: 'return_url' },
+    );
   }
   return url;
 }
 
 export async function createSimple(call: Call): Promise<Answer> {
   const { owner, body } = call;
-  const given = checkBody(CreateSimple, body);
-  const draft = draftOf(owner, given as Common, {
-    amountUsdCents: readUsd(body, 'amount_usd', given.amount_usd),
-    returnUrl: returnUrlFor(owner, given.return_url),
-  });
+  const { read } = readBody(CreateSimple, body, (given) => ({
+    ...commonReadings(owner, given as Common),
+    amountUsdCents: { params: ['amount_usd'], read: () => readUsd(body, 'amount_usd', given.amount_usd) },
+    returnUrl: { params: ['return_url'], read: () => returnUrlFor(owner, given.return_url) },
+  }));
+  const draft = draftOf(read, { amountUsdCents: read.amountUsdCents, returnUrl: read.returnUrl });
   return createOpen(call, draft);
+}
+
+/** The lines of an order. The faults of all lines are reported together. */
+function readItems(body: ParsedBody, items: readonly Static<typeof Item>[]): PaymentItem[] {
+  const faults: Problem[] = [];
+  const read = items.map((item, i): PaymentItem => {
+    const param = `items[${i}].unit_price`;
+    const unitPriceCents = collect(faults, () => readUsd(body, param, item.unit_price, { zero: true })) ?? 0n;
+    return { productId: item.product_id, name: item.name, quantity: BigInt(item.quantity), unitPriceCents };
+  });
+  if (faults.length > 0) throw together(faults);
+  return read;
 }
 
 export async function createAdvanced(call: Call): Promise<Answer> {
   const { owner, body } = call;
-  const given = checkBody(CreateAdvanced, body);
-  const items = given.items.map(
-    (item, i): PaymentItem => ({
-      productId: item.product_id,
-      name: item.name,
-      quantity: BigInt(item.quantity),
-      unitPriceCents: readUsd(body, `items[${i}].unit_price`, item.unit_price, { zero: true }),
-    }),
-  );
-  const taxCents = readUsd(body, 'tax', given.tax, { zero: true });
+  const { read } = readBody(CreateAdvanced, body, (given) => ({
+    ...commonReadings(owner, given as Common),
+    items: { params: ['items'], read: () => readItems(body, given.items) },
+    taxCents: { params: ['tax'], read: () => readUsd(body, 'tax', given.tax, { zero: true }) },
+    returnUrl: { params: ['return_url'], read: () => returnUrlFor(owner, given.return_url) },
+  }));
+  const { items, taxCents, returnUrl } = read;
   const amountUsdCents = items.reduce((sum, item) => sum + item.quantity * item.unitPriceCents, taxCents);
   if (amountUsdCents === 0n) throw new Problem('amount_invalid', {}, { param: 'items' });
   if (amountUsdCents > 100_000_000n) throw new Problem('amount_too_large', { maximum: '1000000.00' }, { param: 'items' });
-  const draft = draftOf(owner, given as Common, { amountUsdCents, returnUrl: returnUrlFor(owner, given.return_url), items, taxCents });
+  const draft = draftOf(read, { amountUsdCents, returnUrl, items, taxCents });
   return createOpen(call, draft);
 }
 
 /** POST /payments: a fixed coin amount; its USD worth at creation is stored for tiers and lists. */
 export async function createLegacy({ ctx, owner, body, claim }: Call): Promise<Answer> {
-  const given = checkBody(CreateLegacy, body);
-  const scenario = readScenario(given.payment_address, owner.mode);
-  const coin: Coin = given.currency ?? scenario?.coin ?? defaultCoin(await getMerchant(ctx, { merchantId: owner.merchantId }), owner.mode);
-  const units = readUnits(body, 'amount', given.amount, COIN[coin].decimals);
-  if (units < COIN[coin].dustUnits) throw new Problem('amount_too_small', { minimum: `the dust limit of ${coin}` }, { param: 'amount' });
+  // The coin decides how many decimals the amount may have: a default is needed before the rest is read.
+  const fallback = defaultCoin(await getMerchant(ctx, { merchantId: owner.merchantId }), owner.mode);
+  const { given, read } = readBody(CreateLegacy, body, (given) => {
+    const coin = (): Coin => given.currency ?? readScenario(given.payment_address, owner.mode)?.coin ?? fallback;
+    return {
+      ...commonReadings(owner, given as Common),
+      units: {
+        params: ['amount', 'currency', 'payment_address'],
+        read: () => readUnits(body, 'amount', given.amount, COIN[coin()].decimals),
+      },
+      returnUrl: {
+        params: ['redirect_url'],
+        read: () => (given.redirect_url === undefined ? null : readReturnUrl(given.redirect_url, owner.mode, 'redirect_url')),
+      },
+    };
+  });
+  const coin: Coin = given.currency ?? read.scenario?.coin ?? fallback;
+  const { units } = read;
+  if (units < COIN[coin].dustUnits) {
+    const shown = (value: bigint) => `${formatUnits(coin, value)} ${coin}`;
+    throw new Problem('amount_too_small', { coin, amount: shown(units), minimum: shown(COIN[coin].dustUnits) }, { param: 'amount' });
+  }
   const quotable = owner.mode === 'test' ? { price: ctx.prices.forTest(coin) } : ctx.prices.quotable(coin);
   if (!('price' in quotable))
     throw new Problem('price_unavailable', { coin, reason: quotable.reason }, { param: 'currency', retryAfterSeconds: 30 });
   const cents = e8ToCents(worthUsdE8(coin, units, quotable.price.priceE8));
   if (cents > 100_000_000n) throw new Problem('amount_too_large', { maximum: 'the worth of 1000000.00 USD' }, { param: 'amount' });
-  const draft = draftOf(owner, given as Common, {
-    amountUsdCents: cents > 0n ? cents : 1n,
-    returnUrl: given.redirect_url === undefined ? null : readReturnUrl(given.redirect_url, owner.mode, 'redirect_url'),
-  });
+  const draft = draftOf(read, { amountUsdCents: cents > 0n ? cents : 1n, returnUrl: read.returnUrl });
   return createPayment(ctx, {
     ...madeBy(owner),
     draft: { ...draft, coin, fixed: { coin, units } },
@@ -178,12 +216,12 @@ export async function readPayments({ ctx, owner, query }: Call): Promise<Answer>
   const startingAfter = readQuery(query, 'starting_after');
   const endingBefore = readQuery(query, 'ending_before');
   if (startingAfter !== null && endingBefore !== null) {
-    throw new Problem('parameter_invalid', { reason: 'it does not go together with starting_after' }, { param: 'ending_before' });
+    throw new Problem('parameter_invalid', { reason: 'it cannot be combined with starting_after' }, { param: 'ending_before' });
   }
   const statusText = readQuery(query, 'status');
   const status = PAYMENT_STATUSES.find((known) => known === statusText) ?? null;
   if (statusText !== null && status === null)
-    throw new Problem('parameter_invalid', { reason: `one of ${PAYMENT_STATUSES.join(', ')} is expected` }, { param: 'status' });
+    throw new Problem('parameter_invalid', { reason: `it must be one of ${PAYMENT_STATUSES.join(', ')}` }, { param: 'status' });
   const coin = readQuery(query, 'currency');
   if (coin !== null && !isCoin(coin)) throw new Problem('currency_unknown', {}, { param: 'currency' });
   const paging = { ...mine(owner), limit, startingAfter, endingBefore };
@@ -206,7 +244,7 @@ export async function readPayments({ ctx, owner, query }: Call): Promise<Answer>
 function readListFilter(query: Query, { status, coin }: Pick<ListFilter, 'status' | 'coin'>): ListFilter | null {
   const invoiceId = readQuery(query, 'invoice_id');
   if (invoiceId !== null && (invoiceId === '' || invoiceId.length > 100))
-    throw new Problem('parameter_invalid', { reason: 'an invoice id of 1 to 100 characters is expected' }, { param: 'invoice_id' });
+    throw new Problem('parameter_invalid', { reason: 'it must be an invoice id of 1 to 100 characters' }, { param: 'invoice_id' });
   const metadata = readPairs(query, 'metadata');
   const amountUsdCents = readQueryUsd(query, 'amount');
   const createdAfter = readQueryTime(query, 'created_after');

@@ -19,7 +19,7 @@ export function readUsd(body: ParsedBody, path: string, given: unknown, { zero =
   if (cents === null) {
     if (/^(0|[1-9]\d*)\.\d{3,}$/.test(text)) throw new Problem('amount_precision', { decimals: 2 }, { param: path });
     if (/^-/.test(text)) throw new Problem('amount_invalid', {}, { param: path });
-    throw new Problem('parameter_invalid', { reason: 'a plain decimal such as 25.50 is expected' }, { param: path });
+    throw new Problem('parameter_invalid', { reason: 'it must be a decimal such as 25.50' }, { param: path });
   }
   if (cents === 0n && !zero) throw new Problem('amount_invalid', {}, { param: path });
   if (cents > MAX_USD_CENTS) throw new Problem('amount_too_large', { maximum: '1000000.00' }, { param: path });
@@ -41,32 +41,39 @@ function readPositive(body: ParsedBody, path: string, given: unknown, decimals: 
   if (units === null) {
     if (/^(0|[1-9]\d*)\.\d+$/.test(text)) throw new Problem('amount_precision', { decimals }, { param: path });
     if (/^-/.test(text)) throw new Problem('amount_invalid', {}, { param: path });
-    throw new Problem('parameter_invalid', { reason: 'a plain decimal is expected' }, { param: path });
+    throw new Problem('parameter_invalid', { reason: 'it must be a decimal such as 0.05' }, { param: path });
   }
   if (units === 0n) throw new Problem('amount_invalid', {}, { param: path });
   return units;
 }
 
-/** An absolute URL to return to: https, in test mode also http on loopback; nothing that two parsers may read differently. */
+/** An absolute URL to return to: https, in test mode also http on loopback. URLs that two parsers can read differently are refused. */
 export function readReturnUrl(text: string, mode: Mode, param = 'return_url'): string {
   const schemes = mode === 'live' ? 'https' : 'http or https';
   const bad = (reason: string) => new Problem('url_invalid', { schemes, reason }, { param });
-  if (/[\s\\\u0000-\u001f\u007f]/.test(text)) throw bad('it contains blanks, backslashes or control characters');
+  if (/[\s\\\u0000-\u001f\u007f]/.test(text)) throw bad('it contains spaces, backslashes or control characters');
   const url = /^https?:\/\/[^/]/i.test(text) ? URL.parse(text) : null;
-  if (!url) throw bad('it is not one');
-  if (url.username !== '' || url.password !== '' || text.split('/')[2]!.includes('@')) throw bad('it must not carry a user name');
-  if (url.hostname.endsWith('.')) throw bad('its host ends with a dot');
+  if (!url) throw bad('it must start with https:// and name a host');
+  if (url.username !== '' || url.password !== '' || text.split('/')[2]!.includes('@'))
+    throw bad('it must not contain a user name or password');
+  if (url.hostname.endsWith('.')) throw bad('its host must not end with a dot');
   // Against look-alike letters: what the payer is shown must be what was written.
   if (!/^[\x21-\x7e]+$/.test(text.split('/')[2]!)) throw bad('its host must be written in ASCII (punycode)');
-  if (mode === 'live' && url.protocol !== 'https:') throw bad('live payments need https');
-  if (url.protocol !== 'https:' && !isLoopback(url.hostname)) throw bad('http leads to this machine alone, such as http://localhost:4000');
+  if (mode === 'live' && url.protocol !== 'https:') throw bad('live payments require https');
+  if (url.protocol !== 'https:' && !isLoopback(url.hostname))
+    throw bad('http is allowed for this machine only, such as http://localhost:4000');
   return text;
 }
 
 /** Metadata of a creation; refused with a public key. */
 export function readMetadata(given: Readonly<Record<string, string>> | undefined, kind: 'secret' | 'public'): Record<string, string> {
   if (given === undefined) return {};
-  if (kind === 'public') throw new Problem('metadata_invalid', { reason: 'public keys cannot set metadata' }, { param: 'metadata' });
+  if (kind === 'public')
+    throw new Problem(
+      'metadata_invalid',
+      { reason: 'public keys cannot set metadata; set it from your server with a secret key' },
+      { param: 'metadata' },
+    );
   checkMetadataKeys(given);
   const reason = metadataFault(given);
   if (reason) throw new Problem('metadata_invalid', { reason }, { param: 'metadata' });
@@ -78,14 +85,14 @@ export function checkMetadataKeys(given: Readonly<Record<string, unknown>>): voi
     if (!isMetadataKey(key)) {
       throw new Problem(
         'metadata_invalid',
-        { reason: 'keys have 1 to 40 characters without brackets and control characters' },
+        { reason: 'keys must have 1 to 40 characters, without brackets and control characters' },
         { param: `metadata.${key.slice(0, 40)}` },
       );
     }
   }
 }
 
-/** `test_btc_success` and its kin, in test mode only. */
+/** Test identifiers such as `test_btc_success`, in test mode only. */
 export function readScenario(text: string | undefined, mode: Mode): { coin: Coin; name: string } | null {
   if (text === undefined) return null;
   if (mode === 'live') throw new Problem('test_identifier_in_live', {}, { param: 'payment_address' });
@@ -101,11 +108,11 @@ export function readScenario(text: string | undefined, mode: Mode): { coin: Coin
 }
 
 export type Query = Readonly<Record<string, unknown>>;
-/** A parameter of the query or the path that stands at most once, of text that the database can be asked for. */
+/** A parameter of the query or the path that is given at most once, in text that the database can store. */
 export function readQuery(query: Query, name: string): string | null {
   const value = query[name];
   if (value === undefined) return null;
-  if (typeof value !== 'string') throw new Problem('parameter_invalid', { reason: 'it is given more than once' }, { param: name });
+  if (typeof value !== 'string') throw new Problem('parameter_invalid', { reason: 'it must be given only once' }, { param: name });
   if (value.includes('\u0000') || !value.isWellFormed())
     throw new Problem('parameter_invalid', { reason: 'it contains characters that cannot be used' }, { param: name });
   return value;
@@ -114,7 +121,7 @@ export function readLimit(query: Query): number {
   const text = readQuery(query, 'limit');
   if (text === null) return 10;
   if (!/^[1-9]\d{0,2}$/.test(text) || Number(text) > 100)
-    throw new Problem('parameter_invalid', { reason: 'a whole number from 1 to 100 is expected' }, { param: 'limit' });
+    throw new Problem('parameter_invalid', { reason: 'it must be a whole number from 1 to 100' }, { param: 'limit' });
   return Number(text);
 }
 /** A price in USD in a query, in cents. */
@@ -125,7 +132,7 @@ export function readQueryUsd(query: Query, name: string): bigint | null {
   if (cents === null)
     throw new Problem(
       'parameter_invalid',
-      { reason: 'an amount in USD with at most two decimals, such as 25.50, is expected' },
+      { reason: 'it must be an amount in USD with at most two decimals, such as 25.50' },
       { param: name },
     );
   if (cents > MAX_USD_CENTS) throw new Problem('amount_too_large', { maximum: '1000000.00' }, { param: name });
@@ -157,9 +164,9 @@ export function readPairs(query: Query, name: string): Record<string, string> {
       const value = readQuery(query, param)!;
       const key = param.slice(name.length + 1, -1);
       if (!isMetadataKey(key))
-        throw new Problem('parameter_invalid', { reason: `it is written as ${name}[key]=value` }, { param: param.slice(0, 100) });
+        throw new Problem('parameter_invalid', { reason: `it must be written as ${name}[key]=value` }, { param: param.slice(0, 100) });
       if (value === '' || value.length > 500)
-        throw new Problem('parameter_invalid', { reason: 'a value of 1 to 500 characters is expected' }, { param });
+        throw new Problem('parameter_invalid', { reason: 'it must have 1 to 500 characters' }, { param });
       return [key, value];
     }),
   );

@@ -6,7 +6,7 @@ import { base62 } from '../core/id.ts';
 import { isLoopback, plainIp } from '../core/networks.ts';
 import { Problem } from '../core/problem.ts';
 import { isAnswered } from '../db/batch.ts';
-import { type KeyOwner, originAllowedByAnyKey } from '../merchants/keys.ts';
+import type { KeyOwner } from '../merchants/keys.ts';
 import { getMerchant } from '../merchants/merchants.ts';
 import { noteRequest } from '../merchants/requests.ts';
 import type { IdempotencyClaim } from '../payments/view.ts';
@@ -42,19 +42,19 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
     routerOptions: { maxParamLength: 500, ignoreTrailingSlash: false },
     requestTimeout: 30_000,
     keepAliveTimeout: 72_000,
-    // What is asked before the end is answered; `finishOnClose` sees to it that there is an end.
+    // Requests that arrive before the server closes are answered; `finishOnClose` bounds how long that takes.
     forceCloseConnections: false,
     return503OnClosing: false,
     genReqId: requestId,
     // A path that cannot be decoded: the routes and hooks never see it.
     frameworkErrors: (_error, request, reply) => {
-      const unknown = new Problem('unknown_route', { method: request.method, path: 'such path' });
+      const unknown = new Problem('unknown_route', { method: request.method, path: 'path that can be decoded' });
       gate.anonymous(request, reply as FastifyReply).then(
         () => sendProblem(ctx, request, reply as FastifyReply, unknown),
         (error) => sendProblem(ctx, request, reply as FastifyReply, toProblem(ctx, request, error)),
       );
     },
-    // What is no HTTP request has no reply object: the answer is written to the socket.
+    // A request that does not follow HTTP has no reply object: the answer is written to the socket.
     clientErrorHandler: (error, socket) => {
       if (error.code === 'ECONNRESET' || !socket.writable) return;
       const id = requestId();
@@ -69,7 +69,7 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
   finishOnClose(ctx, app);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, bytes, done) => {
-    // Bodies are read as they come; a compressed one would otherwise be called bad JSON.
+    // Compressed bodies are not supported; without this check the error would be about JSON.
     if ((request.headers['content-encoding'] ?? 'identity') !== 'identity') return done(new Problem('unsupported_media_type'));
     try {
       done(null, UTF8.decode(bytes as Buffer));
@@ -94,7 +94,7 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
   });
 
   for (const route of ROUTES) registerRoute(app, ctx, gate, route);
-  registerPreflight(app, ctx, gate);
+  registerPreflight(app, gate);
   registerOperations(app, ctx, options);
   options.registerPages(app, gate);
 
@@ -106,7 +106,7 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
       reply.header('vary', 'accept');
       if (request.headers.accept?.includes('text/html')) return reply.redirect('/dashboard', 302);
     }
-    // A slip in a path stands in the log of whoever made it.
+    // A wrong path is logged for the owner of the key.
     if (/^\/(payments|api|v1)\b/.test(path)) await gate.identify(request);
     const allowed = ['GET', 'POST', 'DELETE'].filter(
       (method) => method !== request.method && app.findRoute({ url: path, method: method as 'GET' }) !== null,
@@ -121,11 +121,11 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
   return app;
 }
 
-/** An answer under way when the service stops may take this long; a connection on which nothing was asked yet is given this long. */
+/** When the service stops, running requests may take FINISH_MS, and a connection without a request may still send one for QUIET_MS. */
 const FINISH_MS = 10_000;
 const QUIET_MS = 200;
 
-/** Closing waits for answers under way, not for connections on which nothing is asked: browsers and proxies keep such. */
+/** Closing waits for running requests, not for idle connections, which browsers and proxies keep open. */
 function finishOnClose(ctx: Context, app: FastifyInstance): void {
   const { server } = app;
   const underWay = new Set<ServerResponse>();
@@ -166,14 +166,14 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
   const common: Omit<RouteOptions, 'url'> = {
     method: route.method,
     exposeHeadRoute: false,
-    // Before the body is read: who may not call learns nothing else.
+    // Before the body is read: a caller without permission learns nothing else.
     onRequest: async (request, reply) => void (await gate.enter(request, reply, route.access)),
     handler: async (request, reply) => {
       const owner = request.keyOwner!;
       for (const name of Object.keys(request.params as object)) readQuery(request.params as Query, name);
       const body = typeof request.body === 'string' ? parseJson(request.body) : EMPTY_BODY;
       if (typeof body.value !== 'object' || body.value === null || Array.isArray(body.value)) {
-        throw new Problem('invalid_json', { reason: 'an object is expected' });
+        throw new Problem('invalid_json', { reason: 'it must be an object' });
       }
       if (route.method === 'POST' && request.body === undefined && request.headers['content-type'] === undefined && requiresBody(route)) {
         throw new Problem('unsupported_media_type');
@@ -202,7 +202,7 @@ const NAME_CHECKS = createNameChecks(ROUTES);
 const isStrict = async (ctx: Context, { merchantId }: KeyOwner): Promise<boolean> =>
   (await getMerchant(ctx, { merchantId })).settings.strictParameters;
 
-/** Says which parameters are ignored, and refuses those that were probably meant to have an effect. */
+/** Reports ignored parameters, and refuses those that were probably meant to have an effect. */
 async function meetUnknown(
   ctx: Context,
   {
@@ -216,10 +216,10 @@ async function meetUnknown(
     request.ignoredParameters = ignored;
     reply.raw.setHeader('x-ignored-parameters', ignoredHeader(ignored));
   }
-  // What was done before such names were refused is not done again by a repeat of it: that gets the answer of then.
+  // A request that succeeded before such names were refused gets its stored answer when it is repeated.
   if (refused.length > 0 && !(claim && (await isAnswered(ctx.db, claim)))) throw unknownProblem(refused);
 }
-/** For the log of requests: what is known of it when its answer is ready. */
+/** Records an answered request for the log of requests. */
 function note(ctx: Context, request: FastifyRequest, status: number, errorCode: string | null): void {
   const owner = request.keyOwner;
   if (owner === null) return;
@@ -240,14 +240,14 @@ function note(ctx: Context, request: FastifyRequest, status: number, errorCode: 
 }
 const requiresBody = (route: Route): boolean => ((route.body as { required?: string[] } | undefined)?.required?.length ?? 0) > 0;
 
-/** Only creations answer a preflight, when any public key lists the origin; the POST then checks its own key. */
-function registerPreflight(app: FastifyInstance, ctx: Context, gate: ReturnType<typeof createGate>): void {
+/** Only creations answer a preflight, for every origin: the POST checks its key, and a page can read why it is refused. */
+function registerPreflight(app: FastifyInstance, gate: ReturnType<typeof createGate>): void {
   for (const route of ROUTES.filter((r) => r.access === 'any')) {
     for (const url of pathsOf(route.path)) {
       app.options(url, async (request, reply) => {
         await gate.anonymous(request, reply);
         const { origin } = request.headers;
-        if (origin === undefined || !(await originAllowedByAnyKey(ctx, origin))) throw new Problem('origin_not_allowed');
+        if (!origin) throw new Problem('origin_not_allowed', { origin: 'a page without an origin' });
         return reply
           .code(204)
           .headers({
@@ -269,7 +269,7 @@ function registerOperations(app: FastifyInstance, ctx: Context, { metricsToken, 
     const readiness = await readReadiness(ctx);
     return reply.code(readiness.ready ? 200 : 503).send(readiness);
   });
-  // A proxy on this machine may name nobody: with a public address and plain HTTP, who asks from here may have come from anywhere.
+  // A proxy on this machine may not name the client. With a public address and plain HTTP, a local request may come from anywhere.
   const isPublic = tls === null && !isLoopback(new URL(ctx.settings.publicUrl).hostname);
   app.get('/metrics', async (request, reply) => {
     const local = !isPublic && isFromHere(request);
@@ -282,7 +282,7 @@ function registerOperations(app: FastifyInstance, ctx: Context, { metricsToken, 
 
 /** Headers that proxies add. */
 const OF_PROXIES = ['forwarded', 'via', 'x-real-ip', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'];
-/** Whether a program on this machine asks, by an address of this machine and through nobody. */
+/** Whether the request comes from this machine, to an address of this machine, without a proxy in between. */
 function isFromHere({ socket, headers }: FastifyRequest): boolean {
   const peer = plainIp(socket.remoteAddress ?? '');
   const asked = URL.parse(`http://${headers.host ?? ''}`)?.hostname ?? '';
@@ -296,7 +296,7 @@ function toProblem(ctx: Context, request: FastifyRequest, error: FastifyError | 
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' || code === 'FST_ERR_CTP_EMPTY_TYPE') return new Problem('unsupported_media_type');
   if (code.startsWith('FST_ERR_CTP') || code === 'FST_ERR_VALIDATION')
     return new Problem('invalid_json', { reason: 'the body cannot be read' });
-  // Connection trouble and resource limits of the database: ours to mend, the caller's to retry.
+  // Connection failures and resource limits of the database: the caller can retry.
   if (/^(CONNECTION_|CONNECT_TIMEOUT|ECONN|EPIPE|ENOENT$|57P0|53|55P03|57014|40001|40P01)/.test(code)) {
     ctx.log.error({ err: error, requestId: request.id }, 'The database did not respond');
     return new Problem('database_unavailable', {}, { retryAfterSeconds: 2, cause: error });

@@ -12,27 +12,29 @@ import { advanceClock, cancelPayment, createPayment, resolvePayment, setMetadata
 import { listTransfers } from '../payments/queries.ts';
 import type { PaymentRequest } from '../payments/view.ts';
 import { getEvent, listEvents } from '../webhooks/events.ts';
-import { checkBody } from './body.ts';
+import { checkBody, readBody } from './body.ts';
 import type { ParsedBody } from './json.ts';
-import { draftOf, madeBy, mine, render, renderDetail } from './payments.ts';
+import { commonReadings, draftOf, madeBy, mine, render, renderDetail } from './payments.ts';
 import { checkMetadataKeys, readFiat, readLimit, readQuery, readReturnUrl, readUsd } from './read.ts';
 import type { Answer, Call } from './routes.ts';
 import { AdvanceClock, CreateTransaction, Resolve, Simulate, UpdateMetadata } from './schema.ts';
 
-type Common = Parameters<typeof draftOf>[1];
+type Common = Parameters<typeof commonReadings>[1];
 
 export async function createTransaction({ ctx, owner, body, claim }: Call): Promise<Answer> {
-  const given = checkBody(CreateTransaction, body);
-  const { amountUsdCents, fiat } = priceOf(ctx, owner, body, given);
-  const draft = draftOf(owner, given as Common, {
-    amountUsdCents,
-    fiat,
-    returnUrl: given.return_url === undefined ? null : readReturnUrl(given.return_url, owner.mode),
-  });
+  const { given, read } = readBody(CreateTransaction, body, (given) => ({
+    ...commonReadings(owner, given as Common),
+    price: { params: ['amount', 'currency_fiat'], read: () => priceOf(ctx, owner, body, given) },
+    returnUrl: {
+      params: ['return_url'],
+      read: () => (given.return_url === undefined ? null : readReturnUrl(given.return_url, owner.mode)),
+    },
+  }));
+  const draft = draftOf(read, { ...read.price, returnUrl: read.returnUrl });
   if (draft.scenario && draft.scenario.coin !== given.crypto) {
     throw new Problem(
       'parameter_invalid',
-      { reason: `it is one of ${draft.scenario.coin}, crypto says ${given.crypto}` },
+      { reason: `it is a ${draft.scenario.coin} identifier, but crypto is ${given.crypto}` },
       { param: 'payment_address' },
     );
   }
@@ -68,16 +70,11 @@ export async function createTransaction({ ctx, owner, body, claim }: Call): Prom
     });
   } catch (error) {
     // This body calls the coin `crypto`.
-    if (error instanceof Problem && error.param === 'currency')
-      throw new Problem(error.code, detailsOf(error, given.crypto), {
-        param: 'crypto',
-        cause: error,
-        ...(error.retryAfterSeconds !== null && { retryAfterSeconds: error.retryAfterSeconds }),
-      });
+    if (error instanceof Problem && error.param === 'currency') throw error.with({ param: 'crypto' });
     throw error;
   }
 }
-/** The price in US dollars, at the rate of this moment where it is given in another currency. */
+/** The price in US dollars, converted at the current rate when it is given in another currency. */
 function priceOf(
   ctx: Context,
   owner: KeyOwner,
@@ -97,11 +94,6 @@ function priceOf(
   const fiat = { amount: formatFiat(currency, minor), currency, rateE8, source: sources.join(', '), at: asOf.toISOString() };
   return { amountUsdCents, fiat };
 }
-const detailsOf = (problem: Problem, coin: string) => ({
-  coin,
-  reason: /: (.*)\.$/.exec(problem.message)?.[1] ?? '',
-  minimum: /amount, (.*)\.$/.exec(problem.message)?.[1] ?? '',
-});
 
 export async function readTransfers({ ctx, owner, params, query }: Call): Promise<Answer> {
   const { transfers, hasMore } = await listTransfers(ctx, {
@@ -144,7 +136,7 @@ const TYPES: readonly string[] = PAYMENT_EVENTS;
 export async function readEvents({ ctx, owner, query }: Call): Promise<Answer> {
   const type = readQuery(query, 'type');
   if (type !== null && !TYPES.includes(type))
-    throw new Problem('parameter_invalid', { reason: `one of ${TYPES.join(', ')} is expected` }, { param: 'type' });
+    throw new Problem('parameter_invalid', { reason: `it must be one of ${TYPES.join(', ')}` }, { param: 'type' });
   const page = await listEvents(ctx, {
     ...mine(owner),
     limit: readLimit(query),
@@ -152,7 +144,7 @@ export async function readEvents({ ctx, owner, query }: Call): Promise<Answer> {
     type,
     paymentId: readQuery(query, 'payment_id'),
   });
-  // The stored bytes are the events: they are put together, not written anew.
+  // The stored bytes are sent as they are, so that lists and deliveries carry the same text.
   const data = page.items.map((item) => Buffer.from(item.body).toString()).join(',');
   return { status: 200, body: Buffer.from(`{"success":true,"data":[${data}],"has_more":${page.hasMore}}`) };
 }
@@ -160,7 +152,7 @@ export async function readEvent({ ctx, owner, params }: Call): Promise<Answer> {
   return { status: 200, body: (await getEvent(ctx, { ...mine(owner), eventId: params.id! })).body };
 }
 
-/** The log of requests as it is told, here and in the dashboard. */
+/** A logged request as the API and the dashboard show it. */
 export const requestBody = (request: LoggedRequest) => ({
   id: request.id,
   mode: request.mode,
@@ -181,10 +173,10 @@ export const requestBody = (request: LoggedRequest) => ({
 export async function readRequests({ ctx, owner, query }: Call): Promise<Answer> {
   const outcome = readQuery(query, 'outcome');
   if (outcome !== null && outcome !== 'failed')
-    throw new Problem('parameter_invalid', { reason: 'failed is expected' }, { param: 'outcome' });
+    throw new Problem('parameter_invalid', { reason: 'it must be "failed"' }, { param: 'outcome' });
   const status = readQuery(query, 'status');
   if (status !== null && !/^[1-5]\d\d$/.test(status))
-    throw new Problem('parameter_invalid', { reason: 'an HTTP status such as 404 is expected' }, { param: 'status' });
+    throw new Problem('parameter_invalid', { reason: 'it must be an HTTP status such as 404' }, { param: 'status' });
   const page = await listRequests(ctx, {
     whole: true,
     ...mine(owner),

@@ -76,7 +76,7 @@ export async function recoverWebhookEndpoint(call: Call): Promise<Answer> {
 function readInstant(text: string): Date {
   const instant = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/.test(text) ? new Date(text) : null;
   if (!instant || Number.isNaN(instant.getTime()))
-    throw new Problem('parameter_invalid', { reason: 'a time such as 2026-11-21T10:00:00Z is expected' }, { param: 'since' });
+    throw new Problem('parameter_invalid', { reason: 'it must be a time such as 2026-11-21T10:00:00Z' }, { param: 'since' });
   return instant;
 }
 export async function readWebhookRecovery({ ctx, owner, params }: Call): Promise<Answer> {
@@ -87,7 +87,7 @@ export async function readWebhookDeliveries({ ctx, owner, query }: Call): Promis
   const given = readQuery(query, 'state');
   const state = DELIVERY_STATES.find((known) => known === given) ?? null;
   if (given !== null && state === null)
-    throw new Problem('parameter_invalid', { reason: `one of ${DELIVERY_STATES.join(', ')} is expected` }, { param: 'state' });
+    throw new Problem('parameter_invalid', { reason: `it must be one of ${DELIVERY_STATES.join(', ')}` }, { param: 'state' });
   const page = await listDeliveries(ctx, {
     ...mine(owner),
     limit: readLimit(query),

@@ -245,7 +245,7 @@ async function findUser(tx: Tx, { email }: { email: string }): Promise<{ id: str
 export async function setEmail(ctx: Context, { email: given, to: wanted }: { email: string; to: string }): Promise<void> {
   const [email, to] = [given.toLowerCase(), wanted.toLowerCase()];
   if (!/^[^\s@<>"]+@[^\s@<>"]+$/.test(to) || to.length > 254)
-    throw new Problem('parameter_invalid', { reason: 'it is no e-mail address' }, { param: 'to' });
+    throw new Problem('parameter_invalid', { reason: 'it must be an email address' }, { param: 'to' });
   await ctx.db.begin(async (tx) => {
     if ((await tx`select 1 from users where email = ${to}`).length > 0) throw new Problem('email_in_use', {}, { param: 'to' });
     const { id } = await findUser(tx, { email });

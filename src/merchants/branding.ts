@@ -27,11 +27,12 @@ export function checkBranding({ accent, theme, locale, supportContact, origins }
   const refuse = (param: string, reason: string): never => {
     throw new Problem('parameter_invalid', { reason }, { param });
   };
-  if (accent && !/^#[0-9a-f]{6}$/i.test(accent)) refuse('accent', 'a colour such as #0f5bd7 is expected');
-  if (theme && !THEMES.includes(theme)) refuse('theme', `one of ${THEMES.join(', ')} is expected`);
-  if (locale && !/^[a-z]{2,3}(-[A-Za-z]{2,4})?$/.test(locale)) refuse('locale', 'a language such as de or pt-BR is expected');
-  if (supportContact && !isContact(supportContact)) refuse('support', 'an e-mail address, a telephone number or an https URL is expected');
-  for (const origin of origins ?? []) if (!isOrigin(origin)) refuse('origins', `${origin} is not an origin such as https://shop.example`);
+  if (accent && !/^#[0-9a-f]{6}$/i.test(accent)) refuse('accent', 'it must be a color such as #0f5bd7');
+  if (theme && !THEMES.includes(theme)) refuse('theme', `it must be one of ${THEMES.join(', ')}`);
+  if (locale && !/^[a-z]{2,3}(-[A-Za-z]{2,4})?$/.test(locale)) refuse('locale', 'it must be a language such as de or pt-BR');
+  if (supportContact && !isContact(supportContact)) refuse('support', 'it must be an email address, a phone number or an https URL');
+  for (const origin of origins ?? [])
+    if (!isOrigin(origin)) refuse('origins', `${origin} is not an origin; write it like https://shop.example`);
 }
 
 /** Checks a logo; what it answers writes it. Null takes the logo away, undefined leaves it. Errors: parameter_invalid. */
@@ -62,7 +63,7 @@ export function logoType(bytes: Uint8Array): 'image/png' | 'image/svg+xml' {
   if (bytes.length > LOGO_LIMIT) throw refuse('it is larger than 64 kB');
   if (Buffer.from(bytes.subarray(0, 8)).toString('latin1') === '\x89PNG\r\n\x1a\n') return 'image/png';
   const text = Buffer.from(bytes).toString('utf8');
-  if (!/^\s*(?:<\?xml[^>]*\?>\s*)?(?:<!--[\s\S]*?-->\s*)*<svg[\s>]/.test(text)) throw refuse('a PNG or SVG image is expected');
+  if (!/^\s*(?:<\?xml[^>]*\?>\s*)?(?:<!--[\s\S]*?-->\s*)*<svg[\s>]/.test(text)) throw refuse('it must be a PNG or SVG image');
   const harm =
     /<!(?:doctype|entity)/i.exec(text) ??
     /<\/?(?:[\w-]+:)?(?:script|foreignobject|iframe|object|embed|image|use|a|style|animate\w*|set|handler|listener)\b/i.exec(text) ??
@@ -70,7 +71,7 @@ export function logoType(bytes: Uint8Array): 'image/png' | 'image/svg+xml' {
     /(?:xlink:)?href\s*=/i.exec(text) ??
     /javascript:|data:|url\(\s*["']?(?!#)/i.exec(text) ??
     /<\?(?!xml\s)/i.exec(text);
-  if (harm) throw refuse(`the SVG contains ${harm[0].trim()}, which a logo must not`);
+  if (harm) throw refuse(`the SVG contains ${harm[0].trim()}, which is not allowed in a logo`);
   return 'image/svg+xml';
 }
 

@@ -86,7 +86,7 @@ type NewKey = {
 export async function addKey(ctx: Context, tx: Tx, { merchantId, mode, ...made }: Owner & NewKey): Promise<{ key: Key; text: string }> {
   const { kind, origins } = made;
   if (kind === 'secret' && origins.length > 0) {
-    throw new Problem('parameter_invalid', { reason: 'only public keys are used by pages' }, { param: 'origins' });
+    throw new Problem('parameter_invalid', { reason: 'only public keys have origins' }, { param: 'origins' });
   }
   // Two that are made at once are counted one after the other.
   await tx`select 1 from merchants where id = ${merchantId} for update`;
@@ -131,7 +131,7 @@ export async function endKey(
 ): Promise<{ before: Key; after: Key }> {
   const before = await getKey(ctx, { merchantId, mode, keyId, tx });
   if (!before.isActive) throw new Problem('key_ended', { id: keyId });
-  if (name.trim() !== before.name) throw new Problem('parameter_invalid', { reason: 'it is not the name of this key' }, { param: 'name' });
+  if (name.trim() !== before.name) throw new Problem('parameter_invalid', { reason: 'it must be the name of this key' }, { param: 'name' });
   await tx`update keys set revoked_at = clock_timestamp() where id = ${keyId}`;
   return { before, after: await getKey(ctx, { merchantId, mode, keyId, tx }) };
 }

@@ -103,11 +103,12 @@ const MOST_IPS = 20;
 /** Only secret keys are narrowed in this way: public ones create payments from wherever payers are. */
 function checkLimits({ kind, readOnly, allowedIps }: { kind: KeyKind; readOnly: boolean; allowedIps: readonly string[] }): void {
   const refuse = (param: string, reason: string) => new Problem('parameter_invalid', { reason }, { param });
-  if (kind === 'public' && readOnly) throw refuse('read_only', 'only secret keys read');
-  if (kind === 'public' && allowedIps.length > 0) throw refuse('allowed_ips', 'only secret keys are used from known addresses');
-  if (allowedIps.length > MOST_IPS) throw refuse('allowed_ips', `there are more than ${MOST_IPS}`);
+  if (kind === 'public' && readOnly) throw refuse('read_only', 'only secret keys can be read-only');
+  if (kind === 'public' && allowedIps.length > 0) throw refuse('allowed_ips', 'only secret keys can be limited to addresses');
+  if (allowedIps.length > MOST_IPS) throw refuse('allowed_ips', `it must have at most ${MOST_IPS} entries`);
   for (const text of allowedIps)
-    if (!isNetwork(text)) throw refuse('allowed_ips', `${text} is no address such as 192.0.2.10 and no network such as 192.0.2.0/24`);
+    if (!isNetwork(text))
+      throw refuse('allowed_ips', `${text} is neither an address such as 192.0.2.10 nor a network such as 192.0.2.0/24`);
 }
 /**
  * Makes a key and returns its text, which is stored nowhere. `createdBy`: the name of a member, `actorId` who that is; null: the
@@ -143,11 +144,15 @@ export async function createKey(
 ): Promise<{ keyId: string; key: string }> {
   checkLimits({ kind, readOnly, allowedIps });
   if (origins.length > MOST_ORIGINS) {
-    throw new Problem('parameter_invalid', { reason: `there are more than ${MOST_ORIGINS}` }, { param: 'origins' });
+    throw new Problem('parameter_invalid', { reason: `it must have at most ${MOST_ORIGINS} entries` }, { param: 'origins' });
   }
   for (const origin of origins) {
     if (!isOrigin(origin)) {
-      throw new Problem('parameter_invalid', { reason: `${origin} is not an origin such as https://shop.example` }, { param: 'origins' });
+      throw new Problem(
+        'parameter_invalid',
+        { reason: `${origin} is not an origin; write it like https://shop.example` },
+        { param: 'origins' },
+      );
     }
   }
   const body = `${kind === 'secret' ? 'sk' : 'pk'}_${mode}_${base62(32, ctx.random)}`;

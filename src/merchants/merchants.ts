@@ -143,7 +143,7 @@ async function makeMerchant(
 ): Promise<NewMerchant | null> {
   const trimmed = name.trim();
   if (trimmed === '' || trimmed.length > 100) {
-    throw new Problem('parameter_invalid', { reason: 'a name of 1 to 100 characters is needed' }, { param: 'name' });
+    throw new Problem('parameter_invalid', { reason: 'it must be a name of 1 to 100 characters' }, { param: 'name' });
   }
   const merchantId = newId('mer', ctx.random);
   const setupToken = base62(32, ctx.random);

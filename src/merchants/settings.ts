@@ -100,11 +100,11 @@ export async function changeOwnSettings(
   checkBranding(change);
   for (const [key, [param, low, high, range]] of Object.entries(BOUNDS)) {
     const value = change[key as keyof typeof BOUNDS];
-    if (value != null && (!Number.isInteger(value) || value < low || value > high)) refuse(param, `a whole number ${range} is expected`);
+    if (value != null && (!Number.isInteger(value) || value < low || value > high)) refuse(param, `it must be a whole number ${range}`);
   }
-  if (name !== undefined && (name.trim() === '' || name.length > 100)) refuse('name', 'a name of 1 to 100 characters is needed');
-  if (change.website && !/^https:\/\/[^\s"<>\\@]+$/.test(change.website)) refuse('website', 'an https URL is expected');
-  if (change.coins && (change.coins.length === 0 || !change.coins.every(isCoin))) refuse('currencies', 'at least one coin is needed');
+  if (name !== undefined && (name.trim() === '' || name.length > 100)) refuse('name', 'it must be a name of 1 to 100 characters');
+  if (change.website && !/^https:\/\/[^\s"<>\\@]+$/.test(change.website)) refuse('website', 'it must be an https URL');
+  if (change.coins && (change.coins.length === 0 || !change.coins.every(isCoin))) refuse('currencies', 'it must name at least one coin');
   const { settings, name: nameBefore } = await getMerchant(ctx, { merchantId });
   const { confirmations: given, ...plain } = change;
   const confirmations = given && { ...settings.confirmations };
@@ -116,8 +116,8 @@ export async function changeOwnSettings(
       const wish = wished[i] ?? null;
       if (wish === null || wish === tier.confirmations) return [];
       if (!Number.isInteger(wish) || wish > 1_000 || tier.rule !== 'confirmations')
-        refuse('confirmations', `${coin}: a whole number up to 1000 is expected`);
-      if (wish < tier.confirmations) refuse('confirmations', `${coin}: ${tier.confirmations} is the least for this amount`);
+        refuse('confirmations', `for ${coin} it must be a whole number of up to 1000`);
+      if (wish < tier.confirmations) refuse('confirmations', `for ${coin} it must be at least ${tier.confirmations} for this amount`);
       return [{ belowUsdCents: tier.belowUsdCents?.toString() ?? null, confirmations: wish, rule: tier.rule }];
     });
     // Tiers that follow the table stand between those that do not, so that none takes over its neighbour's number.

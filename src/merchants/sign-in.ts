@@ -135,7 +135,7 @@ export async function refusing<T>(code: ProblemCode, work: () => Promise<T>): Pr
 
 export function checkPassword(password: string, param = 'password'): void {
   if (password.length < PASSWORD_MIN || password.length > PASSWORD_MAX) {
-    throw new Problem('parameter_invalid', { reason: `${PASSWORD_MIN} to ${PASSWORD_MAX} characters are needed` }, { param });
+    throw new Problem('parameter_invalid', { reason: `it must have ${PASSWORD_MIN} to ${PASSWORD_MAX} characters` }, { param });
   }
 }
 export async function hashPassword(ctx: Context, { password }: { password: string }): Promise<string> {

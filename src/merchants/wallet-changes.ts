@@ -192,7 +192,11 @@ export async function importKey(
       const [foreign] = await tx`
         select 1 from wallets where coin = ${coin} and chain_key = ${key.chainKey} and script = ${key.script} and merchant_id <> ${merchantId}`;
       if (foreign)
-        throw new Problem('account_key_invalid', { reason: 'another merchant of this install already uses it' }, { param: 'key' });
+        throw new Problem(
+          'account_key_invalid',
+          { reason: 'another merchant of this install already uses it; export the key of another account' },
+          { param: 'key' },
+        );
       const [waits] = await tx<{ dueAt: Date }[]>`
         insert into wallet_changes (merchant_id, coin, account_key, script, asked_by, asked_by_name, due_at)
         values (${merchantId}, ${coin}, ${accountKey.trim()}, ${script}, ${actor.userId}, ${actor.name},

@@ -30,7 +30,7 @@ export function readAccountKey(
   const network = ctx.settings.networks[coin];
   const parsed = parseAccountKey(accountKey, { coin, network });
   if (parsed.script && wanted && parsed.script !== wanted) {
-    throw new Problem('account_key_invalid', { reason: `it is a key for ${parsed.script} addresses, not ${wanted}` }, { param: 'script' });
+    throw new Problem('account_key_invalid', { reason: `it is for ${parsed.script} addresses, not for ${wanted}` }, { param: 'script' });
   }
   const script = parsed.script ?? wanted;
   if (!script) {
@@ -79,7 +79,11 @@ export async function writeWallet(ctx: Context, tx: Tx, wanted: NewWallet): Prom
         xid = pg_current_xact_id()
     returning id, merchant_id as "merchantId", next_index as "nextIndex"`;
   if (stored!.merchantId !== merchantId) {
-    throw new Problem('account_key_invalid', { reason: 'another merchant of this install already uses it' }, { param: 'key' });
+    throw new Problem(
+      'account_key_invalid',
+      { reason: 'another merchant of this install already uses it; export the key of another account' },
+      { param: 'key' },
+    );
   }
   await notifyMembers(ctx, tx, [{ merchantId, mode: 'live', kind: 'wallet_changed', detail: { coin } }]);
   return { walletId: stored!.id, nextIndex: stored!.nextIndex };

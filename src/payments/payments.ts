@@ -5,8 +5,8 @@ import { SCENARIOS, type Scenario } from '../chains/simulated.ts';
 import type { Context } from '../context.ts';
 import { decodeAddress } from '../core/address.ts';
 import { addMs, DAY_MS, earliest } from '../core/clock.ts';
-import { COIN, type Coin, type Mode } from '../core/coin.ts';
-import { formatUnits, quoteUnits } from '../core/money.ts';
+import type { Coin, Mode } from '../core/coin.ts';
+import { quoteUnits } from '../core/money.ts';
 import type { Decision } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import { isDust, isFinal, isGone, lockEnd, mayChangeCoin, settle } from '../core/settle.ts';
@@ -22,7 +22,7 @@ import { type PaymentRecord, readRecords, tipsOf } from './facts.ts';
 import { LINK_METADATA, payLink } from './links.ts';
 import { dropMetadataPairs, metadataPairs } from './lists.ts';
 import { getPaymentForCustomer } from './queries.ts';
-import { isCarried } from './readiness.ts';
+import { amountTooSmall, isCarried } from './readiness.ts';
 import { lockAndSettle, type SettledPayment } from './settle-payments.ts';
 import { queueTexts } from './texts.ts';
 import type { CustomerView, IdempotencyClaim, Outcome, PaymentView, Rendered } from './view.ts';
@@ -130,7 +130,7 @@ function priceQuote(ctx: Context, record: PaymentRecord, coin: Coin): { rateE8: 
   const { priceE8, sources } = quotable.price;
   const units = quoteUnits(coin, record.facts.targetUsdCents, priceE8);
   if (!isCarried(coin, units)) {
-    throw new Problem('amount_too_small', { minimum: `${formatUnits(coin, COIN[coin].dustUnits * 10n)} ${coin}` }, { param: 'currency' });
+    throw amountTooSmall(coin, { usdCents: record.facts.targetUsdCents, units, priceE8 });
   }
   return { rateE8: priceE8, units, sources };
 }
@@ -232,7 +232,7 @@ export async function simulatePayment(
 
 function scenarioNamed(text: string): Scenario {
   const found = SCENARIOS.find((name) => name === text);
-  if (!found) throw new Problem('parameter_invalid', { reason: `one of ${SCENARIOS.join(', ')} is expected` }, { param: 'scenario' });
+  if (!found) throw new Problem('parameter_invalid', { reason: `it must be one of ${SCENARIOS.join(', ')}` }, { param: 'scenario' });
   return found;
 }
 
@@ -348,7 +348,7 @@ export async function resolvePayment(
     if (unknown >= 0 || named.length === 0) {
       throw new Problem(
         'parameter_invalid',
-        { reason: 'it does not name a transfer of this payment' },
+        { reason: 'it must be the ref of a transfer of this payment' },
         { param: unknown >= 0 ? `transfers[${unknown}]` : 'transfers' },
       );
     }
@@ -438,9 +438,14 @@ export async function leaveRefundAddress(
     select merchant_id as "merchantId", mode from payments where id = ${paymentId}`;
   if (!row) throw new Problem('payment_not_found', { id: paymentId });
   // It cannot be corrected later: what is no address at all is refused in test mode too.
-  if (!/^[\x21-\x7e]{1,200}$/.test(address)) throw new Problem('address_invalid', { coin, reason: 'it is not one' }, { param: 'address' });
+  if (!/^[\x21-\x7e]{1,200}$/.test(address))
+    throw new Problem(
+      'address_invalid',
+      { coin, reason: 'it contains spaces or other characters that addresses do not have' },
+      { param: 'address' },
+    );
   if (email !== null && (email.length > 200 || !/^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u.test(email)))
-    throw new Problem('parameter_invalid', { reason: 'it is not an e-mail address' }, { param: 'email' });
+    throw new Problem('parameter_invalid', { reason: 'it must be an email address' }, { param: 'email' });
   if (row.mode === 'live') decodeAddress(address, { coin, network: ctx.settings.networks[coin] });
   await ctx.db.begin((tx) =>
     settleOne(ctx, tx, paymentId, async () => {
@@ -475,7 +480,7 @@ export async function advanceClock(
   },
 ): Promise<Outcome> {
   if (!Number.isInteger(seconds) || seconds < 1 || seconds > 90 * 86_400) {
-    throw new Problem('parameter_invalid', { reason: 'a whole number from 1 to 7776000 is expected' }, { param: 'seconds' });
+    throw new Problem('parameter_invalid', { reason: 'it must be a whole number from 1 to 7776000' }, { param: 'seconds' });
   }
   return runOnce(ctx.db, idempotency, async (tx) => {
     const moved = tx`merchant_id = ${merchantId} and mode = 'test' ${paymentId ? tx`and id = ${paymentId}` : tx``}`;

@@ -1,7 +1,7 @@
 /** Whether a merchant can take money now: for each coin, what is still missing, in words, and how to fix it. */
 import { type Context, perContext } from '../context.ts';
 import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
-import { quoteUnits } from '../core/money.ts';
+import { centsToE8, divideCeil, formatUnits, formatUsd, quoteUnits, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { getMerchant, isOffered, type Merchant, readMerchants } from '../merchants/merchants.ts';
 import { readUsed } from '../merchants/usage.ts';
@@ -87,7 +87,22 @@ function readinessOf(
 }
 
 /** Whether the network carries so small an amount. */
-export const isCarried = (coin: Coin, units: bigint): boolean => units >= COIN[coin].dustUnits * 10n;
+export const isCarried = (coin: Coin, units: bigint): boolean => units >= leastUnits(coin);
+const leastUnits = (coin: Coin): bigint => COIN[coin].dustUnits * 10n;
+/** Says what the smallest payment in the coin is, at the current price. */
+export function amountTooSmall(coin: Coin, { usdCents, units, priceE8 }: { usdCents: bigint; units: bigint; priceE8: bigint }): Problem {
+  const least = leastUnits(coin);
+  const worth = formatUsd(divideCeil(worthUsdE8(coin, least, priceE8), centsToE8(1n)));
+  return new Problem(
+    'amount_too_small',
+    {
+      coin,
+      amount: `${formatUsd(usdCents)} USD (${formatUnits(coin, units)} ${coin})`,
+      minimum: `${formatUnits(coin, least)} ${coin} (about ${worth} USD)`,
+    },
+    { param: 'currency' },
+  );
+}
 
 const RPC_PORTS: Readonly<Record<Coin, number>> = { BTC: 8332, ETH: 8545, LTC: 9332, DASH: 9998, DOGE: 22555 };
 /** What connects a source: a node, or a Blockbook server where payments can be read from one. */

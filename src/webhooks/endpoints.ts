@@ -57,7 +57,7 @@ function checkEvents(events: readonly string[]): string[] {
   if (wrong >= 0 || events.length === 0) {
     throw new Problem(
       'parameter_invalid',
-      { reason: `it takes ${known.join(', ')}` },
+      { reason: `it must be one of ${known.join(', ')}` },
       { param: wrong >= 0 ? `events[${wrong}]` : 'events' },
     );
   }
@@ -74,7 +74,7 @@ async function checkUrl(ctx: Context, merchantId: string, url: string): Promise<
 }
 function checkDescription(description: string | null): void {
   if (description !== null && (description.length > 500 || description.includes('\u0000') || !description.isWellFormed()))
-    throw new Problem('parameter_invalid', { reason: 'up to 500 characters of text are expected' }, { param: 'description' });
+    throw new Problem('parameter_invalid', { reason: 'it must have at most 500 characters' }, { param: 'description' });
 }
 const newSecret = (ctx: Context): string => `whsec_${Buffer.from(ctx.random(32)).toString('base64')}`;
 const sealed = (ctx: Context, secret: string): Buffer => Buffer.from(ctx.seal(SECRET_PURPOSE, Buffer.from(secret)));
@@ -238,7 +238,7 @@ export async function rotateSecret(
   if (!Number.isInteger(overlapSeconds) || overlapSeconds < 0 || overlapSeconds > LONGEST_OVERLAP_SECONDS) {
     throw new Problem(
       'parameter_invalid',
-      { reason: `a whole number from 0 to ${LONGEST_OVERLAP_SECONDS} is expected` },
+      { reason: `it must be a whole number from 0 to ${LONGEST_OVERLAP_SECONDS}` },
       { param: 'expires_in' },
     );
   }
@@ -278,7 +278,7 @@ export async function sendTestEvent(
   }: Owner & { endpointId: string; sample?: { type: string; data: object } },
 ): Promise<bigint> {
   if (mode === 'live' && sample.type !== TEST_EVENT)
-    throw new Problem('parameter_invalid', { reason: `live mode sends ${TEST_EVENT} alone` }, { param: 'type' });
+    throw new Problem('parameter_invalid', { reason: `live mode can send ${TEST_EVENT} only` }, { param: 'type' });
   await requireWebhooks(ctx, tx, { merchantId });
   const endpoint = await getEndpoint(ctx, { merchantId, mode, endpointId, tx });
   if (!endpoint.enabled) throw new Problem('endpoint_disabled', { id: endpointId });

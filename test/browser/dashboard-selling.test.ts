@@ -167,7 +167,7 @@ test('the wait is turned off after its time, or when a second owner confirms it,
   await page.reload();
   await page.getByText('Pia Partner requested new keys to be active immediately.').waitFor();
   await page.getByRole('button', { name: 'Confirm now' }).click();
-  await page.getByText('nor who became an owner in the last 24 hours').waitFor();
+  await page.getByText('owners of less than 24 hours cannot confirm one either').waitFor();
   noFaults(/409 .*confirm/);
   await sql`update members set role_since = now() - interval '25 hours'`;
   await page.getByRole('button', { name: 'Confirm now' }).click();

@@ -49,7 +49,7 @@ test('who is invited makes an account from the link and is in; the link does not
   assert.equal(await guest.page.getByRole('link', { name: 'Operator' }).count(), 0);
   noFaultsIn(guest);
   await guest.page.goto(link);
-  await guest.page.getByText('This invitation was used').waitFor();
+  await guest.page.getByText('This invitation was already used').waitFor();
   guest.faults.splice(0);
   await page.reload();
   await page.getByText('Dana Doe').first().waitFor();
@@ -63,7 +63,7 @@ test('a role is changed where it stands; the last owner cannot be removed, and i
   noFaults();
   await page.getByRole('button', { name: `Remove ${OWNER.name}` }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
-  await page.getByText('This is the last owner.').waitFor();
+  await page.getByText('This is the only owner.').waitFor();
   forgiveFaults();
 });
 
@@ -156,7 +156,7 @@ test('other sign-ins are ended, and the password is changed', async () => {
   await page.getByLabel('Password now').fill('not the password');
   await page.getByLabel('New password').fill('a better long password');
   await page.getByRole('dialog').getByRole('button', { name: 'Change password' }).click();
-  await page.getByText('That password is not right.').first().waitFor();
+  await page.getByText('The password is wrong.').first().waitFor();
   forgiveFaults();
   await page.getByLabel('Password now').fill(OWNER.password);
   await page.getByRole('dialog').getByRole('button', { name: 'Change password' }).click();

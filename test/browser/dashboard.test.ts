@@ -63,7 +63,7 @@ test('a second factor is set up from its code on the screen, and asked for from 
   noFaults();
   await page.getByLabel('Code', { exact: true }).fill('000000');
   await page.getByRole('button', { name: 'Sign in', exact: true }).click();
-  await page.getByText('That code is not valid.').waitFor();
+  await page.getByText('This code is not valid.').waitFor();
   forgiveFaults();
   await page.getByLabel('Code', { exact: true }).fill(await freshTotp(app, secret));
   await page.getByRole('button', { name: 'Sign in', exact: true }).click();

@@ -93,7 +93,7 @@ test('a price in dollars has no rate', async () => {
 test('a currency that is not known is refused with those that are', async () => {
   for (const currency of ['XXX', 'BTC', 'RUB', 'eur', 'EU ']) {
     const { json } = refused(await ask(app.test, 20, currency), 400, 'fiat_unsupported', 'currency_fiat');
-    assert.match(json.error.message, /^currency_fiat is not supported; use one of USD, EUR, GBP, CAD, AUD, CHF, JPY, /);
+    assert.match(json.error.message, /^currency_fiat is not supported. Use one of USD, EUR, GBP, CAD, AUD, CHF, JPY, /);
   }
 });
 

@@ -70,7 +70,7 @@ test('other parameters are ignored and named in the reply, in the log, and by th
   for (let i = 0; i < 2; i++) await client.payments.createSimple({ ...PAYMENT, größe: 'M', colour: 'red' } as typeof PAYMENT);
   assert.deepEqual(
     warned.mock.calls.map(({ arguments: [line] }) => line),
-    ['größe', 'colour'].map((name) => `florin: POST /v1/api/payment/create/simple does not take ${name}; it was ignored.`),
+    ['größe', 'colour'].map((name) => `florin: POST /api/payment/create/simple has no parameter ${name}; it was ignored.`),
   );
   const heard: unknown[] = [];
   const listening = createClient({

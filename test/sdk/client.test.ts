@@ -1,9 +1,11 @@
 /** The SDK against the running service: every request, lists, errors, retries over a connection that fails. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import {
+  API_VERSION,
   ApiError,
   AuthenticationError,
   type Client,
@@ -14,16 +16,20 @@ import {
   IdempotencyError,
   InvalidRequestError,
   NotFoundError,
+  type PaymentEvent,
   PermissionError,
   RateLimitError,
   ServerError,
   TimeoutError,
   UnavailableError,
+  VERSION,
+  type WebhookEvent,
   webhooks,
 } from '../../sdk/src/index.ts';
 import { delayMs } from '../../sdk/src/request.ts';
 import { ROUTES } from '../../src/http/routes.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { validatingFetch } from '../kit/openapi.ts';
 import { startReceiver } from '../kit/receiver.ts';
 
 let app: TestApp;
@@ -31,6 +37,8 @@ let client: Client;
 let live: Client;
 /** Method and path of every request that was answered with success. */
 const called = new Set<string>();
+/** What requests of the client, or their responses, have that the API document does not. */
+const violations: string[] = [];
 const PARAMS = { amount_usd: '25.50', return_url: 'https://shop.example/thanks' } as const;
 
 before(async () => {
@@ -38,8 +46,10 @@ before(async () => {
   const onResponse = ({ method, path, status }: { method: string; path: string; status: number }) => {
     if (status < 300) called.add(`${method} ${path}`);
   };
-  client = createClient({ url: `${app.url}/`, key: app.merchant.keys.testSecret, onResponse });
-  live = createClient({ url: app.url, key: app.merchant.keys.liveSecret });
+  const document = (await app.anonymous.get('/openapi.json')).json;
+  const fetch = validatingFetch(document, violations);
+  client = createClient({ url: `${app.url}/`, key: app.merchant.keys.testSecret, onResponse, fetch });
+  live = createClient({ url: app.url, key: app.merchant.keys.liveSecret, fetch });
 });
 after(() => app.stop());
 
@@ -407,7 +417,7 @@ test('a client that cannot work is refused when it is made', async () => {
   assert.throws(() => createClient({ url: 'ftp://pay.example', key: 'sk_test_aaaaaaaa' }), /https/);
   assert.throws(() => createClient({ url: 'https://pay.example', key: '' }), /key/);
   assert.throws(() => createClient({ url: 'https://pay.example', key: undefined as unknown as string }), /key/);
-  await assert.rejects(async () => client.payments.retrieve(''), /an id is needed/);
+  await assert.rejects(async () => client.payments.retrieve(''), /The ID is missing/);
 });
 
 test('the log of requests tells what this key asked', async () => {
@@ -433,5 +443,73 @@ test('every request of the service was made by the client', () => {
   assert.deepEqual(
     missing.map(({ method, path }) => `${method} ${path}`),
     [],
+  );
+});
+
+test('a wait ends at once when the payment has ended in another status', async () => {
+  const id = await create();
+  await client.payments.cancel(id);
+  const started = performance.now();
+  assert.equal((await client.payments.waitFor(id, { until: 'completed', timeoutMs: 60_000 })).status, 'cancelled');
+  assert.equal((await client.payments.waitFor(id, { until: ['completed', 'processing'], timeoutMs: 60_000 })).status, 'cancelled');
+  assert.ok(performance.now() - started < 30_000);
+  await assert.rejects(client.payments.waitFor(id, { until: () => false, timeoutMs: 50, intervalMs: 10 }), TimeoutError);
+});
+
+test('requests say which version they are from, and a secret key needs a word where there is a page', async (t) => {
+  const seen: Record<string, string>[] = [];
+  const fetch: typeof globalThis.fetch = async (_url, init) => {
+    seen.push(init!.headers as Record<string, string>);
+    return new Response('{"success":true,"prices":{}}');
+  };
+  const options = { url: app.url, key: app.merchant.keys.testSecret, fetch };
+  await createClient(options).crypto.prices();
+  const { version } = JSON.parse(readFileSync(new URL('../../sdk/package.json', import.meta.url), 'utf8')) as { version: string };
+  assert.deepEqual([seen[0]!['user-agent'], seen[0]!['florin-version']], [`florin-js/${version}`, API_VERSION]);
+  assert.equal(VERSION, version);
+  // As jsdom has them.
+  const page = globalThis as { window?: object; document?: object };
+  t.after(() => {
+    delete page.window;
+    delete page.document;
+  });
+  page.window = {};
+  page.document = {};
+  assert.throws(() => createClient(options), /dangerouslyAllowBrowser/);
+  await createClient({ ...options, dangerouslyAllowBrowser: true }).crypto.prices();
+  assert.equal(seen[1]!['user-agent'], undefined, 'a page would need permission for further headers');
+  createClient({ ...options, key: app.merchant.keys.testPublic });
+});
+
+test('events are told apart by their type', async () => {
+  const id = await create();
+  await client.test.simulate(id, { scenario: 'success' });
+  await client.payments.waitFor(id, { until: 'completed', intervalMs: 100, timeoutMs: 30_000 });
+  const { data } = await eventually(
+    () => client.events.list({ payment_id: id }),
+    (page) => page.data.length === 3,
+  );
+  for (const event of data satisfies PaymentEvent[]) {
+    // Checked by the compiler: each type has its status.
+    if (event.type === 'payment.completed') assert.equal(event.data.status satisfies 'completed', 'completed');
+    else if (event.type === 'payment.processing') assert.equal(event.data.status satisfies 'processing', 'processing');
+  }
+  const told = (event: WebhookEvent): string => (event.type === 'webhook.test' ? event.data.endpoint_id : event.data.payment_url);
+  assert.match(told(data[0]!), new RegExp(id));
+});
+
+test('a proxy that validates by the API document saw no violation, and sees one', async () => {
+  assert.deepEqual(violations, []);
+  const wrong: string[] = [];
+  const document = (await app.anonymous.get('/openapi.json')).json;
+  const key = app.merchant.keys.testSecret;
+  const replies = ['{"success":true}', '{"error":{}}'];
+  const fake: typeof fetch = async () => new Response(replies.shift()!, { headers: { 'x-request-id': 'req_1' } });
+  const broken = createClient({ url: app.url, key, fetch: validatingFetch(document, wrong, fake) });
+  await broken.payments.createSimple({ ...PARAMS, amount_usd: true as never });
+  await broken.events.list({ type: 'payment.lost' as never });
+  assert.deepEqual(
+    wrong.map((text) => text.split(':')[0]),
+    ['POST /api/payment/create/simple request', 'POST /api/payment/create/simple 200', 'GET /v1/events query type', 'GET /v1/events 200'],
   );
 });

@@ -30,10 +30,11 @@ export function rangeOf({ from, until }: { from: string; until: string }): {
     ['from', from, start],
     ['until', until, end],
   ] as const)
-    if (Number.isNaN(ms) || textOf(ms) !== given) throw new Problem('parameter_invalid', { reason: 'it is not a day' }, { param });
+    if (Number.isNaN(ms) || textOf(ms) !== given)
+      throw new Problem('parameter_invalid', { reason: 'it must be a date such as 2026-11-21' }, { param });
   const days = Math.round((end - start) / DAY_MS) + 1;
   if (days < 1 || days > LONGEST_DAYS)
-    throw new Problem('parameter_invalid', { reason: `it is 1 to ${LONGEST_DAYS} days after from` }, { param: 'until' });
+    throw new Problem('parameter_invalid', { reason: `it must be 1 to ${LONGEST_DAYS} days after from` }, { param: 'until' });
   return { from, until, days, before: { from: textOf(start - days * DAY_MS), until: textOf(start - DAY_MS) } };
 }
 

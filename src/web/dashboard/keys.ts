@@ -131,7 +131,7 @@ export const KEYS: readonly Route[] = [
     handle: (call) =>
       call.ctx.db.begin(async (tx) => {
         const ends = ENDS.find((known) => known === call.body.ends);
-        if (!ends) throw new Problem('parameter_invalid', { reason: `one of ${ENDS.join(', ')} is expected` }, { param: 'ends' });
+        if (!ends) throw new Problem('parameter_invalid', { reason: `it must be one of ${ENDS.join(', ')}` }, { param: 'ends' });
         const before = await getKey(call.ctx, { ...ownerOf(call), keyId: call.params.id!, tx });
         const { key, text, old } = await rollKey(call.ctx, tx, {
           ...ownerOf(call),

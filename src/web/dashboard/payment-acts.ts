@@ -1,8 +1,8 @@
-/** What members do with payments beside deciding: creating one, playing a test scenario, changing metadata. */
+/** What members do with payments other than resolving them: create one, start a test scenario, change metadata. */
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
 import { draftOf } from '../../http/payments.ts';
-import { checkMetadataKeys, readReturnUrl, readUsd } from '../../http/read.ts';
+import { checkMetadataKeys, readMetadata, readReturnUrl, readUsd } from '../../http/read.ts';
 import { Detail, Item, Warning } from '../../http/schema.ts';
 import { writeAudit } from '../../merchants/members.ts';
 import { paymentDetail, paymentUrl } from '../../payments/detail.ts';
@@ -35,7 +35,6 @@ export const PAYMENT_ACTS: readonly Route[] = [
     reply: Type.Object({ success: Type.Boolean(), id: Text, payment_url: Text, amount_usd: Text, qr: Text, warnings: Type.Array(Warning) }),
     handle: async (call) => {
       const { body: given, parsed, ctx } = call;
-      const owner = { ...ownerOf(call), kind: 'secret' as const, keyId: '', origins: [] };
       const items = given.items?.map((item, i) => ({
         productId: item.product_id,
         name: item.name,
@@ -50,7 +49,8 @@ export const PAYMENT_ACTS: readonly Route[] = [
       if (amountUsdCents === 0n) throw new Problem('amount_invalid', {}, { param: 'items' });
       if (amountUsdCents > 100_000_000n)
         throw new Problem('amount_too_large', { maximum: '1000000.00' }, { param: items ? 'items' : 'amount_usd' });
-      const draft = draftOf(owner as never, given as never, {
+      const read = { common: given as never, metadata: readMetadata(given.metadata, 'secret'), scenario: null };
+      const draft = draftOf(read, {
         amountUsdCents,
         returnUrl: given.return_url === undefined ? null : readReturnUrl(given.return_url, call.mode),
         ...(items && { items, taxCents: taxCents! }),

@@ -24,7 +24,7 @@ export function registerPreview(
         return typeof value === 'string' && value.length <= LONGEST ? value : null;
       };
       const fixture = fixturesAt(ctx.clock.now()).find(({ name }) => name === asked('state'));
-      if (!fixture) throw new Problem('parameter_invalid', { reason: 'there is no such state' }, { param: 'state' });
+      if (!fixture) throw new Problem('parameter_invalid', { reason: 'it must be a state of the payment page' }, { param: 'state' });
       const { settings, name, logo } = merchant;
       const accent = asked('accent') ?? settings.accent;
       const offered = asked('currencies')?.split(',') ?? settings.coins;

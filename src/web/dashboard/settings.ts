@@ -55,7 +55,7 @@ const Confirmations = Type.Array(Type.Object({ currency: Coin, tiers: Type.Array
 const hundredths = (text: string, param: string): number => {
   const value = parseDecimal(text.trim(), 2);
   if (value === null || value > 1_000_000n)
-    throw new Problem('parameter_invalid', { reason: 'a decimal such as 1.50 is expected' }, { param });
+    throw new Problem('parameter_invalid', { reason: 'it must be a decimal such as 1.50' }, { param });
   return Number(value);
 };
 const coinsOf = (given: readonly string[]): CoinCode[] => COINS.filter((coin) => given.includes(coin));

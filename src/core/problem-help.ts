@@ -1,0 +1,340 @@
+/** Why each error happens and what to do about it, for the page that the `doc_url` of an error leads to. */
+import type { ProblemCode } from './problem.ts';
+
+type Help = { why: string; fix: string };
+
+export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
+  https_required: {
+    why: 'The service has a public https address, and the request reached it over plain HTTP. It is refused instead of redirected, because its API key could already have been read on the way.',
+    fix: 'Change the base URL to https://. Create a new API key and revoke the one that was sent.',
+  },
+  request_unreadable: {
+    why: 'The bytes do not follow HTTP, or the headers are too large. Usually something between you and the service sends a broken request.',
+    fix: 'Send the request with curl from the same machine. If that works, look at your HTTP client or proxy.',
+  },
+  body_too_large: {
+    why: 'Bodies are limited to 64 kB. Long descriptions, large metadata values or many item lines exceed it.',
+    fix: 'Keep large data in your own database, and put its identifier into `metadata`.',
+  },
+  unsupported_media_type: {
+    why: 'The body has another Content-Type than `application/json`, is compressed, or is missing where one is required.',
+    fix: 'Set `Content-Type: application/json` and turn off request compression.',
+  },
+  invalid_json: {
+    why: 'The body is not one JSON object in UTF-8. Common causes are a trailing comma, single quotes, a key that appears twice, or form encoding.',
+    fix: 'Build the body with your language’s JSON function instead of by hand.',
+  },
+  unknown_route: {
+    why: 'No request has this method and path. Often a path has a trailing slash, a typo, or another version prefix than /v1.',
+    fix: 'Copy the path from the API reference, or use the SDK, which knows all of them.',
+  },
+  method_not_allowed: {
+    why: 'The path exists, but not with this method. The `Allow` header lists the methods that it has.',
+    fix: 'Use one of the methods in the message.',
+  },
+  invalid_api_key: {
+    why: 'The Authorization header is missing, is not of the form `Bearer <API_KEY>`, or its key does not exist, has expired or was revoked. Keys of another install do not work here.',
+    fix: 'Copy the key again from Developers, API keys. A secret is shown only once: if it is lost, create a new key.',
+  },
+  secret_key_required: {
+    why: 'The request was made with a public key (`pk_...`). Public keys are visible to everyone, so they can only create payments.',
+    fix: 'Make this request from your server with a secret key (`sk_...`). Never put a secret key into a page or an app.',
+  },
+  key_read_only: {
+    why: 'The key was created as read-only, and this request changes something.',
+    fix: 'Create a key with full access for the program that needs it, and keep the read-only key for the others.',
+  },
+  ip_not_allowed: {
+    why: 'The key is limited to certain addresses or networks, and the request came from another one. Your server may have got a new address, or a proxy may hide it.',
+    fix: 'Edit the allowed addresses of the key under Developers, API keys.',
+  },
+  origin_not_allowed: {
+    why: 'The public key lists the sites that may use it, and the page that made the request is on another one. `http://`, `https://`, `www.` and ports make different origins.',
+    fix: 'Add the exact origin, such as `https://shop.example`, to the public key under Developers, API keys.',
+  },
+  test_key_required: {
+    why: 'Scenarios and the test clock exist in test mode only, and the request was made with a live key.',
+    fix: 'Use a key that starts with `sk_test_`.',
+  },
+  rate_limit_exceeded: {
+    why: 'The plan allows a number of requests per minute, shared by all keys of a mode. `X-RateLimit-Limit` and `X-RateLimit-Reset` show the limit and when it resets.',
+    fix: 'Wait for `Retry-After` seconds and retry with growing pauses; the SDK does both. Use webhooks instead of polling.',
+  },
+  plan_limit_exceeded: {
+    why: 'The plan includes a number of live payments per month. Payments count when money arrives. Test payments do not count.',
+    fix: 'See Settings, Plan and usage. The operator of the install changes plans.',
+  },
+  plan_required: {
+    why: 'The merchant is on the Starter plan, which does not include webhooks.',
+    fix: 'Ask the operator of the install for another plan, or poll `GET /v1/events`.',
+  },
+  not_signed_in: { why: 'The session has ended, or its cookie was not sent.', fix: 'Sign in again at /dashboard.' },
+  sign_in_failed: {
+    why: 'The answer is the same for an unknown email address and for a wrong password, so that nobody can find out who has an account.',
+    fix: 'Use a passkey, or ask the operator to reset the password.',
+  },
+  second_factor_invalid: {
+    why: 'The code was mistyped, has changed in the meantime, or was already used. A phone with a wrong clock shows wrong codes.',
+    fix: 'Wait for the next code, and turn on automatic time on the phone.',
+  },
+  second_factor_locked: {
+    why: 'Ten wrong codes in a row lock codes for 15 minutes, and each further lock within 30 days for longer.',
+    fix: 'Use a passkey or a backup code, which still work. If the codes were not yours, change your password.',
+  },
+  password_wrong: { why: 'The current password is needed to confirm this, and it does not match.', fix: 'Enter your current password.' },
+  action_not_permitted: {
+    why: 'Each role has a fixed set of permissions, and yours does not include this one.',
+    fix: 'Ask an owner to do it, or to change your role under Settings, Team.',
+  },
+  recent_authentication_required: {
+    why: 'Actions that can lead money or access elsewhere require that you confirmed your identity within the last minutes.',
+    fix: 'Confirm with your passkey, or with your password and code. The action then continues.',
+  },
+  cross_site_request: {
+    why: 'The browser says that another site made this request. It is refused so that no other site can act in your name.',
+    fix: 'Open the dashboard directly and try again. If a proxy is in front, check that it passes the Origin and Host headers on.',
+  },
+  setup_link_invalid: {
+    why: 'Each setup link works once.',
+    fix: 'Ask the operator for a new one.',
+  },
+  account_exists: {
+    why: 'One account can belong to several merchants, so no second one is created.',
+    fix: 'Sign in, then open the link again.',
+  },
+  second_factor_required: {
+    why: 'Your team requires two-factor authentication, or this action does.',
+    fix: 'Add a passkey or an authenticator app under Security, then repeat the action.',
+  },
+  operator_only: {
+    why: 'This concerns the whole install, not one merchant.',
+    fix: 'Ask the person who runs the install. Operators are named with `./florin user operator`.',
+  },
+  role_out_of_reach: { why: 'Admins manage the team, but not its owners.', fix: 'Ask an owner.' },
+  invite_invalid: {
+    why: 'Invitations work once, for seven days, until they are revoked.',
+    fix: 'Ask the person who invited you to invite you again.',
+  },
+  invite_not_yours: {
+    why: 'You are signed in with another email address than the invited one.',
+    fix: 'Sign out, sign in with the invited address, and open the link again. Or ask for an invitation to the address that you use.',
+  },
+  invite_needs_sign_in: { why: 'The invited address already has an account.', fix: 'Sign in, then open the link again.' },
+  member_exists: { why: 'The address you invited belongs to a member of this team.', fix: 'Change the role of the member instead.' },
+  invite_limit_reached: {
+    why: 'The number of open invitations is limited.',
+    fix: 'Revoke invitations that are no longer needed under Settings, Team.',
+  },
+  last_owner: {
+    why: 'Each merchant needs an owner: otherwise nobody could manage its team.',
+    fix: 'Make another member an owner, then repeat the change.',
+  },
+  member_not_found: { why: 'The member was removed, or belongs to another team.', fix: 'Reload the list.' },
+  session_not_found: { why: 'The session ended or was signed out in the meantime.', fix: 'Reload the list.' },
+  device_not_found: { why: 'Trusted devices end after 30 days, and whenever you change how you sign in.', fix: 'Reload the list.' },
+  passkey_not_found: { why: 'The passkey was removed in the meantime.', fix: 'Reload the list.' },
+  passkey_refused: {
+    why: 'The browser or the device did not complete the check, the passkey belongs to another site, or you already have the largest number of passkeys.',
+    fix: 'Try again in the browser in which it was created, or sign in another way.',
+  },
+  email_in_use: {
+    why: 'Each email address belongs to one account.',
+    fix: 'Use another address, or sign in to the account that has this one.',
+  },
+  email_link_invalid: { why: 'These links work once, and only the newest one works.', fix: 'Request a new link under Security.' },
+  reset_link_invalid: {
+    why: 'A link to reset a password works once, for a limited time, and only the newest one works.',
+    fix: 'Choose “Forgot password?” at sign-in again, or ask the operator for a new link.',
+  },
+  mail_not_set_up: {
+    why: 'The settings SMTP_URL and MAIL_FROM are not set.',
+    fix: 'The operator sets them, or changes the address with the command in the message.',
+  },
+  user_not_found: { why: 'No account has this email address.', fix: 'List the accounts with `./florin user list`.' },
+  second_factor_set: {
+    why: 'Only one authenticator app can be set up at a time.',
+    fix: 'Turn it off under Security, then set up the new one.',
+  },
+  idempotency_key_invalid: {
+    why: 'The header is empty, longer than 255 characters, or contains characters outside ASCII.',
+    fix: 'Use your order number or a UUID.',
+  },
+  idempotency_key_in_use: {
+    why: 'The first request with this key has not been answered yet. Nothing is done twice.',
+    fix: 'Retry after a second: you get the answer of the first request. The SDK does this for you.',
+  },
+  idempotency_mismatch: {
+    why: 'The key was used within the last 7 days with another body, so the answer of that request would be wrong here. Often one key is used for all requests of an order.',
+    fix: 'Use one key per action, such as `order-A-1001-payment`.',
+  },
+  parameter_unknown: {
+    why: 'The name looks like a typo of a parameter, or belongs to another request. It is refused because a misspelled `currency` or filter would otherwise be ignored, with a surprising result.',
+    fix: 'Use the name in the message. Names that resemble nothing are ignored and listed in the `X-Ignored-Parameters` header.',
+  },
+  parameter_missing: {
+    why: 'A required parameter is absent. `errors` lists all of them when there are several.',
+    fix: 'Add it. The API reference lists the required parameters of each request.',
+  },
+  parameter_invalid: {
+    why: 'The value has the wrong type, is out of range, or is not one of the allowed values. The message says what is allowed. Values are case-sensitive.',
+    fix: 'Correct the parameter named in `param`. `errors` lists all faults when there are several.',
+  },
+  amount_invalid: {
+    why: 'The amount, or the sum of the items and the tax, is 0 or negative.',
+    fix: 'Send an amount above 0. Do not create payments for free orders.',
+  },
+  amount_too_large: {
+    why: 'A payment can be at most 1,000,000.00 USD, in whatever currency it is priced.',
+    fix: 'Split the amount into several payments.',
+  },
+  amount_precision: {
+    why: 'The currency does not have this many decimals: USD and EUR have two, JPY none, coins eight (ETH 18). Amounts are never rounded for you.',
+    fix: 'Round in your own code, and send the amount as a string, such as "25.50".',
+  },
+  amount_too_small: {
+    why: 'Networks refuse or make worthless transfers below a dust limit, so each coin has a smallest payment: ten times that limit.',
+    fix: 'Raise the amount to at least the one in the message, or choose a coin with a smaller limit. Without a coin, the customer chooses one that works.',
+  },
+  url_invalid: {
+    why: 'The URL is relative, has another scheme, contains a user name, or its host does not resolve to a public address. Live mode takes https only. With a public key, customers can only return to one of its origins.',
+    fix: 'Send a complete https URL. To receive webhooks on your own machine, use `florin listen`.',
+  },
+  metadata_invalid: {
+    why: 'Metadata has up to 50 keys of up to 40 characters without brackets, with text values of up to 500 characters. Public keys cannot set it, because anyone could.',
+    fix: 'Convert numbers to text, shorten long values, and set metadata from your server.',
+  },
+  cursor_invalid: {
+    why: 'The cursor is not the identifier of a row of this list, or belongs to another account or mode.',
+    fix: 'Pass the `id` of the last row of the previous page unchanged. The SDK pages through lists for you.',
+  },
+  currency_unknown: { why: 'Only these five coins are supported.', fix: 'Use one of the codes in the message, in capitals.' },
+  fiat_unsupported: {
+    why: 'The currency has no rate from at least two sources, or the code is not an ISO 4217 code in capitals.',
+    fix: 'Use one of the codes in the message, or convert the price to USD yourself.',
+  },
+  address_invalid: {
+    why: 'The address has a typo, belongs to another coin or network, or has a wrong checksum.',
+    fix: 'Copy the address again as a whole. Do not change upper and lower case.',
+  },
+  coin_not_configured: {
+    why: 'A live payment was asked for in a coin for which this merchant has no active wallet, so there is no address to pay to.',
+    fix: 'Add a wallet for the coin under Wallets. In test mode, all coins work without one.',
+  },
+  test_identifier_in_live: {
+    why: '`payment_address` chooses a simulated scenario, and the request was made with a live key.',
+    fix: 'Remove the parameter, or use a test key.',
+  },
+  address_ends_differ: {
+    why: 'The characters you typed from your wallet are not the end of any address that this key derives. The key may belong to another account or wallet.',
+    fix: 'Open the first receiving address in your wallet and compare it. If it differs, export the key of the right account.',
+  },
+  account_key_invalid: {
+    why: 'The key is not the extended public key of one account, belongs to another coin or network, or is used by another merchant.',
+    fix: 'Export the account’s extended public key (xpub, ypub, zpub or a descriptor) from your wallet and paste it unchanged.',
+  },
+  private_key_refused: {
+    why: 'What was pasted can spend your money. This service never needs it.',
+    fix: 'Export the extended public key instead. If the private key was sent anywhere else, move your money to a new wallet.',
+  },
+  payment_not_found: {
+    why: 'The ID is wrong, or the payment belongs to another account or to the other mode: test keys do not see live payments.',
+    fix: 'Check the ID, and use a key of the mode in which the payment was created.',
+  },
+  transaction_not_found: {
+    why: 'The network does not know the transaction: the hash is wrong, it is on another network, or it was dropped before it was confirmed.',
+    fix: 'Check the hash and the currency in a block explorer. A new transaction can take a minute to appear.',
+  },
+  event_not_found: {
+    why: 'The ID is wrong, or the event belongs to another account or mode.',
+    fix: 'Use a key of the mode in which the event happened.',
+  },
+  endpoint_not_found: {
+    why: 'The endpoint was deleted, or belongs to another account or mode.',
+    fix: 'List your endpoints with `GET /v1/webhook_endpoints`.',
+  },
+  delivery_not_found: {
+    why: 'The delivery is older than 30 days, its endpoint was deleted, or it belongs to another account or mode.',
+    fix: 'List deliveries with `GET /v1/webhook_deliveries`.',
+  },
+  recovery_not_found: {
+    why: 'The ID is wrong, or the recovery belongs to another account or mode.',
+    fix: 'Use the `id` that the recovery returned when it began.',
+  },
+  merchant_not_found: {
+    why: 'No merchant of this install has this ID.',
+    fix: 'Copy the ID from the output of `merchant create`; it starts with `mer_`.',
+  },
+  link_not_found: {
+    why: 'The payment link was deleted, or belongs to another account or mode.',
+    fix: 'See Payment links in the dashboard.',
+  },
+  wallet_not_found: { why: 'The merchant has no wallet for this coin.', fix: 'Add one under Wallets.' },
+  key_not_found: { why: 'The ID is wrong, or the key belongs to another account or mode.', fix: 'See Developers, API keys.' },
+  request_not_found: {
+    why: 'The request is older than 30 days, was made with a key of another account or mode, or was counted without being kept because there were many in that second.',
+    fix: 'Filter the request log by time or path instead.',
+  },
+  key_ended: { why: 'A key that has been revoked, has expired or was rolled cannot be changed any more.', fix: 'Create a new key.' },
+  key_limit_reached: {
+    why: 'The number of keys per mode is limited.',
+    fix: 'Revoke keys that are no longer used; the list shows when each was last used.',
+  },
+  payment_status_conflict: {
+    why: 'The payment has moved on: for example, it was paid before it could be cancelled.',
+    fix: 'Retrieve the payment and act on its current status.',
+  },
+  payment_needs_attention: {
+    why: 'Money arrived late, short or after a cancellation, and nobody has decided about it.',
+    fix: 'Resolve the payment first, under Needs attention or with `POST /v1/payments/{id}/resolve`.',
+  },
+  nothing_received: {
+    why: 'Only money that arrived can be accepted, rejected or marked as refunded.',
+    fix: 'Check `transfers` of the payment. Cancel a payment that is still pending instead.',
+  },
+  scenario_started: { why: 'Each test payment plays one scenario.', fix: 'Create a new test payment, and start the other scenario on it.' },
+  coin_fixed: {
+    why: 'Money has arrived in one coin, and the rest has to be paid in the same one.',
+    fix: 'Let the customer pay the rest in that coin.',
+  },
+  endpoint_limit_reached: {
+    why: 'The number of endpoints per mode is limited, because each event is sent to all of them.',
+    fix: 'Delete endpoints that are no longer used, or fan out from one of them.',
+  },
+  endpoint_disabled: {
+    why: 'The endpoint was disabled by you, after days of failures, or because it answered 410. Nothing can be sent to it.',
+    fix: 'Fix the endpoint, then enable it and recover the failed deliveries.',
+  },
+  live_mode_only: { why: 'Wallets belong to live mode.', fix: 'Switch to live mode.' },
+  second_owner_required: {
+    why: 'Changes of a wallet wait, so that one stolen account cannot redirect money. Only another owner can shorten the wait.',
+    fix: 'Ask another owner, or wait until the time shown.',
+  },
+  nothing_to_confirm: { why: 'The change took effect, was cancelled or was confirmed by someone else.', fix: 'Reload the page.' },
+  payment_not_repeatable: {
+    why: 'Only payments that ended without money can be started again, and only if the merchant allows it.',
+    fix: 'Create a new payment.',
+  },
+  recovery_running: { why: 'One recovery per endpoint runs at a time.', fix: 'Follow it with `GET /v1/webhook_recoveries/{id}`.' },
+  not_supported: {
+    why: 'The question needs a source that is not configured, such as a Blockbook server for balances of any address. Nothing is estimated instead.',
+    fix: 'The operator sets the setting named in the message, or another source for the coin.',
+  },
+  history_pruned: { why: 'The node keeps recent blocks only.', fix: 'The operator adds a node without pruning, or a Blockbook server.' },
+  chain_unavailable: {
+    why: 'No source of the coin answers, or all of them are on the wrong network or still syncing.',
+    fix: 'Retry after `Retry-After` seconds. The operator runs `./florin doctor`, which names the cause.',
+  },
+  price_unavailable: {
+    why: 'Too few price sources answer, they disagree, or the last price is too old. No payment is priced with a doubtful rate.',
+    fix: 'Retry after `Retry-After` seconds, or let the customer choose another coin.',
+  },
+  database_unavailable: {
+    why: 'The database is restarting, out of reach or overloaded. The request may or may not have taken effect.',
+    fix: 'Retry with the same Idempotency-Key: it is never done twice. The SDK retries for you.',
+  },
+  overloaded: { why: 'More requests are waiting than the service can answer in time.', fix: 'Retry with growing pauses, as the SDK does.' },
+  server_error: {
+    why: 'An unexpected error, recorded in the log of the service with the request ID.',
+    fix: 'Retry with the same Idempotency-Key. If it happens again, report the request ID.',
+  },
+};

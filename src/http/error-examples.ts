@@ -1,0 +1,86 @@
+/** What the API document and the page of errors show: one body for each error. */
+import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts';
+import { PAYMENT_ID } from './examples.ts';
+
+/** Problems of operator commands, which no request of the API returns. */
+const OFF_API: ReadonlySet<string> = new Set([
+  'account_key_invalid',
+  'private_key_refused',
+  'merchant_not_found',
+  'key_not_found',
+] satisfies ProblemCode[]);
+const DETAILS: Readonly<Record<string, string | number>> = {
+  limit: 100,
+  reason: 'it must be a decimal such as 25.50',
+  method: 'GET',
+  path: '/api/nothing',
+  allowed: 'POST',
+  seconds: 12,
+  plan: 'starter',
+  maximum: '1000000.00',
+  decimals: 2,
+  minimum: '0.00005460 BTC (about 5.30 USD)',
+  amount: '3.00 USD (0.00003093 BTC)',
+  origin: 'https://other.example',
+  ip: '203.0.113.7',
+  wait: '15 minutes',
+  role: 'viewer',
+  needed: 'owner, admin',
+  merchant: 'Example Shop',
+  email: 'ada@shop.example',
+  hint: 'Did you mean amount_usd?',
+  schemes: 'https',
+  coin: 'BTC',
+  id: PAYMENT_ID,
+  mode: 'test',
+  status: 'completed',
+  action: 'cancelling',
+  missing: 'no BTC node is configured (BTC_NODE_URL)',
+};
+const PARAMS: Readonly<Partial<Record<ProblemCode, string>>> = {
+  parameter_unknown: 'amountUsd',
+  parameter_missing: 'return_url',
+  parameter_invalid: 'items[2].quantity',
+  amount_invalid: 'amount_usd',
+  amount_too_large: 'amount_usd',
+  amount_precision: 'amount_usd',
+  amount_too_small: 'currency',
+  url_invalid: 'return_url',
+  metadata_invalid: 'metadata',
+  cursor_invalid: 'starting_after',
+  currency_unknown: 'currency',
+  fiat_unsupported: 'currency_fiat',
+  address_invalid: 'address',
+  coin_not_configured: 'currency',
+  test_identifier_in_live: 'payment_address',
+  transaction_not_found: 'txid',
+  not_supported: 'currency',
+  history_pruned: 'txid',
+  price_unavailable: 'currency',
+};
+/** Reasons that fit where the usual one would not. */
+const REASONS: Readonly<Partial<Record<ProblemCode, string>>> = {
+  request_unreadable: 'its headers are too large',
+  invalid_json: 'a comma or } is missing at character 42',
+  parameter_invalid: 'it must be a whole number from 1 to 1000000',
+  url_invalid: 'its host does not resolve',
+  metadata_invalid: 'it has more than 50 keys',
+  address_invalid: 'its checksum is wrong',
+  account_key_invalid: 'its prefix is unknown',
+  chain_unavailable: 'the node does not answer',
+  price_unavailable: 'the price sources do not agree',
+};
+/** The body of an error with this code. */
+export function errorExample(code: ProblemCode, url: string): { error: object } {
+  const details = { ...DETAILS, reason: REASONS[code] ?? DETAILS.reason! };
+  const { type, message, param } = new Problem(code, details, { param: PARAMS[code] ?? null });
+  return { error: { type, message, param, code, doc_url: `${url}/docs/errors#${code}`, request_id: 'req_Yt3mB8qKx0ZsVn5LrW2dFh7c' } };
+}
+/** The error bodies that answer with `status`, by code. */
+export function errorExamples(status: number, url: string): Record<string, { value: object }> {
+  return Object.fromEntries(
+    (Object.keys(PROBLEMS) as ProblemCode[])
+      .filter((code) => PROBLEMS[code].status === status && !OFF_API.has(code))
+      .map((code) => [code, { value: errorExample(code, url) }]),
+  );
+}
