@@ -79,7 +79,7 @@ test('other parameters are ignored and named in the reply, in the log, and by th
     onIgnoredParameters: (names, { path }) => heard.push([names, path]),
   });
   await listening.payments.createSimple({ ...PAYMENT, colour: 'red' } as typeof PAYMENT);
-  assert.deepEqual(heard, [[['colour'], '/v1/api/payment/create/simple']]);
+  assert.deepEqual(heard, [[['colour'], '/api/payment/create/simple']]);
   assert.equal(warned.mock.callCount(), 2);
 });
 
