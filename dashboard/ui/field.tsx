@@ -4,6 +4,10 @@ import { withLabel } from '../lib/field-fault.ts';
 
 const BOX = 'w-full min-h-10 rounded-lg border border-line bg-card px-3 py-2 text-ink placeholder:text-soft';
 
+/** A message about a parameter, such as `rate_lock_minutes is invalid: ...`, under the label that people see. */
+export const faultFor = (label: string, message: string): string =>
+  message.replace(/^[a-z][\w.[\]]*(?= (is|must|takes|does)\b)/, () => label);
+
 export function Field({
   label,
   hint,

@@ -27,6 +27,11 @@ export function shown(schema: TSchema | Shape): object {
   return name === undefined ? body(schema as Shape) : schemaRef(name);
 }
 
+/** A field whose schema has a name also says what it is. */
+function shownField(field: Shape): object {
+  return NAMES.has(field) ? { ...shown(field), description: field.description } : shown(field);
+}
+
 function body(schema: Shape): object {
   const { anyOf, allOf, items, properties, patternProperties, 'x-problem': _, ...rest } = schema;
   const values = valuesOf(schema);
@@ -37,7 +42,7 @@ function body(schema: Shape): object {
     ...(allOf !== undefined && { allOf: (allOf as Shape[]).map(shown) }),
     ...(items !== undefined && { items: shown(items as Shape) }),
     ...(properties !== undefined && {
-      properties: Object.fromEntries(Object.entries(properties as Properties).map(([name, field]) => [name, shown(field)])),
+      properties: Object.fromEntries(Object.entries(properties as Properties).map(([name, field]) => [name, shownField(field)])),
     }),
     ...(patternProperties !== undefined && { additionalProperties: shown(Object.values(patternProperties as Properties)[0]!) }),
   };

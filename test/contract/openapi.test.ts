@@ -131,6 +131,83 @@ test('every example is of its own documented form', () => {
   assert.ok(checked > 400, `${checked} examples`);
 });
 
+/** Every object within a schema, with its path. */
+function* objectsIn(schema: any, path: string): Generator<[path: string, object: any]> {
+  if (typeof schema !== 'object' || schema === null) return;
+  if (schema.properties) yield [path, schema];
+  for (const [name, part] of Object.entries<any>(schema)) {
+    if (name !== 'examples' && name !== 'example' && name !== 'enum') yield* objectsIn(part, `${path}/${name}`);
+  }
+}
+
+test('every field of every object, every parameter and every named schema is described', async () => {
+  const { components, paths } = (await app.anonymous.get('/openapi.json')).json;
+  let fields = 0;
+  const missing: string[] = [];
+  for (const [path, { properties }] of objectsIn({ components, paths }, '#')) {
+    for (const [name, field] of Object.entries<any>(properties)) {
+      fields++;
+      if (!/^[A-Z`].{5,}[.]$/s.test(field.description ?? '')) missing.push(`${path} ${name}`);
+      // What can be null says when.
+      const isNullable = field.type?.includes?.('null') || field.anyOf?.some((option: any) => option.type === 'null');
+      if (isNullable && !/\bnull\b/i.test(field.description)) missing.push(`${path} ${name}: when is it null?`);
+    }
+  }
+  for (const { path, method, operation } of operations) {
+    if (!operation.summary || operation.tags?.length !== 1) missing.push(`${method} ${path}`);
+    for (const { name, description } of operation.parameters) if (!description) missing.push(`${method} ${path} ${name}`);
+  }
+  assert.deepEqual(missing, []);
+  assert.ok(fields > 300, `${fields} fields`);
+});
+
+test('bodies and replies are named, and no name shadows a global of browsers or Node', async () => {
+  const { components, paths } = (await app.anonymous.get('/openapi.json')).json;
+  for (const [path, methods] of Object.entries<any>(paths)) {
+    for (const [method, { requestBody, responses }] of Object.entries<any>(methods)) {
+      const parts = [...(requestBody ? [requestBody] : []), ...Object.values<any>(responses).filter((one) => one.content)];
+      for (const part of parts) assert.match(contentOf(part).schema.$ref ?? '', /^#\/components\/schemas\//, `${method} ${path}`);
+      if (requestBody) {
+        const { $ref } = contentOf(requestBody).schema;
+        const needed = components.schemas[$ref.split('/').at(-1)].required?.length > 0;
+        assert.equal(requestBody.required, needed, `${method} ${path}`);
+      }
+    }
+  }
+  const globals = new Set([...Object.getOwnPropertyNames(globalThis), ...DOM_GLOBALS]);
+  assert.deepEqual(
+    Object.keys(components.schemas).filter((name) => globals.has(name)),
+    [],
+  );
+  for (const name of ['Payment', 'WebhookEvent', 'ErrorBody']) assert.ok(components.schemas[name], name);
+});
+/** Names that browsers have and Node has not, of those that an API may want. */
+const DOM_GLOBALS = [
+  ...['Account', 'Range', 'Request', 'Response', 'Notification', 'PaymentRequest', 'PaymentResponse', 'PaymentAddress', 'Selection'],
+  ...['Text', 'Document', 'Element', 'Node', 'Event', 'ErrorEvent', 'Error', 'Option', 'Image', 'Location', 'History', 'Lock', 'Plugin'],
+];
+
+test('sets of values are listed, and events are told apart by their type', async () => {
+  const { components } = (await app.anonymous.get('/openapi.json')).json;
+  const { schemas } = components;
+  const refOf = (field: any) => (field.items ?? field).$ref;
+  assert.equal(refOf(schemas.SimulateParams.properties.scenario), '#/components/schemas/Scenario');
+  assert.equal(refOf(schemas.CreateWebhookEndpointParams.properties.events), '#/components/schemas/EndpointEventType');
+  assert.equal(refOf(schemas.CreateTransactionParams.properties.currency_fiat), '#/components/schemas/FiatCurrency');
+  assert.equal(refOf(schemas.Payment.properties.status), '#/components/schemas/PaymentStatus');
+  for (const name of ['Scenario', 'EndpointEventType', 'FiatCurrency', 'PaymentStatus', 'Coin', 'Mode', 'ErrorType'])
+    assert.ok(schemas[name].enum.length > 1, name);
+  const { oneOf, discriminator } = schemas.WebhookEvent;
+  assert.equal(discriminator.propertyName, 'type');
+  assert.deepEqual(Object.keys(discriminator.mapping), Object.keys(document.webhooks));
+  assert.deepEqual(
+    Object.values(discriminator.mapping),
+    oneOf.map((one: any) => one.$ref),
+  );
+  for (const [type, $ref] of Object.entries<string>(discriminator.mapping))
+    assert.equal(schemas[$ref.split('/').at(-1)!].properties.type.const, type);
+});
+
 /** What the example ids stand for in a replay. */
 type Stage = {
   payment: string;
