@@ -30,7 +30,7 @@ export function Screen() {
   };
   const help = (
     <>
-      The person who runs this Florin can give you a new password:
+      The person who runs this Florin can give you a new password with this command:
       <code className="mt-2 block break-all rounded-lg border border-line p-3 text-sm text-ink">{commandFor(email)}</code>
     </>
   );

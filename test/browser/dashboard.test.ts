@@ -35,6 +35,23 @@ test('signed out, a screen asks to sign in and then opens', async () => {
   await signOut();
   await audit('sign-in');
   noFaults();
+  // Without a mail server the page names the command of the operator, safe to paste into a shell.
+  await page.getByRole('link', { name: 'Forgot password?' }).click();
+  await audit('forgot password');
+  await page.getByLabel('Email').fill("o'hara@shop.example");
+  await page.getByRole('button', { name: 'Send reset link' }).click();
+  await page.getByText(`./florin user password --email 'o'\\''hara@shop.example'`).waitFor();
+  await audit('forgot password, no mail server');
+  await page.getByRole('link', { name: 'Back to sign in' }).click();
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+  noFaults();
+  await open('reset-password#made-up');
+  await page.getByLabel('New password').fill('correct horse battery');
+  await audit('reset password');
+  await page.getByRole('button', { name: 'Change password' }).click();
+  await page.getByRole('link', { name: 'Get a new link' }).waitFor();
+  await audit('reset password, link used');
+  noFaults(/^404 /);
   await open('test/payments?search=INV-77');
   await page.getByRole('heading', { name: 'Sign in' }).waitFor();
   await signIn();
