@@ -16,14 +16,14 @@ const PRODUCTS = [
   { id: 'mug', name: 'Mug', price: '12.50' },
   { id: 'shirt', name: 'Shirt', price: '25.00' },
 ];
-/** In a real shop: tables. */
+/** By order number. In a real shop: tables. */
 const orders = new Map();
 const handled = new Set();
 
 // Pages
 
 const asText = (text) => String(text).replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
-const CSP = `default-src 'none'; img-src data:; style-src 'unsafe-inline'; connect-src 'self'; script-src 'self' ${new URL(FLORIN_URL).origin}; frame-src ${new URL(FLORIN_URL).origin}; form-action 'self' ${new URL(FLORIN_URL).origin}; base-uri 'none'`;
+const CSP = `default-src 'none'; img-src data:; style-src 'unsafe-inline'; connect-src 'self' ${new URL(FLORIN_URL).origin}; script-src 'self' ${new URL(FLORIN_URL).origin}; frame-src ${new URL(FLORIN_URL).origin}; form-action 'self' ${new URL(FLORIN_URL).origin}; base-uri 'none'`;
 let embedded = false;
 const page = (title, body, { refresh = false } = {}) => `<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width,initial-scale=1"><link rel="icon" href="data:,"><title>${asText(title)}</title>
@@ -47,12 +47,13 @@ if (state && state.dataset.state === 'open') setInterval(async () => {
 }, 1000);
 `;
 
+/** Each form carries the number of the order it will make, so that pressing its button twice orders once. */
 const home = () =>
   page(
     'Shop',
     `<h1>Shop</h1><ul>${PRODUCTS.map(
       ({ id, name, price }) =>
-        `<li><span>${asText(name)}</span>${price} USD<form method="post" action="/buy"><input type="hidden" name="product" value="${id}"><button>Buy ${asText(name.toLowerCase())}</button></form></li>`,
+        `<li><span>${asText(name)}</span>${price} USD<form method="post" action="/buy"><input type="hidden" name="product" value="${id}"><input type="hidden" name="order" value="${randomUUID()}"><button>Buy ${asText(name.toLowerCase())}</button></form></li>`,
     ).join('')}</ul>`,
   );
 
@@ -72,21 +73,22 @@ ${order.state === 'open' ? `<p><a class="button" data-pay href="${asText(order.p
 
 // Orders and payments
 
-async function buy(productId) {
+async function buy(number, productId) {
   const product = PRODUCTS.find(({ id }) => id === productId);
-  if (!product) return null;
-  const order = { id: randomUUID(), product, state: 'open', paymentId: null, paymentUrl: null };
+  if (!product || !/^[\w-]{36}$/.test(number ?? '')) return null;
+  // The order number is the idempotency key: asked again, also after a restart, Florin answers with the payment it made first.
   const payment = await florin.payments.createAdvanced(
     {
       items: [{ product_id: product.id, name: product.name, quantity: 1, unit_price: product.price }],
       tax: '0.00',
-      return_url: `${SHOP_URL}/order/${order.id}`,
-      metadata: { order: order.id },
+      return_url: `${SHOP_URL}/order/${number}`,
+      metadata: { order: number },
     },
-    { idempotencyKey: `order-${order.id}` },
+    { idempotencyKey: `order-${number}` },
   );
-  orders.set(order.id, { ...order, paymentId: payment.id, paymentUrl: payment.payment_url });
-  return orders.get(order.id);
+  if (!orders.has(number))
+    orders.set(number, { id: number, product, state: 'open', paymentId: payment.id, paymentUrl: payment.payment_url });
+  return orders.get(number);
 }
 
 /** What an event means for the order. The payment is read again: events may come late or twice, and only what is now counts. */
@@ -164,7 +166,8 @@ async function start() {
       if (request.method === 'POST' && pathname === '/hook')
         return response.writeHead(await hook(await read(request), request.headers, secret)).end();
       if (request.method === 'POST' && pathname === '/buy') {
-        const made = await buy(new URLSearchParams(String(await read(request))).get('product'));
+        const form = new URLSearchParams(String(await read(request)));
+        const made = await buy(form.get('order'), form.get('product'));
         if (made) return send(303, 'text/plain', '', { location: `/order/${made.id}` });
       }
       send(404, 'text/html', page('Not found', '<h1>Not found</h1>'));

@@ -83,6 +83,21 @@ test('an order is paid on the payment page and shipped because of the webhook, s
   await close();
 });
 
+test('pressing the button twice makes one order and one payment', async () => {
+  const order = /name="product" value="mug"><input type="hidden" name="order" value="([^"]+)"/.exec(await (await fetch(url)).text())![1]!;
+  const before = (await app.test.get('/api/payments?limit=1')).json.total_count;
+  const press = () =>
+    fetch(`${url}/buy`, { method: 'POST', redirect: 'manual', body: new URLSearchParams({ product: 'mug', order }) }).then((reply) => [
+      reply.status,
+      reply.headers.get('location'),
+    ]);
+  assert.deepEqual(await Promise.all([press(), press()]), Array(2).fill([303, `/order/${order}`]));
+  assert.deepEqual(await press(), [303, `/order/${order}`]);
+  assert.equal((await app.test.get('/api/payments?limit=1')).json.total_count, before + 1);
+  const [{ id }] = await payments();
+  assert.equal((await app.test.get(`/api/payment/${id}`)).json.metadata.order, order);
+});
+
 test('the payer goes to the payment page and comes back to the order, without scripts too', async () => {
   for (const scripts of [true, false]) {
     const { page, close } = await openTab(browser, url, { scripts });
@@ -140,14 +155,16 @@ test('a forged event changes nothing', async () => {
 });
 
 test('on a wide screen the payment page opens over the shop whose origin is named, and otherwise takes its place', async () => {
-  const pay = async (): Promise<{ page: Page; close: () => Promise<void>; id: string }> => {
-    const { page, close } = await openTab(browser, url, { width: 1200 });
+  const pay = async (): Promise<{ page: Page; close: () => Promise<void>; id: string; faults: string[] }> => {
+    const { page, close, faults } = await openTab(browser, url, { width: 1200 });
     const { id } = await buy(page, 'Buy mug');
     await page.getByRole('link', { name: 'Pay 12.50 USD' }).click();
-    return { page, close, id };
+    return { page, close, id, faults };
   };
+  // As the README starts it: the shop's origin is not named yet, and no refused frame is opened.
   const replaced = await pay();
   await replaced.page.waitForURL(/\/pay\?id=pay_/);
+  assert.deepEqual(replaced.faults, []);
   await replaced.close();
 
   await changeSettings(app.app.ctx, { merchantId: app.merchant.merchantId, settings: { origins: [url] } });

@@ -124,6 +124,14 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
       if (pageState(view) === 'unavailable' && !isTooSmall(view)) await reportUnpayable(ctx, view);
       return showPayment(request, reply, view);
     });
+    // What a merchant's page asks before it opens a frame that the browser would refuse. The page itself says the same in its policy.
+    pages.get('/pay/framing', async (request, reply) => {
+      const id = idOf(request);
+      await counting.news(request);
+      const { merchant } = await getPaymentForCustomer(ctx, { paymentId: id });
+      const allowed = merchant.origins.some((origin) => origin === request.headers.origin);
+      return reply.headers({ 'cache-control': 'no-store', vary: 'origin', 'access-control-allow-origin': '*' }).send({ allowed });
+    });
     pages.get('/pay/receipt', async (request, reply) => {
       const id = idOf(request);
       await counting.look(request);

@@ -1,7 +1,7 @@
 /** What a merchant's page loads: the payment page in a dialog or in place, and `<florin-button>`, which creates a payment with a public key. */
 const API = '__API__';
 const PAGE = '__PAGE__';
-/** A page that has not answered by then was refused by the browser: its origin is not on the merchant's list. */
+/** A page that has not answered so long after it loaded was refused by the browser, or the service is down. */
 const ANSWER_MS = 4000;
 /** On small screens the page itself is better than a frame. */
 const SMALL = 640;
@@ -14,53 +14,76 @@ const sheetOf = (css: string): CSSStyleSheet => {
   sheet.replaceSync(css);
   return sheet;
 };
+/** What is shown until the page answers. */
+const WORD = 'p{margin:3rem;text-align:center;font:1rem/1.5 system-ui,sans-serif}[hidden]{display:none!important}';
 const DIALOG = sheetOf(
-  'dialog{padding:0;border:0;border-radius:16px;width:min(50rem,94vw);height:min(50rem,94vh);overflow:hidden;background:#fff;box-shadow:0 12px 48px #0006}dialog::backdrop{background:#0b1220a6}' +
+  WORD +
+    'dialog{padding:0;border:0;border-radius:16px;width:min(50rem,94vw);height:min(50rem,94vh);overflow:hidden;background:#fff;box-shadow:0 12px 48px #0006}dialog::backdrop{background:#0b1220a6}' +
     'button{position:absolute;inset-block-start:8px;inset-inline-end:8px;width:44px;height:44px;border:0;border-radius:50%;background:#f1f3f6;color:#101820;font:24px/1 system-ui;cursor:pointer}' +
-    'iframe{display:block;width:100%;height:100%;border:0;color-scheme:normal}@media(prefers-color-scheme:dark){dialog{background:#161c24}button{background:#2d3742;color:#e9eef4}}',
+    'iframe{display:block;width:100%;height:100%;border:0;color-scheme:normal}@media(prefers-color-scheme:dark){dialog{background:#161c24;color:#e9eef4}button{background:#2d3742;color:#e9eef4}}',
 );
-const INLINE = sheetOf(':host{display:block}iframe{display:block;width:100%;min-height:20rem;border:0;color-scheme:normal}');
+const INLINE = sheetOf(`${WORD}:host{display:block}iframe{display:block;width:100%;min-height:20rem;border:0;color-scheme:normal}`);
 const BUTTON = sheetOf(
   ':host{display:inline-block}button{font:600 1rem/1.4 system-ui,sans-serif;min-height:48px;padding:.6rem 1.4rem;border:0;border-radius:12px;background:var(--florin-accent,#1b4fd6);color:var(--florin-on,#fff);cursor:pointer}button:disabled{opacity:.6;cursor:default}:focus-visible{outline:3px solid var(--florin-accent,#1b4fd6);outline-offset:2px}p{margin:.4rem 0 0;font:.9rem/1.4 system-ui,sans-serif;color:#b3261e}p:empty{display:none}',
 );
 
+const make = <K extends keyof HTMLElementTagNameMap>(tag: K, more: Partial<HTMLElementTagNameMap[K]>): HTMLElementTagNameMap[K] =>
+  Object.assign(document.createElement(tag), more);
 const pageUrl = (text: string): URL => {
   const url = new URL(text);
   if (url.origin !== PAGE) throw new Error(`Florin: ${url.origin} does not serve payment pages, ${PAGE} does`);
   return url;
 };
 
-/** A frame with the payment page. Only it is listened to, and only its origin is spoken to. */
-function connect(options: Options, onHeight: (height: number) => void, onClose: () => void): { frame: HTMLIFrameElement; end: () => void } {
+/**
+ * A frame with the payment page, and a word in its place until the page answers. Only the page is listened to, and only its origin is
+ * spoken to. Where the page may not be framed, the browser goes there instead, and never shows a frame that it refused.
+ */
+function connect(
+  options: Options,
+  onHeight: (height: number) => void,
+  onClose: () => void,
+): { word: Node; frame: HTMLIFrameElement; end: () => void } {
   const url = pageUrl(options.paymentUrl);
-  const frame = document.createElement('iframe');
-  frame.title = 'Payment';
-  frame.allow = `clipboard-write ${PAGE}`;
+  const frame = make('iframe', { title: 'Payment', hidden: true, allow: `clipboard-write ${PAGE}` });
   frame.setAttribute(
     'sandbox',
     'allow-scripts allow-same-origin allow-forms allow-popups allow-popups-to-escape-sandbox allow-top-navigation-by-user-activation allow-top-navigation-to-custom-protocols',
   );
-  let answered = false;
+  const word = make('p', { textContent: 'Loading…' });
   let waiting = 0;
   const hear = ({ source, origin, data }: MessageEvent): void => {
     if (source !== frame.contentWindow || origin !== PAGE || typeof data?.type !== 'string') return;
-    if (data.type === 'florin.loaded') answered = true;
+    if (data.type === 'florin.loaded') {
+      clearTimeout(waiting);
+      frame.hidden = false;
+      word.hidden = true;
+    }
     if (data.type === 'florin.resize') onHeight(Number(data.height));
     if (data.type === 'florin.status') options.onStatus?.({ id: data.id, status: data.status, state: data.state });
     if (data.type === 'florin.close') onClose();
   };
+  const fail = () => word.replaceChildren(make('a', { href: url.href, textContent: 'Open the payment page' }));
   addEventListener('message', hear);
   frame.addEventListener('load', () => {
     // The empty document before the page belongs to us, not to the page.
     if (frame.contentDocument) return;
     frame.contentWindow?.postMessage({ type: 'florin.hello' }, PAGE);
     clearTimeout(waiting);
-    waiting = window.setTimeout(() => {
-      if (!answered && frame.isConnected) location.assign(url);
-    }, ANSWER_MS);
+    if (frame.hidden) waiting = window.setTimeout(fail, ANSWER_MS);
   });
-  frame.src = url.href;
+  // Where the security policy of this page forbids the question, only the frame shows whether it is refused.
+  fetch(`${PAGE}/pay/framing${url.search}`)
+    .then((reply) => reply.json())
+    .catch(() => ({}))
+    .then(({ allowed }) => {
+      if (!word.isConnected) return;
+      if (allowed === false) location.assign(url);
+      // Only now: an empty frame would be of the merchant's own origin.
+      else word.after(Object.assign(frame, { src: url.href }));
+    });
   return {
+    word,
     frame,
     end: () => {
       clearTimeout(waiting);
@@ -76,21 +99,17 @@ function open(options: Options): { close: () => void } {
     location.assign(url);
     return { close: () => {} };
   }
-  const host = document.createElement('div');
+  const host = make('div', {});
   const root = host.attachShadow({ mode: 'open' });
   root.adoptedStyleSheets = [DIALOG];
-  const dialog = document.createElement('dialog');
-  const button = document.createElement('button');
-  button.type = 'button';
-  button.textContent = '×';
-  button.setAttribute('aria-label', 'Close');
-  const { frame, end } = connect(
+  const dialog = make('dialog', { ariaLabel: 'Payment' });
+  const button = make('button', { type: 'button', textContent: '×', ariaLabel: 'Close' });
+  const { word, end } = connect(
     options,
     () => {},
     () => dialog.close(),
   );
-  dialog.setAttribute('aria-label', frame.title);
-  dialog.append(frame, button);
+  dialog.append(word, button);
   root.append(dialog);
   document.body.append(host);
   button.addEventListener('click', () => dialog.close());
@@ -105,7 +124,7 @@ function open(options: Options): { close: () => void } {
 
 /** Puts the payment page into an element, as high as what it shows. */
 function mount(element: Element, options: Options): { close: () => void } {
-  const host = document.createElement('div');
+  const host = make('div', {});
   const root = host.attachShadow({ mode: 'open' });
   root.adoptedStyleSheets = [INLINE];
   const close = (): void => {
@@ -114,14 +133,14 @@ function mount(element: Element, options: Options): { close: () => void } {
     host.remove();
     options.onClose?.();
   };
-  const { frame, end } = connect(
+  const { word, frame, end } = connect(
     options,
     (height) => {
       if (height > 0) frame.style.height = `${Math.min(height, 4000)}px`;
     },
     () => {},
   );
-  root.append(frame);
+  root.append(word);
   element.append(host);
   return { close };
 }
@@ -133,14 +152,10 @@ class FlorinButton extends HTMLElement {
     this.made = true;
     const root = this.attachShadow({ mode: 'open' });
     root.adoptedStyleSheets = [BUTTON];
-    const button = document.createElement('button');
-    button.type = 'button';
+    const button = make('button', { type: 'button' });
     button.part.add('button');
-    const slot = document.createElement('slot');
-    slot.textContent = 'Pay with crypto';
-    button.append(slot);
-    const fault = document.createElement('p');
-    fault.setAttribute('role', 'alert');
+    button.append(make('slot', { textContent: 'Pay with crypto' }));
+    const fault = make('p', { role: 'alert' });
     root.append(button, fault);
     button.addEventListener('click', async () => {
       button.disabled = true;

@@ -12,9 +12,10 @@ import { type Language, LOCALES, type Locale } from './words.ts';
 /** A file as browsers get it: types and comments removed, named by what it says. */
 export function browserScript(file: string): string {
   return stripTypeScriptTypes(readFileSync(join(import.meta.dirname, file), 'utf8'))
-    .replace(/^\s*\/\*\*.*\*\/$/gm, '')
+    .replace(/\/\*\*.*?\*\//gs, '')
     .replace(/^\s*\/\/.*$/gm, '')
     .replace(/\s*\n\s*/g, '\n')
+    .replace(/ {2,}/g, ' ')
     .trim();
 }
 export const SCRIPT = browserScript('browser.ts');
