@@ -1,12 +1,13 @@
 /** Every state of the page in a real browser: once for accessibility, policy and sizes; the widths, themes and languages in turn. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { gzipSync } from 'node:zlib';
 import type { Browser } from 'playwright-core';
+import { EMBED_PATH } from '../../src/web/checkout/embedding.ts';
 import { SCRIPT_PATH } from '../../src/web/checkout/shell.ts';
 import { type Fixture, fixturesAt } from '../../src/web/checkout/states.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { assertStill, findClipped, openTab, readQr, startBrowser } from '../kit/browser.ts';
+import { onTheWire } from '../kit/wire.ts';
 import { createInspector, type Inspector, stateUrl } from './states.ts';
 
 let app: TestApp;
@@ -33,14 +34,49 @@ for (const [index, one] of FIXTURES.entries()) {
 }
 test('the receipt: accessible, nothing cut off', () => inspector.inspect(fixture('overpaid'), { more: '&receipt' }));
 
-test('every state: HTML with its style sheet is at most 14 kB after gzip, in the largest language too', async () => {
+test('every state: HTML with its style sheet is at most 14 kB on the wire, in the largest language too', async (t) => {
+  let largest = 0;
   for (const lang of ['en', 'hi', 'ru']) {
     for (const one of FIXTURES) {
-      const text = await (await fetch(stateUrl(app.url, one, `&lang=${lang}`))).arrayBuffer();
-      const size = gzipSync(Buffer.from(text), { level: 9 }).length;
-      assert.ok(size <= 14_000, `${one.name} in ${lang}: ${size} bytes`);
+      for (const encoding of ['br', 'gzip']) {
+        const page = await onTheWire(stateUrl(app.url, one, `&lang=${lang}`), encoding);
+        assert.equal(page.encoding, encoding);
+        assert.ok(page.bytes <= 14_000, `${one.name} in ${lang}, ${encoding}: ${page.bytes} bytes`);
+        largest = Math.max(largest, page.bytes);
+      }
     }
   }
+  t.diagnostic(`largest ${largest} bytes`);
+});
+
+test('scripts on the wire: what runs on the page is at most 8 kB, what merchants load at most 3 kB', async (t) => {
+  for (const [path, most] of [
+    [SCRIPT_PATH, 8_000],
+    [EMBED_PATH, 3_000],
+  ] as const) {
+    for (const encoding of ['br', 'gzip']) {
+      const script = await onTheWire(`${app.url}${path}`, `${encoding}, deflate`);
+      assert.deepEqual([script.encoding, script.vary], [encoding, 'accept-encoding']);
+      assert.ok(script.bytes <= most, `${path}, ${encoding}: ${script.bytes} bytes`);
+      t.diagnostic(`${path} ${encoding} ${script.bytes} bytes`);
+    }
+  }
+});
+
+test('what a browser does not take is not sent: no encoding without a wish for it, and every answer says what it depends on', async () => {
+  const url = stateUrl(app.url, fixture('choose'));
+  for (const [accept, encoding] of [
+    ['gzip, deflate, br, zstd', 'br'],
+    ['gzip;q=0.5, br;q=0', 'gzip'],
+    ['identity', undefined],
+    ['br;q=0.0, gzip; q=0', undefined],
+  ] as const) {
+    const page = await onTheWire(url, accept);
+    assert.equal(page.encoding, encoding, accept);
+    assert.match(page.vary!, /\baccept-encoding\b/);
+  }
+  const taken = await fetch(url, { headers: { 'x-fragment': '1' } });
+  assert.match(await taken.text(), /^<title>.*<\/main>$/s);
 });
 
 test('a page is usable after one request, its script is the only other one, and nothing moves while it loads', async () => {

@@ -11,6 +11,7 @@ import { cancelByPayer, chooseCoin, leaveRefundAddress, repeatPayment, simulateP
 import { getPaymentForCustomer, getVersion } from '../../payments/queries.ts';
 import { reportUnpayable } from '../../payments/readiness.ts';
 import type { CustomerView } from '../../payments/view.ts';
+import { pack, sendPacked } from '../encoding.ts';
 import { html } from '../html.ts';
 import { countRequests } from './counting.ts';
 import { registerEmbed } from './embedding.ts';
@@ -156,15 +157,15 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
       await counting.looked(request, view);
       return reply.send({ version: String(view.version), state: pageState(view), status: view.settlement.status });
     });
-    pages.get(SCRIPT_PATH, async (_request, reply) =>
-      reply
-        .headers({
-          'content-type': 'text/javascript; charset=utf-8',
-          'cache-control': 'public, max-age=31536000, immutable',
-          'x-content-type-options': 'nosniff',
-        })
-        .send(SCRIPT),
-    );
+    const script = pack(Buffer.from(SCRIPT));
+    pages.get(SCRIPT_PATH, async (request, reply) => {
+      reply.headers({
+        'content-type': 'text/javascript; charset=utf-8',
+        'cache-control': 'public, max-age=31536000, immutable',
+        'x-content-type-options': 'nosniff',
+      });
+      return sendPacked(request, reply, await script);
+    });
     pages.get<{ Params: { hash: string } }>('/pay/logo/:hash', async (request, reply) => {
       const { hash } = request.params;
       const logo = /^[0-9a-f]{32}$/.test(hash) ? await readLogo(ctx, { hash }) : null;

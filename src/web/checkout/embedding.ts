@@ -1,6 +1,7 @@
 /** `/embed/v1.js`: the script that merchants put on their pages. */
 import type { FastifyInstance } from 'fastify';
 import type { Context } from '../../context.ts';
+import { pack, sendPacked } from '../encoding.ts';
 import { browserScript } from './shell.ts';
 
 export const EMBED_PATH = '/embed/v1.js';
@@ -10,16 +11,15 @@ export const embedScript = ({ publicUrl, paymentPageUrl }: Context['settings']):
   `(()=>{${browserScript('embed.ts').replace('__API__', publicUrl).replace('__PAGE__', new URL(paymentPageUrl).origin)}})();`;
 
 export function registerEmbed(pages: FastifyInstance, ctx: Context): void {
-  const script = embedScript(ctx.settings);
-  pages.get(EMBED_PATH, async (_request, reply) =>
-    reply
-      .headers({
-        'content-type': 'text/javascript; charset=utf-8',
-        'cache-control': 'public, max-age=3600',
-        'access-control-allow-origin': '*',
-        'cross-origin-resource-policy': 'cross-origin',
-        'x-content-type-options': 'nosniff',
-      })
-      .send(script),
-  );
+  const script = pack(Buffer.from(embedScript(ctx.settings)));
+  pages.get(EMBED_PATH, async (request, reply) => {
+    reply.headers({
+      'content-type': 'text/javascript; charset=utf-8',
+      'cache-control': 'public, max-age=3600',
+      'access-control-allow-origin': '*',
+      'cross-origin-resource-policy': 'cross-origin',
+      'x-content-type-options': 'nosniff',
+    });
+    return sendPacked(request, reply, await script);
+  });
 }

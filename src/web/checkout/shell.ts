@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { join } from 'node:path';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { sendText } from '../encoding.ts';
 import { Html, html } from '../html.ts';
 import { SIGNS } from './icons.ts';
 import { accentSheet, BASE } from './style.ts';
@@ -67,7 +68,7 @@ export function sendDocument(request: FastifyRequest, reply: FastifyReply, page:
     'content-type': 'text/html; charset=utf-8',
     'content-security-policy': policy(accent ? `${BASE.hash} ${accent.hash}` : BASE.hash, origins),
     'cache-control': 'no-store',
-    vary: 'x-fragment, accept-language',
+    vary: 'x-fragment, accept-language, accept-encoding',
     'referrer-policy': 'no-referrer',
     'x-content-type-options': 'nosniff',
     'x-robots-tag': 'noindex, nofollow',
@@ -76,9 +77,11 @@ export function sendDocument(request: FastifyRequest, reply: FastifyReply, page:
     'permissions-policy': 'clipboard-write=(self), camera=(), microphone=(), geolocation=()',
     ...(secure && { 'strict-transport-security': 'max-age=31536000' }),
   });
-  if (request.headers['x-fragment'] === '1') return reply.send(html`<title>${page.title}</title>${page.main}`.text);
+  if (request.headers['x-fragment'] === '1') return sendText(request, reply, html`<title>${page.title}</title>${page.main}`.text);
   const { theme = 'system', id = null } = page;
-  return reply.send(
+  return sendText(
+    request,
+    reply,
     html`<!doctype html><html lang="${tag}" dir="${dir}"${theme !== 'system' && html` data-theme="${theme}"`}><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><meta name="robots" content="noindex"><meta name="color-scheme" content="${theme === 'system' ? 'light dark' : theme}"><title>${page.title}</title>${icon}${BASE.style}${accent?.style}<script src="${SCRIPT_PATH}" defer></script>${page.refresh != null && html`<noscript><meta http-equiv="refresh" content="${page.refresh}"></noscript>`}</head><body data-copied="${words.copied}" data-hours="${page.language.hours.join('|')}"${id !== null && html` data-id="${id}"`}${origins.length > 0 && html` data-origins="${origins.join(' ')}"`}${page.live && new Html(' data-live')}><p class="banner off1" role="status">${words.offline}</p><p class="banner off2" role="status">${words.brokenText}</p>${page.main}${page.path !== undefined && languageSwitch(page.language, id, page.path)}<div id="live" class="sr" aria-live="polite"></div></body></html>`
       .text,
   );

@@ -1,12 +1,10 @@
 /** The built app: made in a child process when it is missing or older than its sources, then served from memory. */
-import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
-import { promisify } from 'node:util';
-import { brotliCompress, constants } from 'node:zlib';
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { findSetup } from '../../merchants/merchants.ts';
+import { type Packed, pack, sendPacked } from '../encoding.ts';
 import { html } from '../html.ts';
 import { sendPlain } from '../plain.ts';
 import { buildApp, findApp } from './build.ts';
@@ -24,9 +22,8 @@ const CSP =
  * no nonce. Its scripts are files of this service like all others, and it may ask nobody else.
  */
 const REFERENCE_CSP = CSP.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'");
-const compress = promisify(brotliCompress);
 
-type File = { type: string; bytes: Buffer; small: Buffer; etag: string };
+type File = { type: string; packed: Packed };
 
 export function registerFiles(app: FastifyInstance, ctx: Context): void {
   const files = new Map<string, Promise<File | null>>();
@@ -53,13 +50,7 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
     const known = files.get(path);
     if (known) return known;
     const file = readFile(join(root, path)).then(
-      async (bytes) => ({
-        type: TYPES[extname(path)] ?? 'application/octet-stream',
-        bytes,
-        // The one large file would keep its first reader waiting for seconds.
-        small: await compress(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: bytes.length > 1 << 20 ? 5 : 9 } }),
-        etag: `"${createHash('sha256').update(bytes).digest('hex').slice(0, 20)}"`,
-      }),
+      async (bytes) => ({ type: TYPES[extname(path)] ?? 'application/octet-stream', packed: await pack(bytes) }),
       () => null,
     );
     // Only what exists is kept, so that no list of made-up paths fills the memory.
@@ -69,22 +60,18 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
     });
     return file;
   };
-  const send = (reply: FastifyReply, file: File, accepts: string, cache: string) => {
-    const small = /\bbr\b/.test(accepts);
-    return reply
-      .headers({ 'content-type': file.type, 'cache-control': cache, vary: 'accept-encoding', ...(small && { 'content-encoding': 'br' }) })
-      .send(small ? file.small : file.bytes);
-  };
+  const send = (request: FastifyRequest, reply: FastifyReply, file: File, cache: string) =>
+    sendPacked(request, reply.headers({ 'content-type': file.type, 'cache-control': cache }), file.packed);
 
   app.get<{ Params: { name: string } }>('/dashboard/assets/:name', { exposeHeadRoute: false }, async (request, reply) => {
     const root = await ready();
     const { name } = request.params;
     const file = root !== null && /^[\w.-]+\.(js|css|svg)$/.test(name) ? await load(root, `assets/${name}`) : null;
     if (!file) return reply.code(404).type('text/plain').send('not found');
-    return send(reply, file, String(request.headers['accept-encoding'] ?? ''), 'public, max-age=31536000, immutable');
+    return send(request, reply, file, 'public, max-age=31536000, immutable');
   });
   const page = async (
-    request: { headers: Record<string, unknown> },
+    request: FastifyRequest,
     reply: FastifyReply,
     { name, csp }: { name: string; csp: string } = { name: 'index.html', csp: CSP },
   ) => {
@@ -107,7 +94,7 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
       'x-robots-tag': 'noindex',
       'cross-origin-opener-policy': 'same-origin',
     });
-    return send(reply, file, String(request.headers['accept-encoding'] ?? ''), 'no-store');
+    return send(request, reply, file, 'no-store');
   };
   app.get('/dashboard', { exposeHeadRoute: false }, page);
   app.get('/docs/api', { exposeHeadRoute: false }, (request, reply) =>
