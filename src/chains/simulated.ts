@@ -1,4 +1,4 @@
-/** The simulated chain of a test payment: a pure function of what was started, when, and the test clock. */
+/** The simulated chain of a test payment: a pure function of what its payer did, when, and the test clock. */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import { addMs, MINUTE_MS } from '../core/clock.ts';
@@ -20,6 +20,12 @@ export const SCENARIOS = [
 ] as const;
 export type Scenario = (typeof SCENARIOS)[number];
 
+/** In the place of a scenario: the payer chose a coin on the page, and nothing has been simulated yet. */
+export const WAITING = 'waiting';
+
+/** What a test payer does, from when on. `units` is what remained to be paid at that moment. */
+export type Play = { coin: Coin; scenario: string; units: bigint; startedAt: Date };
+
 export type Observation = {
   /** The facts that the follower would have recorded by `now`. The chain does not set `values`. */
   transfers: readonly Omit<Transfer, 'values'>[];
@@ -38,11 +44,25 @@ const DEEP = 1_000;
 const STEP_MS = 500;
 const SLOW_MS = 10 * MINUTE_MS;
 
+type Moment = { paymentId: string; windowEndsAt: Date; completedAt: Date | null; now: Date };
+
+/** What the simulated chain of a payment shows at `now`, from all that its payer has done; null when that is nothing. */
+export function simulate(plays: readonly Play[], moment: Moment): Observation | null {
+  const seen = plays.map((play, number) => simulatePlay({ ...moment, ...play, number }));
+  if (seen.length === 0) return null;
+  const wakes = seen.flatMap(({ wakeAt }) => (wakeAt ? [wakeAt.getTime()] : []));
+  return {
+    transfers: seen.flatMap(({ transfers }) => transfers),
+    tip: seen.reduce((highest, { tip }) => (tip.height > highest.height ? tip : highest), seen[0]!.tip),
+    wakeAt: wakes.length === 0 ? null : new Date(Math.min(...wakes)),
+    endWindow: seen.some(({ endWindow }) => endWindow),
+  };
+}
+
 /**
- * What the simulated chain shows at `now`. Ids derive from the payment, so every process sees the same chain.
- * `units` is the full amount asked for when the scenario started.
+ * What one play shows at `now`. Ids derive from the payment and the number of the play, so every process sees the same chain.
  */
-export function simulate({
+function simulatePlay({
   paymentId,
   coin,
   scenario,
@@ -51,19 +71,12 @@ export function simulate({
   windowEndsAt,
   completedAt,
   now,
-}: {
-  paymentId: string;
-  coin: Coin;
-  scenario: string;
-  units: bigint;
-  startedAt: Date;
-  windowEndsAt: Date;
-  completedAt: Date | null;
-  now: Date;
-}): Observation {
+  number = 0,
+}: Play & Moment & { number?: number }): Observation {
   const elapsed = now.getTime() - startedAt.getTime();
   const prefix = coin === 'ETH' ? '0x' : '';
-  const hash = (what: string) => prefix + bytesToHex(sha256(utf8ToBytes(`florin simulated ${paymentId} ${what}`)));
+  const again = number === 0 ? '' : ` ${number}`;
+  const hash = (what: string) => prefix + bytesToHex(sha256(utf8ToBytes(`florin simulated ${paymentId} ${what}${again}`)));
   const address = `test_${coin.toLowerCase()}_${scenario}`;
   // The late scenario first ends the window; its transfer comes a step after the start, past the end.
   const seen = (txid: string, share: { of: bigint; by: bigint }, more: Partial<Transfer> = {}): Omit<Transfer, 'values'> => {

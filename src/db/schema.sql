@@ -298,6 +298,7 @@ create table simulations (
   scenario text not null,
   units numeric(38,0) not null,
   started_at timestamp with time zone not null,
+  more jsonb not null default '[]'::jsonb,
   PRIMARY KEY (payment_id)
 );
 

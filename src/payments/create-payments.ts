@@ -396,7 +396,7 @@ function newView(item: NewPayment, createdAt: Date): PaymentView {
     metadata: item.draft.metadata,
     createdWith: item.createdWith,
     scenario: item.draft.scenario,
-    scenarioStarted: false,
+    nextScenarios: [],
     eventCount: 1n,
     now: createdAt,
   };

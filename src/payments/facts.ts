@@ -1,6 +1,6 @@
 /** Reads everything that decides a payment, for many payments in one statement, and makes views of it. */
 
-import { simulate } from '../chains/simulated.ts';
+import { type Observation, type Play, SCENARIOS, type Scenario, simulate, WAITING } from '../chains/simulated.ts';
 import { type Context, perContext } from '../context.ts';
 import { addMs } from '../core/clock.ts';
 import type { Coin, Mode } from '../core/coin.ts';
@@ -37,7 +37,8 @@ export type PaymentRecord = {
   transfers: Transfer[];
   /** Tips of the live chains; a test payment has a chain of its own instead. */
   tips: Tips;
-  simulation: { coin: Coin; scenario: string; units: bigint; startedAt: Date } | null;
+  /** What the payer of a test payment did, in order. */
+  plays: readonly Play[];
   request: PaymentRequest;
   invoiceId: string | null;
   metadata: Record<string, string>;
@@ -48,6 +49,8 @@ export type PaymentRecord = {
   now: Date;
   offsetMs: number;
 };
+
+type StoredPlay = { coin: Coin; scenario: string; units: string; startedAt: string };
 
 type Row = Marks & {
   id: string;
@@ -81,7 +84,7 @@ type Row = Marks & {
   /** Of a payment with more than MAX_INLINE transfers: none. */
   transfers: StoredTransfer[] | null;
   hasMany: boolean;
-  simulation: { coin: Coin; scenario: string; units: string; startedAt: string } | null;
+  simulation: StoredPlay[] | null;
   offsetSeconds: bigint | null;
   realNow: Date;
 };
@@ -179,8 +182,8 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
       held.count > ${MAX_INLINE} as "hasMany",
       case when held.count between 1 and ${MAX_INLINE} then (
         select json_agg(${transferJson(sql)} order by t.first_seen_at, t.ref) from transfers t where t.payment_id = p.id) end as transfers,
-      (select json_build_object('coin', s.coin, 'scenario', s.scenario, 'units', s.units::text, 'startedAt', s.started_at)
-        from simulations s where s.payment_id = p.id) as simulation,
+      (select jsonb_build_array(jsonb_build_object('coin', s.coin, 'scenario', s.scenario, 'units', s.units::text, 'startedAt', s.started_at))
+        || s.more from simulations s where s.payment_id = p.id) as simulation,
       case when p.mode = 'test' then coalesce((select c.offset_seconds from test_clocks c where c.merchant_id = p.merchant_id), 0)
         + coalesce((select sum(a.seconds)::bigint from clock_advances a where a.merchant_id = p.merchant_id and a.payment_id = p.id), 0)
       end as "offsetSeconds",
@@ -301,12 +304,9 @@ function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): Pa
     },
     transfers,
     tips: row.mode === 'live' ? tips : {},
-    simulation: row.simulation && {
-      coin: row.simulation.coin,
-      scenario: row.simulation.scenario,
-      units: BigInt(row.simulation.units),
-      startedAt: new Date(row.simulation.startedAt),
-    },
+    plays: (row.simulation ?? [])
+      .filter(({ scenario }) => scenario !== WAITING)
+      .map((play) => ({ ...play, units: BigInt(play.units), startedAt: new Date(play.startedAt) })),
     request: requestFromJson(row.request),
     invoiceId: row.invoiceId,
     metadata: row.metadata,
@@ -331,21 +331,42 @@ export function tipsOf(record: PaymentRecord): Tips {
     holdReason: null,
   };
   const tips: Partial<Record<Coin, Tip>> = Object.fromEntries(record.facts.quotes.map((q) => [q.coin, quiet]));
-  if (record.simulation) tips[record.simulation.coin] = { ...quiet, ...observe(record)!.tip, scannedThrough: record.now };
+  const seen = observe(record);
+  if (seen) for (const { coin } of record.plays) tips[coin] = { ...quiet, ...seen.tip, scannedThrough: record.now };
   return tips;
 }
 
 /** What the simulated chain of a test payment shows at its `now`; null when no scenario has started. */
-export function observe(record: PaymentRecord) {
-  if (!record.simulation) return null;
+export function observe(record: PaymentRecord): Observation | null {
+  if (record.plays.length === 0) return null;
   const windowEndsAt = settle(record.facts, record.transfers, {}, record.now).expiresAt;
-  return simulate({
+  return simulate(record.plays, {
     paymentId: record.facts.id,
-    ...record.simulation,
     windowEndsAt,
     completedAt: record.facts.completedAt,
     now: record.now,
   });
+}
+
+/** What can follow the first scenario: each adds a transfer, or ends the window. */
+const FURTHER: readonly Scenario[] = ['success', 'slow', 'underpaid', 'overpaid', 'late', 'expired'];
+
+/** What the payer of a test payment can do next; nothing while something is still happening, or for a live payment. */
+export function nextScenarios(record: PaymentRecord, { status, exceptions, expiresAt }: Settlement): readonly Scenario[] {
+  if (record.mode === 'live' || observe(record)?.wakeAt) return [];
+  switch (status) {
+    case 'pending':
+      if (record.now >= expiresAt) return [];
+      return record.plays.length === 0 ? SCENARIOS : FURTHER;
+    case 'expired':
+    case 'failed':
+      return record.facts.quotes.length === 0 || exceptions.includes('late') ? [] : ['late'];
+    case 'cancelled':
+      return record.facts.quotes.length === 0 || exceptions.includes('paid_after_cancel') ? [] : ['success'];
+    case 'processing':
+    case 'completed':
+      return [];
+  }
 }
 
 /** Of so many transfers those of the largest worth, the earlier of equal ones, in their order. */
@@ -394,7 +415,7 @@ export function toView(record: PaymentRecord, settlement?: Settlement): PaymentV
     metadata: record.metadata,
     createdWith: record.createdWith,
     scenario: record.scenario,
-    scenarioStarted: record.simulation !== null,
+    nextScenarios: nextScenarios(record, settlement),
     eventCount: record.eventCount,
     now: record.now,
   };

@@ -1,7 +1,7 @@
 /** What can be done with a payment. Each verb writes facts through `lockAndSettle`; none of them sets a status. */
 
 import { createHash } from 'node:crypto';
-import { SCENARIOS, type Scenario } from '../chains/simulated.ts';
+import { SCENARIOS, type Scenario, WAITING } from '../chains/simulated.ts';
 import type { Context } from '../context.ts';
 import { decodeAddress } from '../core/address.ts';
 import { addMs, DAY_MS, earliest } from '../core/clock.ts';
@@ -18,7 +18,7 @@ import { advanceDeliveries } from '../webhooks/queue.ts';
 import { markReviewed } from './attention.ts';
 import { readUnreachable } from './coin-health.ts';
 import { createOne, createTogether, type PaymentDraft, prepareCreate } from './create-payments.ts';
-import { type PaymentRecord, readRecords, tipsOf } from './facts.ts';
+import { nextScenarios, type PaymentRecord, readRecords, tipsOf } from './facts.ts';
 import { LINK_METADATA, payLink } from './links.ts';
 import { dropMetadataPairs, metadataPairs } from './lists.ts';
 import { getPaymentForCustomer } from './queries.ts';
@@ -162,7 +162,7 @@ async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coi
 
 /**
  * The payer chooses a coin, or asks for a new rate of the chosen one. An open quote is returned as it is. In test mode the
- * choice starts a scenario. Errors: payment_not_found, payment_status_conflict, coin_fixed, coin_not_configured, price_unavailable.
+ * choice starts the given scenario, or the one the payment was created with; otherwise the page waits until one is picked. Errors: payment_not_found, payment_status_conflict, coin_fixed, coin_not_configured, price_unavailable.
  */
 export async function chooseCoin(
   ctx: Context,
@@ -173,16 +173,16 @@ export async function chooseCoin(
       const given = scenario ? scenarioNamed(scenario) : null;
       await addQuote(ctx, tx, paymentId, coin, { scenario: given, byPayer: true });
       const [record] = await readRecords(ctx, tx, [paymentId]);
-      if (record!.mode === 'test' && !record!.simulation) {
-        const name = given ?? (record!.scenario?.coin === coin ? record!.scenario.name : null) ?? 'success';
-        await startScenario(tx, record!, scenarioNamed(name), coin);
+      if (record!.mode === 'test' && record!.plays.length === 0) {
+        const name = given ?? (record!.scenario?.coin === coin ? scenarioNamed(record!.scenario.name) : WAITING);
+        await startScenario(tx, record!, name, coin);
       }
     }),
   );
   return getPaymentForCustomer(ctx, { paymentId });
 }
 
-/** A test payment whose coin is known starts its scenario when its page is visited. Anything else: nothing happens. */
+/** A test payment created with a coin starts its scenario when its page is visited. Anything else: nothing happens. */
 export async function visitPayment(ctx: Context, { paymentId }: { paymentId: string }): Promise<void> {
   const [row] = await ctx.db.sql<{ waits: boolean }[]>`
     select mode = 'test' and coin is not null and status = 'pending'
@@ -193,7 +193,7 @@ export async function visitPayment(ctx: Context, { paymentId }: { paymentId: str
     settleOne(ctx, tx, paymentId, async () => {
       const [record] = await readRecords(ctx, tx, [paymentId]);
       const coin = record?.facts.quotes.at(-1)?.coin;
-      if (!record || !coin || record.simulation || record.facts.status !== 'pending') return;
+      if (!record || !coin || record.plays.length > 0 || record.facts.status !== 'pending') return;
       await startScenario(tx, record, scenarioNamed(record.scenario?.coin === coin ? record.scenario.name : 'success'), coin);
     }),
   );
@@ -222,11 +222,29 @@ export async function simulatePayment(
 ): Promise<Outcome> {
   const name = scenarioNamed(scenario);
   return change(ctx, { merchantId, mode: 'test', paymentId, idempotency, render, ...(also && { also }) }, async (tx, record) => {
-    if (record.simulation) throw new Problem('scenario_started');
+    if (record.plays.length > 0) throw new Problem('scenario_started');
     const chosen = coin ?? record.facts.quotes.at(-1)?.coin ?? record.scenario?.coin ?? 'BTC';
     await addQuote(ctx, tx, paymentId, chosen, { scenario: name });
     const [fresh] = await readRecords(ctx, tx, [paymentId]);
     await startScenario(tx, fresh!, name, chosen);
+  });
+}
+
+/**
+ * What the tester picks beside the page: the first scenario, or what the payer does next, such as paying what is missing.
+ * Errors: test_key_required, parameter_invalid, scenario_started when it cannot follow, payment_not_found.
+ */
+export async function simulateOnPage(ctx: Context, { paymentId, scenario }: { paymentId: string; scenario: string }): Promise<void> {
+  const name = scenarioNamed(scenario);
+  const { merchantId, facts } = await getPaymentForCustomer(ctx, { paymentId });
+  if (facts.mode !== 'test') throw new Problem('test_key_required');
+  await change(ctx, { merchantId, mode: 'test', paymentId, idempotency: null, render: NOTHING }, async (tx, record) => {
+    const possible = nextScenarios(record, settle(record.facts, record.transfers, tipsOf(record), record.now));
+    const coin = record.facts.quotes.at(-1)?.coin;
+    if (!coin || !possible.includes(name)) throw new Problem('scenario_started');
+    if (record.facts.status === 'pending') await addQuote(ctx, tx, paymentId, coin, { scenario: name });
+    const [fresh] = await readRecords(ctx, tx, [paymentId]);
+    await startScenario(tx, fresh!, name, coin);
   });
 }
 
@@ -236,12 +254,22 @@ function scenarioNamed(text: string): Scenario {
   return found;
 }
 
-async function startScenario(tx: Tx, record: PaymentRecord, scenario: Scenario, coin: Coin): Promise<void> {
-  const quote = record.facts.quotes.findLast((q) => q.coin === coin)!;
-  await tx`
-    insert into simulations (payment_id, merchant_id, coin, scenario, units, started_at)
-    values (${record.facts.id}, ${record.merchantId}, ${coin}, ${scenario}, ${quote.units.toString()}, ${record.now})
-    on conflict (payment_id) do nothing`;
+/** The first takes the place of waiting; later ones follow it, for what remains to be paid. */
+async function startScenario(tx: Tx, record: PaymentRecord, scenario: Scenario | typeof WAITING, coin: Coin): Promise<void> {
+  const { facts, now } = record;
+  const quote = facts.quotes.findLast((q) => q.coin === coin)!;
+  if (record.plays.length === 0) {
+    await tx`
+      insert into simulations (payment_id, merchant_id, coin, scenario, units, started_at)
+      values (${facts.id}, ${record.merchantId}, ${coin}, ${scenario}, ${quote.units.toString()}, ${now})
+      on conflict (payment_id) do update set coin = excluded.coin, scenario = excluded.scenario, units = excluded.units,
+        started_at = excluded.started_at where simulations.scenario = ${WAITING}`;
+    return;
+  }
+  const { coin: shown, remainingUnits } = settle(facts, record.transfers, tipsOf(record), now);
+  const units = shown === coin && remainingUnits > 0n ? remainingUnits : quote.units;
+  const play = { coin, scenario, units: units.toString(), startedAt: now.toISOString() };
+  await tx`update simulations set more = more || ${tx.json([play])} where payment_id = ${facts.id}`;
 }
 
 /** The merchant cancels, possible while pending, also with partial funds. Errors: payment_not_found, payment_status_conflict. */

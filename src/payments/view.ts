@@ -1,4 +1,5 @@
 /** A payment as read: its facts, what follows from them, and what was asked for. All replies, events and pages are made from it. */
+import type { Scenario } from '../chains/simulated.ts';
 import type { Coin } from '../core/coin.ts';
 import type { PaymentFacts, Quote, Settlement, Transfer } from '../core/payment.ts';
 
@@ -37,9 +38,9 @@ export type PaymentView = {
   invoiceId: string | null;
   metadata: Readonly<Record<string, string>>;
   createdWith: 'secret' | 'public';
-  /** Test identifier chosen at creation, and whether its scenario runs. */
+  /** Test identifier chosen at creation, and what can be simulated next. */
   scenario: { coin: Coin; name: string } | null;
-  scenarioStarted: boolean;
+  nextScenarios: readonly Scenario[];
   eventCount: bigint;
   /** The payment's own present: the database clock plus the test offsets. */
   now: Date;

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import { chooseCoin } from '../../src/payments/payments.ts';
+import { chooseCoin, type Scenario, simulateOnPage } from '../../src/payments/payments.ts';
+import { getPaymentForCustomer } from '../../src/payments/queries.ts';
 import { createEndpoint } from '../../src/webhooks/endpoints.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
@@ -72,6 +73,56 @@ for (const line of SCENARIOS.trim().split('\n').slice(1)) {
     assert.equal(new Set(seen.map((e) => e.id)).size, seen.length);
   });
 }
+
+/** What the payer can do next, once the scenario before has played out. */
+const next = (id: string) =>
+  eventually(
+    async () => (await getPaymentForCustomer(app.app.ctx, { paymentId: id })).nextScenarios,
+    (scenarios) => scenarios.length > 0,
+  );
+const FOLLOWS = `
+first     | then     | status    | exception
+underpaid | success  | completed |
+underpaid | overpaid | completed | overpaid
+underpaid | expired  | failed    | underpaid
+replaced  | success  | completed |
+expired   | late     | expired   | late
+`;
+for (const line of FOLLOWS.trim().split('\n').slice(1)) {
+  const [first, then, status, exception] = line.split('|').map((cell) => cell.trim());
+  test(`on the page ${then} can follow ${first}: ${status}${exception && `, ${exception}`}`, async () => {
+    const id = await create();
+    await chooseCoin(app.app.ctx, { paymentId: id, coin: 'LTC' });
+    assert.equal((await detail(id)).status, 'pending', 'choosing a coin on the page pays nothing');
+    await simulateOnPage(app.app.ctx, { paymentId: id, scenario: first! });
+    assert.ok((await next(id)).includes(then as Scenario));
+    await simulateOnPage(app.app.ctx, { paymentId: id, scenario: then! });
+    const end = await eventually(
+      () => detail(id),
+      (d) => d.status === status && (d.exception ?? '') === exception,
+    );
+    assert.equal(end.payment_address, 'test_ltc_success', 'the address that was shown stays');
+  });
+}
+
+test('after a choice on the page the API starts any scenario, once; the page adds only what can follow, and nothing to a live payment', async () => {
+  const id = await create();
+  await chooseCoin(app.app.ctx, { paymentId: id, coin: 'DASH' });
+  await app.anonymous.get(`/pay?id=${id}`);
+  const started = await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'success' });
+  assert.equal(started.status, 200, started.text);
+  const again = await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'underpaid' });
+  assert.deepEqual([again.status, again.json.error.code], [409, 'scenario_started']);
+  await eventually(
+    () => detail(id),
+    (d) => d.status === 'completed',
+  );
+  await assert.rejects(simulateOnPage(app.app.ctx, { paymentId: id, scenario: 'success' }), { code: 'scenario_started' });
+  const live = await app.live.post('/api/payment/create/simple', { amount_usd: 25, return_url: 'https://shop.example/thanks' });
+  await assert.rejects(simulateOnPage(app.app.ctx, { paymentId: live.json.transaction_id, scenario: 'success' }), {
+    code: 'test_key_required',
+  });
+});
 
 test('test_btc_success completes within two seconds of the visit', async () => {
   const reply = await app.test.post('/api/payment/create/simple', {

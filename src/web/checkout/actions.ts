@@ -7,7 +7,7 @@ import { Problem } from '../../core/problem.ts';
 import type { ReadClient } from '../../http/client.ts';
 import type { Limits } from '../../http/limits.ts';
 import { readLogo } from '../../merchants/branding.ts';
-import { cancelByPayer, chooseCoin, leaveRefundAddress, repeatPayment, simulatePayment, visitPayment } from '../../payments/payments.ts';
+import { cancelByPayer, chooseCoin, leaveRefundAddress, repeatPayment, simulateOnPage, visitPayment } from '../../payments/payments.ts';
 import { getPaymentForCustomer, getVersion } from '../../payments/queries.ts';
 import { reportUnpayable } from '../../payments/readiness.ts';
 import type { CustomerView } from '../../payments/view.ts';
@@ -81,7 +81,7 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
         path: '/pay',
         live: waits,
         // A page on which something is being chosen or written is not taken away.
-        refresh: waits && RELOADED.includes(state) ? REFRESH_SECONDS : null,
+        refresh: waits && RELOADED.includes(state) && (state === 'unavailable' || view.nextScenarios.length === 0) ? REFRESH_SECONDS : null,
       },
       { secure },
     );
@@ -228,18 +228,7 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
       }),
     );
     pages.post('/pay/simulate', (request, reply) =>
-      act(request, reply, async (id, form) => {
-        const { merchantId, facts } = await getPaymentForCustomer(ctx, { paymentId: id });
-        if (facts.mode !== 'test') throw new Problem('test_key_required');
-        await simulatePayment(ctx, {
-          merchantId,
-          paymentId: id,
-          scenario: form.get('scenario') ?? 'success',
-          coin: null,
-          idempotency: null,
-          render: () => ({ status: 200, body: Buffer.alloc(0) }),
-        });
-      }),
+      act(request, reply, (id, form) => simulateOnPage(ctx, { paymentId: id, scenario: form.get('scenario') ?? 'success' })),
     );
     pages.post('/pay/refund-address', (request, reply) =>
       act(request, reply, (id, form) =>

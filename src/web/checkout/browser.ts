@@ -130,6 +130,8 @@ const show = (text: string): void => {
   const focused = document.activeElement?.id;
   const open = [...document.querySelectorAll('input:checked')].map((input) => input.id);
   const typed = [...document.querySelectorAll<HTMLInputElement>('main input[id]')].filter((input) => input.value !== input.defaultValue);
+  // The drawer of a test payment stays as it was left, in every state.
+  const drawer = document.querySelector<HTMLDetailsElement>('.sim')?.open;
   const folded = [...document.querySelectorAll('main details')].map((part) => (part as HTMLDetailsElement).open);
   main().replaceWith(next);
   document.title = page.title;
@@ -147,6 +149,7 @@ const show = (text: string): void => {
       part.open ||= folded[index] ?? false;
     });
   }
+  if (drawer === false) next.querySelector('.sim')?.removeAttribute('open');
   settle();
   if (next.dataset.say !== say) live.textContent = next.dataset.say ?? '';
   const wrong = next.querySelector<HTMLElement>('[aria-invalid]');

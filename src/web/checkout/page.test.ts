@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GLOSSARY, TERMS, type Term } from '../../../test/kit/glossary.ts';
+import { SCENARIOS } from '../../chains/simulated.ts';
 import { logoType } from '../../merchants/branding.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { accentFor, BACKGROUNDS, contrast } from './accent.ts';
@@ -63,7 +64,7 @@ test('a time keeps room for every way a payer may read it, in every language and
 const MAIN: Readonly<Record<(typeof PAGE_STATES)[number], RegExp>> = {
   choose: /id="c-continue"/,
   unavailable: /href="mailto:|id="reload"/,
-  awaiting: /id="(wallet|simulate)"/,
+  awaiting: /id="wallet"/,
   rate_over: /id="requote"/,
   underpaid: /id="wallet"/,
   processing: /id="return"/,
@@ -105,6 +106,15 @@ test('an expired payment asks whether it was already sent before it offers a new
   assert.ok(sent! > 0 && sent! < contact! && contact! < again!, `${sent} ${contact} ${again}`);
   assert.match(shown, /subject=pay_Live/, 'the merchant gets the payment ID');
   assert.match(shown, /class="main second" id="again"/);
+});
+
+test('only the page of a test payment has a drawer to simulate it', () => {
+  for (const fixture of FIXTURES) {
+    // A live payment has no drawer, whatever else its view says.
+    const view = { ...fixture.view, nextScenarios: SCENARIOS };
+    const shown = renderPage(view, fixtureOptions(fixture, 'en')).main.text;
+    assert.equal(/class="sim|\/pay\/simulate|name="scenario"/.test(shown), view.facts.mode === 'test', fixture.name);
+  }
 });
 
 test('what is announced says the amount when it is another one', () => {

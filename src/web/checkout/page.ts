@@ -4,9 +4,10 @@ import { paymentUri } from '../../core/address.ts';
 import { HOUR_MS } from '../../core/clock.ts';
 import { COIN, type Coin, type Network } from '../../core/coin.ts';
 import { formatDecimal, formatUnits } from '../../core/money.ts';
-import { mayRepeat, SCENARIOS } from '../../payments/payments.ts';
+import { mayRepeat } from '../../payments/payments.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { Html, html } from '../html.ts';
+import { drawer } from './drawer.ts';
 import { coinIcon, type Mark, mark, SIGNS } from './icons.ts';
 import { drawQr } from './qr.ts';
 import { fill, type Language, type Locale, say } from './words.ts';
@@ -107,14 +108,14 @@ export function renderPage(view: CustomerView, options: PageOptions): Page {
   };
   const look = LOOKS[state];
   const test = view.facts.mode === 'test';
-  const wide = !test && (state === 'awaiting' || state === 'underpaid');
+  const wide = state === 'awaiting' || state === 'underpaid';
   const main = html`<main id="main" class="${wide ? 'wide' : look.kind}" data-state="${state}" data-status="${view.settlement.status}" data-version="${String(view.version)}" data-say="${news(state, heading[state], view, words)}"${wide && view.merchant.kiosk && new Html(' data-awake')}>
 ${test && html`<p class="stripe">${words.testStripe}</p>`}
 ${look.kind === 'open' ? openHeader(heading[state], view, options) : resultHeader(look.mark, heading[state], view, options)}
 ${notices(state, view, options)}
 ${body(state, view, options)}
 ${footer(state, view, options)}
-</main>`;
+${test && drawer(view, words, hidden(view, options))}</main>`;
   const good = state === 'completed' || state === 'overpaid';
   return {
     state,
@@ -233,7 +234,6 @@ function coinForm(view: CustomerView, options: PageOptions, key: string): Html {
   };
   return html`<form method="post" action="/pay/select" data-frag>${hidden(view, options)}
 <fieldset class="coins"><legend${key === 'o' && new Html(' class="sr"')}>${words.chooseCoin}${view.coins.some((c) => c.sample) && html` <span class="est">(${words.sample})</span>`}</legend>${offered(view).map(row)}</fieldset><div class="prep" role="status"><span class="sr">${words.preparing}</span><i></i><i></i></div>
-${view.facts.mode === 'test' && !view.scenarioStarted && scenarioField(view, words)}
 <button class="main" id="${key}-continue">${words.continue}</button></form>`;
 }
 
@@ -243,9 +243,6 @@ function shortAmount(coin: Coin, units: bigint): string {
   const rounded = (units + step / 2n) / step;
   return rounded > 0n ? formatDecimal(rounded, 6, 2) : formatUnits(coin, units);
 }
-
-const scenarioField = (view: CustomerView, words: Language['words']): Html =>
-  html`<label class="field"><span>${words.scenario}</span><select name="scenario" id="scenario">${SCENARIOS.map((name) => html`<option${name === (view.scenario?.name ?? 'success') && new Html(' selected')}>${name}</option>`)}</select></label>`;
 
 function rateForm(view: CustomerView, options: PageOptions): Html {
   const { words } = options.language;
@@ -266,13 +263,9 @@ function payTo(view: CustomerView, options: PageOptions): Html {
   const amount = formatUnits(coin, view.settlement.remainingUnits);
   const address = view.quote!.address;
   const due = html`<bdi dir="ltr" translate="no"><span class="big" id="amount">${amount}</span> ${coin}</bdi>`;
-  if (view.facts.mode === 'test') {
-    return html`<div class="row"><div><span class="dt">${words.sendExactly}</span><div>${due}</div></div></div><div class="row"><div><span class="dt">${words.to}</span><div class="mono"><s><bdi>${address}</bdi></s></div></div></div>
-${note(words.testText)}${view.scenarioStarted ? html`<p class="wait" role="status">${words.waiting}</p>` : html`<form method="post" action="/pay/simulate" data-frag>${hidden(view, options)}${scenarioField(view, words)}<button class="main" id="simulate">${words.simulate}</button></form>`}`;
-  }
   const uri = paymentUri({ coin, address, units: view.settlement.remainingUnits, ethChainId: options.ethChainId });
   return html`${clock(view, options)}<div class="two"><div><div class="row"><div><span class="dt">${words.sendExactly}</span><div>${due}</div></div>${copy(amount, words.sendExactly, words)}</div>
-<div class="row"><div><span class="dt">${words.to}</span><div dir="ltr" translate="no"><span class="mono address" id="address">${grouped(address)}</span></div></div>${copy(address, words.to, words)}<p class="ends">${fill(words.compare, { ends: html`<bdi class="mono" dir="ltr" translate="no"><b>${address.slice(0, 6)} … ${address.slice(-6)}</b></bdi>` })}</p></div>
+<div class="row"><div><span class="dt">${words.to}</span><div dir="ltr" translate="no"><span class="mono address" id="address">${view.facts.mode === 'test' ? address : grouped(address)}</span></div></div>${copy(address, words.to, words)}<p class="ends">${fill(words.compare, { ends: html`<bdi class="mono" dir="ltr" translate="no"><b>${address.slice(0, 6)} … ${address.slice(-6)}</b></bdi>` })}</p></div>
 <a class="main" id="wallet" href="${uri}">${SIGNS.wallet}${words.openWallet}</a><p class="tip js" id="nowallet" role="status" hidden>${SIGNS.info}<span>${words.noWallet}</span></p>
 ${note(html`${say(words.network, { coin, network: COIN[coin].name })}${coin === 'ETH' && after(words.network, words.layer2)}`)}<p class="tip">${SIGNS.info}<span>${words.exchangeFee}</span></p></div>
 <fieldset class="qr"><legend class="sr">${words.qrLabel}</legend><div class="box" id="qr-request">${drawQr(uri, words.qrLabel)}</div><div class="box" id="qr-address">${drawQr(address, words.qrAddress)}</div><div class="seg"><label><input type="radio" name="qr" id="qr-r" checked>${words.qrRequest}</label><label><input type="radio" name="qr" id="qr-a">${words.qrAddress}</label></div><button type="button" class="quiet js" id="share" hidden>${words.share}</button></fieldset></div>

@@ -1,5 +1,6 @@
 /** Every state of the page from made-up payments: shown under `/_states` while developing, and what the tests of the page look at. */
 import type { FastifyInstance } from 'fastify';
+import { SCENARIOS, type Scenario } from '../../chains/simulated.ts';
 import type { Context } from '../../context.ts';
 import { addMs, MINUTE_MS } from '../../core/clock.ts';
 import { COIN, COINS, type Coin, type ConfirmationTier, NETWORKS, type Network } from '../../core/coin.ts';
@@ -54,6 +55,8 @@ type Story = {
   rateLockUntil?: Date;
   windowSeconds?: number;
   fault?: Fault;
+  /** Of a test payment: what can be simulated next. */
+  next?: readonly Scenario[];
 };
 
 const coinsAt = (usdCents: bigint): CustomerView['coins'] =>
@@ -155,7 +158,7 @@ function viewOf(story: Story, now: Date, before: Before): CustomerView {
     createdWith: 'secret',
     derivationPath: null,
     scenario: null,
-    scenarioStarted: false,
+    nextScenarios: mode === 'live' ? [] : (story.next ?? []),
     eventCount: 1n,
     now,
     merchant: {
@@ -233,7 +236,23 @@ const STORIES = {
     merchant: { name: 'Zitronenladen', accent: '#ffd500', supportContact: null },
   },
   'awaiting, until tomorrow': { state: 'awaiting', coin: 'BTC', windowSeconds: 86_400 },
-  'awaiting, test': { state: 'awaiting', coin: 'BTC', mode: 'test' },
+  'awaiting, test': { state: 'awaiting', coin: 'BTC', mode: 'test', next: SCENARIOS },
+  'underpaid, test': (before) => ({
+    state: 'underpaid',
+    coin: 'ETH',
+    mode: 'test',
+    paid: [{ share: half, minutesAgo: 1, confirmations: 40 }],
+    extendedUntil: before(-59),
+    next: ['success', 'overpaid', 'expired'],
+  }),
+  'expired, test': { state: 'expired', coin: 'LTC', mode: 'test', status: 'expired', ...over, next: ['late'] },
+  'completed, test': {
+    state: 'completed',
+    coin: 'BTC',
+    mode: 'test',
+    status: 'completed',
+    paid: [{ share: all, minutesAgo: 4, confirmations: 2 }],
+  },
   'rate over': { state: 'rate_over', coin: 'BTC', age: 25, quotes: [{ minutesAgo: 20 }] },
   underpaid: (before) => ({
     state: 'underpaid',

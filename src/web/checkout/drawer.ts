@@ -1,0 +1,29 @@
+/** The drawer beside the page of a test payment: what its payer does next is picked here, in place of real money. */
+import type { Scenario } from '../../chains/simulated.ts';
+import type { CustomerView } from '../../payments/view.ts';
+import { Html, html } from '../html.ts';
+import type { Words } from './words/en.ts';
+
+const NAMES = {
+  success: 'playFull',
+  slow: 'playSlow',
+  failed: 'playFail',
+  underpaid: 'playPart',
+  overpaid: 'playOver',
+  late: 'playLate',
+  reorg: 'playReorg',
+  replaced: 'playReplaced',
+  expired: 'playNone',
+  reversed: 'playReversed',
+} as const satisfies Readonly<Record<Scenario, keyof Words>>;
+
+/** Never part of a live page. A plain form, so that it works without scripts; `hidden` binds it to the payment. */
+export function drawer(view: CustomerView, words: Words, hidden: Html): Html {
+  return html`<details class="sim noprint" open><summary>${words.simulate}</summary>${view.quote ? picker(view, words, hidden) : html`<p>${view.facts.status === 'pending' ? words.simulateFirst : words.simulateDone}</p>`}</details>`;
+}
+
+function picker(view: CustomerView, words: Words, hidden: Html): Html {
+  if (view.nextScenarios.length === 0) return html`<p>${words.simulateDone}</p>`;
+  const given = view.scenario?.name;
+  return html`<p>${words.testText}</p><form method="post" action="/pay/simulate" data-frag>${hidden}<label class="field"><span>${words.scenario}</span><select name="scenario" id="scenario">${view.nextScenarios.map((name) => html`<option value="${name}"${name === given && new Html(' selected')}>${words[NAMES[name]]}</option>`)}</select></label><button class="main" id="simulate">${words.simulate}</button></form>`;
+}
