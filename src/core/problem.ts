@@ -60,7 +60,7 @@ export const PROBLEMS = {
   origin_not_allowed: entry(
     403,
     'permission_denied',
-    'This public key cannot be used from {origin}. Add the origin to the key in the dashboard, under Developers, API keys.',
+    'This public key cannot be used from {origin}. Add the origin to the key in the dashboard under API keys.',
   ),
   test_key_required: entry(403, 'permission_denied', 'This request is available in test mode only. Use a test key (sk_test_...).'),
   rate_limit_exceeded: entry(429, 'rate_limit_exceeded', 'Too many requests. Retry after {seconds} seconds, and use exponential backoff.'),
