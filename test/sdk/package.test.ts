@@ -75,7 +75,7 @@ test('each install hands out its own client: npm installs it from there, it is t
   const filesIn = (folder: string) => readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort();
   assert.deepEqual(filesIn(join(shop, 'node_modules/florin')), filesIn(join(home, 'node_modules/florin')));
   const { stdout } = await npm('exec', '--no', '--', 'florin', '--help');
-  assert.match(stdout, /florin: takes and tests payments/);
+  assert.match(stdout, /Florin: create and test payments/);
   // The same bytes each time: a lock file keeps fitting.
   const bytes = async () => Buffer.from(await (await fetch(`${app.url}/florin.tgz`)).arrayBuffer());
   assert.ok((await bytes()).equals(await bytes()));
@@ -304,7 +304,7 @@ test('a page of another origin creates a payment with a public key, and is kept 
       assert.deepEqual(seen.elsewhere.slice(0, 2), ['InvalidRequestError', 'url_invalid']);
       assert.match(seen.elsewhere[2], /^req_/);
       for (const id of seen.ids) assert.match(String(id), /^req_/, 'the header is exposed to the page');
-      assert.match(seen.refused, /everybody who opens it can read the secret key/);
+      assert.match(seen.refused, /read by everyone who opens it/);
     }
     assert.deepEqual(
       faults.filter((fault) => !/400/.test(fault)),
