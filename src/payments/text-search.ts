@@ -15,7 +15,7 @@ const MOST_LOOKED = 5_000;
 const MOST_SEGMENTS = 1_000;
 const MOST_TERMS = 16;
 /** Of a payment; see payment_text_terms. */
-const SEGMENT_BITS = 14n;
+const SEGMENT_BITS = 16n;
 
 /** As people write amounts and numbers, and as they are kept: `$1,234.50` and `#10836`. */
 export function plainQuery(text: string): string {
@@ -121,7 +121,7 @@ async function findFar(ctx: Context, of: Search & { terms: readonly number[]; be
             } as kept
             from payment_texts t
             -- Additions of nothing keep the planner from reading all rows of the owner by the other index.
-            where payment_text_terms(t.owner, t.sequence >> 14, t.body) @> k.terms and t.owner + 0 = o.number
+            where payment_text_terms(t.owner, t.sequence >> 16, t.body) @> k.terms and t.owner + 0 = o.number
               and t.sequence + 0 < ${below} and strpos(t.body, ${query}) > 0) as f) as n
       where s.segment > 0 and cardinality(s.sequences) <= ${limit} and s.looked < ${MOST_LOOKED} and s.segment > ${newest}::bigint - ${MOST_SEGMENTS}
     )

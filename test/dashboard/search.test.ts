@@ -114,13 +114,13 @@ test('old payments are found far behind the newest ones, in order and page by pa
   const { merchantId } = await createMerchant(ctx, { name: 'Long shop' });
   await sql`insert into rule_sets (hash, rules) values ('search', '{}') on conflict do nothing`;
   const [shop] = await sql<{ number: number }[]>`
-    insert into payment_text_owners (merchant_id, mode, through_sequence) values (${merchantId}, 'live', 200000) returning number`;
-  // Old ones in nine segments, and 1,200 new ones before them.
+    insert into payment_text_owners (merchant_id, mode, through_sequence) values (${merchantId}, 'live', 800000) returning number`;
+  // Old ones in ten segments, and 1,200 new ones before them.
   await sql`
     insert into payments (id, merchant_id, mode, sequence, status, amount_usd_cents, rule_set, created_with, request, created_at, expires_at)
     select 'pay_' || s, ${merchantId}, 'live', s, (array['expired', 'completed'])[1 + s % 2], 100, (select min(id) from rule_sets), 'secret',
-      jsonb_build_object('description', case when s < 190000 then 'Rose number ' || s else 'Common daisy' end), now() - (200000 - s) * interval '1 minute', now()
-    from (select n * 7777 as s from generate_series(1, 20) as n union all select 198800 + n from generate_series(1, 1200) as n) as s`;
+      jsonb_build_object('description', case when s < 700000 then 'Rose number ' || s else 'Common daisy' end), now() - (800000 - s) * interval '1 minute', now()
+    from (select n * 31111 as s from generate_series(1, 20) as n union all select 798800 + n from generate_series(1, 1200) as n) as s`;
   await sql`
     insert into payment_texts (owner, sequence, version, body) select ${shop!.number}, sequence, version, id || chr(10) || lower(request->>'description')
     from payments where merchant_id = ${merchantId}`;
@@ -137,7 +137,7 @@ test('old payments are found far behind the newest ones, in order and page by pa
       if (startingAfter === null) return ids;
     }
   };
-  const roses = Array.from({ length: 20 }, (_, i) => `pay_${(20 - i) * 7777}`);
+  const roses = Array.from({ length: 20 }, (_, i) => `pay_${(20 - i) * 31111}`);
   assert.deepEqual(await walk('ROSE number'), roses);
   assert.deepEqual(await walk('rose', {}, 100), roses);
   assert.deepEqual(
@@ -145,10 +145,10 @@ test('old payments are found far behind the newest ones, in order and page by pa
     roses.filter((id) => Number(id.slice(4)) % 2 === 1),
   );
   assert.deepEqual(
-    (await find('number 15554')).items.map(({ id }) => id),
-    ['pay_155540', 'pay_15554'],
+    (await find('number 31111')).items.map(({ id }) => id),
+    ['pay_311110', 'pay_31111'],
   );
-  assert.deepEqual((await find('rose number 15555')).items, []);
+  assert.deepEqual((await find('rose number 31112')).items, []);
   assert.equal((await walk('daisy', {}, 100)).length, 1200);
   assert.deepEqual(await walk('daisy', { status: 'failed' }), []);
   // Two characters are looked for among the newest, and further back when asked.

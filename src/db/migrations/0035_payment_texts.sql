@@ -18,7 +18,7 @@ create table payment_texts (
   primary key (owner, sequence)
 );
 
--- Three bytes of text, marked with their owner and their segment of 16,384 payments: an owner's segments are searched one by one, the
+-- Three bytes of text, marked with their owner and their segment of 65,536 payments: an owner's segments are searched one by one, the
 -- newest first, and no search reads what belongs to others.
 create or replace function payment_text_terms(owner int, segment bigint, body text) returns bigint[]
 language sql immutable parallel safe strict as $$
@@ -27,4 +27,4 @@ language sql immutable parallel safe strict as $$
   from convert_to(body, 'UTF8') as b, generate_series(0, octet_length(b) - 3) as i
 $$;
 -- Without a pending list: each search would read all of it once per segment.
-create index payment_texts_terms on payment_texts using gin (payment_text_terms(owner, sequence >> 14, body)) with (fastupdate = off);
+create index payment_texts_terms on payment_texts using gin (payment_text_terms(owner, sequence >> 16, body)) with (fastupdate = off);
