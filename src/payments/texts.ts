@@ -105,7 +105,7 @@ export function startTextIndex(ctx: Context): { stop(): Promise<void> } {
       last = { sequences: row!.sequences, atMs: startedMs };
       const more = await indexTexts(ctx);
       const tookMs = ctx.clock.monotonicMs() - startedMs;
-      if (more && perSecond > BUSY_PER_SECOND) await sleep(tookMs * 9, undefined, { signal: stopping }).catch(() => {});
+      if (more && perSecond > BUSY_PER_SECOND) await sleep(tookMs * 19, undefined, { signal: stopping }).catch(() => {});
       return more;
     },
   });
