@@ -1,6 +1,6 @@
 /**
- * The dashboard in a browser. How soon a screen is there on a processor slowed to a quarter; how soon what a person does in a list of
- * 1,000 rows is seen. Goals: LCP <= 1.5 s, each act < 100 ms, medians.
+ * The dashboard in a browser. How soon a screen is there on a processor slowed to a quarter, and over slow 4G; how soon what a person
+ * does in a list of 1,000 rows is seen. Goals: LCP <= 1.5 s, over slow 4G 2.0 s, each act < 100 ms, medians.
  */
 import type { BrowserContext, Page } from 'playwright-core';
 import { openDb } from '../src/db/db.ts';
@@ -45,7 +45,10 @@ async function openContext(): Promise<BrowserContext> {
   return context;
 }
 
-async function load(path: string, there: string): Promise<number> {
+/** Slow 4G as Lighthouse has it: 150 ms there and back, 1.6 Mbit/s down, 750 kbit/s up. */
+const SLOW_4G = { offline: false, latency: 150, downloadThroughput: 1_600_000 / 8, uploadThroughput: 750_000 / 8 };
+
+async function load(path: string, there: string, { network = false }: { network?: boolean } = {}): Promise<number> {
   const context = await openContext();
   const page = await context.newPage();
   await page.addInitScript(() => {
@@ -57,6 +60,10 @@ async function load(path: string, there: string): Promise<number> {
   });
   const session = await context.newCDPSession(page);
   await session.send('Emulation.setCPUThrottlingRate', { rate: SLOWDOWN });
+  if (network) {
+    await session.send('Network.enable');
+    await session.send('Network.emulateNetworkConditions', SLOW_4G);
+  }
   await page.goto(`${url}${path}`);
   await page.locator(there).first().waitFor();
   // What is painted later than what the screen is about would count too.
@@ -87,6 +94,12 @@ for (const [name, path, there] of [
   baseline  LCP ${figures(baseline)}
   goal      LCP <= 1500 ms${median(times) > 1_500 ? '\n  MISSED' : ''}`);
 }
+
+const slow: number[] = [];
+for (let i = 0; i < RUNS; i++) slow.push(await load('/dashboard/live/home', 'svg[role=img]', { network: true }));
+console.log(`screens: home, processor at a quarter and slow 4G
+  florin    LCP ${figures(slow)}
+  goal      LCP <= 2000 ms${median(slow) > 2_000 ? '\n  MISSED' : ''}`);
 
 /** The list with so many rows, of which nothing is asked any more. */
 async function openList(rows: number): Promise<Page> {

@@ -96,14 +96,18 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
     });
     return send(request, reply, file, 'no-store');
   };
+  const screenFiles = createScreenFiles();
   app.get('/dashboard', { exposeHeadRoute: false }, page);
   app.get('/docs/api', { exposeHeadRoute: false }, (request, reply) =>
     page(request, reply, { name: 'reference.html', csp: REFERENCE_CSP }),
   );
   // The address of the interactive reference while there were two.
   app.get('/docs/reference', { exposeHeadRoute: false }, (_request, reply) => reply.redirect('/docs/api', 308));
-  app.get('/dashboard/*', { exposeHeadRoute: false }, (request, reply) => {
+  app.get<{ Params: { '*': string } }>('/dashboard/*', { exposeHeadRoute: false }, async (request, reply) => {
     if (request.url.startsWith('/dashboard/api/')) return reply.callNotFound();
+    const root = await ready();
+    const links = root === null ? [] : await screenFiles(root, request.params['*']);
+    if (links.length > 0) reply.header('link', links.map((file) => `</dashboard/${file}>; rel=modulepreload`).join(', '));
     return page(request, reply);
   });
 
@@ -124,4 +128,40 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
       main: html`<h1>This link is not valid</h1><p>It was used already, or never existed. Use the set-up link that the service printed, <a href="/dashboard">sign in</a>, or make a new merchant with <code>npm run florin -- merchant create</code>.</p>`,
     });
   });
+}
+
+type Manifest = Readonly<Record<string, { file: string; imports?: readonly string[] }>>;
+/** What home asks for as soon as it runs. */
+const ALSO: Readonly<Record<string, readonly string[]>> = { home: ['ui/charts.tsx'] };
+
+/**
+ * The scripts of a screen by its path, such as `live/home`: named in the reply to the page, they are fetched beside the entry, which would
+ * ask for them only once it runs. None for screens whose file is not named after their path.
+ */
+function createScreenFiles(): (root: string, path: string) => Promise<string[]> {
+  let known: { root: string; manifest: Promise<Manifest> } | null = null;
+  return async (root, path) => {
+    const name = /^(?:test|live)\/([a-z]{1,30})$/.exec(path)?.[1];
+    if (name === undefined) return [];
+    if (known?.root !== root)
+      known = {
+        root,
+        manifest: readFile(join(root, '.vite/manifest.json'), 'utf8').then(
+          (text) => JSON.parse(text) as Manifest,
+          () => ({}),
+        ),
+      };
+    const manifest = await known.manifest;
+    const screen = [`screens/${name}/${name}.tsx`, `screens/${name}.tsx`].find((key) => Object.hasOwn(manifest, key));
+    if (screen === undefined) return [];
+    const files = new Set<string>();
+    const take = (key: string): void => {
+      const chunk = manifest[key];
+      if (!chunk || files.has(chunk.file)) return;
+      files.add(chunk.file);
+      for (const more of chunk.imports ?? []) take(more);
+    };
+    for (const key of [screen, ...(ALSO[name] ?? [])]) take(key);
+    return [...files];
+  };
 }
