@@ -1,11 +1,11 @@
-/** The code and the commands of the documents, so that tests run them as they are printed. */
+/** Reads the code and commands in the documents, so that tests can run them as printed. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const ROOT = join(import.meta.dirname, '../..');
-export type Block = { language: string; text: string; heading: string };
+export type Block = { language: string; tab: string; text: string; heading: string };
 
-/** The fenced blocks of a document, each with its language and the heading above it. What follows the language names a tab. */
+/** The fenced blocks of a document, each with its language, the name of its tab (the text after the language) and the heading above it. */
 export function codeBlocks(path: string): Block[] {
   const blocks: Block[] = [];
   let heading = '';
@@ -16,8 +16,10 @@ export function codeBlocks(path: string): Block[] {
         blocks.push(open);
         open = null;
       } else open.text += `${line}\n`;
-    } else if (line.startsWith('```')) open = { language: line.slice(3).split(' ')[0]!, text: '', heading };
-    else if (/^#+ /.test(line)) heading = line.replace(/^#+ /, '');
+    } else if (line.startsWith('```')) {
+      const [language, ...tab] = line.slice(3).split(' ');
+      open = { language: language!, tab: tab.join(' '), text: '', heading };
+    } else if (/^#+ /.test(line)) heading = line.replace(/^#+ /, '');
   }
   return blocks;
 }

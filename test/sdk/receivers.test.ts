@@ -113,7 +113,7 @@ express.json = () => null;
 export default express;
 `,
   );
-  const { text } = codeBlocks('docs/guides/frameworks.md').find((block) => block.heading === 'Express')!;
+  const { text } = codeBlocks('docs/guides/frameworks.md').find(({ tab }) => tab === 'Express')!;
   writeFileSync(join(folder, 'express.mjs'), `const ship = async () => { throw new Error('out of stock'); };\n${text}`);
   process.env.SIGNING_SECRET = secret;
   await import(pathToFileURL(join(folder, 'express.mjs')).href);

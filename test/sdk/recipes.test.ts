@@ -275,8 +275,8 @@ test('the SDK believes no forgery when it has no secret', async () => {
 });
 
 const EXAMPLES = codeBlocks('docs/guides/frameworks.md');
-const exampleOf = (heading: string): string => EXAMPLES.find((block) => block.heading === heading)!.text;
-/** Imports a piece of a guide as a module; `florin` is the SDK, `ship` is heard of. */
+const exampleOf = (framework: string): string => EXAMPLES.find(({ tab }) => tab === framework)!.text;
+/** Imports the code of a guide as a module. `florin` is the SDK; `ship` records its arguments. */
 async function importExample(file: string, text: string): Promise<any> {
   mkdirSync(join(folder, 'node_modules/florin'), { recursive: true });
   writeFileSync(join(folder, 'node_modules/florin/package.json'), '{"name":"florin","type":"module","exports":"./index.js"}');
@@ -297,7 +297,7 @@ async function importExample(file: string, text: string): Promise<any> {
 const shipped: unknown[][] = [];
 Object.assign(globalThis, { shipped });
 
-/** What is paid is shipped, a forgery is told from it and ships nothing. */
+/** A paid order is shipped. A forged event is rejected and ships nothing. */
 async function holdsTo(post: (body: string, headers: Record<string, string>) => Promise<{ status: number; text: string }>): Promise<void> {
   process.env.SIGNING_SECRET = secret;
   const order = await webhooks.signTestEvent({ type: 'payment.completed', data: { metadata: { order: 'A-1001' } } }, secret);
@@ -352,7 +352,9 @@ test('the Express example ships what was paid, refuses a forgery, and leaves oth
 test("the guide's own test of a receiver signs what is believed", async () => {
   process.env.SIGNING_SECRET = secret;
   const sent: [string, { body: string; headers: Record<string, string> }][] = [];
-  const text = exampleOf('Your own tests').replace('await fetch(', 'await globalThis.sent(');
+  const text = codeBlocks('docs/guides/frameworks.md')
+    .find(({ heading }) => heading === 'Test your receiver')!
+    .text.replace('await fetch(', 'await globalThis.sent(');
   Object.assign(globalThis, { sent: (...given: (typeof sent)[number]) => sent.push(given) });
   await importExample('own.mjs', text);
   const [, { body: given, headers }] = sent[0]!;
