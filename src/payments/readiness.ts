@@ -134,14 +134,14 @@ function explain(
     case 'wallet_missing':
       return told(`No ${name} wallet is set up.`, 'Add the public key of your wallet account under Wallets.', `${guide}#the-account-key`);
     case 'wallet_paused':
-      return told(`The ${name} wallet is paused.`, 'Resume it under Wallets.', 'guides/going-live#the-money');
+      return told(`The ${name} wallet is paused.`, 'Resume it under Wallets.', 'guides/going-live#money');
     case 'wallet_network': {
       const [has, wanted] = [merchant.walletNetworks[coin] ?? '', ctx.settings.networks[coin]];
       const fix = `Import a ${wanted} key under Wallets, or change the network of the service:`;
       return told(`The ${name} wallet is for ${has}, but this service uses ${wanted}.`, fix, guide, [`${coin}_NETWORK=${has}`]);
     }
     case 'currency_off':
-      return told(`${name} is turned off in your checkout settings.`, 'Turn it on under Checkout.', 'guides/going-live#the-money');
+      return told(`${name} is turned off in your checkout settings.`, 'Turn it on under Checkout.', 'guides/going-live#money');
     case 'source_missing':
       return told(
         `No ${name} source is connected, so payments cannot be detected.`,
@@ -166,7 +166,7 @@ function explain(
       return told(
         `The ${about} live payments of your plan are used up for this month.`,
         'Upgrade under Plan & usage, or wait until next month.',
-        'guides/going-live#the-service',
+        'guides/going-live#service',
       );
     case 'completion_held':
       return told(
