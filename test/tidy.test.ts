@@ -217,6 +217,24 @@ test('links in the documents lead somewhere', () => {
   assert.deepEqual(broken, []);
 });
 
+test('the sections of guides that the service links to exist', () => {
+  const links = globSync('src/**/*.ts', { cwd: ROOT }).flatMap((file) =>
+    [...read(file).matchAll(/\b(guides\/[\w-]+)#([\w-]+)/g)].map(([, guide, anchor]) => ({ file, guide: guide!, anchor: anchor! })),
+  );
+  assert.ok(links.length >= 5, String(links.length));
+  const anchors = (guide: string): string[] =>
+    [...read(`docs/${guide}.md`).matchAll(/^#+ (.*)$/gm)].map(([, title]) =>
+      title!
+        .toLowerCase()
+        .replace(/[^\w -]/g, '')
+        .replaceAll(' ', '-'),
+    );
+  assert.deepEqual(
+    links.filter(({ guide, anchor }) => !anchors(guide).includes(anchor)),
+    [],
+  );
+});
+
 test('the map in ARCHITECTURE.md names every file, and every invariant a test that exists', () => {
   const text = read('ARCHITECTURE.md');
   const map = /```\n([\s\S]*?)```/.exec(text)![1]!;
