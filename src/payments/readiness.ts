@@ -132,7 +132,7 @@ function explain(
   });
   switch (code) {
     case 'wallet_missing':
-      return told(`No ${name} wallet is set up.`, 'Add the public key of your wallet account under Wallets.', `${guide}#the-account-key`);
+      return told(`No ${name} wallet is set up.`, 'Add the public key of your wallet account under Wallets.', `${guide}#add-a-wallet`);
     case 'wallet_paused':
       return told(`The ${name} wallet is paused.`, 'Resume it under Wallets.', 'guides/going-live#money');
     case 'wallet_network': {
@@ -146,15 +146,15 @@ function explain(
       return told(
         `No ${name} source is connected, so payments cannot be detected.`,
         `A source is ${coin === 'ETH' ? 'your own node or a provider' : 'your own node or a Blockbook server'}. ${PASTE}`,
-        `${guide}#the-node`,
+        `${guide}#connect-a-node`,
         sourceLines(coin),
       );
     case 'source_starting':
-      return told(`The ${name} source has not answered yet.`, DOCTOR, `${guide}#the-node`);
+      return told(`The ${name} source has not answered yet.`, DOCTOR, `${guide}#connect-a-node`);
     case 'source_silent':
-      return told(`The ${name} source has not answered for over a minute.`, DOCTOR, `${guide}#the-node`);
+      return told(`The ${name} source has not answered for over a minute.`, DOCTOR, `${guide}#connect-a-node`);
     case 'source_behind':
-      return told(`The ${name} source is not in sync: ${about}.`, `Wait until it has caught up. ${DOCTOR}`, `${guide}#the-node`);
+      return told(`The ${name} source is not in sync: ${about}.`, `Wait until it has caught up. ${DOCTOR}`, `${guide}#connect-a-node`);
     case 'price_missing':
       return told(
         `There is no current ${name} price: ${about}.`,
