@@ -6,6 +6,7 @@ import { Button } from '../../ui/button.tsx';
 import { Ask } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
 import { Note, Tick } from '../../ui/form.tsx';
+import { ModeLink } from '../../ui/link.tsx';
 import { Card, Pending } from '../../ui/states.tsx';
 
 type Business = Reply<'GET /:mode/settings/business'>;
@@ -13,12 +14,25 @@ type Business = Reply<'GET /:mode/settings/business'>;
 export function Screen() {
   useTitle('Business');
   const query = useApi('GET /:mode/settings/business', ['settings', 'business'], {});
+  const mayReadWebhooks = useMay('webhooks.read');
   const { data } = query;
   return (
     <div className="grid max-w-2xl gap-5">
       <div className="grid gap-1">
         <h1>Business</h1>
-        <p className="text-soft">These settings hold in test and in live mode.</p>
+        <p className="text-soft">
+          These settings apply to test and live mode.
+          {mayReadWebhooks && (
+            <>
+              {' '}
+              Endpoints are under{' '}
+              <ModeLink to="webhooks" className="underline">
+                Webhooks
+              </ModeLink>
+              .
+            </>
+          )}
+        </p>
       </div>
       {!data ? (
         <Card>
