@@ -72,7 +72,7 @@ test('the wizard by keys alone: the key, the addresses, a wrong end, the right o
   const ends = page.getByLabel('Last 6 characters');
   await ends.fill('zzzzzz');
   await page.keyboard.press('Enter');
-  await page.getByText('none of the five addresses shown ends with these characters').waitFor();
+  await page.getByText('does not match the end of any of the five addresses shown').waitFor();
   noFaults(/400 .*wallets/);
   await page.getByLabel('Address type').selectOption('p2sh-p2wpkh');
   await page.locator('[data-address^="3"]').first().waitFor();
