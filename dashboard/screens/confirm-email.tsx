@@ -1,4 +1,4 @@
-/** Where the link in a mail about a new address leads: a click agrees, opening alone does not. */
+/** The page behind the link in an email about a new address. Only the button confirms the change, not opening the page. */
 import { useEffect, useState } from 'react';
 import { call } from '../lib/api.ts';
 import { Button } from '../ui/button.tsx';
@@ -9,9 +9,9 @@ export function Screen() {
   const [fault, setFault] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
   useEffect(() => {
-    document.title = 'Change of e-mail · Florin';
+    document.title = 'Change email · Florin';
   }, []);
-  const agree = async () => {
+  const confirm = async () => {
     setBusy(true);
     try {
       const { changed } = await call('POST /confirm-email', { body: { token: location.hash.slice(1) || '-' } });
@@ -22,27 +22,27 @@ export function Screen() {
     setBusy(false);
   };
   return (
-    <Entry title="Change of e-mail address">
+    <Entry title="Change your email address">
       {state === 'asked' ? (
         <>
-          <p className="text-soft">Somebody asked to sign in with another address from now on. If it was you, agree.</p>
+          <p className="text-soft">Someone asked to change the email address of this account. If it was you, confirm the change.</p>
           {fault && (
             <p role="alert" className="text-sm text-bad">
               {fault}
             </p>
           )}
-          <Button look="main" busy={busy} onClick={() => void agree()}>
-            Agree
+          <Button look="main" busy={busy} onClick={() => void confirm()}>
+            Confirm change
           </Button>
         </>
       ) : (
         <p role="status">
           {state === 'changed' ? (
             <>
-              Done. <a href="/dashboard/sign-in">Sign in with the new address</a> from now on.
+              Your email address was changed. <a href="/dashboard/sign-in">Sign in with your new address</a>.
             </>
           ) : (
-            'This address agrees. The change happens once the other one was opened as well.'
+            'Confirmed. The change takes effect when you open the link that we sent to your other address, too.'
           )}
         </p>
       )}

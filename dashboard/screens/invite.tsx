@@ -1,4 +1,4 @@
-/** Where an invitation leads: joining with the account one has, or making one. */
+/** The page behind an invite link: join with an existing account, or create one. */
 import { type FormEvent, useEffect, useState } from 'react';
 import { ApiError, call, type Reply } from '../lib/api.ts';
 import { Button, buttonClass } from '../ui/button.tsx';
@@ -8,7 +8,7 @@ import { PasswordField } from '../ui/password.tsx';
 import { ErrorCard, Skeleton } from '../ui/states.tsx';
 
 const KEY = 'florin-invite';
-/** From the link; while one signs in first it waits in this tab. */
+/** The token from the link. It is kept in this tab while the person signs in first. */
 const takeToken = (): string => {
   const token = location.hash.slice(1);
   if (token !== '') sessionStorage.setItem(KEY, token);
@@ -23,7 +23,7 @@ export function Screen() {
   const [error, setError] = useState<Error | null>(null);
   const [busy, setBusy] = useState(false);
   useEffect(() => {
-    document.title = 'Invitation · Florin';
+    document.title = 'Invite · Florin';
     call('POST /invite', { body: { token: token || '-' } }).then(setInvite, setError);
   }, [token]);
   const accept = async (body: { name?: string; password?: string }) => {
@@ -44,7 +44,7 @@ export function Screen() {
   };
   if (!invite) {
     return (
-      <Entry title="Invitation">
+      <Entry title="Invite">
         {error ? (
           error instanceof ApiError && error.status === 404 ? (
             <p role="alert">{error.message}</p>
@@ -60,7 +60,10 @@ export function Screen() {
   const faultOf = (param: string) => (error instanceof ApiError && error.param === param ? error.message : null);
   const other = invite.signed_in_as !== null && invite.signed_in_as !== invite.invited_email;
   return (
-    <Entry title={`Join ${invite.merchant_name}`} lead={`You are invited as ${invite.role}, with ${invite.invited_email}.`}>
+    <Entry
+      title={`Join ${invite.merchant_name}`}
+      lead={`You’ve been invited as ${invite.role}. Your sign-in email is ${invite.invited_email}.`}
+    >
       {error && !(error instanceof ApiError && error.param) && (
         <p role="alert" className="text-sm text-bad">
           {error.message}
@@ -68,7 +71,9 @@ export function Screen() {
       )}
       {other ? (
         <>
-          <p className="text-soft">You are signed in as {invite.signed_in_as}. Sign out, then open the invitation again.</p>
+          <p className="text-soft">
+            You’re signed in as {invite.signed_in_as}, but this invite is for {invite.invited_email}. Sign out to accept it.
+          </p>
           <Button
             busy={busy}
             onClick={async () => {
@@ -98,7 +103,7 @@ export function Screen() {
             onChange={(e) => setName(e.target.value)}
             fault={faultOf('name')}
           />
-          <Field label="E-mail" type="email" autoComplete="username" readOnly value={invite.invited_email} />
+          <Field label="Email" type="email" autoComplete="username" readOnly value={invite.invited_email} />
           <PasswordField chosen value={password} onChange={setPassword} fault={faultOf('password')} />
           <Button type="submit" look="main" busy={busy}>
             Create account and join

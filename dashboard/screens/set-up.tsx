@@ -1,4 +1,4 @@
-/** Where the one-time set-up link leads: the first owner. */
+/** The page behind the one-time setup link: creates the first owner. */
 import { type FormEvent, useEffect, useState } from 'react';
 import { ApiError, call } from '../lib/api.ts';
 import { Button } from '../ui/button.tsx';
@@ -30,7 +30,7 @@ export function Screen() {
   };
   const faultOf = (param: string) => (error instanceof ApiError && error.param === param ? error.message : null);
   return (
-    <Entry title="Create the owner’s account" lead="This link works once. Others are invited from here later.">
+    <Entry title="Create your account" lead="You can invite your team later.">
       <form onSubmit={submit} className="grid gap-4">
         <Field
           label="Name"
@@ -42,7 +42,7 @@ export function Screen() {
           fault={faultOf('name')}
         />
         <Field
-          label="E-mail"
+          label="Email"
           type="email"
           autoComplete="username"
           required

@@ -90,7 +90,7 @@ export function Screen() {
     const other = step === 'totp' ? 'backup_code' : 'totp';
     return (
       <Entry
-        title="Second factor"
+        title="Two-factor authentication"
         lead={step === 'totp' ? 'Enter the code from your authenticator app.' : 'Enter one of your backup codes.'}
       >
         <form onSubmit={withCode} className="grid gap-4">
@@ -144,7 +144,7 @@ export function Screen() {
       )}
       <form onSubmit={withPassword} className="grid gap-4">
         <Field
-          label="E-mail"
+          label="Email"
           type="email"
           autoComplete="username webauthn"
           required

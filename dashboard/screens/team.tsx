@@ -1,4 +1,4 @@
-/** Members, invitations, and whether everybody needs a second factor. */
+/** Members, invites, and whether two-factor authentication is required. */
 import { type FormEvent, useState } from 'react';
 import { type Role as MemberRole, ROLES } from '../generated/api.ts';
 import type { Reply } from '../lib/api.ts';
@@ -21,14 +21,14 @@ const ROLE_WORDS: Readonly<Record<MemberRole, string>> = {
   viewer: 'Viewer',
 };
 const ROLE_MEANS: Readonly<Record<MemberRole, string>> = {
-  owner: 'Everything, also other owners.',
-  admin: 'Everything but owners.',
-  developer: 'Keys, webhooks and reading.',
-  finance: 'Reading, exports, and decisions over payments.',
-  support: 'Reading and sending again.',
-  viewer: 'Reading.',
+  owner: 'Full access, including managing owners.',
+  admin: 'Full access, except managing owners and confirming wallet changes.',
+  developer: 'Manages API keys, webhooks and payment links. Can create payments.',
+  finance: 'Manages payments and payment links. Can export data.',
+  support: 'Can create payments, edit their details, and resend webhooks.',
+  viewer: 'Read-only.',
 };
-/** Only owners make owners. */
+/** Only owners can make someone an owner. */
 const rolesFor = (mine: MemberRole | undefined) =>
   ROLES.filter((role) => mine === 'owner' || role !== 'owner').map((value) => ({ value, label: ROLE_WORDS[value] }));
 
@@ -43,7 +43,7 @@ export function Screen() {
         <h1>Team</h1>
         {may && (
           <Button look="main" onClick={() => setInviting(true)}>
-            Invite somebody
+            Invite a teammate
           </Button>
         )}
       </div>
@@ -67,13 +67,13 @@ function Members({ members }: { members: readonly Member[] }) {
   const me = useMe();
   const may = useMay('team.manage');
   const [removing, setRemoving] = useState<Member | null>(null);
-  const change = useAct('POST /:mode/team/members/:id/role', { refreshes: REFRESHES, done: 'The role is changed.' });
-  const remove = useAct('DELETE /:mode/team/members/:id', { refreshes: [...REFRESHES, ['me']], done: 'No longer a member.' });
+  const change = useAct('POST /:mode/team/members/:id/role', { refreshes: REFRESHES, done: 'Role updated.' });
+  const remove = useAct('DELETE /:mode/team/members/:id', { refreshes: [...REFRESHES, ['me']], done: 'Member removed.' });
   return (
     <Card title={`Members (${members.length})`}>
       <ul>
         {members.map((member) => {
-          // What the service would refuse is not offered.
+          // Hidden where the server would refuse it.
           const mine = may && (me?.role === 'owner' || member.role !== 'owner');
           return (
             <li key={member.id} className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b border-line px-4 py-3 last:border-b-0">
@@ -83,10 +83,10 @@ function Members({ members }: { members: readonly Member[] }) {
                   {member.id === me?.user.id && <Badge tone="calm">You</Badge>}
                 </p>
                 <p className="text-sm break-all text-soft">{member.email}</p>
-                {!member.email_verified && <p className="text-sm text-soft">Address not verified</p>}
+                {!member.email_verified && <p className="text-sm text-soft">Email not verified</p>}
               </div>
               <Badge tone={member.has_second_factor ? 'good' : 'warn'} icon={member.has_second_factor ? 'check' : 'alert'}>
-                {member.has_second_factor ? 'Second factor' : 'No second factor'}
+                {member.has_second_factor ? '2FA on' : '2FA off'}
               </Badge>
               <div className="flex items-center gap-2">
                 {mine ? (
@@ -114,7 +114,7 @@ function Members({ members }: { members: readonly Member[] }) {
         open={removing !== null}
         onClose={() => setRemoving(null)}
         title={`Remove ${removing?.name ?? ''}?`}
-        text="They lose access at once. What they did stays in the audit log. API keys go on working: replace those they know."
+        text="They lose access immediately. Their activity stays in the audit log. API keys keep working: roll any key they have seen."
         act="Remove"
         danger
         onAct={() => {
@@ -128,11 +128,11 @@ function Members({ members }: { members: readonly Member[] }) {
 
 function Invites({ invites }: { invites: Team['invites'] }) {
   const may = useMay('team.manage');
-  const revoke = useAct('DELETE /:mode/team/invites/:id', { refreshes: REFRESHES, done: 'The invitation is taken back.' });
+  const revoke = useAct('DELETE /:mode/team/invites/:id', { refreshes: REFRESHES, done: 'Invite revoked.' });
   return (
-    <Card title="Open invitations">
+    <Card title="Pending invites">
       {invites.length === 0 ? (
-        <p className="px-4 py-6 text-sm text-soft">Nobody is invited right now. An invitation is a link that works once, for seven days.</p>
+        <p className="px-4 py-6 text-sm text-soft">No pending invites. An invite link works once and expires after 7 days.</p>
       ) : (
         <ul>
           {invites.map((invite) => (
@@ -140,15 +140,15 @@ function Invites({ invites }: { invites: Team['invites'] }) {
               <div className="min-w-0 flex-1">
                 <p className="font-medium break-all">{invite.email}</p>
                 <p className="text-sm text-soft">
-                  {ROLE_WORDS[invite.role]}, invited by {invite.invited_by}, until <Time at={invite.expires_at} />
+                  {ROLE_WORDS[invite.role]} · invited by {invite.invited_by} · expires <Time at={invite.expires_at} />
                 </p>
               </div>
               {may && (
                 <Button
-                  aria-label={`Take back the invitation of ${invite.email}`}
+                  aria-label={`Revoke the invite for ${invite.email}`}
                   onClick={() => revoke.mutate({ params: { id: invite.id }, body: {} })}
                 >
-                  Take back
+                  Revoke
                 </Button>
               )}
             </li>
@@ -168,22 +168,22 @@ function Required({ team }: { team: Team }) {
   const required = team.second_factor_required;
   return (
     <Card
-      title="Second factor for everybody"
+      title="Require two-factor authentication"
       action={<Badge tone={required ? 'good' : 'calm'}>{required ? 'Required' : 'Not required'}</Badge>}
     >
       <div className="grid gap-3 p-4">
         <p className="text-soft">
           {required
-            ? 'Members without one reach only their own Security page until they set it.'
-            : 'Ask every member for a code of an authenticator beside the password.'}
+            ? 'Members without two-factor authentication (2FA) can only open their Security page until they set it up.'
+            : 'Require every member to set up an authenticator app and enter a code when they sign in with a password.'}
         </p>
         {lacking.length > 0 ? (
           <p className="text-sm">
-            <span className="text-soft">Still without one: </span>
+            <span className="text-soft">Not set up yet: </span>
             {lacking.map((member) => member.name).join(', ')}
           </p>
         ) : (
-          <p className="text-sm text-good">Every member has one.</p>
+          <p className="text-sm text-good">Every member has set it up.</p>
         )}
         {may && (
           <div>
@@ -192,22 +192,24 @@ function Required({ team }: { team: Team }) {
               disabled={!required && !me?.user.has_second_factor}
               onClick={() => (required ? set.mutate({ body: { required: false } }) : setAsked(true))}
             >
-              {required ? 'No longer require it' : 'Require it'}
+              {required ? 'Stop requiring 2FA' : 'Require 2FA'}
             </Button>
-            {!required && !me?.user.has_second_factor && <p className="pt-2 text-sm text-soft">Set your own first, at Security.</p>}
+            {!required && !me?.user.has_second_factor && (
+              <p className="pt-2 text-sm text-soft">Set up your own first, on the Security page.</p>
+            )}
           </div>
         )}
       </div>
       <Ask
         open={asked}
         onClose={() => setAsked(false)}
-        title="Require a second factor?"
+        title="Require two-factor authentication?"
         text={
           lacking.length > 0
-            ? `${lacking.map((member) => member.name).join(', ')} will reach only the own Security page until it is set.`
-            : 'Every member has one already.'
+            ? `${lacking.map((member) => member.name).join(', ')} can only open their Security page until they set it up.`
+            : 'Every member has already set it up.'
         }
-        act="Require it"
+        act="Require 2FA"
         onAct={() => {
           setAsked(false);
           set.mutate({ body: { required: true } });
@@ -228,22 +230,20 @@ function InviteDialog({ onClose }: { onClose: () => void }) {
   };
   if (invite.data) {
     return (
-      <Dialog open onClose={onClose} title={invite.data.url === null ? 'The invitation was sent' : 'The invitation is ready'}>
+      <Dialog open onClose={onClose} title={invite.data.url === null ? 'Invite sent' : 'Copy the invite link'}>
         {invite.data.url === null ? (
           <p className="text-soft">
-            We sent a link to <span className="break-all">{invite.data.invite.email}</span>. Only that mailbox gets it, so nobody else can
-            accept. It works once, and ends in seven days.
+            We emailed a link to <span className="break-all">{invite.data.invite.email}</span>. It works once and expires in 7 days.
           </p>
         ) : (
           <>
             <p className="text-soft">
-              Send this link to <span className="break-all">{invite.data.invite.email}</span> yourself, in a way that nobody else can read:
-              whoever opens it gets the account. It is shown this once, works once, and ends in seven days. No mail server is set, so the
-              address stays unverified.
+              No mail server is set up, so send this link to <span className="break-all">{invite.data.invite.email}</span> yourself, over a
+              private channel: anyone who opens it can take the account. It works once and expires in 7 days, and you won’t see it again.
             </p>
             <p className="flex items-center gap-2 rounded-lg bg-raised p-3 text-sm">
               <code className="min-w-0 break-all">{invite.data.url}</code>
-              <CopyButton value={invite.data.url} label="Copy the link" />
+              <CopyButton value={invite.data.url} label="Copy link" />
             </p>
           </>
         )}
@@ -254,16 +254,16 @@ function InviteDialog({ onClose }: { onClose: () => void }) {
     );
   }
   return (
-    <Dialog open onClose={onClose} title="Invite somebody">
+    <Dialog open onClose={onClose} title="Invite a teammate">
       <form onSubmit={submit} className="grid gap-4">
         <Field
-          label="E-mail"
+          label="Email"
           type="email"
           autoComplete="off"
           required
           value={email}
           onChange={(e) => setEmail(e.target.value)}
-          hint="Only an account with this address can accept."
+          hint="Only someone with this address can accept."
           fault={invite.error?.message}
         />
         <div className="grid gap-1.5">
@@ -272,7 +272,7 @@ function InviteDialog({ onClose }: { onClose: () => void }) {
           <p className="text-sm text-soft">{ROLE_MEANS[role]}</p>
         </div>
         <Button type="submit" look="main" busy={invite.isPending}>
-          Make the invitation
+          Send invite
         </Button>
       </form>
     </Dialog>

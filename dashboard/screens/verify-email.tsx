@@ -1,11 +1,11 @@
-/** Where the link in a mail to one's own address leads: it works only in a browser where its person is signed in. */
+/** The page behind the link in a verification email. The link works only for the person it was sent to, signed in. */
 import { useEffect, useState } from 'react';
 import { ApiError, call } from '../lib/api.ts';
 import { Button, buttonClass } from '../ui/button.tsx';
 import { Entry } from '../ui/entry.tsx';
 
 const KEY = 'florin-verify-email';
-/** From the link; while one signs in first it waits in this tab. */
+/** The token from the link. It is kept in this tab while the person signs in first. */
 const takeToken = (): string => {
   const token = location.hash.slice(1);
   if (token !== '') sessionStorage.setItem(KEY, token);
@@ -18,7 +18,7 @@ export function Screen() {
   const [fault, setFault] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
   useEffect(() => {
-    document.title = 'Verify e-mail · Florin';
+    document.title = 'Verify email · Florin';
   }, []);
   const verify = async () => {
     setBusy(true);
@@ -33,10 +33,10 @@ export function Screen() {
     setBusy(false);
   };
   return (
-    <Entry title="Verify your e-mail address">
+    <Entry title="Verify your email address">
       {state === 'asked' ? (
         <>
-          <p className="text-soft">Verifying shows that the mailbox of your account is yours.</p>
+          <p className="text-soft">Confirm that this email address is yours.</p>
           {fault && (
             <p role="alert" className="text-sm text-bad">
               {fault}
@@ -48,14 +48,14 @@ export function Screen() {
         </>
       ) : state === 'sign-in' ? (
         <>
-          <p className="text-soft">Sign in to the account that this link is for, then verify the address.</p>
+          <p className="text-soft">Sign in to your account to verify this address.</p>
           <a className={buttonClass('main')} href="/dashboard/sign-in?next=%2Fverify-email">
             Sign in
           </a>
         </>
       ) : (
         <p role="status">
-          Your address is verified. <a href="/dashboard">Go to the dashboard</a>
+          Your email address is verified. <a href="/dashboard">Go to the dashboard</a>
         </p>
       )}
     </Entry>

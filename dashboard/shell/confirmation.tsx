@@ -1,4 +1,4 @@
-/** The prompt for recent authentication: a passkey, a code, or the password where there is no second factor. */
+/** Asks you to confirm your identity: with a passkey, a code, or your password where two-factor authentication is off. */
 import { type FormEvent, useState } from 'react';
 import { call } from '../lib/api.ts';
 import { confirmation } from '../lib/confirmation.ts';
@@ -42,11 +42,11 @@ export function Confirmation() {
       return { passkey: (await startAuthentication({ optionsJSON: options as never })) as never };
     });
   return (
-    <Dialog open={answer !== null} onClose={() => answer?.(false)} title="Confirm that it is you">
+    <Dialog open={answer !== null} onClose={() => answer?.(false)} title="Confirm your identity">
       <form onSubmit={submit} className="grid gap-4">
         {withCode ? (
           <Field
-            label="Code of your authenticator"
+            label="Code from your authenticator app"
             inputMode="numeric"
             autoComplete="one-time-code"
             required

@@ -1,4 +1,4 @@
-/** What keeps the whole app from working, above all screens. */
+/** Banners above all screens: no connection, or too many requests. */
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { readAnew } from '../lib/read-anew.ts';
@@ -39,12 +39,12 @@ export function Stripes() {
     <aside aria-label="Connection">
       {offline && (
         <p role="status" className={`${words} bg-bad-wash text-bad`}>
-          The service cannot be reached. What you see may be old; it goes on by itself.
+          Can’t reach the server. What you see may be out of date. Reconnecting…
         </p>
       )}
       {seconds > 0 && (
         <p className={`${words} bg-warn-wash text-warn`}>
-          Too many requests. Goes on by itself in <span className="tabular-nums">{seconds}</span> s.
+          Too many requests. Retrying in <span className="tabular-nums">{seconds}</span> s.
         </p>
       )}
     </aside>

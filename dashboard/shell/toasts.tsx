@@ -1,4 +1,4 @@
-/** Where toasts appear; assistive technology reads them out. */
+/** Where toasts appear. Screen readers announce them. */
 import { useStore } from '../lib/store.ts';
 import { toasts } from '../lib/toasts.ts';
 

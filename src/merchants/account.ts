@@ -195,8 +195,8 @@ export async function startEmailChange(
     const mail = (recipient: string, token: string) =>
       queueMails(tx, {
         recipients: [recipient],
-        subject: 'Confirm the change of your e-mail address',
-        body: `${signedIn.name} asked to sign in with ${email} instead of ${signedIn.email} from now on.\n\nBoth addresses have to agree within ${LINK_HOURS} hours. To agree, open:\n\n${link(token)}\n\nIf you did not ask for this, do nothing, and change your password.\n`,
+        subject: 'Confirm your new email address',
+        body: `${signedIn.name} asked to change their email address from ${signedIn.email} to ${email}.\n\nWe sent a link to both addresses. The change takes effect when both are opened. Confirm it within ${LINK_HOURS} hours:\n\n${link(token)}\n\nIf you didn’t ask for this, don’t open the link, and change your password.\n`,
         kind: 'email_change',
       });
     await mail(signedIn.email, toOld);
@@ -255,8 +255,8 @@ export async function setEmail(ctx: Context, { email: given, to: wanted }: { ema
     if (ctx.mail)
       await queueMails(tx, {
         recipients: [email, to],
-        subject: 'Your e-mail address was changed by the operator',
-        body: `The operator of ${ctx.settings.publicUrl} changed the address of your account from ${email} to ${to}. You sign in with ${to} from now on.\n\nIf you didn’t ask for this, contact the operator.\n`,
+        subject: 'The operator changed your email address',
+        body: `The operator of ${ctx.settings.publicUrl} changed the email address of your account from ${email} to ${to}. Sign in with ${to} from now on.\n\nIf you didn’t ask for this, contact the operator.\n`,
         kind: 'email_changed',
       });
   });

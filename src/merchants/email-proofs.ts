@@ -1,4 +1,4 @@
-/** Proof that the mailbox of an address belongs to the person who signs in with it: a link that was sent there and nowhere else. */
+/** Verifying that an email address belongs to the person who signs in with it, with a link that is sent only there. */
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
 import { base62 } from '../core/id.ts';
@@ -16,7 +16,7 @@ export async function isEmailVerified(ctx: Context, { userId }: { userId: string
   return user?.verified ?? false;
 }
 
-/** Sends a link to the person's own address; an older one ends. Errors: mail_not_set_up. */
+/** Sends a link to the person's email address. An older link stops working. Errors: mail_not_set_up. */
 export async function sendEmailProof(ctx: Context, { signedIn }: { signedIn: SignedIn }): Promise<void> {
   if (!ctx.mail) throw new Problem('mail_not_set_up');
   const { userId, email, name } = signedIn;
@@ -29,16 +29,16 @@ export async function sendEmailProof(ctx: Context, { signedIn }: { signedIn: Sig
       on conflict (user_id) do update set email = excluded.email, token_hash = excluded.token_hash, expires_at = excluded.expires_at`;
     await queueMails(tx, {
       recipients: [email],
-      subject: 'Verify your e-mail address',
-      body: `Hello ${name},\n\nTo verify that ${email} is your address, open this link within ${LINK_HOURS} hours, in a browser where you are signed in:\n\n${publicUrl}/dashboard/verify-email#${token}\n\nIf you don’t have an account at ${publicUrl}, somebody else created one with your address. Don’t open the link, and tell the operator of that service.\n`,
+      subject: 'Verify your email address',
+      body: `Hi ${name},\n\nTo verify ${email}, open this link within ${LINK_HOURS} hours in a browser where you’re signed in:\n\n${publicUrl}/dashboard/verify-email#${token}\n\nIf you don’t have an account at ${publicUrl}, someone else used your address. Don’t open the link, and contact the operator of that service.\n`,
       kind: 'email_proof',
     });
   });
 }
 
 /**
- * Takes such a link. Only its person can: otherwise somebody who took an address in advance would have its owner verify it for them.
- * Errors: email_link_invalid.
+ * Verifies the address with the token of such a link. Only the person it was sent for may use it: otherwise someone who signed up
+ * with another person's address could have that person verify it for them. Errors: email_link_invalid.
  */
 export async function proveEmail(ctx: Context, { token, actor }: { token: string; actor: Actor }): Promise<void> {
   await ctx.db.begin(async (tx) => {
@@ -51,7 +51,7 @@ export async function proveEmail(ctx: Context, { token, actor }: { token: string
   });
 }
 
-/** The person has shown a link that went to their mailbox alone. */
+/** Marks the address as verified, once the person opened a link that only their mailbox received. */
 export async function markVerified(tx: Tx, { actor }: { actor: Actor }): Promise<void> {
   const marked = await tx`
     update users set email_verified = true, updated_at = clock_timestamp() where id = ${actor.userId} and not email_verified`;

@@ -1,4 +1,4 @@
-/** Who works for a merchant: members and their roles, invitations by a one-time link, what is asked of all of them. */
+/** The team of a merchant: members and their roles, invites by one-time link, and whether two-factor authentication is required. */
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
 import { base62, newId } from '../core/id.ts';
@@ -11,7 +11,7 @@ import type { MemberRole } from './roles.ts';
 
 const INVITE_DAYS = 7;
 const MOST_INVITES = 50;
-/** A team larger than this is shown in part. */
+/** Only this many members of a larger team are shown. */
 const MOST_MEMBERS = 500;
 
 export type Member = {
@@ -21,12 +21,12 @@ export type Member = {
   role: MemberRole;
   hasSecondFactor: boolean;
   hasPasskey: boolean;
-  /** Whether the person has shown that the mailbox is theirs. */
+  /** Whether the person has proven that the mailbox is theirs. */
   emailVerified: boolean;
   joinedAt: Date;
 };
 export type Invite = { id: string; email: string; role: MemberRole; invitedBy: string; createdAt: Date; expiresAt: Date };
-/** Who acts, and as what: only owners touch owners. */
+/** The acting member and their role: only owners may change owners. */
 export type Manager = { merchantId: string; actor: Actor; role: MemberRole };
 
 const hashOf = (token: string): Buffer => createHash('sha256').update(token).digest();
@@ -53,9 +53,10 @@ export async function listTeam(
 }
 
 /**
- * Makes a link that works once, for seven days, for one address; an older one for that address ends. With a mail server it goes to
- * that mailbox alone, so that whoever opens it has shown that the address is theirs. Without one it is returned, to be handed over,
- * and the address of an account made with it is not verified. Errors: role_out_of_reach, member_exists, invite_limit_reached.
+ * Creates an invite link for one address. It works once and expires after seven days; an older link for that address stops working.
+ * With a mail server, the link is sent only to that mailbox, so opening it proves that the address belongs to the person. Without
+ * one, the link is returned for the inviter to send, and the new account's address stays unverified.
+ * Errors: role_out_of_reach, member_exists, invite_limit_reached.
  */
 export async function inviteMember(
   ctx: Context,
@@ -84,8 +85,8 @@ export async function inviteMember(
     if (mailed)
       await queueMails(tx, {
         recipients: [email],
-        subject: `${actor.name} invites you to ${merchant!.name}`,
-        body: `${actor.name} invites you to work on the payments of ${merchant!.name}.\n\nOpen this link within ${INVITE_DAYS} days. It works once, and it is for you alone: don’t forward it.\n\n${url}\n\nIf you don’t know ${actor.name}, ignore this e-mail.\n`,
+        subject: `${actor.name} invited you to ${merchant!.name}`,
+        body: `${actor.name} invited you to join ${merchant!.name} on Florin.\n\nTo accept, open this link within ${INVITE_DAYS} days. It works once. Don’t forward it: anyone who has it can accept the invite.\n\n${url}\n\nIf you don’t know ${actor.name}, you can ignore this email.\n`,
         kind: 'invite',
       });
     return made!;
@@ -105,7 +106,7 @@ export async function revokeInvite(ctx: Context, { manager, inviteId }: { manage
   });
 }
 
-/** What an invitation is for, to whoever holds its link. Errors: invite_invalid. */
+/** What an invite is for. Anyone who has the link may read it. Errors: invite_invalid. */
 export async function findInvite(
   ctx: Context,
   { token }: { token: string },
@@ -117,9 +118,9 @@ export async function findInvite(
   return row;
 }
 
-/** `mailed`: only the mailbox of its address had the link. */
+/** `mailed`: the link was sent by email, so only the owner of the mailbox had it. */
 type Spent = { merchantId: string; email: string; role: MemberRole; mailed: boolean };
-/** Spends the link: the row goes with the membership it makes. */
+/** Uses up the link: its row is deleted in the transaction that adds the member. */
 async function spendInvite(tx: Tx, { token }: { token: string }): Promise<Spent> {
   const [row] = await tx<Spent[]>`
     delete from invites where token_hash = ${hashOf(token)} and expires_at > clock_timestamp()
@@ -128,14 +129,14 @@ async function spendInvite(tx: Tx, { token }: { token: string }): Promise<Spent>
   return row;
 }
 const join = async (tx: Tx, { merchantId, role }: { merchantId: string; role: MemberRole }, actor: Actor): Promise<void> => {
-  // Who is a member already keeps the role: an old link must neither raise nor lower it.
+  // An existing member keeps their role: an old link must not change it.
   const made = await tx`
     insert into members (merchant_id, user_id, role) values (${merchantId}, ${actor.userId}, ${role}) on conflict do nothing`;
   if (made.count > 0)
     await writeAudit(tx, { merchantId, mode: null, actor, action: 'member.joined', object: actor.userId, after: { role } });
 };
 
-/** Somebody who has signed in joins. Errors: invite_invalid, invite_not_yours. */
+/** Adds a signed-in person to the team. Errors: invite_invalid, invite_not_yours. */
 export async function acceptInvite(
   ctx: Context,
   { token, email, sessionId, actor }: { token: string; email: string; sessionId: string; actor: Actor },
@@ -149,7 +150,7 @@ export async function acceptInvite(
   });
 }
 
-/** Somebody new makes an account and joins, all or nothing; returns the address to sign in with. Errors: invite_invalid, invite_needs_sign_in. */
+/** Creates an account and adds it to the team, in one transaction. Returns the email to sign in with. Errors: invite_invalid, invite_needs_sign_in. */
 export async function acceptInviteAsNew(
   ctx: Context,
   { token, name, passwordHash, ip }: { token: string; name: string; passwordHash: string; ip: string },
@@ -169,7 +170,7 @@ export async function acceptInviteAsNew(
   });
 }
 
-/** The merchant's row is locked first: two owners who demote each other at once must not both succeed. Errors: last_owner. */
+/** Locks the merchant's row first, so that two owners who demote each other at the same time cannot both succeed. Errors: last_owner. */
 async function lockOwners(tx: Tx, merchantId: string): Promise<() => Promise<void>> {
   await tx`select 1 from merchants where id = ${merchantId} for no key update`;
   return async () => {

@@ -44,10 +44,10 @@ test('a key is created with the keyboard alone, shown once, and closes only when
   keyText = await page.getByText(/^sk_test_[0-9A-Za-z]{38}$/).innerText();
   await audit('a new key');
   await page.keyboard.press('Escape');
-  await page.getByText('Store the key first').waitFor();
+  await page.getByText('Save the key first').waitFor();
   await page.getByRole('tab', { name: '.env' }).click();
   await page.getByText(`FLORIN_API_KEY=${keyText}`).waitFor();
-  await page.getByLabel('I have stored it').focus();
+  await page.getByLabel('I’ve saved this key').focus();
   await page.keyboard.press('Space');
   await page.getByRole('button', { name: 'Done' }).click();
   await page.getByRole('dialog').waitFor({ state: 'hidden' });
@@ -60,19 +60,19 @@ test('a key is created with the keyboard alone, shown once, and closes only when
 test('a secret key is narrowed to reading and to known addresses, and says so in the list', async () => {
   await page.getByRole('button', { name: 'Create key' }).click();
   await page.getByLabel('Name').fill('Books');
-  await page.getByRole('button', { name: 'Only read' }).click();
-  await page.getByLabel('Allowed addresses').fill('192.0.2.300');
+  await page.getByRole('button', { name: 'Read-only' }).click();
+  await page.getByLabel('Allowed IP addresses').fill('192.0.2.300');
   await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
   await page.locator('p', { hasText: '192.0.2.300 is no address' }).first().waitFor();
   forgiveFaults();
-  await page.getByLabel('Allowed addresses').fill('192.0.2.10, 198.51.100.0/24');
+  await page.getByLabel('Allowed IP addresses').fill('192.0.2.10, 198.51.100.0/24');
   await audit('a narrowed key');
   await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
-  await page.getByLabel('I have stored it').check();
+  await page.getByLabel('I’ve saved this key').check();
   await page.getByRole('button', { name: 'Done' }).click();
   const row = page.getByRole('row').filter({ hasText: 'Books' });
-  await row.getByText('Only reads').waitFor();
-  await row.getByText('2 addresses').waitFor();
+  await row.getByText('Read-only').waitFor();
+  await row.getByText('2 IP addresses').waitFor();
   await row.getByRole('link', { name: 'Books' }).click();
   await page.getByText('192.0.2.10, 198.51.100.0/24').waitFor();
   await audit('a narrowed key, alone');
@@ -95,7 +95,7 @@ test('a public key names its origins; a fault is told at its field', async () =>
     .getByText(/^pk_test_/)
     .first()
     .waitFor();
-  await page.getByLabel('I have stored it').check();
+  await page.getByLabel('I’ve saved this key').check();
   await page.getByRole('button', { name: 'Done' }).click();
   await page.getByRole('table', { name: 'Public keys' }).getByText('https://shop.example').waitFor();
   noFaults();
@@ -187,13 +187,13 @@ test('a key is rolled after a confirmation; the old one goes on until its end', 
   await audit('roll a key');
   await page.getByLabel('In an hour').check();
   await page.getByRole('dialog').getByRole('button', { name: 'Roll key' }).click();
-  await heading('Confirm that it is you');
+  await heading('Confirm your identity');
   forgiveFaults();
   await page.getByRole('textbox', { name: 'Password' }).fill(OWNER.password);
   await page.getByRole('button', { name: 'Confirm', exact: true }).click();
   const fresh = await page.getByText(/^sk_test_[0-9A-Za-z]{38}$/).innerText();
   assert.notEqual(fresh, keyText);
-  await page.getByLabel('I have stored it').check();
+  await page.getByLabel('I’ve saved this key').check();
   await page.getByRole('button', { name: 'Done' }).click();
   await page.getByText('Rolled', { exact: true }).waitFor();
   for (const text of [fresh, keyText]) assert.equal((await app.as(text).get('/api/payments')).status, 200);
@@ -202,14 +202,14 @@ test('a key is rolled after a confirmation; the old one goes on until its end', 
 
 test('a key is revoked by typing its name', async () => {
   await page.getByRole('button', { name: 'Revoke key' }).click();
-  await page.getByText(/in the last 24 hours, counted up to a minute ago/).waitFor();
+  await page.getByText(/^This key made .* You can’t undo this\.$/).waitFor();
   await audit('revoke a key');
   const act = page.getByRole('dialog').getByRole('button', { name: 'Revoke key' });
-  await page.getByLabel('Type Warehouse to go on').fill('warehouse');
+  await page.getByLabel('Type Warehouse to confirm').fill('warehouse');
   assert.equal(await act.isDisabled(), true);
-  await page.getByLabel('Type Warehouse to go on').fill('Warehouse');
+  await page.getByLabel('Type Warehouse to confirm').fill('Warehouse');
   await page.keyboard.press('Enter');
-  await page.getByText('The key is revoked.').waitFor();
+  await page.getByText('Key revoked.').waitFor();
   await page.getByText('Revoked', { exact: true }).first().waitFor();
   await eventually(
     () => app.as(keyText).get('/api/payments'),
@@ -223,9 +223,9 @@ test('a key is revoked by typing its name', async () => {
 
 test('what is empty says so and offers the next step', async () => {
   await open('live/keys?state=ended');
-  await page.getByText('No key has ended yet').waitFor();
+  await page.getByText('No revoked or expired keys').waitFor();
   await audit('keys, none ended');
-  await page.getByRole('button', { name: 'Show the keys in use' }).click();
+  await page.getByRole('button', { name: 'Show active keys' }).click();
   await page.getByRole('table', { name: 'Secret keys' }).waitFor();
   await app.app.ctx.db.sql`update keys set revoked_at = clock_timestamp() where mode = 'live'`;
   await page.reload();

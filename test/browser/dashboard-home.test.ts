@@ -324,7 +324,7 @@ test('reports are files of a range', async () => {
   // Ten minutes later a file is given to nobody who cannot show who they are.
   await ageSessions();
   await page.getByRole('link', { name: /Download CSV.*Daily totals/ }).click();
-  await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
+  await page.getByRole('heading', { name: 'Confirm your identity' }).waitFor();
   await page.getByRole('dialog').getByLabel('Password').fill(OWNER.password);
   const [later] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Confirm', exact: true }).click()]);
   assert.match(later.suggestedFilename(), /^days-test-/);

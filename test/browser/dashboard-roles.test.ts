@@ -146,13 +146,15 @@ test('a screen that a role may not open names the access that it needs', async (
   await setRole('viewer');
   await open('keys');
   await page
-    .getByText('Your role, viewer, does not include this. Needed: owner, admin or developer. An owner of Test shop can change that.')
+    .getByText(
+      'Your role, viewer, doesn’t include this page. Required role: owner, admin or developer. Ask an owner of Test shop to change your role.',
+    )
     .waitFor();
   assert.equal(await button('Create key').count(), 0);
   const { sql } = app.app.ctx.db;
   await sql`update users set operator = false`;
   await open('operator');
-  await page.getByText('Only operators of this install reach this.').waitFor();
+  await page.getByText('Only operators of this install can open this page.').waitFor();
   await sql`update users set operator = true`;
   await setRole('owner');
   forgiveFaults();
@@ -165,14 +167,14 @@ test('a risky act is confirmed with a passkey in place of the password; that of 
   await page.getByRole('button', { name: 'Add a passkey' }).click();
   await page.getByRole('dialog').getByLabel('Name').fill('Laptop');
   await page.keyboard.press('Enter');
-  await page.getByText('The passkey is added.').waitFor();
+  await page.getByText('Passkey added.').waitFor();
   const { sql } = app.app.ctx.db;
   const sessions = async () => Number((await sql<{ n: bigint }[]>`select count(*) as n from sessions`)[0]!.n);
   await dashboard.ageSessions();
   await open(`webhooks/${endpoint}/settings`);
   const before = await sessions();
   await button('Show the secret').click();
-  await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
+  await page.getByRole('heading', { name: 'Confirm your identity' }).waitFor();
   await button('Confirm with a passkey').click();
   await page
     .getByText(/^whsec_/)

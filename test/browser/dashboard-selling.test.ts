@@ -116,7 +116,7 @@ test('another key waits and says so, and can be dropped; asking needs recent aut
   const address = (await page.locator('[data-address]').nth(0).getAttribute('data-address'))!;
   await page.getByLabel('Last 6 characters').fill(address.slice(-6));
   await page.getByRole('button', { name: 'Use this key' }).click();
-  await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
+  await page.getByRole('heading', { name: 'Confirm your identity' }).waitFor();
   await page.getByRole('dialog').getByLabel('Password').fill(OWNER.password);
   await page.getByRole('button', { name: 'Confirm', exact: true }).click();
   await page.getByRole('heading', { name: 'Confirmations', exact: true }).waitFor();
@@ -149,7 +149,7 @@ test('the wait is turned off after its time, or when a second owner confirms it,
   await turnOff();
   await audit('turning the wait off');
   await page.getByRole('dialog').getByRole('button', { name: 'Turn off' }).click();
-  await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
+  await page.getByRole('heading', { name: 'Confirm your identity' }).waitFor();
   await page.getByRole('dialog').getByLabel('Password').fill(OWNER.password);
   await page.getByRole('button', { name: 'Confirm', exact: true }).click();
   await page.getByText('The wait will be turned off.').waitFor();

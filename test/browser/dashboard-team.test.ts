@@ -20,15 +20,15 @@ const follow = async (name: string) => {
 
 test('an owner invites somebody by keyboard and sees the link this once', async () => {
   await follow('Team');
-  await page.getByText('Nobody is invited right now').waitFor();
+  await page.getByText('No pending invites').waitFor();
   await audit('team');
-  await page.getByRole('button', { name: 'Invite somebody' }).focus();
+  await page.getByRole('button', { name: 'Invite a teammate' }).focus();
   await page.keyboard.press('Enter');
-  await page.getByLabel('E-mail').fill('dana@shop.example');
+  await page.getByLabel('Email').fill('dana@shop.example');
   await audit('invite');
   await page.getByRole('dialog').getByLabel('Role').selectOption('admin');
-  await page.getByLabel('E-mail').press('Enter');
-  await heading('The invitation is ready');
+  await page.getByLabel('Email').press('Enter');
+  await heading('Copy the invite link');
   link = (await page.getByRole('dialog').locator('code').innerText()).trim();
   await audit('invitation');
   await page.getByRole('button', { name: 'Done' }).click();
@@ -57,7 +57,7 @@ test('who is invited makes an account from the link and is in; the link does not
 
 test('a role is changed where it stands; the last owner cannot be removed, and is told why', async () => {
   await page.getByLabel('Role of Dana Doe').selectOption('developer');
-  await page.getByText('The role is changed.').waitFor();
+  await page.getByText('Role updated.').waitFor();
   const [row] = await app.app.ctx.db.sql`select role from members m join users u on u.id = m.user_id where u.name = 'Dana Doe'`;
   assert.equal(row!.role, 'developer');
   noFaults();
@@ -75,7 +75,7 @@ test('a passkey is added with an authenticator that verifies its user, named, an
   await page.getByRole('button', { name: 'Add a passkey' }).click();
   await page.getByRole('dialog').getByLabel('Name').fill('Work laptop');
   await page.keyboard.press('Enter');
-  await page.getByText('The passkey is added.').waitFor();
+  await page.getByText('Passkey added.').waitFor();
   await page.getByRole('button', { name: 'Rename Work laptop' }).click();
   await page.getByRole('dialog').getByLabel('Name').fill('Blue laptop');
   await page.keyboard.press('Enter');
@@ -118,25 +118,25 @@ test('the second factor: on, required of all, and who lacks it reaches only the 
   await setSecondFactor();
   await page.getByRole('button', { name: 'New backup codes' }).click();
   await page.getByRole('dialog').getByLabel('Your password').fill(OWNER.password);
-  await page.getByRole('button', { name: 'Make new codes' }).click();
-  await page.getByText('The old ones no longer work.').waitFor();
+  await page.getByRole('button', { name: 'Create new codes' }).click();
+  await page.getByText('The old codes no longer work.').waitFor();
   assert.equal(await page.getByRole('dialog').locator('li').count(), 10);
-  await page.getByRole('button', { name: 'I have stored them' }).click();
+  await page.getByRole('button', { name: 'I’ve saved them' }).click();
   await follow('Team');
-  await page.getByText('Still without one: Dana Doe').waitFor();
-  await page.getByRole('button', { name: 'Require it' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Require it' }).click();
-  await page.getByText('Members without one reach only').waitFor();
+  await page.getByText('Not set up yet: Dana Doe').waitFor();
+  await page.getByRole('button', { name: 'Require 2FA' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Require 2FA' }).click();
+  await page.getByText('Members without two-factor authentication').waitFor();
   await audit('team, required');
   noFaults();
   guest.faults.splice(0);
   await guest.page.goto(`${app.config.publicUrl}/dashboard/test/payments`);
-  await heading('Set a second factor', guest.page);
+  await heading('Set up two-factor authentication', guest.page);
   await audit('locked', { on: guest.page });
   assert.equal(await guest.page.getByRole('navigation', { name: 'Main' }).getByRole('link').count(), 0);
   await guest.page.getByRole('link', { name: 'Set it up' }).click();
   await heading('Security', guest.page);
-  await guest.page.getByRole('button', { name: 'Set up an authenticator' }).waitFor();
+  await guest.page.getByRole('button', { name: 'Set up authenticator app' }).waitFor();
 });
 
 test('other sign-ins are ended, and the password is changed', async () => {
@@ -153,14 +153,14 @@ test('other sign-ins are ended, and the password is changed', async () => {
   assert.equal((await app.app.ctx.db.sql`select 1 from sessions where id = 'ses_old'`).length, 0);
   noFaults();
   await page.getByRole('button', { name: 'Change password' }).click();
-  await page.getByLabel('Password now').fill('not the password');
+  await page.getByLabel('Current password').fill('not the password');
   await page.getByLabel('New password').fill('a better long password');
   await page.getByRole('dialog').getByRole('button', { name: 'Change password' }).click();
   await page.getByText('The password is wrong.').first().waitFor();
   forgiveFaults();
-  await page.getByLabel('Password now').fill(OWNER.password);
+  await page.getByLabel('Current password').fill(OWNER.password);
   await page.getByRole('dialog').getByRole('button', { name: 'Change password' }).click();
-  await page.getByText('The password is changed.').waitFor();
+  await page.getByText('Password changed.').waitFor();
   noFaults();
 });
 
@@ -230,10 +230,10 @@ test('the bell counts what is new without reloading, and the list is read by loo
 test('the operator sees the install and sets a plan, which the usage then shows', async () => {
   await follow('Operator');
   await page.getByText('Ready', { exact: true }).waitFor();
-  await page.getByText('None yet:').waitFor();
+  await page.getByText('None yet. Run').waitFor();
   await audit('operator');
   await page.getByLabel('Plan of Test shop').selectOption('starter');
-  await page.getByText('The plan is set.').waitFor();
+  await page.getByText('Plan changed.').waitFor();
   await follow('Plan & usage');
   await page.getByText('of 100', { exact: true }).waitFor();
   noFaults();
@@ -313,7 +313,7 @@ test('keys: the palette jumps and searches, g goes, j and k move through rows, a
 
 test('offline and too many requests are said above the screen, and end by themselves; a failure stands in place', async () => {
   await page.context().setOffline(true);
-  const stripe = page.getByText('The service cannot be reached.').first();
+  const stripe = page.getByText('Can’t reach the server.').first();
   await eventually(
     async () => {
       // An answer that was under way took it back: the browser says so again.
@@ -337,7 +337,7 @@ test('offline and too many requests are said above the screen, and end by themse
       : route.fallback(),
   );
   await open('test/team');
-  await page.getByText('Too many requests. Goes on by itself').waitFor();
+  await page.getByText('Too many requests. Retrying in').waitFor();
   await audit('too many requests');
   isRefusing = false;
   await page.getByText('Members (2)').waitFor();

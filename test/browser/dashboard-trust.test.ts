@@ -14,7 +14,7 @@ const { app, page, open, signOut, setSecondFactor, audit, noFaults, forgiveFault
 let secret = '';
 const heading = (name: string) => page.getByRole('heading', { name, exact: true }).waitFor();
 const showPassword = async () => {
-  await page.getByLabel('E-mail').fill(OWNER.email);
+  await page.getByLabel('Email').fill(OWNER.email);
   await page.getByLabel('Password').fill(OWNER.password);
   await page.getByLabel('Password').press('Enter');
 };
@@ -25,11 +25,11 @@ before(async () => {
 });
 
 test('beside the code a device is trusted by keyboard; the next sign-in asks for the password alone, a risky act for a code', async () => {
-  await page.getByText('None: every sign-in with the password asks for a code.').waitFor();
+  await page.getByText('No trusted devices.').waitFor();
   await audit('security, no trusted device');
   await signOut();
   await showPassword();
-  await heading('Second factor');
+  await heading('Two-factor authentication');
   await page.getByRole('button', { name: 'Use a backup code' }).click();
   assert.equal(await page.getByRole('checkbox').count(), 0, 'not beside a backup code');
   await page.getByRole('button', { name: 'Use your authenticator app' }).click();
@@ -56,16 +56,16 @@ test('a trusted device is listed with its end and forgotten; then the code is as
   await open('test/security');
   const card = page.locator('section').filter({ has: page.getByRole('heading', { name: 'Trusted devices' }) });
   await card.getByText('This browser').waitFor();
-  await card.getByText('Ends', { exact: false }).waitFor();
+  await card.getByText('Expires', { exact: false }).waitFor();
   await audit('security, a trusted device');
-  await card.getByRole('button', { name: /^Forget / }).focus();
+  await card.getByRole('button', { name: /^Remove / }).focus();
   await page.keyboard.press('Enter');
-  await page.getByText('Forgotten. The next sign-in there asks for a code.').waitFor();
-  await card.getByText('None:', { exact: false }).waitFor();
+  await page.getByText('Device removed. The next sign-in there needs a code.').waitFor();
+  await card.getByText('No trusted devices.', { exact: false }).waitFor();
   noFaults();
   await signOut();
   await showPassword();
-  await heading('Second factor');
+  await heading('Two-factor authentication');
   await page.getByLabel('Code', { exact: true }).fill(await freshTotp(app, secret));
   await page.keyboard.press('Enter');
   await heading('Home');
@@ -99,7 +99,7 @@ test('the sign-in page begins with passkeys, and one that the browser offers bes
   assert.equal(await page.getByRole('button').first().innerText(), 'Sign in with a passkey');
   await audit('sign in');
   await showPassword();
-  await heading('Second factor');
+  await heading('Two-factor authentication');
   await page.getByLabel('Code', { exact: true }).fill(await freshTotp(app, secret));
   await page.keyboard.press('Enter');
   await heading('Home');
@@ -108,7 +108,7 @@ test('the sign-in page begins with passkeys, and one that the browser offers bes
   await page.getByRole('button', { name: 'Add a passkey' }).click();
   await page.getByRole('dialog').getByLabel('Name').fill('Laptop');
   await page.keyboard.press('Enter');
-  await page.getByText('The passkey is added.').waitFor();
+  await page.getByText('Passkey added.').waitFor();
   noFaults();
   await page.getByRole('button', { name: 'Account' }).click();
   const signedIn = page.waitForResponse('**/sign-in/passkey');
@@ -126,26 +126,26 @@ test('with a mail server an invitation shows no link; an address that is not ver
   const { sql } = app.app.ctx.db;
   await sql`update sessions set confirmed_at = clock_timestamp()`;
   await open('test/team');
-  await page.getByText('Address not verified').waitFor();
-  await page.getByRole('button', { name: 'Invite somebody' }).click();
-  await page.getByLabel('E-mail').fill('dana@shop.example');
-  await page.getByLabel('E-mail').press('Enter');
-  await heading('The invitation was sent');
+  await page.getByText('Email not verified').waitFor();
+  await page.getByRole('button', { name: 'Invite a teammate' }).click();
+  await page.getByLabel('Email').fill('dana@shop.example');
+  await page.getByLabel('Email').press('Enter');
+  await heading('Invite sent');
   await audit('invitation by mail');
   assert.ok(!(await page.content()).includes('/invite#'), 'whoever invites never has the link');
   await page.getByRole('button', { name: 'Done' }).click();
   await open('test/security');
-  await page.getByRole('button', { name: 'Verify e-mail' }).click();
-  await page.getByText('We sent a link to your mailbox.').waitFor();
+  await page.getByRole('button', { name: 'Verify email' }).click();
+  await page.getByText('We emailed you a link.').waitFor();
   const sent = await eventually(
-    async () => mail.mails.find((one) => one.to[0] === OWNER.email && /Verify your e-mail/.test(one.subject)),
+    async () => mail.mails.find((one) => one.to[0] === OWNER.email && /Verify your email/.test(one.subject)),
     (one) => one !== undefined,
   );
   await page.goto(/http\S+verify-email#\w+/.exec(sent!.text)![0]);
-  await heading('Verify your e-mail address');
+  await heading('Verify your email address');
   await audit('verify an address');
   await page.getByRole('button', { name: 'Verify', exact: true }).click();
-  await page.getByText('Your address is verified.').waitFor();
+  await page.getByText('Your email address is verified.').waitFor();
   await open('test/security');
   await page.getByText('Verified', { exact: true }).waitFor();
   await audit('security, verified');

@@ -216,7 +216,7 @@ test('the secret is shown and replaced only to somebody who confirms that it is 
   await audit('settings');
   await ageSessions();
   await page.getByRole('button', { name: 'Show the secret' }).click();
-  await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
+  await page.getByRole('heading', { name: 'Confirm your identity' }).waitFor();
   forgiveFaults();
   await page
     .getByRole('dialog')

@@ -17,13 +17,13 @@ const payment: string = (
 let secret = '';
 
 const signIn = async () => {
-  await page.getByLabel('E-mail').fill(OWNER.email);
+  await page.getByLabel('Email').fill(OWNER.email);
   await page.getByLabel('Password').fill(OWNER.password);
   await page.getByRole('button', { name: 'Sign in', exact: true }).click();
 };
 
 test('the set-up link makes the owner and opens the dashboard', async () => {
-  await page.getByRole('heading', { name: 'Create the owner’s account' }).waitFor();
+  await page.getByRole('heading', { name: 'Create your account' }).waitFor();
   await audit('set-up');
   await signUp();
   assert.match(page.url(), /\/dashboard\/test\/home$/);
@@ -64,18 +64,18 @@ test('signed out, a screen asks to sign in and then opens', async () => {
 test('a second factor is set up from its code on the screen, and asked for from then on', async () => {
   await openOwn('Security');
   await page.getByLabel('Your password').fill(OWNER.password);
-  await page.getByRole('button', { name: 'Set up an authenticator' }).click();
+  await page.getByRole('button', { name: 'Set up authenticator app' }).click();
   await page.getByAltText('QR code for the authenticator').waitFor();
   secret = (await page.locator('ol code').first().innerText()).trim();
   await audit('second factor');
-  await page.getByLabel('The code that the authenticator shows now').fill(totp(secret));
+  await page.getByLabel('Code from your authenticator app').fill(totp(secret));
   await page.getByRole('button', { name: 'Turn on' }).click();
-  await page.getByText('The second factor is on.').waitFor();
+  await page.getByText('Two-factor authentication is on.').waitFor();
   await page.getByRole('button', { name: 'Turn off' }).waitFor();
   await audit('security');
   await signOut();
   await signIn();
-  await page.getByRole('heading', { name: 'Second factor' }).waitFor();
+  await page.getByRole('heading', { name: 'Two-factor authentication' }).waitFor();
   await audit('second step');
   noFaults();
   await page.getByLabel('Code', { exact: true }).fill('000000');
@@ -175,12 +175,12 @@ test('a risky act asks who it is, then goes on by itself', async () => {
   await openOwn('Security');
   await page.getByRole('button', { name: 'Turn off' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Turn off' }).click();
-  await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor();
+  await page.getByRole('heading', { name: 'Confirm your identity' }).waitFor();
   forgiveFaults();
   await audit('confirmation');
-  await page.getByLabel('Code of your authenticator').fill(await freshTotp(app, secret));
+  await page.getByLabel('Code from your authenticator app').fill(await freshTotp(app, secret));
   await page.getByRole('button', { name: 'Confirm', exact: true }).click();
-  await page.getByText('The second factor is off.').waitFor();
+  await page.getByText('Two-factor authentication is off.').waitFor();
   noFaults();
 });
 

@@ -100,7 +100,7 @@ test('readers who are not signed in get a link to sign in', async () => {
 test('signed in, a test key of a day is made after a confirmation, filled in, and pays for a request', async () => {
   await page.goto(app.merchant.setupUrl);
   await page.getByLabel('Name').fill('Olga Owner');
-  await page.getByLabel('E-mail').fill('olga@shop.example');
+  await page.getByLabel('Email').fill('olga@shop.example');
   await page.getByLabel('Password').fill(password);
   await page.getByRole('button', { name: 'Create account' }).click();
   await page.getByRole('heading', { name: 'Home' }).waitFor();
@@ -164,7 +164,7 @@ test('the key is there when the page is loaded anew, nowhere on the disk, and en
   assert.ok((await page.locator('#bar').evaluate((bar) => bar.scrollWidth)) <= 360);
   await page.setViewportSize({ width: 1280, height: 844 });
   await page.getByRole('button', { name: 'Revoke this key' }).click();
-  await page.getByText('The key is revoked.').waitFor();
+  await page.getByText('Key revoked.').waitFor();
   await eventually(
     () => bearer().inputValue(),
     (shown) => shown === '',

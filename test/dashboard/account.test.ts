@@ -135,10 +135,10 @@ test('an address changes once both the old and the new one agreed, and each link
   const asked = await owner.post('/test/email', { new_email: NEW, password: 'a better long password' });
   assert.equal(asked.status, 200, asked.text);
   await eventually(
-    async () => mailsOf(/change of your e-mail/).length,
+    async () => mailsOf(/Confirm your new email/).length,
     (n) => n === 2,
   );
-  const [toOld, toNew] = [OLD, NEW].map((to) => mailsOf(/change of your e-mail/).find((one) => one.to[0] === to)!);
+  const [toOld, toNew] = [OLD, NEW].map((to) => mailsOf(/Confirm your new email/).find((one) => one.to[0] === to)!);
   assert.equal(toOld!.from, 'pay@shop.example');
   assert.equal((await owner.get('/test/security')).json.pending_email, NEW);
   const nobody = new Person(app.url);
@@ -172,10 +172,10 @@ test('invitations are sent, and a server that refuses is tried again', async () 
   mail.refuse = null;
   await sql()`update mails set due_at = clock_timestamp() where kind = 'invite'`;
   await eventually(
-    async () => mailsOf(/invites you/).length,
+    async () => mailsOf(/invited you/).length,
     (n) => n === 1,
   );
-  assert.match(linkIn(mailsOf(/invites you/)[0]!.text), /^\w{32}$/);
+  assert.match(linkIn(mailsOf(/invited you/)[0]!.text), /^\w{32}$/);
   assert.deepEqual(await sendDueMails(app.app.ctx), 0, 'it is not sent again');
 });
 

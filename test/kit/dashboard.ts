@@ -112,19 +112,19 @@ function dashboardOf(app: TestApp, browser: Browser, tab: Tab): Dashboard {
     },
     signUp: async () => {
       await page.getByLabel('Name').fill(OWNER.name);
-      await page.getByLabel('E-mail').fill(OWNER.email);
+      await page.getByLabel('Email').fill(OWNER.email);
       await page.getByLabel('Password').fill(OWNER.password);
       await page.getByRole('button', { name: 'Create account' }).click();
       await page.getByRole('heading', { name: 'Home' }).waitFor();
     },
     setSecondFactor: async () => {
       await page.getByLabel('Your password').fill(OWNER.password);
-      await page.getByRole('button', { name: 'Set up an authenticator' }).click();
+      await page.getByRole('button', { name: 'Set up authenticator app' }).click();
       await page.getByAltText('QR code for the authenticator').waitFor();
       const secret = (await page.locator('ol code').first().innerText()).trim();
-      await page.getByLabel('The code that the authenticator shows now').fill(await freshTotp(app, secret));
+      await page.getByLabel('Code from your authenticator app').fill(await freshTotp(app, secret));
       await page.getByRole('button', { name: 'Turn on' }).click();
-      await page.getByText('The second factor is on.').waitFor();
+      await page.getByText('Two-factor authentication is on.').waitFor();
       return secret;
     },
     openOwn: async (name) => {

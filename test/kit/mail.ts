@@ -66,7 +66,7 @@ export const invitationToken = (app: TestApp, mail: MailServer, email: string): 
     async () => {
       const [waiting] = await app.app.ctx.db.sql<{ body: string }[]>`
         select body from mails where recipient = ${email} and kind = 'invite' order by id desc limit 1`;
-      const received = mail.mails.findLast((one) => one.to[0] === email && /invites you/.test(one.subject));
+      const received = mail.mails.findLast((one) => one.to[0] === email && /invited you/.test(one.subject));
       return /#(\w{32})/.exec(waiting?.body || (received?.text ?? ''))?.[1] ?? '';
     },
     (token) => token !== '',

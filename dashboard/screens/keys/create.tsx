@@ -1,4 +1,4 @@
-/** Making a key: what for, what it is called, when it ends, which pages may use it. */
+/** Creating a key: its type, name, permissions and expiry. */
 import { type FormEvent, useId, useState } from 'react';
 import { ApiError } from '../../lib/api.ts';
 import { useAct, useMode } from '../../lib/hooks.ts';
@@ -9,14 +9,14 @@ import { Area, Choice, Segments } from '../../ui/form.tsx';
 import type { Shown } from './shared.tsx';
 
 const KINDS = [
-  { value: 'secret', label: 'Secret', about: 'For your server. Keep it where nobody else can read it.' },
-  { value: 'public', label: 'Public', about: 'For pages and apps. It creates payments and does nothing else.' },
+  { value: 'secret', label: 'Secret', about: 'For your server. Never put it in a web page or an app.' },
+  { value: 'public', label: 'Public', about: 'For web pages and apps. It can only create payments.' },
 ] as const;
 const ENDS = [
   { value: '', label: 'Never' },
   { value: '30', label: 'In 30 days' },
   { value: '90', label: 'In 90 days' },
-  { value: '365', label: 'In a year' },
+  { value: '365', label: 'In 1 year' },
 ];
 
 export function CreateKey({ onClose, onMade }: { onClose: () => void; onMade: (shown: Shown) => void }) {
@@ -66,7 +66,7 @@ export function CreateKey({ onClose, onMade }: { onClose: () => void; onMade: (s
         </fieldset>
         <Field
           label="Name"
-          hint="Where it is used: Shop, Warehouse, Anna’s laptop."
+          hint="Where you use it, such as “Shop server” or “Anna’s laptop”."
           maxLength={60}
           required
           pattern=".*\S.*"
@@ -77,24 +77,24 @@ export function CreateKey({ onClose, onMade }: { onClose: () => void; onMade: (s
         {kind === 'secret' ? (
           <>
             <fieldset className="grid gap-1.5">
-              <legend className="pb-1.5 text-sm font-medium">It may</legend>
+              <legend className="pb-1.5 text-sm font-medium">Permissions</legend>
               <Segments
-                label="It may"
+                label="Permissions"
                 value={readOnly ? 'read' : 'all'}
                 options={[
-                  { value: 'all', label: 'Do everything' },
-                  { value: 'read', label: 'Only read' },
+                  { value: 'all', label: 'Full access' },
+                  { value: 'read', label: 'Read-only' },
                 ]}
                 onChange={(value) => setReadOnly(value === 'read')}
               />
             </fieldset>
             <Area
-              label="Allowed addresses"
+              label="Allowed IP addresses"
               rows={2}
               placeholder="192.0.2.10, 198.51.100.0/24"
               value={ips}
               onChange={(event) => setIps(event.target.value)}
-              hint="One a line. Left empty, it works from anywhere."
+              hint="One per line. Leave empty to allow any address."
               fault={fault('allowed_ips')}
             />
           </>
@@ -105,7 +105,7 @@ export function CreateKey({ onClose, onMade }: { onClose: () => void; onMade: (s
             placeholder="https://shop.example"
             value={origins}
             onChange={(event) => setOrigins(event.target.value)}
-            hint="One a line. Left empty, the origins of your payment page count."
+            hint="One per line. Leave empty to use the origins in your checkout settings."
             fault={fault('origins')}
           />
         )}

@@ -1,4 +1,4 @@
-/** What is asked and shown over the screens of keys, loaded when it is: the new key that one time, rolling, revoking. */
+/** Dialogs of the key screens, loaded when they open: the new key, rolling, revoking. */
 import { type FormEvent, useState } from 'react';
 import { ApiError } from '../../lib/api.ts';
 import { useAct } from '../../lib/hooks.ts';
@@ -12,14 +12,14 @@ import { grouped, type Key, type Shown } from './shared.tsx';
 export { CreateKey } from './create.tsx';
 
 const ENDS = [
-  { value: 'now', label: 'Now', about: 'If it may have been seen by somebody. Whatever still uses it fails at once.' },
-  { value: 'hour', label: 'In an hour', about: 'Time to put the new key into place.' },
-  { value: 'day', label: 'In 24 hours', about: 'Time for several servers.' },
-  { value: 'week', label: 'In 7 days', about: 'Time for programs that others run.' },
+  { value: 'now', label: 'Now', about: 'Choose this if the key may have leaked. Requests that use it fail immediately.' },
+  { value: 'hour', label: 'In an hour', about: 'Enough time to deploy the new key.' },
+  { value: 'day', label: 'In 24 hours', about: 'Enough time to update several servers.' },
+  { value: 'week', label: 'In 7 days', about: 'Enough time for software that other people run.' },
 ] as const;
 type Ends = (typeof ENDS)[number]['value'];
 
-/** The new key, once; it closes only when somebody says that it is stored. */
+/** Shows the new key once. The dialog closes only after the person confirms that they saved the key. */
 export function ShowKey({ shown, onClose }: { shown: Shown; onClose: () => void }) {
   const [stored, setStored] = useState(false);
   const [reminded, setReminded] = useState(false);
@@ -34,12 +34,12 @@ export function ShowKey({ shown, onClose }: { shown: Shown; onClose: () => void 
       <p className="flex items-start gap-2 text-sm text-soft">
         <Icon name="alert" className="mt-0.5 size-4 text-warn" />
         <span>
-          This is the only time that <strong className="font-medium text-ink">{key.name}</strong> is shown. Put it where your{' '}
-          {key.kind === 'secret' ? 'server keeps its secrets' : 'page can read it'}.
+          Copy <strong className="font-medium text-ink">{key.name}</strong> now: you won’t see this key again.{' '}
+          {key.kind === 'secret' ? 'Save it with your server’s other secrets.' : 'Add it to your page or app.'}
         </span>
       </p>
       <CodeTabs
-        label="How to keep it"
+        label="Copy as"
         tabs={[
           { name: 'Key', text },
           { name: '.env', text: `FLORIN_API_KEY=${text}` },
@@ -47,12 +47,12 @@ export function ShowKey({ shown, onClose }: { shown: Shown; onClose: () => void 
         ]}
       />
       <label className="flex items-center gap-2.5 text-sm">
-        <input type="checkbox" className="size-4 accent-accent" checked={stored} onChange={(event) => setStored(event.target.checked)} />I
-        have stored it
+        <input type="checkbox" className="size-4 accent-accent" checked={stored} onChange={(event) => setStored(event.target.checked)} />
+        I’ve saved this key
       </label>
       {reminded && !stored && (
         <p role="alert" className="text-sm text-bad">
-          Store the key first, then say so: it cannot be shown again.
+          Save the key first, then check the box: you won’t see it again.
         </p>
       )}
       <Button look="main" onClick={close}>
@@ -72,9 +72,9 @@ export function RollKey({ of, onClose, onMade }: { of: Key; onClose: () => void;
   return (
     <Dialog open onClose={onClose} title={`Roll ${of.name}`}>
       <form onSubmit={submit} className="grid gap-4">
-        <p className="text-sm text-soft">You get a new key at once. When should the old one, {of.hint}, end?</p>
+        <p className="text-sm text-soft">You get a new key immediately. When should the old one, {of.hint}, expire?</p>
         <fieldset className="grid gap-2">
-          <legend className="sr-only">The old key ends</legend>
+          <legend className="sr-only">The old key expires</legend>
           {ENDS.map(({ value, label, about }) => (
             <label
               key={value}
@@ -100,7 +100,7 @@ export function RollKey({ of, onClose, onMade }: { of: Key; onClose: () => void;
 
 export function RevokeKey({ of, calls, onClose }: { of: Key; calls: number; onClose: () => void }) {
   const [name, setName] = useState('');
-  const revoke = useAct('POST /:mode/keys/:id/revoke', { refreshes: [['keys']], done: 'The key is revoked.' });
+  const revoke = useAct('POST /:mode/keys/:id/revoke', { refreshes: [['keys']], done: 'Key revoked.' });
   const submit = (event: FormEvent) => {
     event.preventDefault();
     revoke.mutate({ params: { id: of.id }, body: { name } }, { onSuccess: onClose });
@@ -109,14 +109,14 @@ export function RevokeKey({ of, calls, onClose }: { of: Key; calls: number; onCl
     <Dialog open onClose={onClose} title={`Revoke ${of.name}?`}>
       <form onSubmit={submit} className="grid gap-4">
         <p className="text-sm text-soft">
-          It made{' '}
+          This key made{' '}
           <strong className="font-medium text-ink">
             {calls === 0 ? 'no requests' : calls === 1 ? '1 request' : `${grouped(calls)} requests`}
           </strong>{' '}
-          in the last 24 hours, counted up to a minute ago. Within a second every request with it is refused. This cannot be taken back.
+          in the last 24 hours. Requests that use it will fail within a second. You can’t undo this.
         </p>
         <Field
-          label={`Type ${of.name} to go on`}
+          label={`Type ${of.name} to confirm`}
           autoComplete="off"
           required
           value={name}

@@ -1,4 +1,4 @@
-/** One key: who made it, what it was used for, rolling and revoking it. */
+/** One key: who created it, how it is used, rolling and revoking it. */
 import { Link, useParams } from '@tanstack/react-router';
 import { lazy, type ReactNode, Suspense, useState } from 'react';
 import { useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
@@ -37,16 +37,16 @@ export function Screen() {
     rows.splice(
       2,
       0,
-      ['It may', key.read_only ? 'Only read' : 'Do everything'],
-      ['Allowed addresses', key.allowed_ips.join(', ') || 'From anywhere'],
+      ['Permissions', key.read_only ? 'Read-only' : 'Full access'],
+      ['Allowed IP addresses', key.allowed_ips.join(', ') || 'Any'],
     );
-  else rows.splice(2, 0, ['Allowed origins', key.origins.join(', ') || 'Those of the payment page']);
+  else rows.splice(2, 0, ['Allowed origins', key.origins.join(', ') || 'From checkout settings']);
   if (key.revoked_at) rows.push(['Revoked', <Time key="revoked" at={key.revoked_at} />]);
   if (key.replaced_by) {
     rows.push([
       'Replaced by',
       <ModeLink key="new" to={`keys/${key.replaced_by}`}>
-        The new key
+        New key
       </ModeLink>,
     ]);
   }
@@ -75,10 +75,10 @@ export function Screen() {
           <Facts rows={rows} />
         </Card>
         <Card
-          title="Use"
+          title="Usage"
           action={
             <Link to={`/${mode}/requests`} search={{ key_id: key.id } as never} className="text-sm font-medium hover:underline">
-              Its requests
+              View requests
             </Link>
           }
         >
@@ -91,15 +91,15 @@ export function Screen() {
                 </span>,
               ],
               [
-                'Of these refused or failed',
+                'Failed requests',
                 <span key="failed" className="tabular-nums">
                   {grouped(failed)}
                 </span>,
               ],
               ['Last used', key.last_used_at === null ? 'Never' : <Time key="used" at={key.last_used_at} />],
-              ['From address', key.last_used_ip ?? '–'],
+              ['Last IP address', key.last_used_ip ?? '–'],
               [
-                'Request',
+                'Last request',
                 <code key="path" className="text-xs break-all">
                   {key.last_used_path ?? '–'}
                 </code>,

@@ -1,4 +1,4 @@
-/** All API keys of a mode: secret ones, public ones, and those that ended. */
+/** The API keys of a mode: secret, public, and revoked or expired ones. */
 import { lazy, Suspense, useState } from 'react';
 import { useFilters, useList, useMay, useMode, useTitle } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
@@ -13,8 +13,8 @@ const CreateKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default
 const ShowKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.ShowKey })));
 
 const ABOUT = {
-  secret: 'For your server. Whoever has one acts in your name.',
-  public: 'For pages and apps. They create payments and do nothing else.',
+  secret: 'For your server. Anyone who has one can act on your behalf.',
+  public: 'For web pages and apps. They can only create payments.',
 } as const;
 
 export function Screen() {
@@ -43,11 +43,11 @@ export function Screen() {
         <h1>API keys</h1>
         <div className="flex flex-wrap gap-2">
           <Select
-            label="Keys shown"
+            label="Filter keys"
             value={filters.state}
             onChange={(event) => set({ state: event.target.value })}
             options={[
-              { value: '', label: 'In use' },
+              { value: '', label: 'Active' },
               { value: 'ended', label: 'Revoked and expired' },
             ]}
           />
@@ -66,15 +66,15 @@ export function Screen() {
         </Card>
       ) : none && ended ? (
         <Card>
-          <Empty title="No key has ended yet">
-            <Button onClick={() => set({ state: '' })}>Show the keys in use</Button>
+          <Empty title="No revoked or expired keys">
+            <Button onClick={() => set({ state: '' })}>Show active keys</Button>
           </Empty>
         </Card>
       ) : none ? (
         <Card>
           <Empty title={`No ${mode} keys yet`}>
             <div className="grid justify-items-center gap-4">
-              <p>A key lets your programs create payments and read them.</p>
+              <p>Your server uses an API key to create and read payments.</p>
               {create}
             </div>
           </Empty>
@@ -88,7 +88,7 @@ export function Screen() {
                 <Skeleton lines={4} />
               ) : list.rows.length === 0 ? (
                 <p className="px-4 py-6 text-sm text-soft">
-                  {ended ? `No ${kind} key has ended.` : `No ${kind} keys.`} {ABOUT[kind]}
+                  {ended ? `No revoked or expired ${kind} keys.` : `No ${kind} keys.`} {ABOUT[kind]}
                 </p>
               ) : (
                 <Table
@@ -135,9 +135,9 @@ const columnsOf = (kind: Key['kind'], mode: string, ended: boolean): Column<Key>
         </ModeLink>
         {(ended || key.replaced_by !== null) && <KeyState of={key} />}
         {mode === 'test' && <Badge tone="warn">TEST</Badge>}
-        {key.read_only && <Badge tone="calm">Only reads</Badge>}
+        {key.read_only && <Badge tone="calm">Read-only</Badge>}
         {key.allowed_ips.length > 0 && (
-          <Badge tone="calm">{key.allowed_ips.length === 1 ? '1 address' : `${key.allowed_ips.length} addresses`}</Badge>
+          <Badge tone="calm">{key.allowed_ips.length === 1 ? '1 IP address' : `${key.allowed_ips.length} IP addresses`}</Badge>
         )}
       </span>
     ),
@@ -149,7 +149,7 @@ const columnsOf = (kind: Key['kind'], mode: string, ended: boolean): Column<Key>
           name: 'Origins',
           cell: (key: Key) =>
             key.origins.length === 0 ? (
-              <span className="text-soft">Those of the payment page</span>
+              <span className="text-soft">From checkout settings</span>
             ) : (
               <span className="break-all">{key.origins.join(', ')}</span>
             ),

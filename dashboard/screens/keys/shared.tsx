@@ -1,4 +1,4 @@
-/** What the screens of keys share: the state of a key, and the first lines that use one. */
+/** What the key screens share: the status of a key, and the code samples of the quick start. */
 import type { Reply } from '../../lib/api.ts';
 import { useMode } from '../../lib/hooks.ts';
 import { CodeTabs } from '../../ui/code.tsx';
@@ -24,7 +24,7 @@ export const KeyState = ({ of }: { of: Key }) => {
 /** 12345 as 12,345. */
 export const grouped = (count: number): string => String(count).replace(/\B(?=(\d{3})+$)/g, ',');
 
-/** Three lines in four languages. */
+/** Creates a payment, in four languages. */
 export function QuickStart() {
   const mode = useMode();
   const url = `${location.origin}/api/payment/create/simple`;
@@ -32,7 +32,7 @@ export function QuickStart() {
   return (
     <div className="grid gap-3 p-4">
       <p className="text-sm text-soft">
-        Set <code>FLORIN_API_KEY</code> to a {mode} secret key. The reply holds the address of the payment page.
+        Set <code>FLORIN_API_KEY</code> to a {mode} secret key. Send your customer to the <code>payment_url</code> in the response.
       </p>
       <CodeTabs
         label="Language"

@@ -1,4 +1,4 @@
-/** Password and e-mail address. */
+/** Password and email address. */
 import { type FormEvent, useState } from 'react';
 import { ApiError } from '../../lib/api.ts';
 import { useAct, useMe } from '../../lib/hooks.ts';
@@ -9,7 +9,7 @@ import { PasswordField } from '../../ui/password.tsx';
 import { Card } from '../../ui/states.tsx';
 import { Badge } from '../../ui/values.tsx';
 
-/** The message beside the field it is about; what names none stands at the first. */
+/** The error of a field. An error that names no field is shown at the first one. */
 const faultAt = (error: Error | null, param: string, isFirst = false): string | null =>
   error === null
     ? null
@@ -29,33 +29,35 @@ export function Credentials({
   mailSetUp: boolean;
 }) {
   const me = useMe();
-  const verify = useAct('POST /:mode/email/proof', { done: 'We sent a link to your mailbox.' });
+  const verify = useAct('POST /:mode/email/proof', { done: 'We emailed you a link.' });
   const [open, setOpen] = useState<'password' | 'email' | null>(null);
   return (
-    <Card title="Password and e-mail">
+    <Card title="Password and email">
       <div className="flex flex-wrap items-center justify-between gap-3 border-b border-line px-4 py-3">
         <div className="min-w-0">
           <p className="font-medium">Password</p>
-          <p className="text-sm text-soft">Changing it signs you out everywhere else, and every device is asked for a code again.</p>
+          <p className="text-sm text-soft">Changing your password signs you out everywhere else, and trusted devices need a code again.</p>
         </div>
         <Button onClick={() => setOpen('password')}>Change password</Button>
       </div>
       <div className="flex flex-wrap items-center justify-between gap-3 px-4 py-3">
         <div className="min-w-56 flex-1">
           <p className="flex flex-wrap items-center gap-2 font-medium">
-            E-mail
+            Email
             <Badge tone={isVerified ? 'good' : 'calm'}>{isVerified ? 'Verified' : 'Not verified'}</Badge>
           </p>
           <p className="text-sm break-words text-soft">{me?.user.email}</p>
           {!isVerified && mailSetUp && (
-            <p className="text-sm break-words text-soft">Security notices go to this address. Verify that the mailbox is yours.</p>
+            <p className="text-sm break-words text-soft">We send security alerts to this address. Verify that it’s yours.</p>
           )}
           {pendingEmail && (
-            <p className="text-sm break-words text-warn">Waiting until both addresses agree to {pendingEmail}. Look into both mailboxes.</p>
+            <p className="text-sm break-words text-warn">
+              To change your email to {pendingEmail}, open the links we sent to your old and your new address.
+            </p>
           )}
           {!mailSetUp && (
             <p className="text-sm break-words text-soft">
-              No mail server is set, so both addresses cannot be asked. Your operator changes it:{' '}
+              You can’t change your email here because no mail server is set up. Ask your operator to run:{' '}
               <code className="break-all">npm run florin -- user email --email {me?.user.email} --to NEW</code>
             </p>
           )}
@@ -64,10 +66,10 @@ export function Credentials({
           <div className="flex flex-wrap gap-2">
             {!isVerified && (
               <Button busy={verify.isPending} onClick={() => verify.mutate({ body: {} })}>
-                Verify e-mail
+                Verify email
               </Button>
             )}
-            <Button onClick={() => setOpen('email')}>Change e-mail</Button>
+            <Button onClick={() => setOpen('email')}>Change email</Button>
           </div>
         )}
       </div>
@@ -78,7 +80,7 @@ export function Credentials({
 }
 
 function Password({ onClose }: { onClose: () => void }) {
-  const change = useAct('POST /:mode/password', { refreshes: [['security']], done: 'The password is changed.' });
+  const change = useAct('POST /:mode/password', { refreshes: [['security']], done: 'Password changed.' });
   const [password, setPassword] = useState('');
   const [next, setNext] = useState('');
   const submit = (event: FormEvent) => {
@@ -86,9 +88,9 @@ function Password({ onClose }: { onClose: () => void }) {
     change.mutate({ body: { password, new_password: next } }, { onSuccess: onClose });
   };
   return (
-    <Dialog open onClose={onClose} title="Change the password">
+    <Dialog open onClose={onClose} title="Change password">
       <form onSubmit={submit} className="grid gap-4">
-        <PasswordField label="Password now" value={password} onChange={setPassword} fault={faultAt(change.error, 'password', true)} />
+        <PasswordField label="Current password" value={password} onChange={setPassword} fault={faultAt(change.error, 'password', true)} />
         <PasswordField label="New password" chosen value={next} onChange={setNext} fault={faultAt(change.error, 'new_password')} />
         <Button type="submit" look="main" busy={change.isPending}>
           Change password
@@ -99,7 +101,7 @@ function Password({ onClose }: { onClose: () => void }) {
 }
 
 function Email({ onClose }: { onClose: () => void }) {
-  const change = useAct('POST /:mode/email', { refreshes: [['security']], done: 'Look into both mailboxes.' });
+  const change = useAct('POST /:mode/email', { refreshes: [['security']], done: 'Check both mailboxes for a link.' });
   const [email, setEmail] = useState('');
   const [password, setPassword] = useState('');
   const submit = (event: FormEvent) => {
@@ -107,11 +109,11 @@ function Email({ onClose }: { onClose: () => void }) {
     change.mutate({ body: { new_email: email, password } }, { onSuccess: onClose });
   };
   return (
-    <Dialog open onClose={onClose} title="Change the e-mail address">
+    <Dialog open onClose={onClose} title="Change email address">
       <form onSubmit={submit} className="grid gap-4">
-        <p className="text-soft">A link goes to the old and to the new address. The change happens once both were opened.</p>
+        <p className="text-soft">We’ll send a link to your old and your new address. Your email changes when you open both.</p>
         <Field
-          label="New e-mail"
+          label="New email"
           type="email"
           autoComplete="email"
           required
@@ -121,7 +123,7 @@ function Email({ onClose }: { onClose: () => void }) {
         />
         <PasswordField label="Your password" value={password} onChange={setPassword} fault={faultAt(change.error, 'password', true)} />
         <Button type="submit" look="main" busy={change.isPending}>
-          Send both links
+          Send links
         </Button>
       </form>
     </Dialog>

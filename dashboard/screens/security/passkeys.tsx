@@ -1,4 +1,4 @@
-/** Passkeys: added with the device at hand, named, taken away. */
+/** Passkeys: adding one with this device, renaming, removing. */
 import { type FormEvent, useState } from 'react';
 import type { Reply } from '../../lib/api.ts';
 import { useAct } from '../../lib/hooks.ts';
@@ -16,12 +16,12 @@ export function Passkeys({ passkeys }: { passkeys: readonly Passkey[] }) {
   const [adding, setAdding] = useState(false);
   const [renaming, setRenaming] = useState<Passkey | null>(null);
   const [removing, setRemoving] = useState<Passkey | null>(null);
-  const remove = useAct('DELETE /:mode/passkeys/:id', { refreshes: REFRESHES, done: 'The passkey is removed.' });
+  const remove = useAct('DELETE /:mode/passkeys/:id', { refreshes: REFRESHES, done: 'Passkey removed.' });
   return (
     <Card title="Passkeys" action={passkeys.length > 0 && <Button onClick={() => setAdding(true)}>Add a passkey</Button>}>
       {passkeys.length === 0 ? (
         <Empty title="No passkeys yet">
-          <p className="pb-4">A passkey signs you in with a fingerprint, a face or a PIN of your device, without a password or a code.</p>
+          <p className="pb-4">Sign in with your fingerprint, face or device PIN instead of a password and a code.</p>
           <Button onClick={() => setAdding(true)}>Add a passkey</Button>
         </Empty>
       ) : (
@@ -53,7 +53,7 @@ export function Passkeys({ passkeys }: { passkeys: readonly Passkey[] }) {
         open={removing !== null}
         onClose={() => setRemoving(null)}
         title={`Remove ${removing?.name ?? ''}?`}
-        text="It no longer signs you in. Remove it from the device as well."
+        text="You won’t be able to sign in with this passkey. Delete it from your device, too."
         act="Remove"
         danger
         onAct={() => {
@@ -67,7 +67,7 @@ export function Passkeys({ passkeys }: { passkeys: readonly Passkey[] }) {
 
 function Add({ onClose }: { onClose: () => void }) {
   const start = useAct('POST /:mode/passkeys/options');
-  const finish = useAct('POST /:mode/passkeys', { refreshes: REFRESHES, done: 'The passkey is added.' });
+  const finish = useAct('POST /:mode/passkeys', { refreshes: REFRESHES, done: 'Passkey added.' });
   const [name, setName] = useState('');
   const [fault, setFault] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
@@ -84,9 +84,9 @@ function Add({ onClose }: { onClose: () => void }) {
     } catch (error) {
       setFault(
         error instanceof Error && error.name === 'InvalidStateError'
-          ? 'This device has a passkey for your account already.'
+          ? 'This device already has a passkey for your account.'
           : error instanceof Error && error.name === 'NotAllowedError'
-            ? 'Nothing was added: it was cancelled, or took too long.'
+            ? 'No passkey was added: the request was canceled or timed out.'
             : String((error as Error).message ?? error),
       );
     }
@@ -97,7 +97,7 @@ function Add({ onClose }: { onClose: () => void }) {
       <form onSubmit={submit} className="grid gap-4">
         <Field
           label="Name"
-          hint="So that you know it later, such as “Work laptop”."
+          hint="To recognize it later, such as “Work laptop”."
           required
           maxLength={60}
           value={name}
@@ -105,7 +105,7 @@ function Add({ onClose }: { onClose: () => void }) {
           fault={fault}
         />
         <Button type="submit" look="main" busy={busy}>
-          Go on with this device
+          Continue
         </Button>
       </form>
     </Dialog>
@@ -113,10 +113,10 @@ function Add({ onClose }: { onClose: () => void }) {
 }
 
 function Rename({ passkey, onClose }: { passkey: Passkey; onClose: () => void }) {
-  const rename = useAct('POST /:mode/passkeys/:id/name', { refreshes: REFRESHES, done: 'The passkey has a new name.' });
+  const rename = useAct('POST /:mode/passkeys/:id/name', { refreshes: REFRESHES, done: 'Passkey renamed.' });
   const [name, setName] = useState(passkey.name);
   return (
-    <Dialog open onClose={onClose} title="Rename the passkey">
+    <Dialog open onClose={onClose} title="Rename passkey">
       <form
         className="grid gap-4"
         onSubmit={(event) => {

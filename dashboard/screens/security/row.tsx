@@ -1,4 +1,4 @@
-/** One thing of an account in its list: what it is, what is known of it, and what can be done with it. */
+/** A row in a list of the account: a passkey, a session, a trusted device. */
 import type { ReactNode } from 'react';
 import { Badge } from '../../ui/values.tsx';
 
@@ -9,7 +9,7 @@ export const Row = ({
   children,
 }: {
   title: string;
-  /** Whether it is what this page is open on. */
+  /** Whether it is the browser that shows this page. */
   current?: boolean;
   acts: ReactNode;
   children: ReactNode;

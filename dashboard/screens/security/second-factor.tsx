@@ -1,4 +1,4 @@
-/** The second factor of one's own account: set with an authenticator, its backup codes renewed, taken away again. */
+/** Two-factor authentication of your own account: setting it up, new backup codes, turning it off. */
 import { type FormEvent, useState } from 'react';
 import type { Reply } from '../../lib/api.ts';
 import { useAct, useMe } from '../../lib/hooks.ts';
@@ -13,7 +13,7 @@ export function SecondFactor() {
   const me = useMe();
   return (
     <Card
-      title="Second factor"
+      title="Two-factor authentication"
       action={me && <Badge tone={me.user.has_second_factor ? 'good' : 'warn'}>{me.user.has_second_factor ? 'On' : 'Off'}</Badge>}
     >
       <div className="p-4">{me ? me.user.has_second_factor ? <TurnedOn /> : <SetUp /> : <Skeleton lines={3} />}</div>
@@ -31,11 +31,11 @@ function SetUp() {
   if (start.data) return <Finish begun={start.data} />;
   return (
     <form onSubmit={submit} className="grid gap-4">
-      <p className="text-soft">With an authenticator app a stolen password alone opens nothing.</p>
+      <p className="text-soft">Protect your account with an authenticator app, even if someone steals your password.</p>
       <PasswordField label="Your password" value={password} onChange={setPassword} fault={start.error?.message} />
       <div>
         <Button type="submit" look="main" busy={start.isPending}>
-          Set up an authenticator
+          Set up authenticator app
         </Button>
       </div>
     </form>
@@ -43,7 +43,7 @@ function SetUp() {
 }
 
 function Finish({ begun }: { begun: Reply<'POST /:mode/second-factor'> }) {
-  const finish = useAct('POST /:mode/second-factor/finish', { refreshes: [['me']], done: 'The second factor is on.' });
+  const finish = useAct('POST /:mode/second-factor/finish', { refreshes: [['me']], done: 'Two-factor authentication is on.' });
   const [code, setCode] = useState('');
   const secret = new URL(begun.uri).searchParams.get('secret') ?? '';
   const submit = (event: FormEvent) => {
@@ -54,23 +54,23 @@ function Finish({ begun }: { begun: Reply<'POST /:mode/second-factor'> }) {
     <form onSubmit={submit} className="grid gap-5">
       <ol className="grid list-decimal gap-5 pl-5">
         <li>
-          <p>Scan this with your authenticator, or type the key.</p>
+          <p>Scan this QR code with your authenticator app, or enter the key.</p>
           <img src={begun.qr} alt="QR code for the authenticator" className="my-3 size-48 rounded-lg" />
           <p className="flex items-center gap-1 text-sm break-all">
             <code>{secret}</code>
-            <CopyButton value={secret} label="Copy the key" />
+            <CopyButton value={secret} label="Copy key" />
           </p>
         </li>
         <li>
           <p className="flex items-center gap-1">
-            Store these backup codes. Each works once, and they are shown this once.
-            <CopyButton value={begun.backup_codes.join('\n')} label="Copy the backup codes" />
+            Save these backup codes. Each one works once, and you won’t see them again.
+            <CopyButton value={begun.backup_codes.join('\n')} label="Copy backup codes" />
           </p>
           <Codes codes={begun.backup_codes} />
         </li>
         <li>
           <Field
-            label="The code that the authenticator shows now"
+            label="Code from your authenticator app"
             inputMode="numeric"
             autoComplete="one-time-code"
             required
@@ -102,11 +102,11 @@ function TurnedOn() {
   const [renewing, setRenewing] = useState(false);
   const remove = useAct('POST /:mode/second-factor/remove', {
     refreshes: [['me'], ['team'], ['security']],
-    done: 'The second factor is off.',
+    done: 'Two-factor authentication is off.',
   });
   return (
     <div className="grid gap-4">
-      <p className="text-soft">Signing in asks for the code of your authenticator. Each code works once.</p>
+      <p className="text-soft">You enter a code from your authenticator app when you sign in with your password.</p>
       <div className="flex flex-wrap gap-2">
         <Button onClick={() => setRenewing(true)}>New backup codes</Button>
         <Button look="danger" busy={remove.isPending} onClick={() => setAsked(true)}>
@@ -117,8 +117,8 @@ function TurnedOn() {
       <Ask
         open={asked}
         onClose={() => setAsked(false)}
-        title="Turn off the second factor?"
-        text="From then on the password alone opens this account."
+        title="Turn off two-factor authentication?"
+        text="Anyone who knows your password will be able to sign in."
         act="Turn off"
         danger
         onAct={() => {
@@ -139,12 +139,12 @@ function Renew({ onClose }: { onClose: () => void }) {
       {codes ? (
         <>
           <p className="flex items-center gap-1 text-soft">
-            Store them now: they are shown this once. The old ones no longer work.
-            <CopyButton value={codes.join('\n')} label="Copy the backup codes" />
+            Save them now: you won’t see them again. The old codes no longer work.
+            <CopyButton value={codes.join('\n')} label="Copy backup codes" />
           </p>
           <Codes codes={codes} />
           <Button look="main" onClick={onClose}>
-            I have stored them
+            I’ve saved them
           </Button>
         </>
       ) : (
@@ -155,10 +155,10 @@ function Renew({ onClose }: { onClose: () => void }) {
             renew.mutate({ body: { password } });
           }}
         >
-          <p className="text-soft">Ten new codes replace the ones you stored. Trusted devices are asked for a code again.</p>
+          <p className="text-soft">Ten new codes replace your current ones. Trusted devices need a code again.</p>
           <PasswordField label="Your password" value={password} onChange={setPassword} fault={renew.error?.message} />
           <Button type="submit" look="main" busy={renew.isPending}>
-            Make new codes
+            Create new codes
           </Button>
         </form>
       )}

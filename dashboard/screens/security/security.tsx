@@ -1,4 +1,4 @@
-/** One's own account: second factor, passkeys, password and e-mail address, where one is signed in, and which devices are trusted. */
+/** Your own account: two-factor authentication, passkeys, password and email address, sessions, and trusted devices. */
 import { useApi, useTitle } from '../../lib/hooks.ts';
 import { Card, Pending } from '../../ui/states.tsx';
 import { Credentials } from './credentials.tsx';

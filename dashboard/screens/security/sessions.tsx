@@ -1,4 +1,4 @@
-/** Where one is signed in, and signing out elsewhere. */
+/** Active sessions, and ending them. */
 import { useState } from 'react';
 import type { Reply } from '../../lib/api.ts';
 import { useAct } from '../../lib/hooks.ts';
@@ -10,7 +10,7 @@ import { Row } from './row.tsx';
 
 type Session = Reply<'GET /:mode/security'>['sessions'][number];
 
-/** The browser and the system, as far as the browser says. */
+/** The browser and operating system, as far as the user agent names them. */
 export function nameBrowser(agent: string): string {
   const browser = /Edg\//.test(agent)
     ? 'Edge'
@@ -22,7 +22,7 @@ export function nameBrowser(agent: string): string {
           ? 'Chrome'
           : /Safari\//.test(agent)
             ? 'Safari'
-            : 'A browser';
+            : 'Unknown browser';
   const system = /Android/.test(agent)
     ? 'Android'
     : /iPhone|iPad/.test(agent)
@@ -39,11 +39,11 @@ export function nameBrowser(agent: string): string {
 
 export function Sessions({ sessions }: { sessions: readonly Session[] }) {
   const [asked, setAsked] = useState(false);
-  const one = useAct('DELETE /:mode/sessions/:id', { refreshes: [['security']], done: 'Signed out there.' });
+  const one = useAct('DELETE /:mode/sessions/:id', { refreshes: [['security']], done: 'Session ended.' });
   const all = useAct('DELETE /:mode/sessions', { refreshes: [['security']], done: 'Signed out everywhere else.' });
   return (
     <Card
-      title="Where you are signed in"
+      title="Active sessions"
       action={
         sessions.length > 1 && (
           <Button look="danger" busy={all.isPending} onClick={() => setAsked(true)}>
@@ -53,7 +53,7 @@ export function Sessions({ sessions }: { sessions: readonly Session[] }) {
       }
     >
       <p className="border-b border-line px-4 py-3 text-sm text-soft">
-        A sign-in ends after 7 days without use, and 30 days after it began.
+        Sessions end after 7 days of inactivity, and after 30 days at the latest.
       </p>
       <ul>
         {sessions.map((session) => (
@@ -73,7 +73,7 @@ export function Sessions({ sessions }: { sessions: readonly Session[] }) {
               )
             }
           >
-            {session.ip} · since <Time at={session.started_at} />
+            {session.ip} · signed in <Time at={session.started_at} />
           </Row>
         ))}
       </ul>
@@ -81,7 +81,7 @@ export function Sessions({ sessions }: { sessions: readonly Session[] }) {
         open={asked}
         onClose={() => setAsked(false)}
         title="Sign out everywhere else?"
-        text="This browser stays signed in. All others have to sign in again, and every device is asked for a code."
+        text="You stay signed in here. All other sessions end, and trusted devices need a code again."
         act="Sign out"
         danger
         onAct={() => {

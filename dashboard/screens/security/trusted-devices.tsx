@@ -1,4 +1,4 @@
-/** The devices that are not asked for a code when one signs in, each with its end; any of them can be forgotten. */
+/** Devices where signing in needs no code until their trust expires; each one can be removed. */
 import type { Reply } from '../../lib/api.ts';
 import { useAct } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
@@ -12,14 +12,12 @@ type Device = Reply<'GET /:mode/security'>['trusted_devices'][number];
 export function TrustedDevices({ devices }: { devices: readonly Device[] }) {
   const forget = useAct('DELETE /:mode/trusted-devices/:id', {
     refreshes: [['security']],
-    done: 'Forgotten. The next sign-in there asks for a code.',
+    done: 'Device removed. The next sign-in there needs a code.',
   });
   return (
     <Card title="Trusted devices">
       {devices.length === 0 ? (
-        <p className="px-4 py-3 text-sm text-soft">
-          None: every sign-in with the password asks for a code. A device becomes trusted for 30 days where you tick it beside the code.
-        </p>
+        <p className="px-4 py-3 text-sm text-soft">No trusted devices. You can trust a device for 30 days when you enter your code.</p>
       ) : (
         <ul>
           {devices.map((device) => (
@@ -29,19 +27,19 @@ export function TrustedDevices({ devices }: { devices: readonly Device[] }) {
               current={device.current}
               acts={
                 <Button
-                  aria-label={`Forget ${nameBrowser(device.user_agent)}, ${device.ip}`}
+                  aria-label={`Remove ${nameBrowser(device.user_agent)}, ${device.ip}`}
                   busy={forget.isPending && forget.variables?.params.id === device.id}
                   onClick={() => forget.mutate({ params: { id: device.id }, body: {} })}
                 >
-                  Forget
+                  Remove
                 </Button>
               }
             >
               <p>
-                {device.ip} · made <Time at={device.created_at} /> · last used <Time at={device.used_at} />
+                {device.ip} · added <Time at={device.created_at} /> · last used <Time at={device.used_at} />
               </p>
               <p>
-                Ends <Time at={device.expires_at} />
+                Expires <Time at={device.expires_at} />
               </p>
             </Row>
           ))}
