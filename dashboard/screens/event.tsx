@@ -1,4 +1,4 @@
-/** One event: its exact JSON, the payment it tells of, where it was sent. */
+/** One event: its JSON, its payment, its deliveries. */
 import { Link, useParams } from '@tanstack/react-router';
 import type { Reply } from '../lib/api.ts';
 import { useApi, useMode, useTitle } from '../lib/hooks.ts';
@@ -14,7 +14,7 @@ const STATES = {
   delivered: { tone: 'good', icon: 'check', word: 'Delivered' },
   failed: { tone: 'bad', icon: 'alert', word: 'Failed' },
 } as const;
-/** What became of the event at one endpoint. */
+/** The delivery of the event to one endpoint. */
 function DeliveryRow({ of }: { of: Delivery }) {
   const mode = useMode();
   const { tone, icon, word } = STATES[of.state];
@@ -38,7 +38,7 @@ function DeliveryRow({ of }: { of: Delivery }) {
         <span>{attempts}</span>
         {at !== null && (
           <span>
-            {of.delivered_at === null && 'next '}
+            {of.delivered_at === null && 'next attempt '}
             <Time at={at} />
           </span>
         )}
@@ -65,14 +65,14 @@ export function Screen() {
           {event.mode === 'test' && <Badge tone="warn">TEST</Badge>}
           <span className="inline-flex items-center gap-1 break-all">
             <code>{event.id}</code>
-            <CopyButton value={event.id} label="Copy the event id" />
+            <CopyButton value={event.id} label="Copy event ID" />
           </span>
         </p>
       </div>
       <div className="grid items-start gap-6 lg:grid-cols-[3fr_2fr]">
         <Card title="JSON">
           <div className="p-4">
-            <Code text={prettyJson(body)} label="Copy the JSON" />
+            <Code text={prettyJson(body)} label="Copy JSON" />
           </div>
         </Card>
         <div className="grid gap-6">
@@ -95,7 +95,7 @@ export function Screen() {
           </Card>
           <Card title="Deliveries">
             {deliveries.length === 0 ? (
-              <p className="px-4 py-6 text-sm text-soft">No webhook endpoint asked for this type when it happened.</p>
+              <p className="px-4 py-6 text-sm text-soft">No webhook endpoint was subscribed to this event type at the time.</p>
             ) : (
               <ul aria-label="Deliveries">
                 {deliveries.map((delivery) => (

@@ -1,4 +1,4 @@
-/** The list of events: by type and payment, newest first. */
+/** The list of events, newest first, with filters by type and payment. */
 import { EVENT_TYPES } from '../generated/api.ts';
 import { useFilters, useList, useTitle } from '../lib/hooks.ts';
 import { useNewest } from '../lib/newest.ts';
@@ -57,9 +57,10 @@ export function Screen() {
         columns={columns}
         none={{
           title: 'No events yet',
-          words: 'What happens to payments stands here for 30 days, as your webhook endpoints are told. Create a payment to see the first.',
+          words:
+            'Payment events from the last 30 days appear here, as they’re sent to your webhook endpoints. Create a payment to see one.',
         }}
-        unmatched={active.length > 0 ? { title: 'No event matches these filters', clear: clearAll } : null}
+        unmatched={active.length > 0 ? { title: 'No events match these filters', clear: clearAll } : null}
       />
     </div>
   );
@@ -71,7 +72,7 @@ function Filters({ filters, change }: { filters: Filter; change: (values: Partia
     <div className="flex flex-wrap items-center gap-2">
       <SearchBox
         label="Payment"
-        placeholder="Id of a payment"
+        placeholder="Payment ID"
         maxLength={100}
         value={filters.payment_id}
         onSearch={(payment_id) => change({ payment_id })}

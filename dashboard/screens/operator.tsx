@@ -1,4 +1,4 @@
-/** For operators: whether the install is well, and its merchants with their plans. */
+/** For operators: the health of the install, and its merchants with their plans. */
 import type { Reply } from '../lib/api.ts';
 import { useAct, useApi, useList, useTitle } from '../lib/hooks.ts';
 import { Select } from '../ui/field.tsx';
@@ -21,7 +21,7 @@ export function Screen() {
     <div className="grid gap-6">
       <div>
         <h1>Operator</h1>
-        <p className="text-soft">The whole install, for those who run it. Members of merchants do not see this.</p>
+        <p className="text-soft">Health of the whole install. Only operators can see this page.</p>
       </div>
       {install.data ? (
         <>
@@ -59,20 +59,20 @@ function Overview({ install }: { install: Install }) {
       <Facts
         rows={[
           ['Version', install.version],
-          ['Schema', install.schema],
+          ['Database schema', install.schema],
           [
             'Last backup',
             install.backed_up_at ? (
               <Time key="at" at={install.backed_up_at} />
             ) : (
               <span key="none" className="text-warn">
-                None yet: <code>npm run florin -- backup --file F</code>
+                None yet. Run <code>npm run florin -- backup --file F</code>
               </span>
             ),
           ],
-          // Nobody signs themselves up: the set-up link of a merchant makes its first owner, owners invite the others.
-          ['Signing up', 'Closed: by set-up link and invitation'],
-          ['E-mails', install.mail_set_up ? 'Sent' : 'Not sent: SMTP_URL is not set'],
+          // There is no public sign-up: a setup link creates the first owner of a merchant, and owners invite the others.
+          ['Sign-up', 'By setup link or invite only'],
+          ['Email', install.mail_set_up ? 'On' : 'Off: SMTP_URL is not set'],
         ]}
       />
     </Card>
@@ -91,7 +91,7 @@ function Coins({ coins }: { coins: Install['coins'] }) {
             title={coin.coin}
             action={
               <Badge tone={tone} {...(coin.followed && { icon: well ? 'check' : 'alert' })}>
-                {!coin.followed ? 'No node' : coin.held ? 'Held' : well ? 'In step' : 'Behind'}
+                {!coin.followed ? 'No node' : coin.held ? 'On hold' : well ? 'Synced' : 'Behind'}
               </Badge>
             }
           >
@@ -114,8 +114,8 @@ function Coins({ coins }: { coins: Install['coins'] }) {
                 ...(coin.followed
                   ? ([
                       ['Network', coin.network],
-                      ['Height', coin.height === null ? 'Not begun' : coin.height.toLocaleString()],
-                      ['Last looked at', coin.lag_seconds === null ? '–' : `${coin.lag_seconds} s ago`],
+                      ['Height', coin.height === null ? 'Not started' : coin.height.toLocaleString()],
+                      ['Last checked', coin.lag_seconds === null ? '–' : `${coin.lag_seconds} s ago`],
                     ] as const)
                   : []),
                 [
@@ -128,7 +128,7 @@ function Coins({ coins }: { coins: Install['coins'] }) {
                     <Money key="usd" amount={coin.price} />
                   ),
                 ],
-                ['From', coin.price_sources.length > 0 ? coin.price_sources.join(', ') : '–'],
+                ['Price sources', coin.price_sources.length > 0 ? coin.price_sources.join(', ') : '–'],
                 ...coin.sources.map(
                   (source) =>
                     [
@@ -146,7 +146,7 @@ function Coins({ coins }: { coins: Install['coins'] }) {
 }
 
 const Queues = ({ queues }: { queues: Install['queues'] }) => (
-  <Card title="What waits">
+  <Card title="Queues">
     <Facts
       rows={queues.map(
         (queue) =>
@@ -154,7 +154,7 @@ const Queues = ({ queues }: { queues: Install['queues'] }) => (
             queue.name,
             <span key={queue.name} className="tabular-nums">
               {queue.waiting.toLocaleString()}
-              {queue.oldest_seconds !== null && queue.oldest_seconds > 0 && `, the oldest for ${queue.oldest_seconds} s`}
+              {queue.oldest_seconds !== null && queue.oldest_seconds > 0 && `, oldest ${queue.oldest_seconds} s ago`}
               {queue.note && <span className="text-warn"> · {queue.note}</span>}
             </span>,
           ] as const,
@@ -165,7 +165,7 @@ const Queues = ({ queues }: { queues: Install['queues'] }) => (
 
 function Merchants() {
   const list = useList('GET /:mode/operator/merchants', ['operator', 'merchants'], {});
-  const setPlan = useAct('POST /:mode/operator/merchants/:id/plan', { refreshes: [['operator'], ['usage']], done: 'The plan is set.' });
+  const setPlan = useAct('POST /:mode/operator/merchants/:id/plan', { refreshes: [['operator'], ['usage']], done: 'Plan changed.' });
   const columns: Column<Merchant>[] = [
     {
       name: 'Merchant',
@@ -199,7 +199,7 @@ function Merchants() {
       right: true,
     },
     { name: 'Members', cell: (row) => <span className="tabular-nums">{row.members}</span>, right: true },
-    { name: 'Made', cell: (row) => <Time at={row.created_at} />, right: true },
+    { name: 'Created', cell: (row) => <Time at={row.created_at} />, right: true },
   ];
   return (
     <Card title="Merchants">

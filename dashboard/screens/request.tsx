@@ -1,4 +1,4 @@
-/** One request of the log: what was sent, what came of it, where the error is explained. */
+/** One API request of the log: what was sent, the result, and a link that explains the error. */
 import { useParams } from '@tanstack/react-router';
 import { useApi, useMay, useTitle } from '../lib/hooks.ts';
 import { Code, prettyJson } from '../ui/code.tsx';
@@ -29,17 +29,17 @@ export function Screen() {
           {request.mode === 'test' && <Badge tone="warn">TEST</Badge>}
           <span className="inline-flex items-center gap-1 break-all">
             <code>{request.id}</code>
-            <CopyButton value={request.id} label="Copy the request id" />
+            <CopyButton value={request.id} label="Copy request ID" />
           </span>
         </p>
       </div>
       {request.error_code && (
         <p className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1 rounded-lg bg-warn-wash px-4 py-3 text-sm text-ink">
           <span>
-            Refused with <code>{request.error_code}</code>
+            Failed with <code>{request.error_code}</code>
           </span>
           <a href={`/docs/errors#${request.error_code}`} target="_blank" rel="noreferrer" className="font-medium text-ink">
-            What this error means
+            View error reference
           </a>
         </p>
       )}
@@ -48,17 +48,17 @@ export function Screen() {
           {request.query !== null && (
             <Card title="Query">
               <div className="p-4">
-                <Code text={request.query} label="Copy the query" />
+                <Code text={request.query} label="Copy query" />
               </div>
             </Card>
           )}
-          <Card title="Body">
+          <Card title="Request body">
             {request.request_body === null ? (
-              <p className="px-4 py-6 text-sm text-soft">None was sent.</p>
+              <p className="px-4 py-6 text-sm text-soft">This request has no body.</p>
             ) : (
               <div className="grid gap-2 p-4">
-                <Code text={prettyJson(request.request_body)} label="Copy the body" />
-                <p className="text-sm text-soft">Without secrets; the first 2 kB.</p>
+                <Code text={prettyJson(request.request_body)} label="Copy body" />
+                <p className="text-sm text-soft">Secrets are redacted. Only the first 2 kB are kept.</p>
               </div>
             )}
           </Card>
@@ -68,13 +68,13 @@ export function Screen() {
             rows={[
               ['Time', <Time key="time" at={request.created_at} />],
               [
-                'Took',
+                'Duration',
                 <span key="took" className="tabular-nums">
                   {request.duration_ms} ms
                 </span>,
               ],
               [
-                'Key',
+                'API key',
                 mayReadKeys ? (
                   <ModeLink key="key" to={`keys/${request.key_id}`}>
                     {request.key_name}
@@ -83,8 +83,8 @@ export function Screen() {
                   request.key_name
                 ),
               ],
-              ['From address', request.ip],
-              ['Idempotency-Key', request.has_idempotency_key ? 'Given' : 'None'],
+              ['IP address', request.ip],
+              ['Idempotency-Key', request.has_idempotency_key ? 'Sent' : 'Not sent'],
               ...(request.ignored_parameters.length > 0
                 ? [
                     [
@@ -105,7 +105,7 @@ export function Screen() {
                     ] as const,
                   ]
                 : []),
-              ...(request.omitted > 0 ? [['More in that second', `${request.omitted}, counted and not kept`] as const] : []),
+              ...(request.omitted > 0 ? [['Similar requests in that second', `${request.omitted} (not logged)`] as const] : []),
             ]}
           />
         </Card>

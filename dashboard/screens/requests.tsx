@@ -1,4 +1,4 @@
-/** The log of requests: what programs asked with the keys of this merchant, with filters in the URL. */
+/** The log of API requests, with filters in the URL. */
 import { useFilters, useList, useMay, useTitle } from '../lib/hooks.ts';
 import { useNewest } from '../lib/newest.ts';
 import { Select } from '../ui/field.tsx';
@@ -50,8 +50,8 @@ export function Screen() {
         </span>
       ),
     },
-    { name: 'Key', cell: (row) => <span className="block break-words sm:max-w-40 sm:truncate">{row.key_name}</span> },
-    { name: 'Took', cell: (row) => <span className="whitespace-nowrap tabular-nums">{row.duration_ms} ms</span>, right: true },
+    { name: 'API key', cell: (row) => <span className="block break-words sm:max-w-40 sm:truncate">{row.key_name}</span> },
+    { name: 'Duration', cell: (row) => <span className="whitespace-nowrap tabular-nums">{row.duration_ms} ms</span>, right: true },
     {
       name: 'Time',
       cell: (row) => (
@@ -77,15 +77,15 @@ export function Screen() {
           title: 'No requests yet',
           words: (
             <>
-              Whatever your programs ask with an <ModeLink to="keys">API key</ModeLink> stands here a second later, for 30 days.
+              Requests made with your <ModeLink to="keys">API keys</ModeLink> appear here within a second and are kept for 30 days.
             </>
           ),
         }}
-        unmatched={active.length > 0 ? { title: 'No request matches these filters', clear: clearAll } : null}
+        unmatched={active.length > 0 ? { title: 'No requests match these filters', clear: clearAll } : null}
       />
       <p className="text-sm text-soft">
-        Kept for 30 days, at most the newest 200,000 of a mode, without secrets. Of a key that asks often, ten requests a second that
-        succeeded and ten that failed are kept; the others are counted.
+        Requests are kept for 30 days, up to the latest 200,000 per mode, with secrets redacted. At most ten successful and ten failed
+        requests are logged per key and second; the rest are only counted.
       </p>
     </div>
   );
@@ -98,7 +98,7 @@ function Filters({ filters, change }: { filters: Filter; change: (values: Partia
     <div className="flex flex-wrap items-center gap-2">
       <SearchBox
         label="Search requests"
-        placeholder="Part of a path, or a request id"
+        placeholder="Path or request ID"
         maxLength={200}
         value={filters.search}
         onSearch={(search) => change({ search })}
@@ -109,7 +109,7 @@ function Filters({ filters, change }: { filters: Filter; change: (values: Partia
         onChange={(event) => change({ outcome: event.target.value, status: '' })}
         options={[
           { value: '', label: 'All requests' },
-          { value: 'failed', label: 'Errors only' },
+          { value: 'failed', label: 'Failed' },
         ]}
       />
       <Select
@@ -126,14 +126,14 @@ function Filters({ filters, change }: { filters: Filter; change: (values: Partia
   );
 }
 
-/** Keys in use by name; one that ended stands in the URL only. */
+/** Active keys by name. A revoked or expired key can only come from the URL. */
 function KeyFilter({ value, change }: { value: string; change: (keyId: string) => void }) {
   const keys = useList('GET /:mode/keys', ['keys', 'list', 'names'], {});
   const options = keys.rows.map((key) => ({ value: key.id, label: `${key.name} (${key.hint.slice(-5)})` }));
-  if (value !== '' && !options.some((option) => option.value === value)) options.push({ value, label: 'A key that ended' });
+  if (value !== '' && !options.some((option) => option.value === value)) options.push({ value, label: 'Revoked or expired key' });
   return (
     <Select
-      label="Key"
+      label="API key"
       value={value}
       onChange={(event) => change(event.target.value)}
       options={[{ value: '', label: 'All keys' }, ...options]}

@@ -121,7 +121,7 @@ test('requests stand in the log, are filtered, and lead to what their error mean
   await page.waitForURL(/outcome=failed/);
   await page.getByRole('table', { name: 'Requests' }).getByText('201').waitFor({ state: 'hidden' });
   await page.getByLabel('Status').selectOption('503');
-  await page.getByText('No request matches these filters').waitFor();
+  await page.getByText('No requests match these filters').waitFor();
   await audit('requests, filtered empty');
   await page.getByRole('button', { name: 'Clear the filters' }).click();
   await page.getByRole('table', { name: 'Requests' }).getByText('201').first().waitFor();
@@ -129,7 +129,7 @@ test('requests stand in the log, are filtered, and lead to what their error mean
   await page.keyboard.type('create/simple');
   await page.keyboard.press('Enter');
   await page.waitForURL(/search=create/);
-  await page.getByLabel('Key').selectOption({ label: `Warehouse (…${keyText.slice(-4)})` });
+  await page.getByLabel('API key').selectOption({ label: `Warehouse (…${keyText.slice(-4)})` });
   await page.waitForURL(/key_id=key_/);
   await page.getByText('amount_invalid').waitFor();
   await page.getByRole('link', { name: 'POST /api/payment/create/simple' }).first().focus();
@@ -137,7 +137,7 @@ test('requests stand in the log, are filtered, and lead to what their error mean
   await page.getByText('[redacted]').waitFor();
   assert.equal(await page.getByText(keyText).count(), 0, 'the key is not in its own log');
   await audit('request');
-  assert.match((await page.getByRole('link', { name: 'What this error means' }).getAttribute('href'))!, /^\/docs\/errors#amount_invalid$/);
+  assert.match((await page.getByRole('link', { name: 'View error reference' }).getAttribute('href'))!, /^\/docs\/errors#amount_invalid$/);
   assert.equal((await fetch(`${app.url}/docs/errors`)).status, 200);
   noFaults();
 });
@@ -158,7 +158,7 @@ test('events: by type and payment, with JSON, payment and deliveries', async () 
   await page.getByRole('link', { name: 'payment.cancelled' }).waitFor();
   await audit('events');
   await page.getByLabel('Type').selectOption('payment.failed');
-  await page.getByText('No event matches these filters').waitFor();
+  await page.getByText('No events match these filters').waitFor();
   await audit('events, filtered empty');
   await page.getByRole('button', { name: 'Clear the filters' }).click();
   await page.getByRole('link', { name: 'payment.created' }).waitFor();

@@ -46,7 +46,7 @@ test('transfers, their confirmations and what endpoints took come in without a r
   await page.evaluate('window.opened = true');
   assert.equal(await page.getByRole('heading', { name: 'Transfers' }).count(), 0, 'nothing arrived, nothing is said');
   await line('payment.created delivered', hostOf(hook.url)).getByText('1 attempt').waitFor();
-  await line('payment.created retrying', hostOf(shy.url)).getByText('Answered 503').waitFor();
+  await line('payment.created retrying', hostOf(shy.url)).getByText('503 response').waitFor();
   await audit('payment, nothing arrived');
 
   const half = units(amount) / 2n;
@@ -82,14 +82,14 @@ test('transfers, their confirmations and what endpoints took come in without a r
   shy.answer(410);
   // The next attempt is five minutes away.
   await app.app.ctx.db.sql`update deliveries set due_at = now() where state = 'pending' and attempts > 0`;
-  await line('payment.created failed', hostOf(shy.url)).getByText('Answered 410').waitFor();
+  await line('payment.created failed', hostOf(shy.url)).getByText('410 response').waitFor();
   await line('payment.processing failed', hostOf(shy.url)).getByText('not sent: the endpoint was disabled').waitFor();
   await audit('payment, failed deliveries');
   assert.equal(await isSameDocument(), true);
   noFaults();
   await line('payment.created delivered').getByRole('link').focus();
   await page.keyboard.press('Enter');
-  await page.getByRole('dialog').getByText('answered 200').waitFor();
+  await page.getByRole('dialog').getByText('200 response').waitFor();
   assert.match(page.url(), new RegExp(`payment=${id}&delivery=del_`));
   noFaults();
 });

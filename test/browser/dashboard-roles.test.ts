@@ -128,13 +128,13 @@ for (const role of ['admin', 'developer', 'finance', 'support', 'viewer'] as con
       }
     };
     await offered('webhooks', hook.url, { 'Add endpoint': may('webhooks.manage') });
-    await offered(`webhooks/${endpoint}`, hook.url, { 'Send a test event': may('webhooks.send') });
-    await offered(`webhooks/${endpoint}/deliveries?delivery=${delivery}`, 'Attempts', { Replay: may('webhooks.send') });
-    await offered(`webhooks/${endpoint}/settings`, 'What is sent', {
+    await offered(`webhooks/${endpoint}`, hook.url, { 'Send test event': may('webhooks.send') });
+    await offered(`webhooks/${endpoint}/deliveries?delivery=${delivery}`, 'Attempts', { Resend: may('webhooks.send') });
+    await offered(`webhooks/${endpoint}/settings`, 'Endpoint details', {
       Save: may('webhooks.manage'),
-      'Show the secret': may('webhooks.secrets'),
+      'Reveal secret': may('webhooks.secrets'),
       Pause: may('webhooks.manage'),
-      'Delete the endpoint': may('webhooks.manage'),
+      'Delete endpoint': may('webhooks.manage'),
     });
     await open(`webhooks/${endpoint}/recover`);
     await settled();
@@ -173,7 +173,7 @@ test('a risky act is confirmed with a passkey in place of the password; that of 
   await dashboard.ageSessions();
   await open(`webhooks/${endpoint}/settings`);
   const before = await sessions();
-  await button('Show the secret').click();
+  await button('Reveal secret').click();
   await page.getByRole('heading', { name: 'Confirm your identity' }).waitFor();
   await button('Confirm with a passkey').click();
   await page

@@ -278,11 +278,11 @@ test('the button: a secret key is cleared and warned of, a public one stands in 
 
 test('checkout: what is typed shows in the preview before it is saved; a refusal stands at its field; saved, payers see it', async () => {
   await go('test/checkout', 'Checkout');
-  const frame = page.frameLocator('iframe[title="Preview of the payment page"]');
+  const frame = page.frameLocator('iframe[title="Payment page preview"]');
   await frame.getByText('Pay with', { exact: false }).first().waitFor();
   await audit('checkout');
   // The operator of this install lowered what the default table asks for.
-  await page.locator('summary', { hasText: 'Confirmations of Litecoin' }).click();
+  await page.locator('summary', { hasText: 'Litecoin confirmations' }).click();
   const asksFor = page.getByText('The recommended minimum is 40 confirmations.');
   await asksFor.waitFor();
   await audit('checkout, lowered confirmations');
@@ -292,39 +292,38 @@ test('checkout: what is typed shows in the preview before it is saved; a refusal
   await asksFor.waitFor();
   await page.getByLabel('Dogecoin').uncheck();
   await frame.locator('#main:not(:has([value=DOGE]))').waitFor();
-  await page.getByLabel('State of the payment').selectOption('expired');
+  await page.getByLabel('Payment state').selectOption('expired');
   await frame.locator('[data-state=expired]').waitFor();
   assert.equal(await frame.locator('#again').count(), 0);
-  await page.getByLabel('Cancel a payment, and start it again').check();
+  await page.getByLabel('Let customers cancel and restart payments').check();
   await frame.locator('#again').waitFor();
   for (const state of await page
-    .getByLabel('State of the payment')
+    .getByLabel('Payment state')
     .locator('option')
     .evaluateAll((all) => all.map((one) => (one as HTMLOptionElement).value))) {
     const shown = page.waitForResponse(
       (reply) => reply.url().includes(`state=${encodeURIComponent(state).replaceAll('%20', '+')}`) && reply.ok(),
     );
-    await page.getByLabel('State of the payment').selectOption(state);
+    await page.getByLabel('Payment state').selectOption(state);
     await shown;
   }
   await page.getByRole('button', { name: 'Desktop' }).click();
   await page.getByRole('button', { name: 'Dark', exact: true }).click();
   await frame.locator('html[data-theme=dark] #main').waitFor();
-  await page.getByLabel('Time to pay, in minutes').fill('5');
+  await page.getByLabel('Payment window (minutes)').fill('5');
   await page.getByRole('button', { name: 'Save changes' }).click();
   await page.locator('input[aria-invalid=true]').waitFor();
   assert.equal(await page.getByText('Time to pay, in minutes is invalid').count(), 1, 'by its label, once');
   assert.equal(await page.getByText('window_minutes').count(), 0);
   await audit('checkout, refused');
   noFaults(/400 .*settings/);
-  await page.getByLabel('Time to pay, in minutes').fill('45');
+  await page.getByLabel('Payment window (minutes)').fill('45');
   await page.getByLabel('Allowed origins').fill('https://shop.example\nhttps://www.shop.example');
   await page.getByRole('button', { name: 'Save changes' }).click();
-  // The words below the preview end in "saved." too: only the notice says that the service has it.
   await page.getByText('Saved.', { exact: true }).first().waitFor();
   await page.reload();
   await page.getByRole('heading', { name: 'Checkout' }).waitFor();
-  assert.equal(await page.getByLabel('Time to pay, in minutes').inputValue(), '45');
+  assert.equal(await page.getByLabel('Payment window (minutes)').inputValue(), '45');
   assert.equal(await page.getByLabel('Dogecoin').isChecked(), false);
   noFaults();
 });
@@ -336,15 +335,15 @@ test('business: saved; erasing is asked about before it is switched on', async (
   await page.keyboard.press('Enter');
   await page.getByText('Saved.').first().waitFor();
   await page.getByRole('banner').getByText('Corner Coffee').waitFor();
-  await page.getByLabel('Erase the data of payers').check();
-  await page.getByLabel('Days after the end').fill('60');
+  await page.getByLabel('Delete customer data after a payment ends').check();
+  await page.getByLabel('Days after the payment ends').fill('60');
   await audit('business');
   await page.getByRole('button', { name: 'Save' }).last().click();
-  await page.getByRole('dialog').getByText('Nobody can bring it back').waitFor();
+  await page.getByRole('dialog').getByText('You can only restore it from a backup.').waitFor();
   await audit('before erasing');
   // The toast of the first save may still stand there.
   const saved = page.waitForResponse((reply) => reply.url().endsWith('/settings/business') && reply.request().method() === 'POST');
-  await page.getByRole('button', { name: 'Erase it' }).click();
+  await page.getByRole('button', { name: 'Delete data' }).click();
   await page.getByRole('dialog').waitFor({ state: 'hidden' });
   await saved;
   assert.equal((await owner.get('/live/settings/business')).json.retention_days, 60);
@@ -353,7 +352,7 @@ test('business: saved; erasing is asked about before it is switched on', async (
 
 test('business: parameters that requests do not take are refused once the box is ticked, in both modes', async () => {
   await go('test/business', 'Business');
-  const box = page.getByLabel('Refuse every parameter that a request does not take');
+  const box = page.getByLabel('Reject unknown parameters');
   assert.equal(await box.isChecked(), false);
   const saved = page.waitForResponse((reply) => reply.url().endsWith('/settings/business') && reply.request().method() === 'POST');
   await box.click();
@@ -370,11 +369,11 @@ test('a screen that cannot be read says why and tries again; a viewer can look a
   await page.getByRole('alert').getByText('Something failed.').waitFor();
   await audit('checkout, error');
   await tryAgain();
-  await page.getByLabel('Time to pay, in minutes').waitFor();
+  await page.getByLabel('Payment window (minutes)').waitFor();
   noFaults(/500 .*checkout/);
   await app.app.ctx.db.sql`update members set role = 'viewer' where merchant_id = ${app.merchant.merchantId}`;
   await page.reload();
-  await page.getByText('Your role can read these settings.').waitFor();
+  await page.getByText('Only owners and admins can change these settings.').waitFor();
   assert.equal(await page.getByRole('button', { name: 'Save changes' }).count(), 0);
   await go('live/wallets', 'Wallets');
   await page.getByText('Native SegWit').waitFor();

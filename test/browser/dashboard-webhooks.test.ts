@@ -30,7 +30,7 @@ test('nothing yet: the screen says why, from its one place in the navigation', a
   await entries.first().waitFor();
   assert.equal(await entries.count(), 1);
   await entries.click();
-  await page.getByText('No endpoints in test mode yet').waitFor();
+  await page.getByText('No test webhook endpoints yet').waitFor();
   assert.match(await page.title(), /^TEST · Webhooks/);
   await audit('no endpoints');
   noFaults();
@@ -54,39 +54,39 @@ test('an endpoint is added by keyboard alone; a URL that cannot be is refused at
   await page.keyboard.press('Control+A');
   await page.keyboard.type(hook.url);
   await page.keyboard.press('Enter');
-  await page.getByText('The endpoint is ready').waitFor();
+  await page.getByText('Endpoint added').waitFor();
   const secret = (await page.getByRole('dialog').locator('code').innerText()).trim();
   assert.match(secret, /^whsec_/);
   await audit('the secret of a new endpoint');
   const made = (await app.test.get('/v1/webhook_endpoints')).json.data;
   assert.deepEqual([made.length, made[0].url, made[0].events], [1, hook.url, ['*']]);
   endpoint = made[0].id;
-  await page.getByRole('link', { name: 'Open the endpoint' }).focus();
+  await page.getByRole('link', { name: 'View endpoint' }).focus();
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: host }).waitFor();
-  await page.getByText('Nothing was sent in the last 24 hours').waitFor();
+  await page.getByText('No attempts in the last 24 hours').waitFor();
   await audit('an endpoint without attempts');
   noFaults();
 });
 
 test('a test event is sent, and its delivery opens and comes to its end without reloading', async () => {
   await tabLink('Deliveries').click();
-  await page.getByText('Nothing was sent yet').waitFor();
+  await page.getByText('No deliveries yet').waitFor();
   await audit('no deliveries');
-  await page.getByRole('button', { name: 'Send a test event' }).click();
-  await page.getByLabel('Type of event').selectOption('payment.completed');
+  await page.getByRole('button', { name: 'Send test event' }).click();
+  await page.getByLabel('Event type').selectOption('payment.completed');
   await audit('choosing a test event');
   await page.getByRole('button', { name: 'Send', exact: true }).click();
   const drawer = page.getByRole('dialog');
-  await drawer.getByText('answered 200').waitFor();
+  await drawer.getByText('200 response').waitFor();
   assert.match(page.url(), /\/deliveries\?delivery=del_/);
   await drawer.getByText('user-agent: Florin-Webhooks/1').waitFor();
-  await drawer.getByText('Check the signature').click();
+  await drawer.getByText('Verify the signature').click();
   await drawer.getByText('timingSafeEqual', { exact: false }).first().waitFor();
   await audit('a delivery');
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
   await drawer.getByRole('button', { name: 'Copy as curl' }).click();
-  await page.getByText('It sends the same bytes').waitFor();
+  await page.getByText('The command sends the same body').waitFor();
   const curl = (await page.evaluate('navigator.clipboard.readText()')) as string;
   const [hit] = hook.received;
   assert.ok(curl.startsWith(`curl '${hook.url}'`) && curl.includes(`x-service-signature: ${hit!.headers['x-service-signature']}`));
@@ -107,8 +107,8 @@ test('the list: a row opens by keyboard and gives the focus back; filters in the
   await page.keyboard.press('Escape');
   await page.getByRole('dialog').waitFor({ state: 'hidden' });
   assert.equal(await focused(), 'payment.completed');
-  await page.getByLabel('State').selectOption('failed');
-  await page.getByText('No delivery matches these filters').waitFor();
+  await page.getByLabel('Status').selectOption('failed');
+  await page.getByText('No deliveries match these filters').waitFor();
   assert.match(page.url(), /\?state=failed$/);
   await audit('deliveries, filtered empty');
   await page.reload();
@@ -138,10 +138,10 @@ test('what failed is told, counted before it is sent again, and sent', async () 
   await sql`update deliveries set state = 'failed', due_at = null, leased_until = null where payment_id = ${payment}`;
   await open(`webhooks/${endpoint}/deliveries`);
   await tabLink('Overview').click();
-  await page.getByText('Nothing was taken lately').waitFor();
+  await page.getByText('Deliveries are failing').waitFor();
   await page.getByRole('img', { name: /Attempts in the last 24 hours: \d+ delivered, \d+ failed/ }).waitFor();
-  await page.getByText('View as a table').click();
-  assert.equal(await page.getByRole('table', { name: 'Attempts by the hour' }).getByRole('row').count(), 25);
+  await page.getByText('View as table').click();
+  assert.equal(await page.getByRole('table', { name: 'Attempts by hour' }).getByRole('row').count(), 25);
   await audit('overview');
   hook.answer(200);
   hook.received.length = 0;
@@ -149,12 +149,12 @@ test('what failed is told, counted before it is sent again, and sent', async () 
   await page.getByRole('button', { name: '24 hours' }).click();
   await page.getByText('1 delivery').waitFor();
   await audit('recover');
-  await page.getByRole('button', { name: 'Send again' }).click();
+  await page.getByRole('button', { name: 'Resend' }).click();
   await page.getByRole('dialog').waitFor();
   await audit('question before sending again');
-  await page.getByRole('dialog').getByRole('button', { name: 'Send', exact: true }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Resend', exact: true }).click();
   await page.getByText('1 delivered · 0 failed again').waitFor();
-  await page.getByText('Nothing failed since then.').waitFor();
+  await page.getByText('No failed deliveries since then.').waitFor();
   await page.getByText('Done', { exact: true }).waitFor();
   assert.deepEqual(
     hook.received.map(({ event }) => event.data.id),
@@ -190,21 +190,21 @@ test('an endpoint that answered 410 says why it is off and what to do, and is tu
   hook.answer(410);
   await pay();
   await open(`webhooks/${endpoint}`);
-  await page.getByRole('heading', { name: 'Switched off: it answered 410' }).waitFor();
+  await page.getByRole('heading', { name: 'Disabled: your server responded with 410' }).waitFor();
   await audit('switched off by 410');
   await open('webhooks');
-  await page.getByText('Switched off').waitFor();
+  await page.getByText('Disabled', { exact: true }).waitFor();
   await audit('endpoints');
   await page.getByRole('link', { name: hook.url }).click();
   hook.answer(200);
-  await page.getByRole('button', { name: 'Turn on' }).click();
+  await page.getByRole('button', { name: 'Enable' }).click();
   await page.getByText('Active', { exact: true }).waitFor();
   await app.app.ctx.db.sql`
     update endpoints set state = 'disabled', disabled_reason = 'failures', failing_since = now() - interval '6 days' where id = ${endpoint}`;
   await page.reload();
-  await page.getByRole('heading', { name: 'Switched off after five days of failures' }).waitFor();
+  await page.getByRole('heading', { name: 'Disabled after five days of failures' }).waitFor();
   await audit('switched off by failures');
-  await page.getByRole('button', { name: 'Turn on' }).click();
+  await page.getByRole('button', { name: 'Enable' }).click();
   await page.getByText('Active', { exact: true }).waitFor();
   noFaults();
 });
@@ -212,10 +212,10 @@ test('an endpoint that answered 410 says why it is off and what to do, and is tu
 test('the secret is shown and replaced only to somebody who confirms that it is them', async () => {
   await open(`webhooks/${endpoint}`);
   await tabLink('Settings').click();
-  await page.getByRole('button', { name: 'Show the secret' }).waitFor();
+  await page.getByRole('button', { name: 'Reveal secret' }).waitFor();
   await audit('settings');
   await ageSessions();
-  await page.getByRole('button', { name: 'Show the secret' }).click();
+  await page.getByRole('button', { name: 'Reveal secret' }).click();
   await page.getByRole('heading', { name: 'Confirm your identity' }).waitFor();
   forgiveFaults();
   await page
@@ -223,13 +223,13 @@ test('the secret is shown and replaced only to somebody who confirms that it is 
     .getByLabel(/password/i)
     .fill(OWNER.password);
   await page.getByRole('button', { name: 'Confirm', exact: true }).click();
-  await page.getByRole('button', { name: 'Hide it' }).waitFor();
+  await page.getByRole('button', { name: 'Hide secret' }).waitFor();
   const secret = await page.getByText(/^whsec_/).innerText();
-  await page.getByRole('button', { name: 'Replace the secret' }).click();
-  await page.getByLabel('Overlap').selectOption('604800');
+  await page.getByRole('button', { name: 'Roll secret' }).click();
+  await page.getByLabel('Old secret expires').selectOption('604800');
   await audit('replacing the secret');
-  await page.getByRole('button', { name: 'Replace', exact: true }).click();
-  await page.getByText('The secret before this one signs too').waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Roll secret' }).click();
+  await page.getByText('Events are also signed with the previous secret').waitFor();
   await eventually(
     () => page.getByText(/^whsec_/).innerText(),
     (shown) => shown !== secret,
@@ -239,7 +239,7 @@ test('the secret is shown and replaced only to somebody who confirms that it is 
 
 test('an endpoint is changed, paused and resumed', async () => {
   await page.getByLabel('Description').fill('Till');
-  await page.getByRole('checkbox', { name: 'All six payment events' }).uncheck();
+  await page.getByRole('checkbox', { name: 'All payment events' }).uncheck();
   await page.getByRole('checkbox', { name: /payment.completed/ }).check();
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Saved.').waitFor();
@@ -271,13 +271,13 @@ test('a failure of the service is told in place, with another try', async () => 
 
 test('an endpoint is deleted after its host was typed', async () => {
   await open(`webhooks/${endpoint}/settings`);
-  await page.getByRole('button', { name: 'Delete the endpoint' }).click();
+  await page.getByRole('button', { name: 'Delete endpoint' }).click();
   const remove = page.getByRole('dialog').getByRole('button', { name: 'Delete' });
   assert.equal(await remove.isDisabled(), true);
   await audit('question before deleting');
-  await page.getByLabel(`Type ${host} to go on`).fill(host);
+  await page.getByLabel(`Type ${host} to confirm`).fill(host);
   await page.keyboard.press('Enter');
-  await page.getByText('No endpoints in test mode yet').waitFor();
+  await page.getByText('No test webhook endpoints yet').waitFor();
   assert.deepEqual((await app.test.get('/v1/webhook_endpoints')).json.data, []);
   noFaults();
 });

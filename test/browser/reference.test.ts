@@ -164,7 +164,7 @@ test('the key is there when the page is loaded anew, nowhere on the disk, and en
   assert.ok((await page.locator('#bar').evaluate((bar) => bar.scrollWidth)) <= 360);
   await page.setViewportSize({ width: 1280, height: 844 });
   await page.getByRole('button', { name: 'Revoke this key' }).click();
-  await page.getByText('Key revoked.').waitFor();
+  await page.getByText('The key is revoked.').waitFor();
   await eventually(
     () => bearer().inputValue(),
     (shown) => shown === '',

@@ -1,4 +1,4 @@
-/** Who the business is to its payers, how long their data is kept, and which requests are taken. */
+/** Business settings: the public profile, data retention, and how strict the API is. */
 import { type FormEvent, useState } from 'react';
 import { ApiError, type Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMay, useTitle } from '../../lib/hooks.ts';
@@ -50,7 +50,7 @@ export function Screen() {
 }
 
 const useSave = (done: string) => useAct('POST /:mode/settings/business', { refreshes: [['settings'], ['me']], done, quiet: true });
-const ReadOnly = () => <p className="text-sm text-soft">Your role can read these settings. Owners and admins can change them.</p>;
+const ReadOnly = () => <p className="text-sm text-soft">Only owners and admins can change these settings.</p>;
 
 function Profile({ business }: { business: Business }) {
   const may = useMay('settings.write');
@@ -65,7 +65,7 @@ function Profile({ business }: { business: Business }) {
     save.mutate({ body: { name, website: website.trim() || null, support_contact: contact.trim() || null } });
   };
   return (
-    <Card title="What payers see">
+    <Card title="Public details">
       <form onSubmit={submit} className="grid gap-4 p-4">
         <Field
           label="Name"
@@ -84,7 +84,7 @@ function Profile({ business }: { business: Business }) {
           value={website}
           onChange={(e) => setWebsite(e.target.value)}
           fault={at('website')}
-          hint="Shown on the pages of your payment links."
+          hint="Shown on your payment links."
         />
         <Field
           label="Support contact"
@@ -93,7 +93,7 @@ function Profile({ business }: { business: Business }) {
           value={contact}
           onChange={(e) => setContact(e.target.value)}
           fault={at('support')}
-          hint="An e-mail address, a telephone number or an https page. A payer whose money came late looks for it."
+          hint="An email address, phone number or https URL. Shown to customers whose payment needs help."
         />
         {fault && !['name', 'website', 'support'].includes(fault.param ?? '') && <Note tone="bad">{fault.message}</Note>}
         {may ? (
@@ -114,11 +114,11 @@ function Requests({ strict }: { strict: boolean }) {
   const may = useMay('settings.write');
   const save = useSave('Saved.');
   return (
-    <Card title="Requests to the API">
+    <Card title="API requests">
       <div className="grid gap-4 p-4">
         <Tick
-          label="Refuse every parameter that a request does not take"
-          hint="Parameters that look like a slip are always refused. Others are ignored and named in the request log, unless this is on."
+          label="Reject unknown parameters"
+          hint="Likely typos are always rejected. Unless you turn this on, other unknown parameters are ignored and listed in the request log."
           disabled={!may || save.isPending}
           checked={strict}
           onChange={(event) => save.mutate({ body: { strict_parameters: event.target.checked } })}
@@ -143,11 +143,11 @@ function Retention({ days }: { days: number | null }) {
     else store();
   };
   return (
-    <Card title="Data of payers">
+    <Card title="Customer data">
       <form onSubmit={submit} className="grid gap-4 p-4">
         <Tick
-          label="Erase the data of payers some time after a payment ended"
-          hint="Description, items, language, return URL, metadata and refund address go. Amounts, taxes, rates, transfers, times, ids and invoice numbers stay, so that your books stay whole."
+          label="Delete customer data after a payment ends"
+          hint="Deletes the description, items, language, return URL, metadata and refund address. Keeps amounts, taxes, rates, transfers, times, IDs and invoice numbers for your records."
           disabled={!may}
           checked={on}
           onChange={(event) => setOn(event.target.checked)}
@@ -155,7 +155,7 @@ function Retention({ days }: { days: number | null }) {
         {on && (
           <div className="max-w-60">
             <Field
-              label="Days after the end"
+              label="Days after the payment ends"
               type="number"
               min={30}
               max={3650}
@@ -164,7 +164,7 @@ function Retention({ days }: { days: number | null }) {
               value={text}
               onChange={(event) => setText(event.target.value)}
               fault={fault}
-              hint="30 or more."
+              hint="30 to 3650 days."
             />
           </div>
         )}
@@ -179,9 +179,9 @@ function Retention({ days }: { days: number | null }) {
       <Ask
         open={asked}
         onClose={() => setAsked(false)}
-        title="Erase for good?"
-        text={`The data of payers of all payments that ended more than ${text} days ago is erased within the next hours, and from then on of each as its time comes. Nobody can bring it back, except from a backup.`}
-        act="Erase it"
+        title="Delete customer data?"
+        text={`Customer data of all payments that ended more than ${text} days ago will be deleted within the next few hours, and from then on ${text} days after each payment ends. You can only restore it from a backup.`}
+        act="Delete data"
         danger
         onAct={() => {
           setAsked(false);

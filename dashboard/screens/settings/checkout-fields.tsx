@@ -1,4 +1,4 @@
-/** The fields of the checkout settings, a card for each kind. */
+/** The fields of the checkout settings, grouped in cards. */
 import { useEffect } from 'react';
 import { COINS, type Coin } from '../../generated/api.ts';
 import { say } from '../../lib/toasts.ts';
@@ -23,22 +23,22 @@ export function Look({ draft, set, at, checkout, disabled }: Parts) {
   const { logo } = checkout.settings;
   const shown = draft.logo === undefined ? logo : null;
   const pick = async (file: File) => {
-    if (file.size > LOGO_BYTES) return say('The logo is larger than 64 kB.', 'bad');
+    if (file.size > LOGO_BYTES) return say('The logo must be 64 kB or smaller.', 'bad');
     const bytes = new Uint8Array(await file.arrayBuffer());
     set({ logo: btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join('')) });
   };
   return (
-    <Card title="Look">
+    <Card title="Branding">
       <div className="grid gap-4 p-4 sm:grid-cols-2">
         <Field
-          label="Brand colour"
+          label="Brand color"
           type="color"
           className="h-10"
           disabled={disabled}
           value={draft.accent ?? '#1b4fd6'}
           onChange={(event) => set({ accent: event.target.value })}
           fault={at('accent')}
-          hint="Darkened or lightened where it could not be read."
+          hint="Adjusted for contrast."
         />
         <Choice
           label="Theme"
@@ -46,7 +46,7 @@ export function Look({ draft, set, at, checkout, disabled }: Parts) {
           value={draft.theme}
           onChange={(event) => set({ theme: event.target.value as Draft['theme'] })}
           options={[
-            { value: 'system', label: 'As the payer’s device' },
+            { value: 'system', label: 'Match device' },
             { value: 'light', label: 'Light' },
             { value: 'dark', label: 'Dark' },
           ]}
@@ -55,11 +55,11 @@ export function Look({ draft, set, at, checkout, disabled }: Parts) {
           <p className="text-sm font-medium">Logo</p>
           <div className="flex flex-wrap items-center gap-2">
             {shown && <img src={shown} alt="Your logo" className="size-10 rounded-lg bg-white object-contain" />}
-            {draft.logo && <span className="text-sm text-soft">New logo, not saved yet</span>}
+            {draft.logo && <span className="text-sm text-soft">New logo, not yet saved</span>}
             <label
               className={`${buttonClass()} has-focus-visible:outline-2 has-focus-visible:outline-link ${disabled ? 'opacity-60' : 'cursor-pointer'}`}
             >
-              Choose a file
+              Choose file
               <input
                 type="file"
                 accept="image/png,image/svg+xml"
@@ -78,7 +78,7 @@ export function Look({ draft, set, at, checkout, disabled }: Parts) {
               </Button>
             )}
           </div>
-          <p className={`text-sm ${at('logo') ? 'text-bad' : 'text-soft'}`}>{at('logo') ?? 'PNG or SVG, at most 64 kB.'}</p>
+          <p className={`text-sm ${at('logo') ? 'text-bad' : 'text-soft'}`}>{at('logo') ?? 'PNG or SVG, up to 64 kB.'}</p>
         </div>
         <Choice
           label="Default language"
@@ -86,7 +86,7 @@ export function Look({ draft, set, at, checkout, disabled }: Parts) {
           value={draft.locale ?? ''}
           onChange={(event) => set({ locale: event.target.value || null })}
           options={[{ value: '', label: 'English' }, ...checkout.locales.map(({ tag, name }) => ({ value: tag, label: name }))]}
-          hint="When neither the payment nor the payer’s browser names one."
+          hint="Used when neither the payment nor the customer’s browser sets a language."
         />
         <div className="sm:col-span-2">
           <Field
@@ -96,7 +96,7 @@ export function Look({ draft, set, at, checkout, disabled }: Parts) {
             value={draft.support_contact ?? ''}
             onChange={(event) => set({ support_contact: event.target.value || null })}
             fault={at('support')}
-            hint="An e-mail address, a telephone number or an https page."
+            hint="An email address, phone number or https URL."
           />
         </div>
       </div>
@@ -111,15 +111,15 @@ export function Coins({ draft, set, at, checkout, disabled }: Parts) {
     set({ currencies: next.length === COINS.length ? null : next });
   };
   return (
-    <Card title="Coins">
+    <Card title="Currencies">
       <div className="grid gap-4 p-4">
         <fieldset className="grid gap-3 sm:grid-cols-2">
-          <legend className="mb-2 text-sm font-medium">Payers may choose</legend>
+          <legend className="mb-2 text-sm font-medium">Currencies that customers can pay with</legend>
           {checkout.confirmations.map(({ currency, name, has_wallet }) => (
             <Tick
               key={currency}
               label={name}
-              hint={has_wallet ? undefined : 'No wallet yet: in test mode only'}
+              hint={has_wallet ? undefined : 'No wallet yet: test mode only'}
               disabled={disabled}
               checked={offered.includes(currency)}
               onChange={(event) => toggle(currency, event.target.checked)}
@@ -132,12 +132,12 @@ export function Coins({ draft, set, at, checkout, disabled }: Parts) {
           </p>
         )}
         <Choice
-          label="Coin of payments in a coin amount that name none"
+          label="Default coin for legacy crypto-priced payments"
           disabled={disabled}
           value={draft.default_currency ?? ''}
           onChange={(event) => set({ default_currency: (event.target.value || null) as Coin | null })}
           options={[
-            { value: '', label: 'The first with a wallet' },
+            { value: '', label: 'First coin with a wallet' },
             ...checkout.confirmations.map(({ currency, name }) => ({ value: currency, label: name })),
           ]}
         />
@@ -146,26 +146,26 @@ export function Coins({ draft, set, at, checkout, disabled }: Parts) {
   );
 }
 
-export const Behaviour = ({ draft, set, disabled }: Parts) => (
-  <Card title="What payers may do">
+export const Behavior = ({ draft, set, disabled }: Parts) => (
+  <Card title="Customer options">
     <div className="grid gap-4 p-4">
       <Tick
-        label="Cancel a payment, and start it again"
-        hint="Only while nothing has come. One that ended without money offers “Start a new payment” for a day, unless you cancelled it."
+        label="Let customers cancel and restart payments"
+        hint="They can cancel until a transfer arrives. Unpaid payments offer “Start a new payment” for a day, unless you canceled them."
         disabled={disabled}
         checked={draft.payer_cancel}
         onChange={(event) => set({ payer_cancel: event.target.checked })}
       />
       <Tick
-        label="Return by itself"
-        hint="A paid page goes back to your site after five seconds, unless the payer stays."
+        label="Return to your site automatically"
+        hint="Redirects customers five seconds after they paid. They can choose to stay."
         disabled={disabled}
         checked={draft.auto_return}
         onChange={(event) => set({ auto_return: event.target.checked })}
       />
       <Tick
-        label="Screen on a counter"
-        hint="It stays on while a QR code shows."
+        label="Point-of-sale display"
+        hint="Keeps the screen on while a QR code is shown."
         disabled={disabled}
         checked={draft.kiosk}
         onChange={(event) => set({ kiosk: event.target.checked })}
@@ -196,22 +196,22 @@ export function Judging({
     />
   );
   return (
-    <Card title="When a payment counts">
+    <Card title="Payment rules">
       <div className="grid gap-4 p-4 sm:grid-cols-2">
-        {number('window_minutes', 'Time to pay, in minutes', '10 to 1440.')}
-        {number('rate_lock_minutes', 'Rate holds for, in minutes', '5 to 60.')}
+        {number('window_minutes', 'Payment window (minutes)', '10 to 1440.')}
+        {number('rate_lock_minutes', 'Exchange rate lock (minutes)', '5 to 60.')}
         <Field
-          label="Accept this much less, in percent"
+          label="Underpayment tolerance (%)"
           inputMode="decimal"
           required
           disabled={disabled}
           value={draft.tolerance_percent}
           onChange={(event) => set({ tolerance_percent: event.target.value })}
           fault={at('tolerance_percent')}
-          hint="0 to 5. Fees of exchanges often leave a little missing."
+          hint="0 to 5. Exchanges often deduct a fee from the amount sent."
         />
         <Field
-          label="But at most, in US dollars"
+          label="Maximum tolerance (USD)"
           inputMode="decimal"
           required
           disabled={disabled}
@@ -220,21 +220,21 @@ export function Judging({
           fault={at('tolerance_cap_usd')}
           hint="0.00 to 100.00."
         />
-        {number('late_accept_minutes', 'Accept late money for, in minutes', 'Empty: you decide each time.', false)}
+        {number('late_accept_minutes', 'Accept late payments for (minutes)', 'Leave empty to review each one.', false)}
       </div>
       <div className="border-t border-line">
         {checkout.confirmations.map((coin) => (
           <details key={coin.currency} className="border-b border-line last:border-b-0">
             <summary className="cursor-pointer px-4 py-3 text-sm font-medium">
-              Confirmations of {coin.name}{' '}
+              {coin.name} confirmations{' '}
               {coin.tiers.some((tier) => tier.lowered_from !== null) && (
                 <Badge tone="warn" icon="alert">
-                  Lowered on this install
+                  Below the default
                 </Badge>
               )}
             </summary>
             <fieldset disabled={disabled} className="px-4 pb-4">
-              <legend className="sr-only">Confirmations of {coin.name}</legend>
+              <legend className="sr-only">{coin.name} confirmations</legend>
               <CoinTiers coin={coin} onTiers={onTiers} />
             </fieldset>
           </details>
@@ -258,7 +258,7 @@ function CoinTiers({
 }) {
   const fields = useTiers(coin.tiers);
   const text = fields.texts.join(' ');
-  // biome-ignore lint/correctness/useExhaustiveDependencies: told again when a number was typed
+  // biome-ignore lint/correctness/useExhaustiveDependencies: reports again only when a number was typed
   useEffect(() => {
     if (text !== coin.tiers.map((tier) => tier.confirmations).join(' ')) onTiers(coin.currency, fields.values);
   }, [text]);
@@ -266,10 +266,10 @@ function CoinTiers({
 }
 
 export const Pages = ({ draft, set, at, disabled }: Parts) => (
-  <Card title="Your pages">
+  <Card title="Embedding">
     <div className="p-4">
       <Area
-        label="Allowed origins, one a line"
+        label="Allowed origins"
         rows={3}
         spellCheck={false}
         placeholder={'https://shop.example\nhttps://www.shop.example'}
@@ -277,7 +277,7 @@ export const Pages = ({ draft, set, at, disabled }: Parts) => (
         value={draft.origins}
         onChange={(event) => set({ origins: event.target.value })}
         fault={at('origins')}
-        hint="Only pages of these may show the payment page in a frame, and use public keys that name no origins of their own."
+        hint="One per line. Only pages on these origins can embed the payment page or use public keys without their own origins."
       />
     </div>
   </Card>

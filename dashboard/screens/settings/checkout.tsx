@@ -1,20 +1,20 @@
-/** The payment page: how it looks, what payers may choose and do, how a payment is judged; beside it the page itself. */
+/** Checkout settings: branding, currencies, customer options and payment rules, with a preview of the payment page. */
 import { type FormEvent, useState } from 'react';
 import { ApiError, type Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMay, useTitle } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card, Pending } from '../../ui/states.tsx';
-import { Behaviour, Coins, Judging, Look, Pages } from './checkout-fields.tsx';
+import { Behavior, Coins, Judging, Look, Pages } from './checkout-fields.tsx';
 import { Preview } from './preview.tsx';
 
 export type Checkout = Reply<'GET /:mode/settings/checkout'>;
-/** The form as typed: texts where something is typed. */
+/** The values of the form. Typed fields are strings. */
 export type Draft = Omit<Checkout['settings'], 'logo' | 'origins' | 'late_accept_minutes' | 'window_minutes' | 'rate_lock_minutes'> & {
   origins: string;
   late_accept_minutes: string;
   window_minutes: string;
   rate_lock_minutes: string;
-  /** A file in base64 that takes the logo's place; null takes it away; undefined leaves it. */
+  /** A new logo in base64; null removes the logo; undefined keeps it. */
   logo: string | null | undefined;
 };
 
@@ -27,7 +27,7 @@ export function Screen() {
       <div className="grid gap-1">
         <h1>Checkout</h1>
         <p className="max-w-2xl text-soft">
-          Your payment page, in test and in live mode. Looks change at once for all payments; rules hold for payments created from then on.
+          Customize your payment page for test and live mode. Branding applies immediately; payment rules apply to new payments.
         </p>
       </div>
       {!data ? (
@@ -88,7 +88,7 @@ function Form({ checkout }: { checkout: Checkout }) {
       <form onSubmit={submit} className="grid gap-5">
         <Look {...parts} />
         <Coins {...parts} />
-        <Behaviour {...parts} />
+        <Behavior {...parts} />
         <Judging {...parts} onTiers={(currency, values) => setTiers((old) => ({ ...old, [currency]: values }))} />
         <Pages {...parts} />
         {may ? (
@@ -103,7 +103,7 @@ function Form({ checkout }: { checkout: Checkout }) {
             )}
           </div>
         ) : (
-          <p className="text-sm text-soft">Your role can read these settings. Owners and admins can change them.</p>
+          <p className="text-sm text-soft">Only owners and admins can change these settings.</p>
         )}
       </form>
       <Preview draft={draft} states={checkout.states} />

@@ -1,4 +1,4 @@
-/** The payment page as it would be: the page itself in a frame, in any state, on a telephone or a desk, light or dark. */
+/** A live preview of the payment page: any state, phone or desktop, light or dark. */
 import { useEffect, useState } from 'react';
 import { COINS } from '../../generated/api.ts';
 import { useMode } from '../../lib/hooks.ts';
@@ -7,7 +7,7 @@ import { Card } from '../../ui/states.tsx';
 import type { Draft } from './checkout.tsx';
 
 const WIDTHS = { mobile: 390, desktop: 1024 } as const;
-/** Typing asks for a new page only when it pauses. */
+/** The preview reloads after typing pauses for this long. */
 const PAUSE_MS = 300;
 
 export function Preview({ draft, states }: { draft: Draft; states: readonly string[] }) {
@@ -43,7 +43,7 @@ export function Preview({ draft, states }: { draft: Draft; states: readonly stri
       <Card title="Preview">
         <div className="grid gap-3 p-4">
           <Choice
-            label="State of the payment"
+            label="Payment state"
             value={state}
             onChange={(event) => setState(event.target.value)}
             options={states.map((value) => ({ value, label: value.charAt(0).toUpperCase() + value.slice(1) }))}
@@ -59,7 +59,7 @@ export function Preview({ draft, states }: { draft: Draft; states: readonly stri
               ]}
             />
             <Segments
-              label="Theme of the preview"
+              label="Preview theme"
               value={theme}
               onChange={setTheme}
               options={[
@@ -70,19 +70,19 @@ export function Preview({ draft, states }: { draft: Draft; states: readonly stri
           </div>
           <div ref={setBox} className="w-full overflow-hidden rounded-lg border border-line" style={{ height: height * scale || 400 }}>
             {scale > 0 && (
-              // Nothing in it can be pressed or focused: it is a picture that happens to be the page.
+              // Inert: the preview cannot be clicked or focused.
               <iframe
                 key={device}
                 inert
                 tabIndex={-1}
-                title="Preview of the payment page"
+                title="Payment page preview"
                 src={`/dashboard/api/${mode}/settings/checkout/preview?${shown}`}
                 className="origin-top-left border-0"
                 style={{ width, height, transform: `scale(${scale})` }}
               />
             )}
           </div>
-          <p className="text-sm text-soft">Made-up payments. What you change shows here before it is saved.</p>
+          <p className="text-sm text-soft">Sample payments. Changes appear here before you save them.</p>
         </div>
       </Card>
     </div>

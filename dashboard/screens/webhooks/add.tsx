@@ -1,4 +1,4 @@
-/** Adding an endpoint, and its secret. */
+/** Adds an endpoint, then shows its signing secret. */
 import { useState } from 'react';
 import type { Reply } from '../../lib/api.ts';
 import { useAct } from '../../lib/hooks.ts';
@@ -13,15 +13,15 @@ export function Add({ onClose }: { onClose: () => void }) {
   const [made, setMade] = useState<Reply<'POST /:mode/webhooks'>['endpoint'] | null>(null);
   if (made !== null) {
     return (
-      <Dialog open onClose={onClose} title="The endpoint is ready">
+      <Dialog open onClose={onClose} title="Endpoint added">
         <p className="text-soft">
-          Your server checks with this secret that an event is from here. Settings of the endpoint shows it again.
+          Your server uses this signing secret to verify that events come from Florin. You can find it again in the endpoint’s settings.
         </p>
         <SecretBox secret={made.secret} />
         <div className="flex flex-wrap justify-end gap-2">
           <Button onClick={onClose}>Close</Button>
           <ModeLink to={`webhooks/${made.id}`} className={buttonClass('main')}>
-            Open the endpoint
+            View endpoint
           </ModeLink>
         </div>
       </Dialog>

@@ -1,4 +1,4 @@
-/** Stacked bars as an image with a sentence of what it shows; the exact figures stand in a table beside it. */
+/** A stacked bar chart. Its label says what it shows; the exact numbers are in the table below. */
 export function Bars({
   label,
   series,
@@ -31,7 +31,7 @@ export function Bars({
         {rows.map((row, place) => {
           let under = 0;
           return row.values.map((value, i) => {
-            // One failure among thousands must be seen.
+            // A single failure among thousands must stay visible.
             const height = value === 0 ? 0 : Math.max(2, (value / top) * (HEIGHT - 4));
             under += height;
             return (

@@ -1,4 +1,4 @@
-/** Text as it was sent or is to be pasted: wrapped, scrolled by keyboard too, copied whole. */
+/** A block of code or data that wraps, scrolls by keyboard too, and has a copy button. */
 import { useId } from 'react';
 import { CopyButton } from '../../ui/values.tsx';
 
@@ -11,7 +11,7 @@ export function Code({ label, text, tall = false }: { label: string; text: strin
         <CopyButton value={text} label={`Copy: ${label}`} />
       </p>
       <section
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard
         tabIndex={0}
         aria-labelledby={id}
         className={`overflow-auto rounded-lg bg-raised p-3 ${tall ? 'max-h-96' : 'max-h-56'}`}
@@ -22,7 +22,7 @@ export function Code({ label, text, tall = false }: { label: string; text: strin
   );
 }
 
-/** JSON indented for reading; anything else as it is. */
+/** Indents JSON; returns any other text unchanged. */
 export function readable(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);

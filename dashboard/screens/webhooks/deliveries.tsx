@@ -1,4 +1,4 @@
-/** What was sent to an endpoint: filters in the URL, each delivery in a drawer. */
+/** The deliveries of an endpoint: filters in the URL, one delivery in a drawer. */
 import { Link } from '@tanstack/react-router';
 import { lazy, Suspense } from 'react';
 import { EVENT_TYPES } from '../../generated/api.ts';
@@ -47,7 +47,7 @@ function Deliveries({ endpoint }: { endpoint: Endpoint }) {
       ),
     },
     {
-      name: 'State',
+      name: 'Status',
       cell: (row) => (
         <span className="flex flex-wrap gap-1">
           <DeliveryState state={row.state} />
@@ -57,7 +57,7 @@ function Deliveries({ endpoint }: { endpoint: Endpoint }) {
     },
     { name: 'Attempts', right: true, cell: (row) => <span className="tabular-nums">{attemptsText(row)}</span> },
     {
-      name: 'Answer',
+      name: 'Response',
       cell: ({ last_attempt }) =>
         last_attempt === null ? (
           <span className="text-soft">–</span>
@@ -66,7 +66,7 @@ function Deliveries({ endpoint }: { endpoint: Endpoint }) {
         ),
     },
     {
-      name: 'Took',
+      name: 'Duration',
       right: true,
       cell: ({ last_attempt }) => (
         <span className="tabular-nums whitespace-nowrap">{last_attempt === null ? '–' : millis(last_attempt.duration_ms)}</span>
@@ -83,13 +83,12 @@ function Deliveries({ endpoint }: { endpoint: Endpoint }) {
         list={list}
         columns={columns}
         none={{
-          title: 'Nothing was sent yet',
-          words:
-            'Each event of a payment that this endpoint asked for appears here, with what your server answered. A test event is a good start.',
+          title: 'No deliveries yet',
+          words: 'Events sent to this endpoint appear here with your server’s response. Send a test event to see one.',
         }}
-        unmatched={narrowed ? { title: 'No delivery matches these filters', clear } : null}
+        unmatched={narrowed ? { title: 'No deliveries match these filters', clear } : null}
       />
-      {cutShort && <p className="text-sm text-soft">The newest 5,000 deliveries were looked at. For older ones filter by payment.</p>}
+      {cutShort && <p className="text-sm text-soft">Searched the latest 5,000 deliveries. To find older ones, filter by payment.</p>}
       <p className="text-sm text-soft">Deliveries are kept for 30 days.</p>
       {filters.delivery !== '' && (
         <Suspense>
@@ -104,12 +103,12 @@ type Filter = Record<(typeof KEYS)[number], string>;
 function Filters({ filters, set, clear }: { filters: Filter; set: (values: Partial<Filter>) => void; clear: (() => void) | null }) {
   return (
     <div className="flex flex-wrap items-center gap-2">
-      <SearchBox label="Payment" placeholder="Id of a payment, pay_…" value={filters.payment} onSearch={(payment) => set({ payment })} />
+      <SearchBox label="Payment" placeholder="Payment ID, pay_…" value={filters.payment} onSearch={(payment) => set({ payment })} />
       <Select
-        label="State"
+        label="Status"
         value={filters.state}
         onChange={(event) => set({ state: event.target.value })}
-        options={[{ value: '', label: 'All states' }, ...DELIVERY_STATES]}
+        options={[{ value: '', label: 'All statuses' }, ...DELIVERY_STATES]}
       />
       <Select
         label="Event"

@@ -1,4 +1,4 @@
-/** One delivery: what was sent, what came back at each attempt, sending it again. */
+/** One delivery: its request, the response to each attempt, and sending it again. */
 import type { ReactNode } from 'react';
 import type { Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMay } from '../../lib/hooks.ts';
@@ -24,7 +24,7 @@ export function isFromFlorin(body, headers, secret) {
 }`;
 
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
-/** The newest attempt as a command that repeats it. */
+/** A curl command that repeats the latest attempt. */
 const curlOf = (attempt: Attempt, body: string): string =>
   [
     `curl ${quoted(attempt.url ?? '')}`,
@@ -46,11 +46,11 @@ function Content({ delivery }: { delivery: Full }) {
   const maySend = useMay('webhooks.send');
   const resend = useAct('POST /:mode/deliveries/:id/resend', {
     refreshes: [['deliveries'], ['webhooks']],
-    done: 'It is sent again now.',
+    done: 'Resending now.',
   });
   const newest = delivery.attempts.at(-1);
   const facts: (readonly [string, ReactNode])[] = [
-    ['State', <DeliveryState key="state" state={delivery.state} />],
+    ['Status', <DeliveryState key="state" state={delivery.state} />],
     ['Attempts', attemptsText(delivery)],
     ['Created', <Time key="created" at={delivery.created_at} />],
   ];
@@ -67,7 +67,7 @@ function Content({ delivery }: { delivery: Full }) {
     'Event',
     <span key="event" className="inline-flex items-center gap-1 break-all">
       <code>{delivery.event_id}</code>
-      <CopyButton value={delivery.event_id} label="Copy the event id" />
+      <CopyButton value={delivery.event_id} label="Copy event ID" />
     </span>,
   ]);
   return (
@@ -80,15 +80,15 @@ function Content({ delivery }: { delivery: Full }) {
             disabled={delivery.request_body === null}
             onClick={() => resend.mutate({ params: { id: delivery.id }, body: {} })}
           >
-            Replay
+            Resend
           </Button>
         )}
         {newest && delivery.request_body !== null && (
           <Button
             onClick={() =>
               void navigator.clipboard.writeText(curlOf(newest, delivery.request_body!)).then(
-                () => say('Copied. It sends the same bytes with the same signature.'),
-                () => say('The browser did not allow copying.', 'bad'),
+                () => say('Copied. The command sends the same body with the same signature.'),
+                () => say('Your browser blocked copying.', 'bad'),
               )
             }
           >
@@ -103,7 +103,9 @@ function Content({ delivery }: { delivery: Full }) {
         <h2>Attempts</h2>
         {delivery.attempts.length === 0 ? (
           <p className="text-sm text-soft">
-            {delivery.state === 'pending' ? 'None yet. Of a payment the oldest event goes first.' : 'None: the endpoint was off.'}
+            {delivery.state === 'pending'
+              ? 'No attempts yet. Events of a payment are sent in order, oldest first.'
+              : 'No attempts: the endpoint was disabled.'}
           </p>
         ) : (
           <ol className="grid gap-2">
@@ -116,16 +118,17 @@ function Content({ delivery }: { delivery: Full }) {
         )}
       </section>
       {delivery.request_body === null ? (
-        <p className="text-sm text-soft">The event is older than 30 days: its body is no longer kept.</p>
+        <p className="text-sm text-soft">The request body is no longer available: it’s deleted after 30 days.</p>
       ) : (
         <Code label="Request body" text={readable(delivery.request_body)} tall />
       )}
       <details className="rounded-xl border border-line">
-        <summary className="cursor-pointer px-4 py-2.5 text-sm font-medium">Check the signature</summary>
+        <summary className="cursor-pointer px-4 py-2.5 text-sm font-medium">Verify the signature</summary>
         <div className="words grid gap-3 border-t border-line p-4 text-sm">
           <Code label="Node" text={VERIFY} />
           <p className="text-soft">
-            The secret is under Settings of the endpoint. Other languages and frameworks: <a href="/docs/guides/webhooks">the guide</a>.
+            Find the signing secret in the endpoint’s settings. For other languages, see{' '}
+            <a href="/docs/guides/webhooks">the webhooks guide</a>.
           </p>
         </div>
       </details>
@@ -140,7 +143,7 @@ function AttemptCard({ attempt, open }: { attempt: Attempt; open: boolean }) {
       <summary className="cursor-pointer px-4 py-2.5 text-sm">
         <span className="font-medium">Attempt {attempt.number}</span>{' '}
         <span className={`tabular-nums ${good ? 'text-good' : 'text-bad'}`}>
-          {good ? `answered ${attempt.status}` : outcomeWords(attempt.failure!)}
+          {good ? `${attempt.status} response` : outcomeWords(attempt.failure!)}
         </span>{' '}
         <span className="tabular-nums text-soft">
           · {millis(attempt.duration_ms)} · <Time at={attempt.at} />
@@ -155,9 +158,9 @@ function AttemptCard({ attempt, open }: { attempt: Attempt; open: boolean }) {
             .join('\n')}
         />
         {attempt.response_body ? (
-          <Code label="Response, its first 4 kB" text={readable(attempt.response_body)} />
+          <Code label="Response body (first 4 kB)" text={readable(attempt.response_body)} />
         ) : (
-          <p className="text-sm text-soft">{attempt.status === null ? 'No response came.' : 'The response was empty.'}</p>
+          <p className="text-sm text-soft">{attempt.status === null ? 'No response.' : 'Empty response.'}</p>
         )}
       </div>
     </details>

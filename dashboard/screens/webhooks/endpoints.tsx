@@ -1,4 +1,4 @@
-/** All endpoints of the mode and how they do; adding one. */
+/** The webhook endpoints of a mode and their health. */
 import { lazy, Suspense, useState } from 'react';
 import { useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
@@ -34,7 +34,7 @@ export function Screen() {
       ),
     },
     {
-      name: 'State',
+      name: 'Status',
       cell: (row) => (
         <span className="flex flex-wrap gap-1">
           <EndpointState endpoint={row} />
@@ -69,7 +69,7 @@ export function Screen() {
         ),
     },
     {
-      name: 'Oldest waiting',
+      name: 'Pending',
       right: true,
       cell: ({ health }) =>
         health.waiting === 0 ? (
@@ -77,7 +77,7 @@ export function Screen() {
         ) : (
           <span className="grid text-right">
             <Time at={health.oldest_waiting_at} />
-            <span className="text-xs text-soft">{upTo(health.waiting)} waiting</span>
+            <span className="text-xs text-soft">{upTo(health.waiting)} pending</span>
           </span>
         ),
     },
@@ -88,7 +88,7 @@ export function Screen() {
         <div className="grid gap-1">
           <h1>Webhooks</h1>
           <p className="text-soft">
-            Events of your payments, sent to your server and signed. <a href="/docs/guides/webhooks">How it works</a>
+            Florin sends signed payment events to your server. <a href="/docs/guides/webhooks">How webhooks work</a>
           </p>
         </div>
         {mayManage && data?.on_plan && data.data.length > 0 && (
@@ -99,18 +99,18 @@ export function Screen() {
       </div>
       {data && !data.on_plan && data.data.length > 0 && (
         <p className="rounded-lg bg-warn-wash px-4 py-3 text-sm text-warn">
-          Your plan does not include webhooks, so nothing is sent. They are part of Professional and Enterprise.
+          Your plan doesn’t include webhooks, so no events are sent. Upgrade to Professional or Enterprise.
         </p>
       )}
-      {full && <p className="text-sm text-soft">{data.limit} endpoints are the most in one mode. Delete one to add another.</p>}
+      {full && <p className="text-sm text-soft">You can have up to {data.limit} endpoints per mode. Delete one to add another.</p>}
       <Card>
         {!data ? (
           <Pending of={query} />
         ) : data.data.length > 0 ? (
           <Table label="Endpoints" columns={columns} rows={data.data} />
         ) : data.on_plan ? (
-          <Empty title={mode === 'test' ? 'No endpoints in test mode yet' : 'No endpoints yet'}>
-            <p>Your server hears of every payment within seconds, instead of asking again and again.</p>
+          <Empty title={mode === 'test' ? 'No test webhook endpoints yet' : 'No webhook endpoints yet'}>
+            <p>Get notified of every payment within seconds, without polling the API.</p>
             {mayManage && (
               <p className="pt-4">
                 <Button look="main" onClick={() => setAdding(true)}>
@@ -120,11 +120,11 @@ export function Screen() {
             )}
           </Empty>
         ) : (
-          <Empty title="Webhooks are not part of your plan">
-            <p>Professional and Enterprise include them. Until then, ask for a payment when you need to know how it stands.</p>
+          <Empty title="Your plan doesn’t include webhooks">
+            <p>Webhooks are included in Professional and Enterprise. Until you upgrade, poll the API for payment updates.</p>
             <p className="pt-4">
               <a href="/docs/guides/webhooks" className={buttonClass()}>
-                Read what they do
+                Learn about webhooks
               </a>
             </p>
           </Empty>

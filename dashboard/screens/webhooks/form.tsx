@@ -1,4 +1,4 @@
-/** What an endpoint is made of: where to, which events, what for. */
+/** The form of an endpoint: URL, events, description. */
 import { type FormEvent, type ReactNode, useState } from 'react';
 import { type EndpointEventType, EVENT_TYPES } from '../../generated/api.ts';
 import { ApiError } from '../../lib/api.ts';
@@ -6,18 +6,18 @@ import { Field } from '../../ui/field.tsx';
 
 export type EndpointFields = { url: string; events: EndpointEventType[]; description: string | null };
 const UPDATED = 'payment.updated';
-/** Sent to every endpoint: it cannot be turned off. */
+/** Always sent, to every endpoint. */
 const REVERSED = 'payment.reversed';
 const CHOSEN = EVENT_TYPES.filter((type) => type !== REVERSED);
 const DOCUMENTED = CHOSEN.filter((type) => type !== UPDATED);
 const MEANINGS: Readonly<Record<string, string>> = {
-  'payment.created': 'A payment was made.',
-  'payment.processing': 'Money arrived and awaits confirmations.',
-  'payment.completed': 'Confirmed and done.',
-  'payment.failed': 'Too little arrived in time.',
-  'payment.expired': 'The window ended without money.',
-  'payment.cancelled': 'You cancelled it.',
-  [UPDATED]: 'Received amount, exception or window changed; only when chosen.',
+  'payment.created': 'A payment was created.',
+  'payment.processing': 'A transfer was received and is awaiting confirmations.',
+  'payment.completed': 'The payment is confirmed and complete.',
+  'payment.failed': 'Less than the amount due was received in time.',
+  'payment.expired': 'The payment expired without a transfer.',
+  'payment.cancelled': 'The payment was canceled.',
+  [UPDATED]: 'The received amount, the exception or the payment window changed. Off by default.',
 };
 
 export function EndpointForm({
@@ -47,7 +47,7 @@ export function EndpointForm({
     const chosen = EVENT_TYPES.filter((type) => types.has(type));
     onSubmit({
       url: url.trim(),
-      // All six stay all when one is added to them some day.
+      // "*" keeps matching all events when more are added later.
       events: all ? ['*', ...chosen.filter((type) => type === UPDATED)] : chosen,
       description: description.trim() || null,
     });
@@ -60,7 +60,7 @@ export function EndpointForm({
         required
         maxLength={2048}
         placeholder="https://shop.example/webhooks"
-        hint="https, and reachable from the internet. For your own machine use: florin listen"
+        hint="Must use https and be reachable from the internet. To test on your own machine, run: florin listen"
         value={url}
         onChange={(event) => setUrl(event.target.value)}
         fault={fault('url')}
@@ -74,7 +74,7 @@ export function EndpointForm({
             onChange={(event) => toggle(DOCUMENTED, event.target.checked)}
             className="size-4 accent-accent"
           />
-          All six payment events
+          All payment events
         </label>
         {CHOSEN.map((type) => (
           <label key={type} className="flex items-start gap-2.5 text-sm">
@@ -90,15 +90,15 @@ export function EndpointForm({
           </label>
         ))}
         <p className="text-sm text-soft">
-          <code>{REVERSED}</code> always comes: a completed payment lost its money.
+          <code>{REVERSED}</code> is always sent: the network reversed the transfer of a completed payment.
         </p>
-        {types.size === 0 && <p className="text-sm text-bad">Choose at least one.</p>}
+        {types.size === 0 && <p className="text-sm text-bad">Select at least one event.</p>}
         {fault('events') && <p className="text-sm text-bad">{fault('events')}</p>}
       </fieldset>
       <Field
         label="Description"
         maxLength={500}
-        placeholder="What it is for (optional)"
+        placeholder="Optional"
         value={description}
         onChange={(event) => setDescription(event.target.value)}
         fault={fault('description')}

@@ -1,4 +1,4 @@
-/** What every page of an endpoint has: its name and state, why it is off and what to do, the way between its pages. */
+/** The frame of an endpoint’s pages: name, status, tabs, and a notice when deliveries fail or the endpoint is disabled. */
 import { Link, useParams } from '@tanstack/react-router';
 import { lazy, type ReactNode, Suspense, useState } from 'react';
 import { useAct, useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
@@ -27,8 +27,8 @@ export function Frame({ tab, children }: { tab: (typeof TABS)[number]['name']; c
   const { data } = query;
   const maySend = useMay('webhooks.send');
   const [testing, setTesting] = useState(false);
-  useTitle(data ? `${tab} · ${hostOf(data.endpoint.url)}` : 'Webhook');
-  if (!data) return <PendingPage of={query} title="Endpoint" back={LIST} />;
+  useTitle(data ? `${tab} · ${hostOf(data.endpoint.url)}` : 'Webhook endpoint');
+  if (!data) return <PendingPage of={query} title="Webhook endpoint" back={LIST} />;
   const { endpoint } = data;
   return (
     <div className="grid gap-5">
@@ -38,7 +38,7 @@ export function Frame({ tab, children }: { tab: (typeof TABS)[number]['name']; c
           <h1 className="break-all">{hostOf(endpoint.url)}</h1>
           <p className="flex items-center gap-1 text-sm text-soft">
             <code className="break-all">{endpoint.url}</code>
-            <CopyButton value={endpoint.url} label="Copy the URL" />
+            <CopyButton value={endpoint.url} label="Copy URL" />
           </p>
           <p className="flex flex-wrap items-center gap-2 text-sm text-soft">
             <EndpointState endpoint={endpoint} />
@@ -46,7 +46,7 @@ export function Frame({ tab, children }: { tab: (typeof TABS)[number]['name']; c
             {endpoint.description && <span className="break-words">{endpoint.description}</span>}
           </p>
         </div>
-        {maySend && endpoint.enabled && <Button onClick={() => setTesting(true)}>Send a test event</Button>}
+        {maySend && endpoint.enabled && <Button onClick={() => setTesting(true)}>Send test event</Button>}
       </div>
       <Notice endpoint={endpoint} />
       <nav aria-label="Endpoint" className="flex flex-wrap border-b border-line sm:gap-1">
@@ -82,10 +82,10 @@ const Told = ({ tone, title, children }: { tone: keyof typeof TONES; title: stri
   </section>
 );
 
-/** Why nothing is sent, or soon nothing will be, and what to do. */
+/** Why no events are sent, or soon won’t be, and how to fix it. */
 function Notice({ endpoint }: { endpoint: Endpoint }) {
   const mayManage = useMay('webhooks.manage');
-  const resume = useAct('POST /:mode/webhooks/:id', { refreshes: [['webhooks']], done: 'The endpoint is on again.' });
+  const resume = useAct('POST /:mode/webhooks/:id', { refreshes: [['webhooks']], done: 'Endpoint enabled.' });
   const { health, failing_since, disabled_reason } = endpoint;
   const last = health.last_failure ? outcomeWords(health.last_failure).toLowerCase() : 'unknown';
   const turnOn = (label: string) => (
@@ -96,7 +96,7 @@ function Notice({ endpoint }: { endpoint: Endpoint }) {
         </Button>
       )}
       <ModeLink to={`webhooks/${endpoint.id}/deliveries`} className={`${buttonClass()} no-underline`}>
-        See the deliveries
+        View deliveries
       </ModeLink>
     </p>
   );
@@ -104,50 +104,50 @@ function Notice({ endpoint }: { endpoint: Endpoint }) {
     if (failing_since === null) return null;
     const end = new Date(new Date(failing_since).getTime() + 5 * 86_400_000).toISOString();
     return (
-      <Told tone="warn" title="Nothing was taken lately">
+      <Told tone="warn" title="Deliveries are failing">
         <p>
-          Every attempt since <Time at={failing_since} /> failed; the last one: {last}. Attempts go on. When nothing is taken until{' '}
-          <Time at={end} />, the endpoint is switched off.
+          Every attempt since <Time at={failing_since} /> has failed. Last failure: {last}. We’ll keep retrying until <Time at={end} />,
+          then disable the endpoint.
         </p>
-        <p>See under Deliveries what your server answered. What waits is sent by itself, in order, as soon as it answers with 2xx.</p>
+        <p>Check your server’s responses under Deliveries. Pending events are sent automatically, in order, once it responds with 2xx.</p>
       </Told>
     );
   }
   if (disabled_reason === 'merchant')
     return (
       <Told tone="calm" title="Paused">
-        <p>Nothing is queued or sent. Events that happen meanwhile are not sent later.</p>
+        <p>No events are queued or sent. Events that happen while the endpoint is paused are not sent later.</p>
         {turnOn('Resume')}
       </Told>
     );
   const gone = disabled_reason === 'gone';
   return (
-    <Told tone="bad" title={gone ? 'Switched off: it answered 410' : 'Switched off after five days of failures'}>
+    <Told tone="bad" title={gone ? 'Disabled: your server responded with 410' : 'Disabled after five days of failures'}>
       <p>
         {gone ? (
           <>
-            The answer 410 means that the URL is gone for good, so sending ended at once
+            A 410 response means that the URL is permanently gone, so we stopped sending events
             {health.off_since && (
               <>
-                , on <Time at={health.off_since} />
+                {' '}
+                on <Time at={health.off_since} />
               </>
             )}
             .
           </>
         ) : (
           <>
-            Nothing was taken since <Time at={failing_since} />
-            {health.last_failure && <>; the last failure: {last}</>}.
+            No delivery has succeeded since <Time at={failing_since} />.{health.last_failure && <> Last failure: {last}.</>}
           </>
         )}
       </p>
       <p>
         {gone
-          ? 'If the URL moved, change it under Settings. Then turn the endpoint on and send what failed under Recover.'
-          : 'Mend your server or change the URL under Settings. Then turn the endpoint on and send what failed under Recover.'}{' '}
-        Events that happened while it was off were not queued for it.
+          ? 'If the URL changed, update it under Settings. Then enable the endpoint and resend failed events under Recover.'
+          : 'Fix your server or update the URL under Settings. Then enable the endpoint and resend failed events under Recover.'}{' '}
+        Events that happened while it was disabled were not queued.
       </p>
-      {turnOn('Turn on')}
+      {turnOn('Enable')}
     </Told>
   );
 }

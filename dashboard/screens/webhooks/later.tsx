@@ -1,4 +1,4 @@
-/** Dialogs whose code comes when one is opened. */
+/** Dialogs whose code is loaded when they open. */
 import { type ComponentProps, lazy, Suspense } from 'react';
 import type { Ask as AnyAsk, Dialog as AnyDialog } from '../../ui/dialog.tsx';
 

@@ -1,4 +1,4 @@
-/** How an endpoint did in the last 24 hours: what was taken, how fast, what went wrong. */
+/** The last 24 hours of an endpoint: deliveries, response times, failures. */
 import type { ReactNode } from 'react';
 import { useApi } from '../../lib/hooks.ts';
 import { Card, Empty, Pending } from '../../ui/states.tsx';
@@ -55,16 +55,16 @@ function Overview({ endpoint }: { endpoint: Endpoint }) {
         <Tile name="Delivered, 24 h" value={share(delivered, attempts)}>
           {attempts === 0 ? 'No attempts' : `${count(delivered)} of ${count(attempts)} ${attempts === 1 ? 'attempt' : 'attempts'}`}
         </Tile>
-        <Tile name="Time to answer" value={average === null ? '–' : millis(average)}>
+        <Tile name="Response time" value={average === null ? '–' : millis(average)}>
           {average === null ? 'No attempts' : `Average; slowest ${millis(slowest)}`}
         </Tile>
-        <Tile name="Waiting" value={upTo(health.waiting)}>
+        <Tile name="Pending" value={upTo(health.waiting)}>
           {health.oldest_waiting_at ? (
             <>
-              Oldest of <Time at={health.oldest_waiting_at} />
+              Oldest: <Time at={health.oldest_waiting_at} />
             </>
           ) : (
-            'Nothing to send'
+            'No pending deliveries'
           )}
         </Tile>
         <Tile name="Last failure" value={health.last_failure ? outcomeWords(health.last_failure) : 'None'}>
@@ -73,12 +73,12 @@ function Overview({ endpoint }: { endpoint: Endpoint }) {
       </dl>
       {attempts === 0 ? (
         <Card title="Last 24 hours">
-          <Empty title="Nothing was sent in the last 24 hours">Figures appear with the next event, or with a test event.</Empty>
+          <Empty title="No attempts in the last 24 hours">Stats appear after the next event or test event.</Empty>
         </Card>
       ) : (
         <>
           <div className="grid items-start gap-5 lg:grid-cols-2">
-            <Card title="Attempts by the hour">
+            <Card title="Attempts by hour">
               <Bars
                 label={`Attempts in the last 24 hours: ${count(delivered)} delivered, ${count(attempts - delivered)} failed.`}
                 series={[
@@ -89,18 +89,18 @@ function Overview({ endpoint }: { endpoint: Endpoint }) {
                 format={count}
               />
             </Card>
-            <Card title="Average time to answer">
+            <Card title="Average response time">
               <Bars
-                label={`Average time to answer by the hour in the last 24 hours: ${millis(average ?? 0)} over all.`}
+                label={`Average response time by hour in the last 24 hours: ${millis(average ?? 0)} overall.`}
                 series={[{ name: 'Average', fill: 'fill-info', dot: 'bg-info' }]}
                 rows={hours.map((hour) => ({ key: hour.at, label: hour.label, values: [hour.average] }))}
                 format={millis}
               />
             </Card>
           </div>
-          <Card title="What went wrong">
+          <Card title="Failures">
             {mix.length === 0 ? (
-              <p className="p-4 text-sm text-soft">Nothing in the last 24 hours.</p>
+              <p className="p-4 text-sm text-soft">No failures in the last 24 hours.</p>
             ) : (
               <ul className="grid gap-3 p-4">
                 {mix.map(([outcome, n]) => (
@@ -120,8 +120,8 @@ function Overview({ endpoint }: { endpoint: Endpoint }) {
             )}
           </Card>
           <details className="rounded-xl border border-line bg-card">
-            <summary className="cursor-pointer px-4 py-3 text-sm font-medium">View as a table</summary>
-            <table aria-label="Attempts by the hour" className="w-full text-sm">
+            <summary className="cursor-pointer px-4 py-3 text-sm font-medium">View as table</summary>
+            <table aria-label="Attempts by hour" className="w-full text-sm">
               <thead>
                 <tr className="border-t border-line text-soft">
                   {['Hour', 'Delivered', 'Failed', 'Average', 'Slowest'].map((name) => (

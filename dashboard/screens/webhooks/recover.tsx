@@ -1,9 +1,8 @@
-/** Sending again what an endpoint missed: since when, how much, how far it is. */
+/** Resending the deliveries that an endpoint missed, and the progress of it. */
 import { useState } from 'react';
 import type { Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMay } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
-
 import { Field } from '../../ui/field.tsx';
 import { Card, Pending } from '../../ui/states.tsx';
 import { Badge, Time, type Tone } from '../../ui/values.tsx';
@@ -24,7 +23,7 @@ export const Screen = () => (
 
 const HOUR = 3_600_000;
 const KEPT = 30 * 24 * HOUR;
-/** As a field for a local time takes it. */
+/** The value of a datetime-local field. */
 function localText(instant: number): string {
   const date = new Date(instant);
   return new Date(instant - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
@@ -45,11 +44,11 @@ function Begin({ endpoint }: { endpoint: Endpoint }) {
     { label: '30 days', at: opened - KEPT + HOUR },
   ];
   return (
-    <Card title="Send again what failed">
+    <Card title="Resend failed deliveries">
       <div className="grid gap-4 p-4">
         <p className="text-sm text-soft">
-          Deliveries that failed for good are sent again in order, a few at a time, and those that wait for a later attempt are sent now.
-          What was taken is not sent twice.
+          Failed deliveries are sent again in order, a few at a time. Deliveries that are waiting for a retry are sent now. Successful
+          deliveries are not repeated.
         </p>
         <Field
           label="Failed since"
@@ -61,7 +60,7 @@ function Begin({ endpoint }: { endpoint: Endpoint }) {
           fault={valid ? null : 'Choose a time in the past.'}
           onChange={(event) => setText(event.target.value)}
         />
-        <fieldset aria-label="Shortcuts" className="-mx-2 flex flex-wrap">
+        <fieldset aria-label="Presets" className="-mx-2 flex flex-wrap">
           {shortcuts.map(({ label, at }) => (
             <Button key={label} look="ghost" className="px-2" onClick={() => setText(localText(at))}>
               {label}
@@ -84,7 +83,7 @@ function Preview({ endpoint, since, maySend }: { endpoint: Endpoint; since: stri
   const { data } = query;
   const begin = useAct('POST /:mode/webhooks/:id/recoveries', {
     refreshes: [['webhooks', id], ['deliveries']],
-    done: 'The recovery is under way.',
+    done: 'Resending deliveries.',
   });
   if (!data) return <Pending of={query} lines={2} />;
   const amount = `${data.exact ? '' : 'at least '}${count(data.missed)} ${data.missed === 1 ? 'delivery' : 'deliveries'}`;
@@ -92,27 +91,27 @@ function Preview({ endpoint, since, maySend }: { endpoint: Endpoint; since: stri
     <div className="grid gap-3">
       <p role="status">
         {data.missed === 0 ? (
-          'Nothing failed since then.'
+          'No failed deliveries since then.'
         ) : (
           <>
-            <strong>{amount}</strong> would be sent again.
+            <strong>{amount}</strong> will be sent again.
           </>
         )}
       </p>
-      {!endpoint.enabled && <p className="text-sm text-soft">Turn the endpoint on first.</p>}
+      {!endpoint.enabled && <p className="text-sm text-soft">Enable the endpoint first.</p>}
       {maySend && (
         <div>
           <Button look="main" disabled={data.missed === 0 || !endpoint.enabled} onClick={() => setAsked(true)}>
-            Send again
+            Resend
           </Button>
         </div>
       )}
       <Ask
         open={asked}
         onClose={() => setAsked(false)}
-        title="Send these again?"
-        text={`Your server gets ${amount}, the oldest of each payment first. You can stop it here.`}
-        act="Send"
+        title="Resend these deliveries?"
+        text={`Your server will receive ${amount}, oldest first for each payment. You can stop at any time.`}
+        act="Resend"
         busy={begin.isPending}
         onAct={() => begin.mutate({ params: { id }, body: { since } }, { onSettled: () => setAsked(false) })}
       />
@@ -122,7 +121,7 @@ function Preview({ endpoint, since, maySend }: { endpoint: Endpoint; since: stri
 
 type Recovery = Reply<'GET /:mode/webhooks/:id/recoveries'>['data'][number];
 const STATUS: Readonly<Record<Recovery['status'], { tone: Tone; word: string }>> = {
-  queueing: { tone: 'info', word: 'Gathering' },
+  queueing: { tone: 'info', word: 'Queuing' },
   delivering: { tone: 'info', word: 'Sending' },
   done: { tone: 'good', word: 'Done' },
   cancelled: { tone: 'calm', word: 'Stopped' },
@@ -138,7 +137,7 @@ function Past({ id }: { id: string }) {
       {!data ? (
         <Pending of={query} lines={4} />
       ) : data.data.length === 0 ? (
-        <p className="p-4 text-sm text-soft">None yet. The last five are shown here with how far they are.</p>
+        <p className="p-4 text-sm text-soft">None yet. The last five appear here with their progress.</p>
       ) : (
         <ul>
           {data.data.map((recovery) => (
@@ -156,7 +155,7 @@ function Progress({ recovery }: { recovery: Recovery }) {
   const maySend = useMay('webhooks.send');
   const cancel = useAct('POST /:mode/recoveries/:id/cancel', {
     refreshes: [['webhooks'], ['deliveries']],
-    done: 'The recovery is stopped.',
+    done: 'Recovery stopped.',
   });
   const { tone, word } = STATUS[recovery.status];
   const over = recovery.delivered + recovery.failed;
@@ -172,7 +171,7 @@ function Progress({ recovery }: { recovery: Recovery }) {
       </p>
       {running && (
         <progress
-          aria-label="Progress of the recovery"
+          aria-label="Recovery progress"
           max={whole}
           value={over}
           className="h-2 w-full appearance-none overflow-hidden rounded-full bg-raised [&::-moz-progress-bar]:bg-accent [&::-webkit-progress-bar]:bg-raised [&::-webkit-progress-value]:bg-accent"
@@ -181,10 +180,10 @@ function Progress({ recovery }: { recovery: Recovery }) {
       <p className="flex flex-wrap items-center justify-between gap-2 tabular-nums text-soft">
         <span>
           {count(recovery.delivered)} delivered · {count(recovery.failed)} failed again
-          {running && <> · {count(Math.max(0, whole - over))} to go</>}
+          {running && <> · {count(Math.max(0, whole - over))} remaining</>}
         </span>
         <span>
-          Begun <Time at={recovery.created_at} />
+          Started <Time at={recovery.created_at} />
         </span>
       </p>
       {running && maySend && (

@@ -1,12 +1,12 @@
-/** Changing an endpoint: where to, which events; its secret; pausing and deleting it. */
+/** Settings of an endpoint: URL and events, signing secret, pausing and deleting. */
 import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { useAct, useMay, useMode } from '../../lib/hooks.ts';
 import { endReading } from '../../lib/read-anew.ts';
 import { Button } from '../../ui/button.tsx';
-
-import { Field, Select } from '../../ui/field.tsx';
+import { Field } from '../../ui/field.tsx';
+import { Choice } from '../../ui/form.tsx';
 import { Card, Facts } from '../../ui/states.tsx';
 import { Time } from '../../ui/values.tsx';
 import { EndpointForm } from './form.tsx';
@@ -33,7 +33,7 @@ function What({ endpoint }: { endpoint: Endpoint }) {
   const params = { id: endpoint.id };
   if (!mayManage)
     return (
-      <Card title="What is sent">
+      <Card title="Endpoint details">
         <Facts
           rows={[
             ['URL', endpoint.url],
@@ -44,7 +44,7 @@ function What({ endpoint }: { endpoint: Endpoint }) {
       </Card>
     );
   return (
-    <Card title="What is sent">
+    <Card title="Endpoint details">
       <div className="p-4">
         <EndpointForm initial={endpoint} error={update.error} onSubmit={(body) => update.mutate({ params, body })}>
           <div>
@@ -59,11 +59,11 @@ function What({ endpoint }: { endpoint: Endpoint }) {
 }
 
 const OVERLAPS = [
-  { value: '0', label: 'The old secret ends now' },
-  { value: '3600', label: 'Both sign for 1 hour' },
-  { value: '86400', label: 'Both sign for 1 day' },
-  { value: '259200', label: 'Both sign for 3 days' },
-  { value: '604800', label: 'Both sign for 7 days' },
+  { value: '0', label: 'Now' },
+  { value: '3600', label: 'In 1 hour' },
+  { value: '86400', label: 'In 1 day' },
+  { value: '259200', label: 'In 3 days' },
+  { value: '604800', label: 'In 7 days' },
 ];
 
 function Secret({ endpoint }: { endpoint: Endpoint }) {
@@ -73,14 +73,16 @@ function Secret({ endpoint }: { endpoint: Endpoint }) {
   const [overlap, setOverlap] = useState('86400');
   const params = { id: endpoint.id };
   const reveal = useAct('POST /:mode/webhooks/:id/secret');
-  const roll = useAct('POST /:mode/webhooks/:id/rotate', { refreshes: [['webhooks']], done: 'The secret is replaced.' });
+  const roll = useAct('POST /:mode/webhooks/:id/rotate', { refreshes: [['webhooks']], done: 'Secret rolled.' });
   return (
     <Card title="Signing secret">
       <div className="grid gap-4 p-4">
-        <p className="text-sm text-soft">Your server checks with it that an event is from here. Keep it as you keep a password.</p>
+        <p className="text-sm text-soft">
+          Your server uses this secret to verify that events come from Florin. Keep it safe, like a password.
+        </p>
         {endpoint.previous_secret_expires_at && (
           <p className="rounded-lg bg-info-wash px-3 py-2 text-sm text-info">
-            The secret before this one signs too, until <Time at={endpoint.previous_secret_expires_at} />.
+            Events are also signed with the previous secret until <Time at={endpoint.previous_secret_expires_at} />.
           </p>
         )}
         {shown !== null && <SecretBox secret={shown} />}
@@ -91,23 +93,23 @@ function Secret({ endpoint }: { endpoint: Endpoint }) {
                 busy={reveal.isPending}
                 onClick={() => reveal.mutate({ params, body: {} }, { onSuccess: ({ endpoint: { secret } }) => setShown(secret) })}
               >
-                Show the secret
+                Reveal secret
               </Button>
             ) : (
-              <Button onClick={() => setShown(null)}>Hide it</Button>
+              <Button onClick={() => setShown(null)}>Hide secret</Button>
             )}
-            <Button onClick={() => setRolling(true)}>Replace the secret</Button>
+            <Button onClick={() => setRolling(true)}>Roll secret</Button>
           </div>
         ) : (
-          <p className="text-sm text-soft">Owners, admins and developers may see it.</p>
+          <p className="text-sm text-soft">Only owners, admins and developers can see the secret.</p>
         )}
       </div>
-      <Dialog open={rolling} onClose={() => setRolling(false)} title="Replace the secret">
+      <Dialog open={rolling} onClose={() => setRolling(false)} title="Roll signing secret">
         <p className="text-soft">
-          While both sign, X-Service-Signature stays on the old secret and webhook-signature carries both. Put the new one into your server
-          before the old one ends.
+          You get a new secret immediately. Until the old one expires, X-Service-Signature uses the old secret and webhook-signature
+          contains both. Update your server before then.
         </p>
-        <Select label="Overlap" options={OVERLAPS} value={overlap} onChange={(event) => setOverlap(event.target.value)} />
+        <Choice label="Old secret expires" options={OVERLAPS} value={overlap} onChange={(event) => setOverlap(event.target.value)} />
         <div className="flex justify-end gap-2">
           <Button onClick={() => setRolling(false)}>Back</Button>
           <Button
@@ -120,7 +122,7 @@ function Secret({ endpoint }: { endpoint: Endpoint }) {
               )
             }
           >
-            Replace
+            Roll secret
           </Button>
         </div>
       </Dialog>
@@ -138,9 +140,9 @@ function Ending({ endpoint }: { endpoint: Endpoint }) {
   const params = { id: endpoint.id };
   const pause = useAct('POST /:mode/webhooks/:id', {
     refreshes: [['webhooks']],
-    done: endpoint.enabled ? 'The endpoint is paused.' : 'The endpoint is on again.',
+    done: endpoint.enabled ? 'Endpoint paused.' : 'Endpoint resumed.',
   });
-  const remove = useAct('DELETE /:mode/webhooks/:id', { refreshes: [['webhooks', 'list']], done: 'The endpoint is deleted.' });
+  const remove = useAct('DELETE /:mode/webhooks/:id', { refreshes: [['webhooks', 'list']], done: 'Endpoint deleted.' });
   if (!mayManage) return null;
   const host = hostOf(endpoint.url);
   const submit = (event: FormEvent) => {
@@ -158,24 +160,24 @@ function Ending({ endpoint }: { endpoint: Endpoint }) {
     <Card title="Pause or delete">
       <div className="grid gap-4 p-4">
         <p className="text-sm text-soft">
-          While it is paused nothing is queued for it. Deleting ends what waits, forgets the secret and cannot be taken back.
+          While paused, no events are queued for this endpoint. Deleting it cancels pending deliveries and can’t be undone.
         </p>
         <div className="flex flex-wrap gap-2">
           <Button busy={pause.isPending} onClick={() => pause.mutate({ params, body: { enabled: !endpoint.enabled } })}>
             {endpoint.enabled ? 'Pause' : 'Resume'}
           </Button>
           <Button look="danger" onClick={() => setDeleting(true)}>
-            Delete the endpoint
+            Delete endpoint
           </Button>
         </div>
       </div>
       <Dialog open={deleting} onClose={() => setDeleting(false)} title="Delete this endpoint?">
         <form onSubmit={submit} className="grid gap-4">
           <p className="text-soft">
-            Nothing more is sent to <code className="break-all text-ink">{endpoint.url}</code>.
+            No more events will be sent to <code className="break-all text-ink">{endpoint.url}</code>.
           </p>
           <Field
-            label={`Type ${host} to go on`}
+            label={`Type ${host} to confirm`}
             autoComplete="off"
             autoCapitalize="none"
             spellCheck={false}

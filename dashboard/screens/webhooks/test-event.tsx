@@ -1,4 +1,4 @@
-/** Trying an endpoint: an event of a chosen type, then its delivery. */
+/** Sends a test event of the chosen type, then opens its delivery. */
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { EVENT_TYPES } from '../../generated/api.ts';
@@ -14,18 +14,18 @@ export function TestEvent({ endpoint, onClose }: { endpoint: Endpoint; onClose: 
   const [type, setType] = useState<'webhook.test' | (typeof EVENT_TYPES)[number]>('webhook.test');
   const send = useAct('POST /:mode/webhooks/:id/test', {
     refreshes: [['deliveries'], ['webhooks']],
-    done: 'The test event is on its way.',
+    done: 'Test event sent.',
   });
   return (
-    <Dialog open onClose={onClose} title="Send a test event">
+    <Dialog open onClose={onClose} title="Send test event">
       <p className="text-soft">
         {mode === 'test'
-          ? 'Signed and sent like any event, once. The payment in it is made up.'
-          : 'webhook.test, signed and sent like any event, once. Other types can be tried in test mode: here nothing is signed that did not happen.'}
+          ? 'Sent once, and signed like any event. The payment in it doesn’t exist.'
+          : 'Sends a webhook.test event once, signed like any event. To send other event types, use test mode: in live mode, payment events are only sent for real payments.'}
       </p>
       {mode === 'test' && (
         <Select
-          label="Type of event"
+          label="Event type"
           value={type}
           onChange={(event) => setType(event.target.value as typeof type)}
           options={['webhook.test', ...EVENT_TYPES].map((value) => ({ value, label: value }))}

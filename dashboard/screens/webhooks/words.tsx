@@ -1,4 +1,4 @@
-/** How endpoints, deliveries and what became of attempts are called on the screens of webhooks. */
+/** Labels of endpoints, deliveries and attempts on the webhook screens. */
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Reply } from '../../lib/api.ts';
@@ -20,22 +20,22 @@ export const hostOf = (url: string): string => {
 
 const OUTCOMES: Readonly<Record<string, string>> = {
   delivered: 'Delivered',
-  timeout: 'No answer within 10 s',
-  dns: 'Name not found',
-  connect: 'Could not connect',
-  tls: 'Certificate refused',
-  reset: 'Connection broke',
-  refused_address: 'Address is not public',
-  invalid_url: 'URL cannot be used',
-  internal: 'Could not be sent',
+  timeout: 'Timed out after 10 s',
+  dns: 'Host not found',
+  connect: 'Couldn’t connect',
+  tls: 'Invalid certificate',
+  reset: 'Connection lost',
+  refused_address: 'Address isn’t public',
+  invalid_url: 'Invalid URL',
+  internal: 'Couldn’t be sent',
   forgotten: 'Older than 30 days',
 };
-/** What became of an attempt, in words; `delivered`, `status_503`, `timeout` and the like. */
+/** The outcome of an attempt in words. Outcomes are `delivered`, `status_503`, `timeout` and so on. */
 export const outcomeWords = (outcome: string): string =>
-  OUTCOMES[outcome] ?? (outcome.startsWith('status_') ? `Answered ${outcome.slice(7)}` : outcome.replaceAll('_', ' '));
+  OUTCOMES[outcome] ?? (outcome.startsWith('status_') ? `${outcome.slice(7)} response` : outcome.replaceAll('_', ' '));
 
 const STATES = {
-  pending: { tone: 'info', icon: 'clock', word: 'Waiting' },
+  pending: { tone: 'info', icon: 'clock', word: 'Pending' },
   delivered: { tone: 'good', icon: 'check', word: 'Delivered' },
   failed: { tone: 'bad', icon: 'cross', word: 'Failed' },
 } as const satisfies Record<DeliveryItem['state'], { tone: Tone; icon: IconName; word: string }>;
@@ -46,7 +46,7 @@ export const DeliveryState = ({ state }: { state: DeliveryItem['state'] }) => (
   </Badge>
 );
 
-/** To the drawer of a delivery, among those of its payment; words alone when its endpoint was deleted. */
+/** A link to a delivery in the list of its payment’s deliveries. Plain text when the endpoint was deleted. */
 export function DeliveryLink({
   endpointId,
   paymentId,
@@ -88,19 +88,19 @@ export function EndpointState({ endpoint }: { endpoint: Pick<Endpoint, 'enabled'
     </Badge>
   ) : (
     <Badge tone="bad" icon="cross">
-      Switched off
+      Disabled
     </Badge>
   );
 }
 
-/** `97.3 %`: rounded down, so that 100 % means all. */
+/** `97.3%`, rounded down, so that 100% means all. */
 export const share = (part: number, whole: number): string =>
-  whole === 0 ? '–' : `${(part === whole ? 100 : Math.floor((part / whole) * 1000) / 10).toLocaleString('en')}\u00a0%`;
+  whole === 0 ? '–' : `${(part === whole ? 100 : Math.floor((part / whole) * 1000) / 10).toLocaleString('en')}%`;
 export const count = (n: number): string => n.toLocaleString('en');
-/** Counted up to a thousand. */
+/** The server counts up to a thousand. */
 export const upTo = (n: number): string => (n >= 1000 ? '1,000 or more' : count(n));
 export const millis = (ms: number): string => (ms < 1000 ? `${ms}\u00a0ms` : `${(ms / 1000).toFixed(1)}\u00a0s`);
-/** Of ten; those sent again by hand may have more, test events have one. */
+/** For example `3 of 10`. Deliveries that were resent by hand may have more than ten attempts; test events have one. */
 export const attemptsText = ({ attempt_count, payment_id }: Pick<DeliveryItem, 'attempt_count' | 'payment_id'>): string =>
   payment_id === null || attempt_count > MOST_ATTEMPTS ? String(attempt_count) : `${attempt_count} of ${MOST_ATTEMPTS}`;
 export const eventsText = (events: readonly string[]): string =>
