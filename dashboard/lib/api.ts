@@ -1,4 +1,4 @@
-/** Calls of the dashboard's API, typed by method and path; every failure is one class. */
+/** Calls to the dashboard API, typed by method and path. Every failure is an ApiError. */
 import type { Api, ErrorType } from '../generated/api.ts';
 import { tellOffline, tellReached, tellTooMany } from './trouble.ts';
 
@@ -16,14 +16,14 @@ type Sent<E extends Endpoint> = Api[E]['body'] extends undefined ? { body?: unde
 type Asked<E extends Endpoint> = Api[E]['query'] extends undefined ? { query?: undefined } : { query?: Api[E]['query'] };
 export type CallOptions<E extends Endpoint> = Params<E> & Sent<E> & Asked<E>;
 
-/** A refusal or a failure, as the service words it. */
+/** An error response of the service, or a network failure. */
 export class ApiError extends Error {
   readonly status: number;
   readonly type: ErrorType | 'offline';
   readonly code: string;
   readonly param: string | null;
   readonly requestId: string | null;
-  /** Seconds until another try makes sense; null when it says nothing. */
+  /** Seconds to wait before retrying; null when the service does not say. */
   readonly retryAfter: number | null;
   constructor(
     status: number,
@@ -40,7 +40,7 @@ export class ApiError extends Error {
   }
 }
 
-/** One request. Errors: ApiError, also when the service cannot be reached. */
+/** Sends one request. Errors: ApiError, also when the service cannot be reached. */
 export async function call<E extends Endpoint>(endpoint: E, options: CallOptions<E>, signal?: AbortSignal): Promise<Reply<E>> {
   const [method, pattern] = endpoint.split(' ') as [string, string];
   const params = (options.params ?? {}) as Record<string, string>;
@@ -62,17 +62,17 @@ export async function call<E extends Endpoint>(endpoint: E, options: CallOptions
   } catch (error) {
     if (signal?.aborted) throw error;
     tellOffline();
-    throw new ApiError(0, { type: 'offline', code: 'offline', message: 'The service cannot be reached. Check your connection.' }, null);
+    throw new ApiError(0, { type: 'offline', code: 'offline', message: 'Can’t reach the server. Check your connection.' }, null);
   }
   tellReached();
   const body = (await reply.json().catch(() => null)) as { error?: ConstructorParameters<typeof ApiError>[1] } | null;
   if (reply.ok && body !== null) return body as Reply<E>;
   const retryAfter = Number(reply.headers.get('retry-after')) || null;
-  // Locked codes are of one person alone, and wait far longer than a stripe should say.
+  // A lock on codes affects one person and lasts longer than a banner should announce.
   if (reply.status === 429 && body?.error?.code !== 'second_factor_locked') tellTooMany(retryAfter ?? 5);
   throw new ApiError(
     reply.status,
-    body?.error ?? { type: 'server_error', code: 'server_error', message: 'The answer cannot be read.' },
+    body?.error ?? { type: 'server_error', code: 'server_error', message: 'The server sent an invalid response.' },
     retryAfter,
   );
 }

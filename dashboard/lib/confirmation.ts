@@ -1,9 +1,9 @@
-/** Asking somebody to confirm that it is them; the dialog itself is in the shell. */
+/** Asks the user to confirm their identity. The dialog itself is in the shell. */
 import { createStore } from './store.ts';
 
 export const confirmation = createStore<((confirmed: boolean) => void) | null>(null);
 
-/** Opens the prompt; true once the second factor or the password was right. */
+/** Opens the dialog. Resolves to true when the code, passkey or password was correct. */
 export const askConfirmation = (): Promise<boolean> =>
   new Promise((resolve) => {
     confirmation.get()?.(false);

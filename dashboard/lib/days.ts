@@ -1,11 +1,11 @@
-/** Ranges of days in UTC, as the totals are kept; days as those who look at them have them; durations. */
+/** Day ranges in UTC, as the totals are stored; local days; durations. */
 const DAY_MS = 86_400_000;
 export type Range = { from: string; until: string; days: number };
 
 const textOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 export const today = (): string => textOf(Date.now());
 
-/** So many days up to today. */
+/** The given number of days, ending today. */
 export function lastDays(days: number): Range {
   const until = today();
   return { from: textOf(Date.parse(until) - (days - 1) * DAY_MS), until, days };
@@ -17,7 +17,7 @@ export function rangeBetween(from: string, until: string): Range | null {
 }
 export const wordsOfDays = (days: number): string => (days === 1 ? 'the previous day' : `the previous ${days} days`);
 
-/** A local day as an instant; with 1 more its end. Undefined when it is none. */
+/** The start of a local day as an instant; with `plusDays` 1, its end. Undefined for an invalid day. */
 export const instantOf = (day: string, plusDays: number): string | undefined => {
   const [year, month, date] = day.split('-').map(Number);
   return year && month && date ? new Date(year, month - 1, date + plusDays).toISOString() : undefined;

@@ -1,4 +1,4 @@
-/** How closely the rows of all tables stand; kept in this browser for each person. */
+/** The row height of all tables, stored in this browser for each user. */
 import { createStore } from './store.ts';
 
 export type Density = 'comfortable' | 'compact';
@@ -7,29 +7,29 @@ const keyOf = (userId: string): string => `florin-density-${userId}`;
 let person: string | null = null;
 export const density = createStore<Density>('comfortable');
 
-// Its rule is in style.css: one for every table, so that no row is drawn anew.
+// The rule is in style.css and applies to all tables, so rows are not rendered again.
 const apply = () => {
   document.documentElement.dataset.density = density.get();
 };
 
-/** What whoever is signed in chose here before. */
+/** Applies what the signed-in user chose in this browser. */
 export function readDensity(userId: string): void {
   person = userId;
   try {
     density.set(localStorage.getItem(keyOf(userId)) === 'compact' ? 'compact' : 'comfortable');
   } catch {
-    // A browser that keeps nothing: the usual one stays.
+    // No storage in this browser: keep the default.
   }
   apply();
 }
 
 export function setDensity(value: Density): void {
   density.set(value);
-  // The button answers at once; a thousand rows take their new places in the frame after.
+  // Updates the button first. Moving a thousand rows can wait for the next frame.
   requestAnimationFrame(() => setTimeout(apply));
   try {
     if (person !== null) localStorage.setItem(keyOf(person), value);
   } catch {
-    // It holds until the page is left.
+    // Without storage, the choice lasts until the page is closed.
   }
 }

@@ -1,4 +1,4 @@
-/** What screens use: the mode, who is signed in, reading, acting, filters in the URL, titles. */
+/** Hooks that screens use: the mode, the signed-in user, reading, actions, filters in the URL, titles. */
 import { type QueryClient, useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useLocation, useNavigate } from '@tanstack/react-router';
 import { useEffect, useState } from 'react';
@@ -9,12 +9,12 @@ import { readAnew, whenIdle } from './read-anew.ts';
 import { say } from './toasts.ts';
 import { tellReached } from './trouble.ts';
 
-/** The mode stands in the URL: /dashboard/test/… */
+/** The mode is part of the URL: /dashboard/test/… */
 export function useMode(): Mode {
   return useLocation({ select: ({ pathname }) => (/^(\/dashboard)?\/live(\/|$)/.test(pathname) ? 'live' : 'test') });
 }
 
-/** What is read anew once something was decided over a payment. */
+/** Queries to refetch after a decision about a payment. */
 export const PAYMENT_READS = [['payment'], ['payments'], ['attention'], ['home']] as const;
 
 type ModeEndpoint = Extract<Endpoint, `${string} /:mode/${string}`>;
@@ -155,13 +155,13 @@ export function useTitle(title: string): void {
 }
 
 let stream: EventSource | null = null;
-/** Nothing is asked any more on behalf of a session that ends now. */
+/** Stops all requests of a session that is ending. */
 export function stopReading(client: QueryClient): Promise<void> {
   stream?.close();
   return client.cancelQueries();
 }
 
-/** One stream of news for the tab: names the query keys whose data changed. */
+/** One event stream per tab. Its events name the query keys whose data changed. */
 export function useNews(mode: Mode, wanted: boolean): void {
   const client: QueryClient = useQueryClient();
   useEffect(() => {
@@ -171,7 +171,7 @@ export function useNews(mode: Mode, wanted: boolean): void {
     opened.addEventListener('refresh', (event) => {
       for (const key of JSON.parse((event as MessageEvent<string>).data) as string[]) void readAnew(client, [mode, key]);
     });
-    // What changed while nobody listened is read: before the stream was open, between two of them, while the service was away.
+    // Refetches everything that may have changed while no stream was open.
     opened.addEventListener('open', () => {
       tellReached();
       void readAnew(client);

@@ -1,4 +1,7 @@
-/** Keys: ⌘K everywhere; single keys only outside of fields, and only while they are on (WCAG 2.1.4). The choice is kept in this browser. */
+/**
+ * Keyboard shortcuts: ⌘K works everywhere. Single keys work only outside of fields, and only while they are turned on (WCAG 2.1.4).
+ * The choice is stored in this browser.
+ */
 import { createStore } from './store.ts';
 
 const KEY = 'florin-keys';
@@ -6,7 +9,7 @@ const stored = (): boolean => {
   try {
     return localStorage.getItem(KEY) !== 'off';
   } catch {
-    // A browser that keeps nothing.
+    // No storage in this browser.
     return true;
   }
 };
@@ -16,7 +19,7 @@ export function setSingleKeys(on: boolean): void {
   try {
     localStorage.setItem(KEY, on ? 'on' : 'off');
   } catch {
-    // It holds until the page is left.
+    // Without storage, the choice lasts until the page is closed.
   }
 }
 

@@ -1,4 +1,4 @@
-/** Rows that arrived since a list was opened wait above it until they are asked for, so that nothing moves under the pointer. */
+/** New rows wait above the list until the user asks for them, so that rows never move under the pointer. */
 import { useState } from 'react';
 
 export function useNewest<R extends { id: string }>({
@@ -6,7 +6,7 @@ export function useNewest<R extends { id: string }>({
   isPlaceholderData,
 }: {
   rows: readonly R[];
-  /** They are those of other filters: none of them is where this list begins. */
+  /** The rows still belong to the previous filters, so they do not mark where this list starts. */
   isPlaceholderData: boolean;
 }): { shown: readonly R[]; waiting: number; show: () => void; reset: () => void } {
   const [top, setTop] = useState<string | null>(null);

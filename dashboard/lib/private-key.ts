@@ -1,4 +1,4 @@
-/** Whether a text looks like something that can spend: an extended private key, a single one, or a recovery phrase. */
+/** Whether a text looks like a secret that can spend: an extended private key, a single private key, or a recovery phrase. */
 const BASE58 = '[1-9A-HJ-NP-Za-km-z]';
 const EXTENDED = new RegExp(`(?:^|[^1-9A-HJ-NP-Za-km-z])(?:[xyzuvtYZUV]prv|[LM]tpv|ttpv|drkv|dgpv|DRKV|dgpr)${BASE58}{20,}`);
 const SINGLE = new RegExp(`^[5KLc9TQ6X7]${BASE58}{50,51}$`);

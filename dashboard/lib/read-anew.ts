@@ -1,7 +1,7 @@
-/** Reading anew and reading on, neither of which takes back what is under way: a press is never lost to news, nor news to a press. */
+/** Refetching and loading more pages without canceling a request in flight, so that neither a click nor an update gets lost. */
 import type { Query, QueryClient, QueryKey } from '@tanstack/react-query';
 
-/** Acts once nothing of the query is under way; not when it was thrown away meanwhile, as when signing out. */
+/** Runs `act` once the query is idle; not when the query was removed in the meantime, as on sign-out. */
 export async function whenIdle(client: QueryClient, query: Query, act: () => Promise<unknown>): Promise<void> {
   const cache = client.getQueryCache();
   const isKept = () => cache.get(query.queryHash) === query;
@@ -15,19 +15,19 @@ export async function whenIdle(client: QueryClient, query: Query, act: () => Pro
   if (isKept()) await act();
 }
 
-/** What this tab has deleted itself: nobody needs to be told that it is gone. */
+/** Queries of things that this tab deleted: they must not be fetched again. */
 const over = new WeakSet<Query>();
-/** Reads it no more, not for any news; what is returned takes that back. */
+/** Stops fetching a query, also on updates. Call the returned function to undo this. */
 export function endReading(client: QueryClient, key: QueryKey): () => void {
   const query = client.getQueryCache().find({ queryKey: key });
   if (query) over.add(query);
   return () => void (query && over.delete(query));
 }
 
-/** Those that are to be read once more, since what is under way may have been answered before the news. */
+/** Queries to fetch once more, because the request in flight may predate the update. */
 const onceMore = new WeakMap<Query, Promise<void>>();
 
-/** Reads what the key names from now on: what is seen is fetched, the rest when it is next seen. */
+/** Refetches the queries under a key: visible ones now, others when they are next shown. */
 export async function readAnew(client: QueryClient, key: QueryKey = []): Promise<void> {
   const renew = (query: Query): Promise<void> => {
     const waiting = onceMore.get(query);

@@ -1,4 +1,4 @@
-/** Light, dark, or as the system has it; kept in this browser. */
+/** Light, dark, or system theme, stored in this browser. */
 import { createStore } from './store.ts';
 
 export type Theme = 'system' | 'light' | 'dark';
@@ -8,7 +8,7 @@ const stored = (): Theme => {
     const value = localStorage.getItem(KEY);
     return value === 'light' || value === 'dark' ? value : 'system';
   } catch {
-    // A browser that keeps nothing: the system decides.
+    // No storage in this browser: follow the system.
     return 'system';
   }
 };
@@ -24,7 +24,7 @@ export function setTheme(value: Theme): void {
   try {
     localStorage.setItem(KEY, value);
   } catch {
-    // It holds until the page is left.
+    // Without storage, the choice lasts until the page is closed.
   }
 }
 apply();

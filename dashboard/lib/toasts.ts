@@ -1,4 +1,4 @@
-/** Short words about what was done; read out, gone after six seconds. */
+/** Short messages about finished actions. Screen readers announce them; they disappear after six seconds. */
 import { createStore } from './store.ts';
 
 export type Toast = { id: number; text: string; tone: 'good' | 'bad' };

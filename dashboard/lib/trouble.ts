@@ -1,4 +1,4 @@
-/** What keeps the whole app from working now: no way to the service, or too many requests. Calls tell it, a stripe shows it. */
+/** Problems that affect the whole app: the service cannot be reached, or too many requests. Calls report them, a banner shows them. */
 import { createStore } from './store.ts';
 
 export type Trouble = { offline: boolean /** Epoch milliseconds; null: nobody has to wait. */; waitUntil: number | null };

@@ -1,4 +1,7 @@
-/** An account key in a Uniform Resource of one part: CBOR (RFC 8949) of an `hdkey` (BCR-2020-007), written in the first and last letters of words (BCR-2020-012). */
+/**
+ * Reads an account key from a single-part Uniform Resource: CBOR (RFC 8949) of an `hdkey` (BCR-2020-007), encoded as the first and
+ * last letters of words (BCR-2020-012).
+ */
 
 /** Two letters for each byte. */
 export const PAIRS =
@@ -7,7 +10,7 @@ export const PAIRS =
   'lalylflslrlplnltloldlelulklgmnmymhmemomumwmdmtmsmknlnyndnsntnnnenboyoeotoxonolospdptpkpypspmplpepfpaprqdqzrerprlrorhrdrkrfryrnrs' +
   'rtsesasrssskswstspsosgsbsfsntotktitttdtetytltbtstptatnuyuoutueurvtvyvovlvevwvavdvswlwdwmwpwewywswtwnwzwfwkykynylyaytzszoztzczezm';
 
-/** The bytes, when their checksum (CRC-32) is right. */
+/** The decoded bytes, or null when the checksum (CRC-32) is wrong. */
 function bytesOf(text: string): Uint8Array | null {
   const bytes = Uint8Array.from(text.toLowerCase().match(/../g) ?? [], (pair) => {
     for (let at = PAIRS.indexOf(pair); at >= 0; at = PAIRS.indexOf(pair, at + 1)) if (at % 2 === 0) return at / 2;
@@ -23,7 +26,7 @@ function bytesOf(text: string): Uint8Array | null {
 }
 
 type Value = number | boolean | null | string | Uint8Array | Value[] | Map<Value, Value>;
-/** What these keys are made of, and no more of CBOR than that. Tags are left out: the place of a value says what it is. */
+/** The subset of CBOR that these keys use. Tags are skipped: the position of a value says what it is. */
 function readCbor(bytes: Uint8Array): Value {
   let at = 0;
   const next = (): number => {
@@ -63,12 +66,12 @@ async function base58check(payload: Uint8Array<ArrayBuffer>): Promise<string> {
   let rest = [...payload, ...new Uint8Array(sum, 0, 4)].reduce((whole, byte) => whole * 256n + BigInt(byte), 0n);
   let text = '';
   for (; rest > 0n; rest /= 58n) text = ALPHABET[Number(rest % 58n)]! + text;
-  // Versions of extended keys never begin with a zero that would be lost: each has a bit in its first byte.
+  // Extended keys never start with a zero byte, so no leading "1" is lost here.
   return text;
 }
 
 const HARDENED = 0x80000000;
-/** SLIP-132: the version that says the type of the addresses, where the path does and the coin has such. */
+/** The SLIP-132 version for the address type, when the path names one and the coin supports it. */
 const versionOf = (isTest: boolean, purpose: number, coin: number): number => {
   const segwit = coin <= 2;
   if (segwit && purpose === HARDENED + 84) return isTest ? 0x045f1cf6 : 0x04b24746;
@@ -79,7 +82,7 @@ const versionOf = (isTest: boolean, purpose: number, coin: number): number => {
 const mapOf = (value: Value | undefined): Map<Value, Value> => (value instanceof Map ? value : new Map());
 const wordOf = (value: Value | undefined): number => (typeof value === 'number' ? value : 0);
 
-/** The extended public key in `ur:crypto-hdkey/…` or `ur:hdkey/…`. Null: there is none that says where it stands in its wallet. */
+/** The extended public key in `ur:crypto-hdkey/…` or `ur:hdkey/…`. Null when the code has no key with a path. */
 export async function readHdKey(code: string): Promise<string | 'private' | null> {
   const body = /^ur:(?:crypto-)?hdkey\/([a-z]+)$/i.exec(code)?.[1];
   const bytes = body === undefined ? null : bytesOf(body);
@@ -88,7 +91,7 @@ export async function readHdKey(code: string): Promise<string | 'private' | null
   try {
     fields = mapOf(readCbor(bytes));
   } catch {
-    // Whole by its checksum, and still no key as the standard describes it.
+    // The checksum is right, but the content is not a key as the standard describes it.
     return null;
   }
   const key = fields.get(3);
@@ -96,7 +99,7 @@ export async function readHdKey(code: string): Promise<string | 'private' | null
   if (fields.get(1) === true || fields.get(2) === true || (key instanceof Uint8Array && key[0] === 0)) return 'private';
   if (!(key instanceof Uint8Array) || key.length !== 33 || !(chainCode instanceof Uint8Array) || chainCode.length !== 32) return null;
   const components = mapOf(fields.get(6)).get(1);
-  // Index and whether it is hardened, in turns; ranges and wildcards are no one key.
+  // Pairs of index and hardened flag. Ranges and wildcards do not name a single key.
   if (!Array.isArray(components) || components.length < 2 || components.length % 2 !== 0) return null;
   const path: number[] = [];
   for (let i = 0; i < components.length; i += 2) {

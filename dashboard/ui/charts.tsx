@@ -1,4 +1,4 @@
-/** Charts of Home: volume by coin, funnel, failures. Each says in words what it shows, and can be read as a table or taken as CSV. */
+/** The charts of Home: volume by coin, conversion, failures. Each has a text description, a table view, and a CSV download. */
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { COINS, type Coin } from '../generated/api.ts';
 import type { Reply } from '../lib/api.ts';
@@ -18,7 +18,7 @@ function save(name: string, head: readonly string[], rows: readonly (readonly Ce
   URL.revokeObjectURL(url);
 }
 
-/** A chart with its other two forms. `rows` hold bare values; `show` words them for the table. */
+/** A chart with its table and CSV. `rows` hold raw values; `show` formats them for the table. */
 export function ChartCard({
   title,
   file,
@@ -56,7 +56,7 @@ export function ChartCard({
       {empty !== null ? (
         <p className="px-4 py-10 text-center text-sm text-soft">{empty}</p>
       ) : table ? (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard
         <section className="max-h-80 overflow-auto" tabIndex={0} aria-label={`${title}, table`}>
           <table className="w-full text-sm" aria-label={title}>
             <thead>
@@ -97,7 +97,7 @@ const DOT: Readonly<Record<Coin, string>> = { BTC: 'bg-btc', ETH: 'bg-eth', LTC:
 const shortDay = (day: string): string => new Date(day).toLocaleDateString('en', { day: 'numeric', month: 'short', timeZone: 'UTC' });
 const shortUsd = (value: number): string => `$${value.toLocaleString('en', { notation: 'compact', maximumFractionDigits: 1 })}`;
 
-/** The width there is, so that text in a chart keeps its size on a telephone. */
+/** The available width, so that chart text keeps its size on a phone. */
 function useWidth() {
   const place = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(960);
@@ -113,7 +113,7 @@ const HEIGHT = 240;
 const LEFT = 56;
 const BOTTOM = 24;
 
-/** Round figures from 0 to at least `most`, about four. */
+/** About four round numbers from 0 to at least `most`. */
 function ticksTo(most: number): number[] {
   const rough = (most || 1) / 4;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -124,7 +124,7 @@ function ticksTo(most: number): number[] {
 function Volume({ data, range }: { data: Home; range: Range }) {
   const { place, width } = useWidth();
   const coins = COINS.filter((coin) => data.days.some((day) => day.coins.some((one) => one.currency === coin)));
-  // Only for drawing: amounts stay the texts they are.
+  // For drawing only: amounts are shown as the exact text from the API.
   const worth = (day: Home['days'][number], coin: string): number =>
     Number(day.coins.find((one) => one.currency === coin)?.volume_usd ?? 0);
   const most = Math.max(0, ...data.days.map((day) => Number(day.volume_usd)));
@@ -135,7 +135,7 @@ function Volume({ data, range }: { data: Home; range: Range }) {
   const bar = Math.min(slot * 0.8, 64);
   const every = Math.ceil(data.days.length / Math.max(2, Math.floor(width / 110)));
   const best = data.days.reduce((a, b) => (Number(b.volume_usd) > Number(a.volume_usd) ? b : a), data.days[0]!);
-  const summary = `Volume completed per day, stacked by coin. ${range.days === 1 ? 'Today' : `${range.days} days`}: $${data.now.volume_usd} in ${data.now.completed} payments; most on ${shortDay(best.day)} with $${best.volume_usd}.`;
+  const summary = `Completed volume per day, stacked by coin. ${range.days === 1 ? 'Today' : `${range.days} days`}: $${data.now.volume_usd} in ${data.now.completed} payments; highest on ${shortDay(best.day)} with $${best.volume_usd}.`;
   return (
     <ChartCard
       title="Volume per day"
@@ -148,7 +148,7 @@ function Volume({ data, range }: { data: Home; range: Range }) {
         ...coins.map((coin) => day.coins.find((one) => one.currency === coin)?.volume_usd ?? '0.00'),
       ])}
       show={(value, column) => (column < 2 ? value : <Money amount={String(value)} />)}
-      empty={most === 0 ? 'Nothing was completed in this range.' : null}
+      empty={most === 0 ? 'No completed payments in this period.' : null}
     >
       <div ref={place}>
         <svg role="img" aria-label={summary} viewBox={`0 0 ${width} ${HEIGHT}`} className="block h-auto w-full">
@@ -197,7 +197,7 @@ function Volume({ data, range }: { data: Home; range: Range }) {
   );
 }
 
-/** Bars one below the other, each with its name and figure as text. */
+/** Horizontal bars with their name and number as text. */
 function Bars({ label, rows, of }: { label: string; rows: readonly { name: string; value: number; note?: string }[]; of: number }) {
   return (
     <div role="img" aria-label={label} className="grid gap-3">
@@ -223,14 +223,14 @@ const STEPS: Readonly<Record<Home['funnel'][number]['step'], string>> = {
   created: 'Created',
   opened: 'Opened',
   chosen: 'Coin chosen',
-  seen: 'Transfer seen',
+  seen: 'Transfer detected',
   paid: 'Completed',
 };
 const REASONS: Readonly<Record<string, string>> = {
   ...EXCEPTION_WORDS,
-  expired: 'Expired, nothing arrived',
+  expired: 'Expired, unpaid',
   failed: 'Failed',
-  cancelled: 'Cancelled, nothing arrived',
+  cancelled: 'Canceled, unpaid',
 };
 
 export function Charts({ data, range }: { data: Home; range: Range }) {
@@ -245,23 +245,23 @@ export function Charts({ data, range }: { data: Home; range: Range }) {
       <Volume data={data} range={range} />
       <div className="grid items-start gap-6 lg:grid-cols-2">
         <ChartCard
-          title="From link to completion"
+          title="Conversion"
           file={`funnel-${range.from}-${range.until}.csv`}
           head={['Step', 'Payments']}
           rows={funnel.map(({ name, value }) => [name, value])}
-          empty={created === 0 ? 'No payment was created in this range.' : null}
+          empty={created === 0 ? 'No payments created in this period.' : null}
         >
-          <Bars label={`How far payments got: ${words(funnel)}.`} rows={funnel} of={created} />
+          <Bars label={`Payments by step: ${words(funnel)}.`} rows={funnel} of={created} />
         </ChartCard>
         <ChartCard
-          title="Why payments ended unpaid"
+          title="Unpaid payments by reason"
           file={`failures-${range.from}-${range.until}.csv`}
           head={['Reason', 'Payments']}
           rows={failures.map(({ name, value }) => [`"${name}"`, value])}
           show={(value) => String(value).replaceAll('"', '')}
-          empty={lost === 0 ? 'No payment of this range ended unpaid.' : null}
+          empty={lost === 0 ? 'No unpaid payments in this period.' : null}
         >
-          <Bars label={`Payments that ended unpaid: ${words(failures)}.`} rows={failures} of={lost} />
+          <Bars label={`Unpaid payments by reason: ${words(failures)}.`} rows={failures} of={lost} />
         </ChartCard>
       </div>
     </>

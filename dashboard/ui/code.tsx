@@ -1,8 +1,8 @@
-/** Text for machines: in a box that copies it, and several ways of saying the same as tabs. */
+/** Code with a copy button, and variants of it as tabs. */
 import { type KeyboardEvent, useId, useRef, useState } from 'react';
 import { CopyButton } from './values.tsx';
 
-/** Wraps instead of scrolling: all of it can be read at any width. */
+/** Wraps instead of scrolling, so all of it can be read at any width. */
 export const Code = ({ text, label }: { text: string; label: string }) => (
   <div className="relative">
     <pre className="min-h-10 rounded-lg bg-raised py-2.5 pr-11 pl-3 font-mono text-[13px] leading-5 wrap-anywhere whitespace-pre-wrap text-ink">
@@ -14,7 +14,7 @@ export const Code = ({ text, label }: { text: string; label: string }) => (
   </div>
 );
 
-/** One of several ways at a time; arrows go from one to the next. */
+/** Shows one tab at a time. The arrow keys switch tabs. */
 export function CodeTabs({ label, tabs }: { label: string; tabs: readonly { name: string; text: string }[] }) {
   const id = useId();
   const list = useRef<HTMLDivElement>(null);
@@ -54,7 +54,7 @@ export function CodeTabs({ label, tabs }: { label: string; tabs: readonly { name
   );
 }
 
-/** JSON with indents, as text that is no JSON stays. */
+/** Indents JSON; returns any other text unchanged. */
 export function prettyJson(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);

@@ -1,11 +1,11 @@
-/** Modal dialogs and drawers with a title; focus goes in, stays in and comes back. And a question before an act. */
+/** Modal dialogs and drawers with a title and focus handling, and a confirmation dialog. */
 import { Dialog as Base } from '@base-ui/react/dialog';
 import type { ReactNode } from 'react';
 import { Button } from './button.tsx';
 import { Icon } from './icon.tsx';
 
 type Modal = { open: boolean; onClose: () => void; title: string; children: ReactNode };
-/** What dialogs and drawers share: `place` says where it stands, `breaks` that its title may break anywhere. */
+/** Shared by dialogs and drawers. `place` positions it; `breaks` lets a long title break anywhere. */
 const Modal = ({ open, onClose, title, children, place, breaks = false }: Modal & { place: string; breaks?: boolean }) => (
   <Base.Root open={open} onOpenChange={(now) => !now && onClose()}>
     <Base.Portal>
@@ -30,12 +30,12 @@ export const Dialog = (modal: Modal) => (
   />
 );
 
-/** A panel at the side, for one row of a list. */
+/** A side panel for one row of a list. */
 export const Drawer = (modal: Modal) => (
   <Modal {...modal} breaks place="inset-y-0 right-0 w-full max-w-xl content-start gap-5 border-l p-4 sm:p-6" />
 );
 
-/** The way back and the act, at the foot of a dialog. */
+/** The buttons at the bottom of a dialog. */
 export const Foot = ({ onBack, children }: { onBack: () => void; children: ReactNode }) => (
   <div className="flex justify-end gap-2">
     <Button onClick={onBack}>Back</Button>
@@ -43,7 +43,7 @@ export const Foot = ({ onBack, children }: { onBack: () => void; children: React
   </div>
 );
 
-/** Says what will happen, then does it. */
+/** Asks for confirmation before an action. */
 export const Ask = ({
   open,
   onClose,

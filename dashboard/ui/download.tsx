@@ -1,4 +1,4 @@
-/** A link to a file of data: whoever opens it may have to confirm first that it is them, which a link alone cannot ask. */
+/** A download link. The server may ask the user to confirm their identity first, which a plain link cannot do. */
 import type { ReactNode } from 'react';
 import { useAct } from '../lib/hooks.ts';
 import { buttonClass } from './button.tsx';

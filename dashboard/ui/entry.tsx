@@ -1,4 +1,4 @@
-/** The frame of the pages before the dashboard: one narrow card. */
+/** The frame of pages outside the dashboard, such as sign-in: one narrow card. */
 import type { ReactNode } from 'react';
 
 export const Entry = ({ title, lead, children }: { title: string; lead?: string; children: ReactNode }) => (

@@ -1,4 +1,4 @@
-/** More of forms: a select and a text area with a visible label, a box to tick, a note in colour, tabs that live in the URL. */
+/** More form controls: a select and a text area with a visible label, a checkbox, a colored note, segmented buttons. */
 import { type InputHTMLAttributes, type ReactNode, type SelectHTMLAttributes, type TextareaHTMLAttributes, useId } from 'react';
 import { withLabel } from '../lib/field-fault.ts';
 import { Icon, type IconName } from './icon.tsx';
@@ -85,7 +85,7 @@ const TONES = {
   bad: 'bg-bad-wash text-bad',
   good: 'bg-good-wash text-good',
 } as const;
-/** A sentence that must not be missed, with what to do about it. */
+/** An important message, with what to do about it. */
 export const Note = ({ tone, icon = 'alert', children }: { tone: keyof typeof TONES; icon?: IconName; children: ReactNode }) => (
   <div className={`words flex items-start gap-2.5 rounded-lg px-3 py-2.5 text-sm ${TONES[tone]}`}>
     <Icon name={icon} className="mt-0.5 size-4" />
@@ -93,7 +93,7 @@ export const Note = ({ tone, icon = 'alert', children }: { tone: keyof typeof TO
   </div>
 );
 
-/** Buttons of which one is pressed. */
+/** Segmented buttons: exactly one is pressed. */
 export const Segments = <V extends string>({
   label,
   value,

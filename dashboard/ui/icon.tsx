@@ -1,4 +1,4 @@
-/** Line icons of 20 px, each one path. */
+/** Line icons, 20 px, one path each. */
 const PATHS = {
   payments: 'M3 6.5h14M3 5.5A1.5 1.5 0 0 1 4.5 4h11A1.5 1.5 0 0 1 17 5.5v9a1.5 1.5 0 0 1-1.5 1.5h-11A1.5 1.5 0 0 1 3 14.5zM6 12.5h3',
   home: 'M3.5 9 10 3.5 16.5 9v7.5h-4.500v-4h-4v4h-4.500z',

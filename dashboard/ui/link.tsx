@@ -1,4 +1,4 @@
-/** A link inside the mode one is in, or another one that is named: `<ModeLink to="payments/pay_…">`. */
+/** A link within the current mode, or within a given one: `<ModeLink to="payments/pay_…">`. */
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Mode } from '../generated/api.ts';

@@ -1,11 +1,11 @@
-/** The card of a list in all its states: loading, failed, never had any, none that match, and rows; and the rows that wait above it. */
+/** A list in a card, in all its states: loading, failed, empty, no matches, rows. And the button for new rows above it. */
 import type { ReactNode } from 'react';
 import { Button } from './button.tsx';
 import { Card, Empty, Pending } from './states.tsx';
 import { type Column, Table } from './table.tsx';
 import { Time } from './values.tsx';
 
-/** What `useList` answers. */
+/** What `useList` returns. */
 type Listed<R> = {
   rows: readonly R[];
   error: Error | null;
@@ -27,12 +27,12 @@ export function ListCard<R extends { id: string }>({
 }: {
   label: string;
   list: Listed<R>;
-  /** The rows less those that wait above. */
+  /** The rows without the new ones that wait above. */
   shown?: readonly R[];
   columns: readonly Column<R>[];
-  /** There never were any: why, and the next step. */
+  /** Shown when there are no rows at all: why, and the next step. */
   none: { title: string; words: ReactNode };
-  /** While filters are set. */
+  /** Shown when filters are set. */
   unmatched: { title: string; clear: () => void; act?: string } | null;
 }) {
   const more = () => void list.fetchNextPage();
@@ -74,7 +74,7 @@ export function ListCard<R extends { id: string }>({
   );
 }
 
-/** How many rows wait above a list; pressed, they are shown. See `useNewest`. */
+/** Shows how many new rows are waiting; a click shows them. See `useNewest`. */
 export const NewRows = ({ waiting, one, show }: { waiting: number; one: string; show: () => void }) =>
   waiting > 0 && (
     <div className="text-center" role="status">

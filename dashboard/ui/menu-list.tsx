@@ -1,4 +1,4 @@
-/** The list that a menu's button opens. A file of its own: what it stands on is larger than most screens, and few open one. */
+/** The list that opens from a menu button. In its own file because its library is larger than most screens, and few users open a menu. */
 import { Menu as Base } from '@base-ui/react/menu';
 import { type RefObject, useEffect, useRef } from 'react';
 import type { MenuEntry } from './menu.tsx';
@@ -12,7 +12,7 @@ export function MenuList({
   align,
 }: {
   open: boolean;
-  /** Whoever opened it by a key stands on its first entry; a pointer shows for itself where it is. */
+  /** Opened with the keyboard: the first item gets the focus. */
   byKeys: boolean;
   onClose: () => void;
   button: RefObject<HTMLButtonElement | null>;
@@ -27,7 +27,7 @@ export function MenuList({
   }, [open, byKeys]);
   return (
     <Base.Root open={open} onOpenChange={(now) => !now && onClose()}>
-      {/* The list stays in the part of the page that its button is in: whoever jumps from landmark to landmark finds it. */}
+      {/* Rendered next to its button, so that people who navigate by landmarks find it. */}
       <Base.Portal container={button.current?.parentElement ?? null}>
         <Base.Positioner anchor={button} sideOffset={6} align={align} positionMethod="fixed" className="z-50">
           <Base.Popup ref={list} finalFocus={button} className="min-w-48 rounded-lg border border-line bg-card p-1 shadow-lg">

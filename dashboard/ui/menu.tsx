@@ -1,4 +1,4 @@
-/** A button that opens a list of acts. */
+/** A button that opens a menu of actions. */
 import { type KeyboardEvent, lazy, type ReactNode, Suspense, useRef, useState } from 'react';
 
 export type MenuEntry = { label: string; onSelect: () => void; danger?: boolean } | 'line';
@@ -6,7 +6,7 @@ export type MenuEntry = { label: string; onSelect: () => void; danger?: boolean 
 const load = () => import('./menu-list.tsx').then((module) => ({ default: module.MenuList }));
 const MenuList = lazy(load);
 
-/** `children` is what the button shows, and its name. */
+/** `children` is the content and the name of the button. */
 export function Menu({
   children,
   entries,
@@ -16,12 +16,12 @@ export function Menu({
   children: ReactNode;
   entries: readonly MenuEntry[];
   className?: string;
-  /** The edge of the button that the list keeps to. */
+  /** The edge of the button that the list aligns to. */
   align?: 'start' | 'end';
 }) {
   const button = useRef<HTMLButtonElement>(null);
   const [open, setOpen] = useState<'keys' | 'pointer' | null>(null);
-  // Once asked for it stays, closed: it gives the focus back.
+  // Stays mounted after the first opening, to return the focus when it closes.
   const [asked, setAsked] = useState(false);
   const show = (by: 'keys' | 'pointer') => {
     setAsked(true);
@@ -42,7 +42,7 @@ export function Menu({
         className={`rounded-lg hover:bg-raised ${className}`}
         onPointerEnter={load}
         onFocus={load}
-        // A click by a key has no count.
+        // A click by keyboard has a detail of 0.
         onClick={(event) => show(event.detail === 0 ? 'keys' : 'pointer')}
         onKeyDown={onKeyDown}
       >

@@ -1,4 +1,4 @@
-/** Names and values that are edited row by row, and what such rows are made of. */
+/** Name and value pairs, edited row by row. */
 import { Icon } from './icon.tsx';
 
 export const SMALL_INPUT = 'min-h-9 min-w-0 rounded-lg border border-line bg-card px-2.5 py-1.5 text-sm text-ink placeholder:text-soft';
@@ -39,7 +39,7 @@ export function Pairs({ pairs, setPairs }: { pairs: readonly Pair[]; setPairs: (
         value={pair.value}
         onChange={(event) => change(pair.key, { value: event.target.value })}
       />
-      <TakeAway label={`Take pair ${i + 1} away`} onClick={() => setPairs(pairs.filter((other) => other.key !== pair.key))} />
+      <TakeAway label={`Remove pair ${i + 1}`} onClick={() => setPairs(pairs.filter((other) => other.key !== pair.key))} />
     </div>
   ));
 }

@@ -1,4 +1,4 @@
-/** The field of a password: one that is known, or one that is being chosen, which says what it must be. */
+/** A password field, for the current password or for choosing a new one. */
 import { Field } from './field.tsx';
 
 export const PasswordField = ({
@@ -9,7 +9,7 @@ export const PasswordField = ({
   fault,
 }: {
   label?: string;
-  /** A new one, for the browser to suggest and keep. */
+  /** A new password, for the browser to suggest and save. */
   chosen?: boolean;
   value: string;
   onChange: (value: string) => void;

@@ -1,4 +1,4 @@
-/** The search box above a list: searched with Enter, taken away as soon as it is empty. */
+/** The search box above a list. Searches on Enter; clearing it clears the search. */
 import { type FormEvent, useState } from 'react';
 
 export function SearchBox({

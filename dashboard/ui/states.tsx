@@ -1,10 +1,10 @@
-/** What stands where data is not: still coming, nothing there, or refused. */
+/** Placeholders for data: loading, empty, failed. */
 import { type ReactNode, useEffect, useState } from 'react';
 import { ApiError } from '../lib/api.ts';
 import { Button } from './button.tsx';
 import { CopyButton } from './values.tsx';
 
-/** Lines of the final height; appears after 150 ms only. */
+/** A skeleton of the final height. Appears only after 150 ms. */
 export const Skeleton = ({ lines = 8 }: { lines?: number }) => (
   <div className="late grid gap-3 p-4" aria-hidden="true">
     {Array.from({ length: lines }, (_, i) => (
@@ -14,7 +14,7 @@ export const Skeleton = ({ lines = 8 }: { lines?: number }) => (
   </div>
 );
 
-/** Says why there is nothing, and offers the next step. */
+/** An empty state: why there is nothing, and the next step. */
 export const Empty = ({ title, children }: { title: string; children?: ReactNode }) => (
   <div className="grid justify-items-center gap-3 px-6 py-16 text-center">
     <p className="font-medium">{title}</p>
@@ -22,7 +22,7 @@ export const Empty = ({ title, children }: { title: string; children?: ReactNode
   </div>
 );
 
-/** A failure in place: type, message, request id, another try; counts down when it was too often. */
+/** An error with its type, message, request ID and a retry button, which counts down after too many requests. */
 export function ErrorCard({ error, onRetry }: { error: Error; onRetry?: () => void }) {
   const api = error instanceof ApiError ? error : null;
   const [wait, setWait] = useState(api?.retryAfter ?? 0);
@@ -34,13 +34,13 @@ export function ErrorCard({ error, onRetry }: { error: Error; onRetry?: () => vo
   return (
     <div role="alert" className="m-4 grid gap-2 rounded-lg border border-line bg-bad-wash p-4 text-sm">
       <p className="font-medium text-bad">
-        {api?.type === 'offline' ? 'Offline' : (api?.type.replaceAll('_', ' ') ?? 'Something failed here')}
+        {api?.type === 'offline' ? 'Offline' : (api?.type.replaceAll('_', ' ') ?? 'Something went wrong')}
       </p>
       <p className="text-ink">{error.message}</p>
       {api?.requestId && (
         <p className="flex items-center gap-1 text-ink">
           Request <code className="break-all">{api.requestId}</code>
-          <CopyButton value={api.requestId} label="Copy the request id" />
+          <CopyButton value={api.requestId} label="Copy request ID" />
         </p>
       )}
       {onRetry && (
@@ -54,11 +54,11 @@ export function ErrorCard({ error, onRetry }: { error: Error; onRetry?: () => vo
   );
 }
 
-/** While what was asked for is not here: why it did not come, with another try, or the lines of its height. */
+/** A skeleton while data loads, or the error with a retry button. */
 export const Pending = ({ of, lines = 8 }: { of: { error: Error | null; refetch: () => unknown }; lines?: number }) =>
   of.error ? <ErrorCard error={of.error} onRetry={() => void of.refetch()} /> : <Skeleton lines={lines} />;
 
-/** The card that holds a part of a screen. What sticks out is cut off without a frame of its own, so that heads of tables stay in view. */
+/** A card. It clips without a scroll container of its own, so that table heads stay in view. */
 export const Card = ({ title, action, children }: { title?: string; action?: ReactNode; children: ReactNode }) => (
   <section className="overflow-clip rounded-xl border border-line bg-card">
     {title !== undefined && (
@@ -70,7 +70,7 @@ export const Card = ({ title, action, children }: { title?: string; action?: Rea
     {children}
   </section>
 );
-/** Names and values, one a row. */
+/** Names and values, one per row. */
 export const Facts = ({ rows }: { rows: readonly (readonly [string, ReactNode])[] }) => (
   <dl className="grid">
     {rows.map(([name, value]) => (

@@ -1,4 +1,4 @@
-/** The status of an answer, as a number with an icon and a colour. */
+/** An HTTP status with an icon and a color. */
 import { Badge } from './values.tsx';
 
 export const StatusCode = ({ status }: { status: number }) => (

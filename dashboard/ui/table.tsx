@@ -1,10 +1,10 @@
-/** Rows newest first: a table with a head that stays, cards on a narrow screen, more on demand. */
+/** A table with a sticky head, cards on narrow screens, and a button for more rows. */
 import { memo, type ReactNode } from 'react';
 import { Button } from './button.tsx';
 
 export type Column<R> = { name: string; cell: (row: R) => ReactNode; right?: boolean };
 
-/** Drawn again only when its data or the columns change: a list may hold a thousand. */
+/** Memoized, because a list may have a thousand rows. */
 const Row = memo(({ row, columns }: { row: unknown; columns: readonly Column<never>[] }) => (
   <tr className="block border-b border-line py-2 last:border-b-0 hover:bg-page sm:table-row sm:py-0">
     {columns.map((column) => (
@@ -19,7 +19,7 @@ const Row = memo(({ row, columns }: { row: unknown; columns: readonly Column<nev
   </tr>
 ));
 
-/** The first cell must hold a link to the row's own page. */
+/** The first cell must contain a link to the page of the row. */
 export function Table<R extends { id: string }>({
   label,
   columns,

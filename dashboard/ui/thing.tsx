@@ -1,15 +1,15 @@
-/** What pages about one thing share: a payment, an event, a key. */
+/** Shared by the pages of one object: a payment, an event, a key. */
 import { ModeLink } from './link.tsx';
 import { Pending } from './states.tsx';
 
-/** The list that the thing stands in. */
+/** A link to the list that contains the object. */
 export const Back = ({ to: [to, name] }: { to: readonly [to: string, name: string] }) => (
   <p className="text-sm">
     <ModeLink to={to}>{name}</ModeLink>
   </p>
 );
 
-/** Such a page while its thing is not here: the heading stands from the start. */
+/** Such a page while it loads. The heading is there from the start. */
 export const PendingPage = ({
   of,
   title,

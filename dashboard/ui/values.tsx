@@ -45,7 +45,7 @@ const TONES = {
   calm: 'bg-raised text-soft',
 } as const;
 export type Tone = keyof typeof TONES;
-/** A word with an icon and a colour. */
+/** A word with an icon and a color. */
 export const Badge = ({ tone, icon, children }: { tone: Tone; icon?: IconName; children: string }) => (
   <span className={`inline-flex items-center gap-1 rounded-md px-2 py-0.5 text-xs font-medium whitespace-nowrap ${TONES[tone]}`}>
     {icon && <Icon name={icon} className="size-3.5" />}
@@ -84,7 +84,7 @@ export const ExceptionBadge = ({ exception }: { exception: PaymentException | nu
     </Badge>
   );
 
-/** Copies the bare value and says so. */
+/** Copies the value and confirms it. */
 export function CopyButton({ value, label }: { value: string; label: string }) {
   const [copied, setCopied] = useState(false);
   return (

@@ -74,9 +74,9 @@ test('the camera: a key is read and the wizard goes on with it; its light goes o
   await page.goForward();
 
   for (const [text, says] of [
-    ['UR:CRYPTO-ACCOUNT/1-3/LPADAXCFAXIACYVWHDFHNDHKADCLHDCX', '“UR” (crypto-account)'],
-    ['B$2J0300FMAABBCC', 'animated code (BBQr)'],
-    ['bitcoin:bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu', 'This is one address'],
+    ['UR:CRYPTO-ACCOUNT/1-3/LPADAXCFAXIACYVWHDFHNDHKADCLHDCX', '(UR crypto-account)'],
+    ['B$2J0300FMAABBCC', 'Animated codes (BBQr)'],
+    ['bitcoin:bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu', 'This is a single address'],
   ] as const) {
     showToCamera(film, text);
     await scan();

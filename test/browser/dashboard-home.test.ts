@@ -36,7 +36,7 @@ test('home without a payment says what to do first; one button leads to a test p
 
 test('home shows the figures of the range, each chart as picture, table and file', async () => {
   await go('Home');
-  await page.getByRole('img', { name: /Volume completed per day, stacked by coin.*\$25\.00 in 1 payments/ }).waitFor();
+  await page.getByRole('img', { name: /Completed volume per day, stacked by coin.*\$25\.00 in 1 payments/ }).waitFor();
   await page.getByRole('img', { name: /Created 1, Opened 1, Coin chosen 1, Transfer seen 1, Completed 1/ }).waitFor();
   await page.getByText('1 of 7 steps done').waitFor();
   await audit('home');
@@ -53,12 +53,12 @@ test('home shows the figures of the range, each chart as picture, table and file
   await page.getByLabel('From').fill('2024-01-01');
   await page.getByRole('alert').getByText('at most one year').waitFor();
   await page.getByLabel('Until').fill('2024-01-31');
-  await page.getByText('Nothing was completed in this range.').waitFor();
+  await page.getByText('No completed payments in this period.').waitFor();
   await audit('home, nothing in the range');
   await page.getByRole('button', { name: 'Dismiss' }).click();
   await page.getByRole('heading', { name: 'Get started' }).waitFor({ state: 'detached' });
   await page.reload();
-  await page.getByText('Nothing was completed in this range.').waitFor();
+  await page.getByText('No completed payments in this period.').waitFor();
   assert.equal(await page.getByRole('heading', { name: 'Get started' }).count(), 0);
   noFaults();
 });
@@ -69,7 +69,7 @@ test('a service that fails shows what failed, and another try', async () => {
   await page.getByRole('alert').getByText('req_1').waitFor();
   await audit('home, error');
   await tryAgain();
-  await page.getByText('Nothing was completed in this range.').waitFor();
+  await page.getByText('No completed payments in this period.').waitFor();
   noFaults(/^500 .*home/);
 });
 

@@ -85,15 +85,15 @@ test('the accounts that wallets show as Uniform Resources are those that the ser
 
 test('codes that are no key are named, and never taken for one', async () => {
   for (const [code, says] of [
-    ['ur:crypto-hdkey/onaxhdclaojlvoechgferkdpqd', /“UR” \(crypto-hdkey\)/],
-    ['UR:CRYPTO-ACCOUNT/1-3/LPADAXCFAXIACYVWHDFHNDHKADCLHDCX', /“UR” \(crypto-account\)/],
+    ['ur:crypto-hdkey/onaxhdclaojlvoechgferkdpqd', /UR crypto-hdkey/],
+    ['UR:CRYPTO-ACCOUNT/1-3/LPADAXCFAXIACYVWHDFHNDHKADCLHDCX', /UR crypto-account/],
     ['ur:crypto-psbt/1-2/lpadaxcf', /transaction to sign/],
     ['B$2J0300FMAABBCC', /BBQr/],
-    ['p1of3 cHNidP8B', /animated/],
-    ['bitcoin:bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu?amount=1', /one address/],
-    ['https://wallet.example/x', /no account key/],
+    ['p1of3 cHNidP8B', /Animated/],
+    ['bitcoin:bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu?amount=1', /single address/],
+    ['https://wallet.example/x', /doesn’t contain an account key/],
     // Sixteen bytes of a recovery phrase (CompactSeedQR), as a reader of text sees them.
-    ['[\u00bd\u009dq\u00a8\u00eciB\u0011\u00f3l\u008b\u00a6\u0001', /no account key/],
+    ['[\u00bd\u009dq\u00a8\u00eciB\u0011\u00f3l\u008b\u00a6\u0001', /doesn’t contain an account key/],
   ] as const) {
     const given = await readCode(code);
     assert.ok(given.kind === 'other' && says.test(given.why), code);

@@ -84,8 +84,8 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
         status: 503,
         title: 'Florin',
         main: failed
-          ? html`<h1>This page could not be prepared</h1><p>The log of the service says why. Payments are not affected. This page tries again by itself.</p>`
-          : html`<h1>This page is being prepared</h1><p>It is made once after an installation or an upgrade and takes a few seconds. This page opens it by itself.</p>`,
+          ? html`<h1>The dashboard couldn’t be built</h1><p>See the service log for the reason. Payments are not affected. This page retries automatically.</p>`
+          : html`<h1>Building the dashboard</h1><p>This takes a few seconds after an install or an upgrade. The page opens automatically.</p>`,
       });
     }
     reply.headers({

@@ -89,7 +89,7 @@ export const OPERATOR: readonly Route[] = [
             warnings: [
               ...about(coin, readiness.warnings),
               ...(baseTiers(ctx, coin).some((tier) => loweredFrom(coin, tier) !== null)
-                ? [`${coin}_CONFIRMATIONS asks for less than the default table`]
+                ? [`${coin}_CONFIRMATIONS is lower than the default table`]
                 : []),
             ],
             sources: (guard?.sources ?? []).map(({ name, state, reason, height, software }) => ({ name, state, reason, height, software })),
@@ -104,14 +104,17 @@ export const OPERATOR: readonly Route[] = [
             name: 'Webhook deliveries',
             waiting: deliveries.due,
             oldest_seconds: Math.round(deliveries.oldestSeconds),
-            note: deliveries.endpointsOff > 0 ? `${deliveries.endpointsOff} endpoints switched off` : null,
+            note:
+              deliveries.endpointsOff > 0
+                ? `${deliveries.endpointsOff} ${deliveries.endpointsOff === 1 ? 'endpoint' : 'endpoints'} disabled`
+                : null,
           },
           { name: 'Payments to settle', waiting: install.paymentsDue, oldest_seconds: null, note: null },
           {
-            name: 'E-mails',
+            name: 'Emails',
             waiting: mails.waiting,
             oldest_seconds: null,
-            note: mails.failed > 0 ? `${mails.failed} given up in a day` : null,
+            note: mails.failed > 0 ? `${mails.failed} failed in the last day` : null,
           },
         ],
       };
