@@ -62,7 +62,7 @@ export function Screen() {
   return (
     <Entry
       title={`Join ${invite.merchant_name}`}
-      lead={`You’ve been invited as ${invite.role}. Your sign-in email is ${invite.invited_email}.`}
+      lead={`You’re invited to join with the ${invite.role} role. Your sign-in email is ${invite.invited_email}.`}
     >
       {error && !(error instanceof ApiError && error.param) && (
         <p role="alert" className="text-sm text-bad">
