@@ -1,4 +1,4 @@
-/** One's own account: passkeys, backup codes, sign-ins, password, e-mail address. */
+/** The account of a signed-in user: passkeys, backup codes, sessions, password, email address. */
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
 import { base62 } from '../core/id.ts';
@@ -29,12 +29,12 @@ const MOST_SESSIONS = 100;
 
 export type Passkey = { id: string; name: string; createdAt: Date; backedUp: boolean };
 export type Session = { id: string; ip: string; userAgent: string; startedAt: Date; usedAt: Date; current: boolean };
-/** What every act on the own account is given. */
+/** What every change to your own account needs. */
 export type Own = { visitor: Visitor; signedIn: SignedIn };
 const actorOf = ({ visitor, signedIn }: Own): Actor => ({ userId: signedIn.userId, name: signedIn.name, ip: visitor.ip });
 const hashOf = (token: string): Buffer => createHash('sha256').update(token).digest();
 
-/** A change of how somebody signs in: written into the log, and told to them. */
+/** Writes a change of sign-in methods to the audit log and notifies the user. */
 async function recordChange(
   ctx: Context,
   tx: Tx,
@@ -51,7 +51,7 @@ export async function listPasskeys(ctx: Context, { userId }: { userId: string })
     where user_id = ${userId} order by created_at, id limit ${MOST_PASSKEYS}`;
 }
 
-/** What the browser asks an authenticator to make a passkey with. */
+/** Options for the browser to create a passkey. */
 export async function startPasskey(ctx: Context, { visitor }: Own): Promise<{ cookies: Cookies; options: object }> {
   const auth = await authOf(ctx);
   const reply = await refusing('passkey_refused', () =>
@@ -60,7 +60,7 @@ export async function startPasskey(ctx: Context, { visitor }: Own): Promise<{ co
   return { cookies: cookiesOf(reply.headers), options: reply.response as object };
 }
 
-/** Keeps the passkey that was made. Errors: passkey_refused. */
+/** Stores the new passkey. Errors: passkey_refused. */
 export async function finishPasskey(
   ctx: Context,
   { visitor, signedIn, name, response }: Own & { name: string; response: Record<string, unknown> },
@@ -72,7 +72,7 @@ export async function finishPasskey(
   await refusing('passkey_refused', () =>
     auth.api.verifyPasskeyRegistration({ body: { response: response as never, name }, headers }),
   ).catch((error: unknown) => {
-    // What the library cannot read at all it reports as its own failure.
+    // The library reports malformed input as a 500.
     if ((error as { statusCode?: number }).statusCode === 500) throw new Problem('passkey_refused', {}, { cause: error });
     throw error;
   });
@@ -103,7 +103,10 @@ export async function removePasskey(ctx: Context, { visitor, signedIn, passkeyId
   });
 }
 
-/** New backup codes; the old ones end, and every device that was trusted. Errors: password_wrong, second_factor_required. */
+/**
+ * Creates new backup codes. The old ones stop working, and trusted devices need a code again. Errors: password_wrong,
+ * second_factor_required.
+ */
 export async function renewBackupCodes(ctx: Context, { visitor, signedIn, password }: Own & { password: string }): Promise<string[]> {
   if (!signedIn.hasSecondFactor) throw new Problem('second_factor_required');
   const auth = await authOf(ctx);
@@ -116,7 +119,7 @@ export async function renewBackupCodes(ctx: Context, { visitor, signedIn, passwo
   return reply.backupCodes;
 }
 
-/** Where the user is signed in now, this one first. */
+/** Active sessions of the user, the current one first. */
 export async function listSessions(ctx: Context, { signedIn }: { signedIn: SignedIn }): Promise<Session[]> {
   return ctx.db.sql<Session[]>`
     select id, coalesce(ip_address, '') as ip, coalesce(user_agent, '') as "userAgent", created_at as "startedAt", updated_at as "usedAt",
@@ -126,7 +129,7 @@ export async function listSessions(ctx: Context, { signedIn }: { signedIn: Signe
     order by id = ${signedIn.sessionId} desc, updated_at desc limit ${MOST_SESSIONS}`;
 }
 
-/** Signs out elsewhere: one place, or with null all others, and then no device is trusted any more. Errors: session_not_found. */
+/** Ends one session, or with null all other sessions and all device trust. Errors: session_not_found. */
 export async function endSessions(ctx: Context, { visitor, signedIn, sessionId }: Own & { sessionId: string | null }): Promise<number> {
   return ctx.db.begin(async (tx) => {
     if (sessionId === null) await endTrust(tx, signedIn);
@@ -140,7 +143,7 @@ export async function endSessions(ctx: Context, { visitor, signedIn, sessionId }
   });
 }
 
-/** Ends what began with the old password: sign-ins, those that wait for their second factor, trusted devices, and locks of codes. */
+/** Stores the new password and ends what depended on the old one: sessions, pending sign-ins, trusted devices, and locks on codes. */
 export async function putPassword(
   tx: Tx,
   {
@@ -158,7 +161,7 @@ export async function putPassword(
   if (!keepCodeLock) await endCodeLock(tx, { userId });
 }
 
-/** A new password; all other sign-ins end, and every device that was trusted. Errors: password_wrong, parameter_invalid (new_password). */
+/** Changes the password. All other sessions and all device trust end. Errors: password_wrong, parameter_invalid (new_password). */
 export async function changePassword(
   ctx: Context,
   { visitor, signedIn, password, newPassword }: Own & { password: string; newPassword: string },
@@ -174,7 +177,7 @@ export async function changePassword(
   });
 }
 
-/** Asks both addresses by mail; the change happens once both agreed. Errors: mail_not_set_up, password_wrong, email_in_use. */
+/** Emails a link to both addresses; the change takes effect when both are opened. Errors: mail_not_set_up, password_wrong, email_in_use. */
 export async function startEmailChange(
   ctx: Context,
   { visitor, signedIn, email: given, password }: Own & { email: string; password: string },
@@ -205,7 +208,7 @@ export async function startEmailChange(
   });
 }
 
-/** One of the two addresses agrees. True once both have, and the address changed. Errors: email_link_invalid, email_in_use. */
+/** Records that one of the two addresses was confirmed. `changed` is true once both are. Errors: email_link_invalid, email_in_use. */
 export async function agreeToEmailChange(ctx: Context, { token, ip }: { token: string; ip: string }): Promise<{ changed: boolean }> {
   const hash = hashOf(token);
   return ctx.db.begin(async (tx) => {
@@ -225,7 +228,7 @@ export async function agreeToEmailChange(ctx: Context, { token, ip }: { token: s
   });
 }
 
-/** The address that waits for both to agree; null when none does. */
+/** The new address that is waiting for confirmation, or null. */
 export async function pendingEmail(ctx: Context, { userId }: { userId: string }): Promise<string | null> {
   const [row] = await ctx.db.sql<{ email: string }[]>`
     select new_email as email from email_changes where user_id = ${userId} and expires_at > clock_timestamp()`;
@@ -234,14 +237,17 @@ export async function pendingEmail(ctx: Context, { userId }: { userId: string })
 
 const OPERATOR_COMMAND = 'operator command';
 const byOperator = (userId: string): Actor => ({ userId, name: OPERATOR_COMMAND, ip: '' });
-/** Who is meant by an operator's command, whatever the case of the address. Errors: user_not_found. */
+/** The user with this email, ignoring case. Errors: user_not_found. */
 async function findUser(tx: Tx, { email }: { email: string }): Promise<{ id: string }> {
   const [user] = await tx<{ id: string }[]>`select id from users where email = ${email.toLowerCase()}`;
   if (!user) throw new Problem('user_not_found', { id: email });
   return user;
 }
 
-/** By the operator, who has made sure of both addresses; both are told. The new one is not verified. Errors: user_not_found, email_in_use. */
+/**
+ * Changes an email address for the operator, who has verified the request. Both addresses are notified; the new one is unverified.
+ * Errors: user_not_found, email_in_use.
+ */
 export async function setEmail(ctx: Context, { email: given, to: wanted }: { email: string; to: string }): Promise<void> {
   const [email, to] = [given.toLowerCase(), wanted.toLowerCase()];
   if (!/^[^\s@<>"]+@[^\s@<>"]+$/.test(to) || to.length > 254)
@@ -262,13 +268,13 @@ export async function setEmail(ctx: Context, { email: given, to: wanted }: { ema
   });
 }
 
-/** What was sent to mailboxes and could still be opened by somebody who asked for it before. */
+/** Invalidates links that were sent by email earlier. */
 export async function endEmailLinks(tx: Tx, { userId }: { userId: string }): Promise<void> {
   await tx`delete from email_changes where user_id = ${userId}`;
   await tx`delete from email_proofs where user_id = ${userId}`;
 }
 
-/** Second factor, backup codes, passkeys, trusted devices: whatever signs in, or spares something, beside the password. */
+/** Removes the second factor, backup codes, passkeys and trusted devices: every way to sign in other than the password. */
 async function dropFactors(tx: Tx, { userId }: { userId: string }): Promise<{ secondFactor: boolean; passkeys: number }> {
   const [user] = await tx<{ secondFactor: boolean }[]>`select two_factor_enabled as "secondFactor" from users where id = ${userId}`;
   await dropSecondFactor(tx, { userId });
@@ -277,8 +283,8 @@ async function dropFactors(tx: Tx, { userId }: { userId: string }): Promise<{ se
 }
 
 /**
- * By the operator, for somebody who forgot it: a password to sign in with once and change. Whoever had the account may have left a
- * way back in, so passkeys and the second factor end too, unless they are to be kept. Errors: user_not_found.
+ * Resets a password for the operator: returns a password to sign in with once and change. Someone who took over the account may have
+ * added ways to sign in, so passkeys and the second factor are removed, unless they are kept. Errors: user_not_found.
  */
 export async function resetPassword(
   ctx: Context,
@@ -300,8 +306,8 @@ export async function resetPassword(
 }
 
 /**
- * By the operator, for somebody who lost the authenticator and the backup codes: the password alone signs in again. All sign-ins end.
- * Errors: user_not_found.
+ * Removes the second factor and passkeys for the operator, for a user who lost the authenticator and the backup codes. The password
+ * alone signs in again. All sessions end. Errors: user_not_found.
  */
 export async function resetFactors(
   ctx: Context,
@@ -327,7 +333,7 @@ export type User = {
   passkeys: number;
   merchants: { merchant_id: string; role: string }[];
 };
-/** Who has an account, by address: those of a merchant, or all of the install. */
+/** Users by email: those of a merchant, or of the whole install. */
 export async function listUsers(
   ctx: Context,
   { merchantId, limit, after }: { merchantId: string | null; limit: number; after: string | null },
@@ -345,7 +351,7 @@ export async function listUsers(
   return { users: rows.slice(0, limit), hasMore: rows.length > limit };
 }
 
-/** Lets a user reach the operator area, or no longer. Errors: user_not_found. */
+/** Grants or removes access to the operator area. Errors: user_not_found. */
 export async function setOperator(ctx: Context, { email, operator }: { email: string; operator: boolean }): Promise<void> {
   await ctx.db.begin(async (tx) => {
     const { id } = await findUser(tx, { email });

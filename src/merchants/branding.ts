@@ -1,4 +1,4 @@
-/** How a merchant's payment page looks and who may show it: accent colour, logo, theme, language, support contact, origins. */
+/** Branding of the payment page and where it may be embedded: accent color, logo, theme, language, support contact, origins. */
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
 import { Problem } from '../core/problem.ts';
@@ -12,7 +12,7 @@ export type Branding = Partial<
 /** A logo larger than this would cost payers on slow networks seconds. */
 const LOGO_LIMIT = 65_536;
 
-/** Changes the named settings at once; the others stay. Errors: merchant_not_found, parameter_invalid with the setting. */
+/** Changes the given settings; others stay. Errors: merchant_not_found, parameter_invalid with the setting. */
 export async function setBranding(
   ctx: Context,
   { merchantId, branding, logo }: { merchantId: string; branding: Branding; logo?: Uint8Array | null },
@@ -35,7 +35,7 @@ export function checkBranding({ accent, theme, locale, supportContact, origins }
     if (!isOrigin(origin)) refuse('origins', `${origin} is not an origin; write it like https://shop.example`);
 }
 
-/** Checks a logo; what it answers writes it. Null takes the logo away, undefined leaves it. Errors: parameter_invalid. */
+/** Validates a logo and returns the function that stores it. Null removes the logo, undefined keeps it. Errors: parameter_invalid. */
 export function logoWriter(logo: Uint8Array | null | undefined): (tx: Tx, merchantId: string) => Promise<void> {
   if (logo === undefined) return async () => {};
   if (logo === null)
@@ -55,8 +55,8 @@ const isContact = (text: string): boolean =>
   text.length <= 200 && (/^https:\/\/[^\s"<>]+$/.test(text) || /^[^\s@<>"]+@[^\s@<>"]+$/.test(text) || /^\+?[\d ()./-]{4,30}$/.test(text));
 
 /**
- * PNG by its signature, or an SVG that can do nothing but draw: no script, no events, nothing loaded from anywhere, no entities.
- * It is shown as an image, where scripts do not run; this keeps it harmless when it is opened by itself too.
+ * Accepts a PNG by its signature, or an SVG that can only draw: no scripts, no events, no external resources, no entities. Images do
+ * not run scripts, but this also keeps the file harmless when it is opened directly.
  */
 export function logoType(bytes: Uint8Array): 'image/png' | 'image/svg+xml' {
   const refuse = (reason: string) => new Problem('parameter_invalid', { reason }, { param: 'logo' });
@@ -75,7 +75,7 @@ export function logoType(bytes: Uint8Array): 'image/png' | 'image/svg+xml' {
   return 'image/svg+xml';
 }
 
-/** A logo by the hash it was named with; null when no merchant has it any more. */
+/** A logo by its hash; null when no merchant uses it anymore. */
 export async function readLogo(ctx: Context, { hash }: { hash: string }): Promise<{ type: string; bytes: Buffer } | null> {
   const [row] = await ctx.db.sql<{ type: string; bytes: Buffer }[]>`select type, bytes from merchant_logos where hash = ${hash} limit 1`;
   return row ?? null;

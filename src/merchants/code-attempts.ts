@@ -1,6 +1,6 @@
 /**
- * Wrong codes of a second factor: counted for each person, told to them, and answered with locks that grow. Only somebody who knows
- * the password, or has a session, gets as far as typing one, so nobody else can lock a person out.
+ * Wrong two-factor codes: counted per user, reported to them, and answered with growing locks. Only someone who knows the password or
+ * has a session can enter a code, so nobody else can lock a user out.
  */
 import type { Context } from '../context.ts';
 import { Problem } from '../core/problem.ts';
@@ -8,14 +8,14 @@ import type { Tx } from '../db/db.ts';
 import { notifyUser } from './notices.ts';
 
 const FAILURES_PER_LOCK = 10;
-/** So many in a row are no longer one person's typing errors. */
+/** More wrong codes in a row than one person mistypes. */
 const TOLD_AFTER = 3;
 const FIRST_LOCK_MINUTES = 15;
 const LONGEST_LOCK_MINUTES = 7 * 24 * 60;
-/** A lock is forgotten after this long without another one. */
+/** The lock duration resets after this long without a new lock. */
 const REMEMBERED_DAYS = 30;
 
-/** 15 minutes, then four times as long each time, up to a week: a thousand guesses a year in place of half a million. */
+/** 15 minutes, then four times as long each time, up to a week. This allows about a thousand guesses a year instead of half a million. */
 export const lockMinutes = (locks: number): number => Math.min(FIRST_LOCK_MINUTES * 4 ** Math.min(locks - 1, 10), LONGEST_LOCK_MINUTES);
 
 const waitText = (seconds: number): string => {
@@ -26,14 +26,14 @@ const waitText = (seconds: number): string => {
 export const lockedProblem = (seconds: number): Problem =>
   new Problem('second_factor_locked', { wait: waitText(seconds) }, { retryAfterSeconds: seconds });
 
-/** Counts a wrong code. The row of the second factor is locked by it until the transaction ends. */
+/** Counts a wrong code. Locks the second factor row until the transaction ends. */
 export async function recordWrongCode(ctx: Context, tx: Tx, { userId, ip }: { userId: string; ip: string }): Promise<void> {
   const [counted] = await tx<{ wrong: number; isSet: boolean }[]>`
     update second_factors f set failed_verification_count = failed_verification_count + 1 from users u
     where f.user_id = ${userId} and u.id = f.user_id returning failed_verification_count as wrong, u.two_factor_enabled as "isSet"`;
   if (!counted) return;
   const { wrong, isSet } = counted;
-  // While it is being set up nothing can be guessed yet.
+  // During setup there is nothing to guess yet.
   const tell = async (detail: { locked_minutes?: number }) => {
     if (isSet) await notifyUser(ctx, tx, { userId, kind: 'codes_failed', detail: { wrong, ip, ...detail } });
   };
@@ -49,12 +49,12 @@ export async function recordWrongCode(ctx: Context, tx: Tx, { userId, ip }: { us
   await tell({ locked_minutes: minutes });
 }
 
-/** A right code begins the count again. How long the next lock is stays: it is what the guesses so far have earned. */
+/** Resets the count after a correct code. The length of the next lock stays, because it reflects the guesses so far. */
 export async function forgetWrongCodes(tx: Tx, { userId }: { userId: string }): Promise<void> {
   await tx`update second_factors set failed_verification_count = 0 where user_id = ${userId}`;
 }
 
-/** Ends a lock, and how long the next one would be: whoever guessed no longer has the password. */
+/** Ends a lock and resets its length: the password has changed, so the person who guessed no longer knows it. */
 export async function endCodeLock(tx: Tx, { userId }: { userId: string }): Promise<void> {
   await tx`update second_factors set failed_verification_count = 0, locked_until = null, locks = 0 where user_id = ${userId}`;
 }

@@ -1,4 +1,4 @@
-/** The keys of a merchant as members see and change them: listed, made, rolled, revoked. */
+/** API keys as members manage them: list, create, roll, revoke. */
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
@@ -26,9 +26,9 @@ export type Key = {
   isActive: boolean;
 };
 
-/** Keys that a merchant may use at a time in a mode: more than teams need, few enough to be read. */
+/** The most active keys per merchant and mode: more than teams need, few enough to review. */
 const MOST_KEYS = 100;
-/** How long a rolled key goes on, in seconds. */
+/** How long a rolled key keeps working, in seconds. */
 export const ROLL_ENDS = { now: 0, hour: 3_600, day: 86_400, week: 604_800 } as const;
 export type RollEnds = keyof typeof ROLL_ENDS;
 
@@ -38,7 +38,7 @@ const columns = (sql: Sql | Tx) => sql`
   replaced_by as "replacedBy", last_used_at as "lastUsedAt", last_used_ip as "lastUsedIp", last_used_path as "lastUsedPath",
   ${IS_ACTIVE(sql)} as "isActive"`;
 
-/** Keys newest first: those in use, or those that ended. Errors: cursor_invalid. */
+/** Keys, newest first: active ones, or revoked and expired ones. Errors: cursor_invalid. */
 export async function listKeys(
   ctx: Context,
   {
@@ -63,7 +63,7 @@ export async function listKeys(
   return { items: rows.slice(0, limit), hasMore: rows.length > limit };
 }
 
-/** One key, locked when read in a transaction that changes it. Errors: key_not_found. */
+/** One key; locked when read in a transaction that changes it. Errors: key_not_found. */
 export async function getKey(ctx: Context, { merchantId, mode, keyId, tx }: Owner & { keyId: string; tx?: Tx }): Promise<Key> {
   const sql = tx ?? ctx.db.sql;
   const [row] = await sql<Key[]>`
@@ -82,13 +82,13 @@ type NewKey = {
   actorId: string;
   expiresInDays: number | null;
 };
-/** Makes a key; its text is in the answer and nowhere else. Errors: key_limit_reached, parameter_invalid. */
+/** Creates a key. Its text is only in the result and is not stored. Errors: key_limit_reached, parameter_invalid. */
 export async function addKey(ctx: Context, tx: Tx, { merchantId, mode, ...made }: Owner & NewKey): Promise<{ key: Key; text: string }> {
   const { kind, origins } = made;
   if (kind === 'secret' && origins.length > 0) {
     throw new Problem('parameter_invalid', { reason: 'only public keys have origins' }, { param: 'origins' });
   }
-  // Two that are made at once are counted one after the other.
+  // Serializes concurrent creates, so that the limit holds.
   await tx`select 1 from merchants where id = ${merchantId} for update`;
   const [counted] = await tx<{ keys: number }[]>`
     select count(*)::int as keys from keys where merchant_id = ${merchantId} and mode = ${mode} and ${IS_ACTIVE(tx)}`;
@@ -98,8 +98,8 @@ export async function addKey(ctx: Context, tx: Tx, { merchantId, mode, ...made }
 }
 
 /**
- * A new key in the place of an old one, which ends now or after a while; neither outlives the end that the old one had, but
- * the new one gets as many days anew. Errors: key_not_found, key_ended, key_limit_reached.
+ * Creates a key that replaces an old one. The old key ends now or after the given time, never later than its own expiry; the new key
+ * gets the same lifetime again. Errors: key_not_found, key_ended, key_limit_reached.
  */
 export async function rollKey(
   ctx: Context,
@@ -123,7 +123,10 @@ export async function rollKey(
   return { key, text, old: await getKey(ctx, { merchantId, mode, keyId, tx }) };
 }
 
-/** Ends a key by its name, typed by whoever means it. Within a second no process takes it. Errors: key_not_found, key_ended, parameter_invalid. */
+/**
+ * Revokes a key. The person confirms by typing its name. All processes reject it within a second. Errors: key_not_found, key_ended,
+ * parameter_invalid.
+ */
 export async function endKey(
   ctx: Context,
   tx: Tx,
@@ -136,7 +139,7 @@ export async function endKey(
   return { before, after: await getKey(ctx, { merchantId, mode, keyId, tx }) };
 }
 
-/** What a key asked in the last 24 hours, in whole hours; behind by at most a minute. */
+/** Requests of a key in the last 24 hours, by whole hours; at most a minute behind. */
 export async function readKeyCalls(
   ctx: Context,
   { merchantId, mode, keyId }: Owner & { keyId: string },

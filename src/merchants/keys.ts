@@ -17,7 +17,7 @@ export type KeyOwner = {
   kind: KeyKind;
   origins: readonly string[];
   plan: Plan;
-  /** A secret key that changes nothing. */
+  /** A secret key with read-only permissions. */
   readOnly: boolean;
   /** Whether the key may be used from an address. */
   allows(ip: string): boolean;
@@ -28,7 +28,7 @@ const SHAPE = /^(sk|pk)_(live|test)_([0-9A-Za-z]{32})([0-9A-Za-z]{6})$/;
 const ALIAS = /^(live|test)_(sk|pk)_/;
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-/** Six characters that a typing error almost never keeps right; lets bad keys be refused without asking the database. */
+/** A six-character checksum: mistyped keys are rejected without a database query. */
 function checksum(text: string): string {
   const digest = digestOf('sha256', `florin key ${text}`, 'buffer');
   let out = '';
@@ -36,18 +36,18 @@ function checksum(text: string): string {
   return out;
 }
 
-/** The one spelling of a key: `test_sk_…` and `sk_test_…` are the same key. */
+/** The canonical form of a key: `test_sk_…` and `sk_test_…` are the same key. */
 const canonicalKey = (text: string): string => text.replace(ALIAS, '$2_$1_');
-/** As hexadecimal text, which costs a third of a buffer. */
+/** Hex text, which costs a third of what a buffer costs. */
 const hashKey = (canonical: string): string => digestOf('sha256', canonical, 'hex');
 
-/** Permissions act at once: nothing read here is trusted for longer than this. */
+/** Changes apply within this time: cached keys are not used for longer. */
 const CACHE_MS = 1_000;
 const cacheOf = perContext(() => new Map<string, { at: number; owner: Promise<KeyOwner | null> }>());
 
 /**
- * Who a bearer key belongs to; null when it is malformed, unknown or revoked.
- * Answers may be up to one second old, so a revoked key dies within a second in every process.
+ * The owner of an API key; null when it is malformed, unknown or revoked. Results may be up to one second old, so every process
+ * rejects a revoked key within a second.
  */
 export function findKey(ctx: Context, text: string): Promise<KeyOwner | null> {
   if (text.length > 64) return Promise.resolve(null);
@@ -63,14 +63,14 @@ export function findKey(ctx: Context, text: string): Promise<KeyOwner | null> {
   if (cache.size > 10_000) cache.clear();
   const owner = readKey(ctx.db.sql, Buffer.from(hash, 'hex'));
   cache.set(hash, { at, owner });
-  // A failed read must not answer for a second.
+  // Do not cache a failed read.
   owner.catch(() => cache.delete(hash));
   return owner;
 }
 
 /** Of the row `k`: neither revoked nor past its end. */
 const IS_ACTIVE = (sql: Sql | Tx) => sql`k.revoked_at is null and (k.expires_at is null or k.expires_at > clock_timestamp())`;
-/** A public key that names no origins has those of its merchant. */
+/** A public key without its own origins uses those of its merchant. */
 const ORIGINS_OF_MERCHANT = (sql: Sql) => sql`array(select jsonb_array_elements_text(coalesce(m.settings->'origins', '[]')))`;
 
 async function readKey(sql: Sql, hash: Buffer): Promise<KeyOwner | null> {
@@ -100,7 +100,7 @@ export const isOrigin = (text: string): boolean =>
 
 const MOST_ORIGINS = 20;
 const MOST_IPS = 20;
-/** Only secret keys are narrowed in this way: public ones create payments from wherever payers are. */
+/** Only secret keys can be restricted like this: public keys are used from wherever customers are. */
 function checkLimits({ kind, readOnly, allowedIps }: { kind: KeyKind; readOnly: boolean; allowedIps: readonly string[] }): void {
   const refuse = (param: string, reason: string) => new Problem('parameter_invalid', { reason }, { param });
   if (kind === 'public' && readOnly) throw refuse('read_only', 'only secret keys can be read-only');
@@ -111,8 +111,8 @@ function checkLimits({ kind, readOnly, allowedIps }: { kind: KeyKind; readOnly: 
       throw refuse('allowed_ips', `${text} is neither an address such as 192.0.2.10 nor a network such as 192.0.2.0/24`);
 }
 /**
- * Makes a key and returns its text, which is stored nowhere. `createdBy`: the name of a member, `actorId` who that is; null: the
- * operator. Owners get a notice of a live secret key.
+ * Creates a key and returns its text, which is not stored. `createdBy` is the name of a member and `actorId` their ID; both are null
+ * for the operator. Owners are notified of a new live secret key.
  */
 export async function createKey(
   ctx: Context,
@@ -166,7 +166,7 @@ export async function createKey(
       from merchants where id = ${merchantId}`;
     if (inserted.count === 0) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
     if (mode === 'test' || kind === 'public') return;
-    // The first keys of a merchant come before its members.
+    // The first keys of a merchant are created before it has members.
     const [member] = await tx`select 1 from members where merchant_id = ${merchantId} limit 1`;
     const detail = { name, by: createdBy ?? 'The operator' };
     if (member) await notifyMembers(ctx, tx, [{ merchantId, mode, kind: 'key_created', detail, actorId }]);
@@ -175,7 +175,7 @@ export async function createKey(
   return { keyId, key };
 }
 
-/** Ends a key; every process stops taking it within a second. Errors: key_not_found. */
+/** Revokes a key; every process rejects it within a second. Errors: key_not_found. */
 export async function revokeKey(ctx: Context, { keyId }: { keyId: string }): Promise<void> {
   const updated = await ctx.db.sql`
     update keys set revoked_at = clock_timestamp() where id = ${keyId} and revoked_at is null`;

@@ -1,4 +1,4 @@
-/** E-mails that wait to be sent, and the worker that sends them; beside it, once a minute, the alerts about usage. */
+/** The email queue and the worker that sends it. Once a minute it also sends usage alerts. */
 import type { Context } from '../context.ts';
 import type { Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
@@ -8,15 +8,15 @@ import { alertUsage } from './usage.ts';
 const POLL_MS = 1_000;
 const BATCH = 10;
 const HOUSEKEEPING_MS = 60_000;
-/** Minutes before each next attempt; then a mail is given up. */
+/** Minutes before each retry. After the last one, the email is marked as failed. */
 const RETRY_MINUTES = [1, 5, 15, 60, 240, 720] as const;
-/** A mail that is being sent is taken again after this long, should its worker have died. */
+/** An email whose worker died while sending is retried after this long. */
 const LEASE_SECONDS = 120;
 const KEPT_DAYS = 90;
 
 /**
- * Queues one mail for each recipient, in the transaction of what it tells. With a pause, whoever got one of that kind lately gets
- * none; with `pauseOf: 'subject'`, whoever got the same one.
+ * Queues an email to each recipient, in the transaction of the change it reports. With a pause, recipients who recently got an email
+ * of the same kind are skipped; with `pauseOf: 'subject'`, those who got the same subject.
  */
 export async function queueMails(
   tx: Tx,
@@ -30,7 +30,7 @@ export async function queueMails(
       and (${mail.pauseOf !== 'subject'} or m.subject = ${mail.subject}) and m.created_at > clock_timestamp() - make_interval(mins => ${mail.pauseMinutes ?? 0}))`;
 }
 
-/** Sends what is due, at most a batch; returns how many were tried. A crash after the server took a mail sends it again. */
+/** Sends due emails, at most one batch, and returns how many were tried. A crash after the mail server accepted an email sends it again. */
 export async function sendDueMails(ctx: Context): Promise<number> {
   const { mail } = ctx;
   if (!mail) return 0;
@@ -41,7 +41,7 @@ export async function sendDueMails(ctx: Context): Promise<number> {
   for (const { id, recipient, subject, body, attempts } of due) {
     try {
       await mail.send({ to: recipient, subject, text: body });
-      // What was sent is not kept: links in it open accounts.
+      // Sent emails are not kept, because they contain links that open accounts.
       await ctx.db.sql`update mails set sent_at = clock_timestamp(), due_at = null, failure = null, body = '' where id = ${id}`;
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
@@ -58,7 +58,7 @@ export async function sendDueMails(ctx: Context): Promise<number> {
   return due.length;
 }
 
-/** How many mails wait, and how many were given up in the last day. */
+/** Emails in the queue, and emails that failed for good in the last day. */
 export async function readMailQueue(ctx: Context): Promise<{ waiting: number; failed: number }> {
   const [row] = await ctx.db.sql<{ waiting: bigint; failed: bigint }[]>`
     select (select count(*) from mails where due_at is not null) as waiting,
@@ -69,7 +69,7 @@ export async function readMailQueue(ctx: Context): Promise<{ waiting: number; fa
 async function keepHouse(ctx: Context): Promise<void> {
   await alertUsage(ctx);
   await ctx.db.sql`delete from mails where created_at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
-  // Where no mail server is set any more.
+  // Left over when the mail server is no longer configured.
   await ctx.db.sql`delete from held_mails where due_at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
   await ctx.db.sql`delete from notices where at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
   await ctx.db.sql`delete from known_browsers where seen_at < clock_timestamp() - make_interval(days => 180)`;
@@ -77,7 +77,7 @@ async function keepHouse(ctx: Context): Promise<void> {
   await ctx.db.sql`delete from sessions where expires_at < clock_timestamp()`;
 }
 
-/** Starts the loop; `stop` waits for the round under way. */
+/** Starts the loop. `stop` waits for the current round. */
 export function startMails(ctx: Context): { stop(): Promise<void> } {
   let housekeepingAt = ctx.clock.monotonicMs();
   return startLoop({

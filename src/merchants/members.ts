@@ -1,4 +1,4 @@
-/** Members of a merchant, the one-time set-up link that makes the first one, and the log of what members did. */
+/** Members of a merchant, the setup link that creates the first one, and the audit log. */
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
@@ -11,7 +11,7 @@ import type { MemberRole } from './roles.ts';
 export type Actor = { userId: string; name: string; ip: string };
 export type Membership = { merchantId: string; merchantName: string; role: MemberRole; secondFactorRequired: boolean };
 
-/** Every writing act calls this inside its transaction. `before` and `after` hold what changed, never a secret. */
+/** Every change calls this in its transaction. `before` and `after` hold what changed, never a secret. */
 export async function writeAudit(
   tx: Tx,
   entry: { merchantId: string; mode: Mode | null; actor: Actor; action: string; object: string; before?: object; after?: object },
@@ -23,7 +23,7 @@ export async function writeAudit(
       ${json(entry.before)}, ${json(entry.after)}, ${entry.actor.ip})`;
 }
 
-/** What somebody did to the own account stands in the log of every merchant they work for. */
+/** A change to a user account is written to the audit log of every merchant they work for. */
 export async function writeAccountAudit(tx: Tx, { actor, action, after }: { actor: Actor; action: string; after?: object }): Promise<void> {
   await tx`
     insert into audit_log (merchant_id, actor_id, actor_name, action, object, after, ip)
@@ -31,7 +31,7 @@ export async function writeAccountAudit(tx: Tx, { actor, action, after }: { acto
       ${after === undefined ? null : tx.json(after as never)}, ${actor.ip} from members where user_id = ${actor.userId}`;
 }
 
-/** What an operator did to a chain stands in the log of every merchant with a wallet in its coin. */
+/** A change that an operator made to a chain is written to the audit log of every merchant with a wallet in its coin. */
 export async function writeWalletAudit(tx: Tx, { coin, action, after }: { coin: Coin; action: string; after: object }): Promise<void> {
   await tx`
     insert into audit_log (merchant_id, mode, actor_name, action, object, after, ip)
@@ -62,7 +62,7 @@ export type AuditFilter = {
   until: Date | null;
 };
 
-/** The log, newest first: pages along an index of the merchant. Few rows are written, as people write them, not payments. */
+/** The audit log, newest first, paged along an index of the merchant. It has few rows, because people write them. */
 export async function listAudit(
   ctx: Context,
   { merchantId, filter, limit, startingAfter }: { merchantId: string; filter: AuditFilter; limit: number; startingAfter: bigint | null },
@@ -71,7 +71,7 @@ export async function listAudit(
   const { actorId, action, object, mode, from, until } = filter;
   const mine = sql`merchant_id = ${merchantId}`;
   const { within } = await keysWithin(sql, { key: 'id', time: 'at', rows: sql`audit_log where ${mine}`, from, until });
-  // Each of the names has an index, of which one is walked; the others are looked for in what it gives.
+  // Each filter has an index. One is walked, the others are checked on its rows.
   const names = [
     object === null ? null : sql`and object = ${object}`,
     action === null ? null : sql`and action = ${action}`,
@@ -98,7 +98,7 @@ export async function listAudit(
   });
 }
 
-/** The acts and the people that stand in the log, to choose from: one step along an index for each, not one for each row. */
+/** The actions and people to filter the audit log by: one index step for each, instead of one per row. */
 export async function listAuditChoices(
   ctx: Context,
   { merchantId }: { merchantId: string },
@@ -122,7 +122,7 @@ export async function listAuditChoices(
   return { actions: actions.map((row) => row.action), actors };
 }
 
-/** The merchants a user works for, in the order of joining. */
+/** The merchants of a user, in the order of joining. */
 export async function listMemberships(ctx: Context, { userId }: { userId: string }): Promise<Membership[]> {
   return ctx.db.sql<Membership[]>`
     select m.merchant_id as "merchantId", merchants.name as "merchantName", m.role,
@@ -131,7 +131,7 @@ export async function listMemberships(ctx: Context, { userId }: { userId: string
     where m.user_id = ${userId} order by m.joined_at, m.merchant_id`;
 }
 
-/** Where the one-time link leads: spent with the membership it makes. Errors: setup_link_invalid. */
+/** Uses up the setup link in the transaction that adds the owner. Errors: setup_link_invalid. */
 async function spendSetup(tx: Tx, { token }: { token: string }): Promise<string> {
   const [row] = await tx<{ id: string }[]>`
     update merchants set setup_token_hash = null where setup_token_hash = ${createHash('sha256').update(token).digest()} returning id`;
@@ -141,14 +141,17 @@ async function spendSetup(tx: Tx, { token }: { token: string }): Promise<string>
 
 const joinAsOwner = async (tx: Tx, { merchantId, actor }: { merchantId: string; actor: Actor }): Promise<void> => {
   await tx`insert into members (merchant_id, user_id, role) values (${merchantId}, ${actor.userId}, 'owner') on conflict do nothing`;
-  // The first owner of the first merchant runs the install.
+  // The first owner of the first merchant is the operator.
   await tx`
     update users set operator = true where id = ${actor.userId} and not exists (select 1 from users where operator)
       and ${merchantId} = (select id from merchants order by created_at, id limit 1)`;
   await writeAudit(tx, { merchantId, mode: null, actor, action: 'member.set_up', object: actor.userId, after: { role: 'owner' } });
 };
 
-/** Makes the first owner with a password already hashed, and spends the link, all or nothing. Errors: setup_link_invalid, account_exists. */
+/**
+ * Creates the first owner, with a password that is already hashed, and uses up the link in the same transaction. Errors:
+ * setup_link_invalid, account_exists.
+ */
 export async function setUpOwner(
   ctx: Context,
   { token, name, email, passwordHash, ip }: { token: string; name: string; email: string; passwordHash: string; ip: string },
@@ -166,7 +169,7 @@ export async function setUpOwner(
   });
 }
 
-/** The same link for somebody who has signed in: one more merchant. Errors: setup_link_invalid. */
+/** The same for a signed-in user, who gets another merchant. Errors: setup_link_invalid. */
 export async function setUpMerchant(ctx: Context, { token, actor }: { token: string; actor: Actor }): Promise<void> {
   await ctx.db.begin(async (tx) => joinAsOwner(tx, { merchantId: await spendSetup(tx, { token }), actor }));
 }

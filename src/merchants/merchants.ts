@@ -18,27 +18,27 @@ export type MerchantSettings = {
   toleranceCapUsdCents: number;
   lateAcceptMinutes: number | null;
   defaultCoin: Coin | null;
-  /** Where payers find help: an https URL, an e-mail address or a telephone number. */
+  /** Where customers get help: an https URL, email address or phone number. */
   supportContact: string | null;
-  /** Accent colour of the payment page, as #rrggbb. */
+  /** Accent color of the payment page, as #rrggbb. */
   accent: string | null;
   theme: (typeof THEMES)[number];
-  /** Language of the page when neither the payment nor the payer's browser names one. */
+  /** Language of the page when neither the payment nor the browser sets one. */
   locale: string | null;
-  /** Origins whose pages may show the payment page in a frame, and use public keys that name no origins of their own. */
+  /** Origins that may embed the payment page and use public keys without their own origins. */
   origins: readonly string[];
-  /** Whether a completed payment sends the payer back after five seconds. */
+  /** Whether customers are redirected five seconds after they paid. */
   autoReturn: boolean;
-  /** Whether payers may cancel a payment to which nothing came, and start one that ended without money again. */
+  /** Whether customers can cancel a payment until a transfer arrives, and restart an unpaid one. */
   payerCancel: boolean;
-  /** Whether the page stands on a counter's own screen, which must not go dark while a code is to be scanned. */
+  /** Whether the page runs on a point-of-sale display, which must stay on while a QR code is shown. */
   kiosk: boolean;
-  /** Coins that payers may choose; null: all with a wallet. */
+  /** Coins that customers can pay with; null: all with a wallet. */
   coins: readonly Coin[] | null;
   website: string | null;
-  /** Days after the end of a payment at which the data of its payer is erased; null: never. */
+  /** Days after a payment ends until customer data is deleted; null: never. */
   retentionDays: number | null;
-  /** Whether requests with parameters that are not documented are refused, all of them. */
+  /** Whether requests with unknown parameters are rejected. */
   strictParameters: boolean;
   /** Raised confirmations per coin; never below the table. */
   confirmations: Partial<Record<Coin, { belowUsdCents: string | null; confirmations: number; rule: ConfirmationTier['rule'] }[]>>;
@@ -60,7 +60,7 @@ export type Merchant = {
 const CACHE_MS = 1_000;
 const cacheOf = perContext(() => new Map<string, { at: number; merchant: Promise<Merchant> }>());
 
-/** A merchant as of at most one second ago. Errors: merchant_not_found. */
+/** A merchant, at most one second old. Errors: merchant_not_found. */
 export function getMerchant(ctx: Context, { merchantId }: { merchantId: string }): Promise<Merchant> {
   const cache = cacheOf(ctx);
   const at = ctx.clock.monotonicMs();
@@ -73,14 +73,14 @@ export function getMerchant(ctx: Context, { merchantId }: { merchantId: string }
   return merchant;
 }
 
-/** A merchant as it is now: inside a transaction, which must not ask the pool for another connection. Errors: merchant_not_found. */
+/** A merchant, read in the given transaction, which must not take another connection from the pool. Errors: merchant_not_found. */
 export async function readMerchant(sql: Sql | Tx, { merchantId }: { merchantId: string }): Promise<Merchant> {
   const [merchant] = await readMerchants(sql, { merchantIds: [merchantId] });
   if (!merchant) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
   return merchant;
 }
 
-/** Those of these merchants that exist, in one statement. */
+/** The given merchants, without those that do not exist, in one statement. */
 export async function readMerchants(sql: Sql | Tx, { merchantIds }: { merchantIds: readonly string[] }): Promise<Merchant[]> {
   const rows = await sql<
     {
@@ -109,10 +109,10 @@ export async function readMerchants(sql: Sql | Tx, { merchantIds }: { merchantId
   }));
 }
 
-/** Whether payers may choose the coin, as the merchant set it. */
+/** Whether the merchant offers this coin. */
 export const isOffered = ({ coins }: MerchantSettings, coin: Coin): boolean => coins === null || coins.includes(coin);
 
-/** The coin of payments that name none: the setting, else the first with a wallet of BTC, LTC, ETH, DASH, DOGE; in test mode BTC. */
+/** The default coin: the setting, else the first with a wallet of BTC, LTC, ETH, DASH, DOGE; in test mode BTC. */
 export function defaultCoin(merchant: Merchant, mode: 'live' | 'test'): Coin {
   if (merchant.settings.defaultCoin) return merchant.settings.defaultCoin;
   if (mode === 'test') return 'BTC';
@@ -126,14 +126,14 @@ export type NewMerchant = {
 };
 
 /**
- * Makes a merchant with its four keys and a one-time set-up link, all or nothing.
- * The first merchant of an install is Enterprise, later ones Starter unless a plan is named.
+ * Creates a merchant with its four keys and a one-time setup link, in one transaction. The first merchant of an install is on
+ * Enterprise, later ones on Starter unless a plan is given.
  */
 export async function createMerchant(ctx: Context, { name, plan }: { name: string; plan?: Plan }): Promise<NewMerchant> {
   return (await makeMerchant(ctx, { name, plan, onlyFirst: false }))!;
 }
 
-/** Makes the first merchant of an install; null when there is one, also when several processes start at once. */
+/** Creates the first merchant of an install. Null when one exists, also when several processes start at the same time. */
 export const createFirstMerchant = (ctx: Context, { name }: { name: string }): Promise<NewMerchant | null> =>
   makeMerchant(ctx, { name, plan: undefined, onlyFirst: true });
 
@@ -148,7 +148,7 @@ async function makeMerchant(
   const merchantId = newId('mer', ctx.random);
   const setupToken = base62(32, ctx.random);
   const keys = await ctx.db.begin(async (tx) => {
-    // Two first merchants at once must not both become the first.
+    // Of two concurrent calls, only one may create the first merchant.
     await tx`select pg_advisory_xact_lock(hashtext('florin first merchant'))`;
     if (onlyFirst && (await tx`select 1 from merchants limit 1`).length > 0) return null;
     await tx`
@@ -168,7 +168,7 @@ async function makeMerchant(
   return keys && { merchantId, keys, setupUrl: `${ctx.settings.publicUrl}/setup#token=${setupToken}` };
 }
 
-/** Acts at once. With an actor it stands in the merchant's log. Errors: merchant_not_found. */
+/** Takes effect immediately. With an actor, it is written to the merchant's audit log. Errors: merchant_not_found. */
 export async function setPlan(ctx: Context, { merchantId, plan, actor }: { merchantId: string; plan: Plan; actor?: Actor }): Promise<void> {
   await ctx.db.begin(async (tx) => {
     const [before] = await tx<{ plan: Plan }[]>`select plan from merchants where id = ${merchantId} for no key update`;
@@ -180,7 +180,10 @@ export async function setPlan(ctx: Context, { merchantId, plan, actor }: { merch
 }
 
 export type ListedMerchant = { id: string; name: string; plan: Plan; createdAt: Date; used: bigint; members: bigint };
-/** For operators: all merchants, newest first, each with its use of the month. Sorting them all is cheap: they are made by hand. Errors: cursor_invalid. */
+/**
+ * For operators: all merchants, newest first, with their usage of the month. Sorting all of them is cheap, because people create them.
+ * Errors: cursor_invalid.
+ */
 export async function listMerchants(
   ctx: Context,
   { limit, startingAfter }: { limit: number; startingAfter: string | null },
@@ -218,7 +221,7 @@ export async function changeSettings(
   cacheOf(ctx).delete(merchantId);
 }
 
-/** The merchant a one-time set-up link belongs to; null when unknown or used. */
+/** The merchant of a setup link; null when the link is unknown or used. */
 export async function findSetup(ctx: Context, { token }: { token: string }): Promise<{ merchantId: string; name: string } | null> {
   const [row] = await ctx.db.sql<{ merchantId: string; name: string }[]>`
     select id as "merchantId", name from merchants

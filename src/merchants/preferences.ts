@@ -1,4 +1,4 @@
-/** What a member arranged for themselves in the dashboard: views, columns, what was put away. It changes nothing for others. */
+/** Dashboard preferences of a member: views, columns, dismissed hints. They affect nobody else. */
 import type { Context } from '../context.ts';
 
 export const PREFERENCES = ['payments.views', 'payments.columns', 'onboarding'] as const;

@@ -1,10 +1,10 @@
-/** What is kept of a request for people to read: without secrets, and short. Pure. */
+/** The part of a request that the log keeps: redacted and short. Pure. */
 
 const GONE = '[redacted]';
-/** Names of fields whose values nobody should read again. */
+/** Names of fields whose values are redacted. */
 const SECRET_NAME =
   /secret|password|passphrase|token|authorization|api[_-]?key|private|mnemonic|recovery_phrase|seed|signature|credential|card_?number|cvc/i;
-/** Secrets that are known by their form wherever they stand: API keys, signing secrets, extended private keys, bearer headers. */
+/** Secrets recognized by their form: API keys, signing secrets, extended private keys, bearer headers. */
 const SECRET_SHAPE =
   /\b(?:(?:sk|pk)_(?:live|test)|(?:live|test)_(?:sk|pk)|whsec)_[\w+/=-]+|\b[xyztuv]prv[1-9A-HJ-NP-Za-km-z]{20,}|\bBearer\s+[\w.~+/=-]+/gi;
 /** `https://user:password@host` and `?token=…` of an address. */
@@ -15,7 +15,7 @@ const IN_TEXT =
   /("[^"\\]*(?:secret|password|passphrase|token|authorization|api[_-]?key|private|mnemonic|seed|signature|credential)[^"\\]*"\s*:\s*)("(?:[^"\\]|\\[\s\S])*"?|[^\s,}\]]+)/gi;
 
 const MOST_BODY = 2_048;
-/** JSON longer than this is not read again; its beginning is searched as text. */
+/** Longer JSON is not parsed; its beginning is searched as text. */
 const MOST_READ = 16_384;
 
 const redactText = (text: string): string => text.replace(SECRET_SHAPE, GONE).replace(IN_URL, `$1${GONE}@`).replace(IN_QUERY, `$1${GONE}`);
@@ -23,30 +23,30 @@ const redactText = (text: string): string => text.replace(SECRET_SHAPE, GONE).re
 const storable = (text: string): string => text.replaceAll('\u0000', '\ufffd').toWellFormed();
 const cut = (text: string, most: number): string => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);
 
-/** A body as it is kept: at most 2048 characters. */
+/** A redacted body of at most 2048 characters. */
 export function redactBody(text: string): string {
   let kept: string | null = null;
   if (text.length <= MOST_READ) {
     try {
       kept = JSON.stringify(JSON.parse(text, (name, value: unknown) => (SECRET_NAME.test(name) && value !== null ? GONE : value)));
     } catch {
-      // No JSON: it is searched as text.
+      // Not JSON: searched as text.
     }
   }
-  // Twice what is kept, so that nothing secret is cut in two before it is seen.
+  // Twice the kept length, so that no secret is cut in half before it is found.
   kept ??= text.slice(0, 2 * MOST_BODY).replace(IN_TEXT, `$1"${GONE}"`);
   return storable(cut(redactText(kept), MOST_BODY));
 }
 
-/** The name of a parameter: somebody may have sent a secret in its place. */
+/** A parameter name, redacted in case it is a secret. */
 export const redactName = (name: string): string => storable(cut(redactText(name), 120));
 
-/** The path of a URL and its query, each as it is kept. */
+/** The redacted path and query of a URL. */
 export function redactUrl(url: string): { path: string; query: string | null } {
   const at = url.indexOf('?');
   const path = at < 0 ? url : url.slice(0, at);
   const query = at < 0 ? '' : url.slice(at, at + 2_000);
-  // A key in a path is escaped or plain; both are without meaning to any route.
+  // Escaped or not, a key in a path has no meaning to any route.
   return {
     path: storable(cut(redactText(path.slice(0, 1_000)), 200)),
     query: query === '' ? null : storable(cut(redactText(query), 500)).slice(1),

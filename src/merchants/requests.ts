@@ -1,4 +1,4 @@
-/** The log of requests: noted in memory, written together once a second, read for 30 days. And what each key was used for last. */
+/** The API request log: collected in memory, written once a second, kept for 30 days. Also the last use of each key. */
 import { type Context, perContext } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
@@ -7,21 +7,21 @@ import type { KeyOwner } from './keys.ts';
 import { redactBody, redactName, redactUrl } from './redact.ts';
 
 const WRITE_MS = 1_000;
-/** Of a key and a process in one second: as many that succeeded and as many that failed; the rest is counted on the last of them. */
+/** Logged per key, process and second: this many successful and this many failed requests. The rest are counted on the last logged one. */
 const KEPT_A_SECOND = 10;
-/** Rows that may wait for the database; more are dropped and counted. */
+/** Rows that may wait for the database. Beyond this, rows are dropped and counted. */
 const MOST_WAITING = 2_000;
 /** The last use of a key is written at most this often. */
 const USE_MS = 60_000;
 const KEPT_DAYS = 30;
-/** Rows of a merchant and mode beyond the newest of these go before their time: a search without an index stays quick. */
+/** Rows kept per merchant and mode, so that a search without an index stays fast. Older rows are deleted early. */
 const MOST_KEPT = 200_000;
-/** Of the names of parameters that a request had ignored, so many are kept. */
+/** Names of ignored parameters that are kept per request. */
 const MOST_IGNORED = 20;
 const FORGET_ROWS = 2_000;
 const FORGET_MERCHANTS = 20;
 
-/** A request when its answer is ready. Its texts are referenced, not read: that is for later. */
+/** A finished request. Its texts are only referenced here and read later. */
 export type Asked = {
   requestId: string;
   owner: KeyOwner;
@@ -35,7 +35,7 @@ export type Asked = {
   body: string | null;
   /** Names of parameters that were ignored. */
   ignored: readonly string[] | null;
-  /** A successful poll by `florin listen`: counted as a use of the key, and not kept. */
+  /** A successful poll by `florin listen`: counts as a use of the key, but is not logged. */
   isPoll: boolean;
 };
 type Kept = Asked & { endedMs: number; omitted: number };
@@ -52,13 +52,13 @@ type Use = {
 type Log = { uses: Map<string, Use>; waiting: Kept[]; writing: Promise<void> | null; kept: number; omitted: number; dropped: number };
 const logOf = perContext<Log>(() => ({ uses: new Map(), waiting: [], writing: null, kept: 0, omitted: 0, dropped: 0 }));
 
-/** Requests by what became of them in this process, for the metrics: kept, counted only, lost because the database lagged. */
+/** Request counts of this process for the metrics: logged, only counted, or lost because the database lagged. */
 export const requestLogCounts = (ctx: Context): Record<'kept' | 'omitted' | 'dropped', number> => {
   const { kept, omitted, dropped } = logOf(ctx);
   return { kept, omitted, dropped };
 };
 
-/** Notes a request; on the request's own path, so it neither reads the body nor waits. */
+/** Records a request. It runs on the path of the request, so it neither reads the body nor waits. */
 export function noteRequest(ctx: Context, asked: Asked): void {
   const log = logOf(ctx);
   const failed = asked.status >= 400;
@@ -85,7 +85,7 @@ export function noteRequest(ctx: Context, asked: Asked): void {
   log.waiting.push(kept);
 }
 
-/** Writes what was noted, every second; `stop` writes the rest. */
+/** Writes collected requests every second. `stop` writes the rest. */
 export function startRequestLog(ctx: Context): { stop(): Promise<void> } {
   const timer = setInterval(() => void flush(ctx, false), WRITE_MS);
   return {
@@ -97,7 +97,7 @@ export function startRequestLog(ctx: Context): { stop(): Promise<void> } {
   };
 }
 
-/** One write at a time: while the database lags, rows wait up to their bound. */
+/** One write at a time. While the database lags, rows wait up to the limit. */
 function flush(ctx: Context, ending: boolean): Promise<void> {
   const log = logOf(ctx);
   if (log.writing) return log.writing;
@@ -110,7 +110,7 @@ function flush(ctx: Context, ending: boolean): Promise<void> {
     use.refused = 0;
     use.lastKept = null;
     if (use.calls > 0 && (ending || nowMs - use.writtenMs >= USE_MS)) used.push([keyId, use]);
-    // What rests is forgotten, so that the map is as large as the keys in use.
+    // Idle keys are removed, so that the map only holds keys in use.
     else if (use.calls === 0 && nowMs - use.writtenMs >= USE_MS) log.uses.delete(keyId);
   }
   if (rows.length === 0 && used.length === 0) return Promise.resolve();
@@ -128,7 +128,7 @@ function flush(ctx: Context, ending: boolean): Promise<void> {
   return log.writing;
 }
 
-/** Instants of the past from the monotonic clock: requests are not slowed down by asking for the time. */
+/** Converts monotonic times to instants, because asking for the time would slow requests down. */
 const instantOf = (ctx: Context, ms: number): string => new Date(ctx.clock.now().getTime() - (ctx.clock.monotonicMs() - ms)).toISOString();
 
 async function writeRows(ctx: Context, rows: readonly Kept[]): Promise<void> {
@@ -173,7 +173,7 @@ async function writeUses(ctx: Context, used: readonly [keyId: string, use: Use][
     use.failed = 0;
     use.writtenMs = nowMs;
   }
-  // Several processes write the same keys: in one order, so that none waits for another in a circle.
+  // A fixed order, so that processes that write the same keys cannot deadlock.
   await ctx.db.sql`
     with used as (
       select * from json_to_recordset(${JSON.stringify(values.toSorted((a, b) => (a.key_id < b.key_id ? -1 : 1)))}::text::json)
@@ -214,7 +214,7 @@ const COLUMNS = (ctx: Context) => ctx.db.sql`
   r.error_code as "errorCode", r.duration_ms as "durationMs", r.has_idempotency_key as "hasIdempotencyKey", r.ip, r.body, r.omitted, r.ignored`;
 
 export type RequestFilter = {
-  /** Only those that were refused or failed. */
+  /** Only failed requests. */
   failed: boolean;
   status: number | null;
   /** A part of the path. */
@@ -248,7 +248,7 @@ export async function listRequests(
   }
   const { failed, status, path, keyId, requestId } = filter;
   const refused = failed || (status !== null && status >= 400);
-  // A key belongs to one merchant and mode. Named alone, so that its own index is walked and never the one of the merchant.
+  // A key belongs to one merchant and mode. Filtering by the key alone makes PostgreSQL use its index.
   const whose =
     keyId === null
       ? sql`merchant_id = ${merchantId} and mode = ${mode} ${refused ? sql`and status >= 400` : sql``}`
@@ -288,13 +288,13 @@ export async function readRequestPulse(ctx: Context, { owners }: { owners: reado
   return rows.map((row) => row.pulse);
 }
 
-/** Where the next round begins, in each process. */
+/** The merchant where the next round starts, per process. */
 const nextMerchant = perContext(() => ({ after: '' }));
 
-/** Forgets what is older than 30 days, and of some merchants what is more than is kept. A round has a bound; true: there is more. */
+/** Deletes requests older than 30 days, and for some merchants those beyond the limit. Each round is bounded; true: there is more. */
 export async function forgetRequests(ctx: Context): Promise<boolean> {
   const { sql } = ctx.db;
-  // Rows stand in the order of their writing, so the oldest are the first: no index over times is needed.
+  // Rows are in the order of writing, so the oldest come first and no index on time is needed.
   const old = await sql`
     delete from requests where id in (select id from requests order by id limit ${FORGET_ROWS}) and at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
   await sql`delete from key_hours where hour < clock_timestamp() - interval '2 days'`;

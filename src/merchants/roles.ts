@@ -1,13 +1,13 @@
-/** Who may do what in the dashboard: one table. */
+/** Permissions of the dashboard: one table. */
 export const ROLES = ['owner', 'admin', 'developer', 'finance', 'support', 'viewer'] as const;
 export type MemberRole = (typeof ROLES)[number];
 
-const EVERYBODY = ROLES;
-/** Action -> roles. Every route of the dashboard names one of these. */
+const EVERYONE = ROLES;
+/** The roles of each action. Every dashboard route names one of these actions. */
 export const ACTIONS = {
-  'account.use': EVERYBODY,
-  'payments.read': EVERYBODY,
-  'home.read': EVERYBODY,
+  'account.use': EVERYONE,
+  'payments.read': EVERYONE,
+  'home.read': EVERYONE,
   'payments.create': ['owner', 'admin', 'developer', 'finance', 'support'],
   'payments.export': ['owner', 'admin', 'finance'],
   'payments.edit': ['owner', 'admin', 'developer', 'finance', 'support'],
@@ -15,19 +15,19 @@ export const ACTIONS = {
   'payments.cancel': ['owner', 'admin', 'finance'],
   'payments.resolve': ['owner', 'admin', 'finance'],
   'payments.archive': ['owner', 'admin', 'finance'],
-  'webhooks.read': EVERYBODY,
+  'webhooks.read': EVERYONE,
   'webhooks.send': ['owner', 'admin', 'developer', 'support'],
   'webhooks.manage': ['owner', 'admin', 'developer'],
   'webhooks.secrets': ['owner', 'admin', 'developer'],
-  'wallets.read': EVERYBODY,
+  'wallets.read': EVERYONE,
   'wallets.change': ['owner', 'admin'],
   'wallets.confirm': ['owner'],
   'wallets.wait': ['owner'],
-  'links.read': EVERYBODY,
+  'links.read': EVERYONE,
   'links.write': ['owner', 'admin', 'developer', 'finance'],
-  'settings.read': EVERYBODY,
+  'settings.read': EVERYONE,
   'settings.write': ['owner', 'admin'],
-  'team.read': EVERYBODY,
+  'team.read': EVERYONE,
   'team.manage': ['owner', 'admin'],
   'audit.read': ['owner', 'admin'],
   'usage.read': ['owner', 'admin', 'developer', 'finance'],
@@ -39,6 +39,6 @@ export const ACTIONS = {
 export type Action = keyof typeof ACTIONS;
 
 export const mayDo = (role: MemberRole, action: Action): boolean => (ACTIONS[action] as readonly MemberRole[]).includes(role);
-/** Who may do it, in words: owner, admin or finance. */
+/** The roles of an action in words: owner, admin or finance. */
 export const rolesWith = (action: Action): string => ACTIONS[action].join(', ').replace(/, (?=\w+$)/, ' or ');
 export const actionsOf = (role: MemberRole): Action[] => (Object.keys(ACTIONS) as Action[]).filter((action) => mayDo(role, action));

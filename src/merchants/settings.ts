@@ -1,4 +1,4 @@
-/** What a merchant sets by itself, for its business and its payment page: checked here, changed and written down in one transaction. */
+/** Settings that a merchant changes: validated, stored and written to the audit log in one transaction. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Context } from '../context.ts';
 import { COIN, COINS, type Coin, type CompletionRule, type ConfirmationTier, isCoin } from '../core/coin.ts';
@@ -24,11 +24,11 @@ export type SettingsChange = Branding &
       | 'strictParameters'
     >
   > & {
-    /** Confirmations for each tier of a coin's table, in its order; null leaves the default. Never below it. */
+    /** Confirmations for each tier of a coin, in the order of its table. Null keeps the default. Never below it. */
     confirmations?: Partial<Record<Coin, readonly (number | null)[]>>;
   };
 
-/** Bounds of numbers, with the name a member knows them by. */
+/** Limits of numbers, with the name that members see. */
 const BOUNDS = {
   windowSeconds: ['window_minutes', 600, 86_400, 'from 10 to 1440 minutes'],
   rateLockSeconds: ['rate_lock_minutes', 300, 3_600, 'from 5 to 60 minutes'],
@@ -38,7 +38,7 @@ const BOUNDS = {
   retentionDays: ['retention_days', 30, 3_650, 'from 30 to 3650 days'],
 } as const;
 
-/** What decides when money counts as received, which sites may show the payment page, and what is erased. */
+/** Risky settings: when a payment counts as received, which sites may embed the payment page, what is deleted. */
 const RISKY = [
   'toleranceBasisPoints',
   'toleranceCapUsdCents',
@@ -48,11 +48,11 @@ const RISKY = [
   'retentionDays',
 ] as const satisfies readonly (keyof MerchantSettings)[];
 
-/** The tiers that hold without a merchant's own: the operator's, else the table. */
+/** The tiers without the merchant's own: the operator's, else the default table. */
 export const baseTiers = (ctx: Context, coin: Coin): readonly ConfirmationTier[] =>
   ctx.settings.confirmations[coin] ?? COIN[coin].confirmations;
 
-/** How many confirmations stand in for what a network itself says of a transfer. */
+/** How many confirmations a finality signal of the network is worth. */
 const STAND_IN: Readonly<Record<CompletionRule, number>> = {
   confirmations: 0,
   instantsend: 1,
@@ -61,7 +61,7 @@ const STAND_IN: Readonly<Record<CompletionRule, number>> = {
   safe: 32,
   finalized: 64,
 };
-/** What the default table asks for where the operator asks for less; null where it is no less. */
+/** The confirmations of the default table where the operator lowered them; else null. */
 export function loweredFrom(coin: Coin, { belowUsdCents, confirmations, rule }: ConfirmationTier): ConfirmationTier | null {
   const usual = COIN[coin].confirmations.find(
     (tier) => tier.belowUsdCents === null || (belowUsdCents !== null && tier.belowUsdCents >= belowUsdCents),
@@ -71,7 +71,7 @@ export function loweredFrom(coin: Coin, { belowUsdCents, confirmations, rule }: 
 }
 
 export type OwnTier = ConfirmationTier & { minimum: number; loweredFrom: ConfirmationTier | null };
-/** What a merchant waits for in each tier of a coin, and the least it can be. */
+/** The confirmations of each tier of a coin for a merchant, and the lowest allowed. */
 export const tiersOf = (ctx: Context, settings: MerchantSettings, coin: Coin): OwnTier[] =>
   baseTiers(ctx, coin).map((tier) => {
     const own = settings.confirmations[coin]?.find(({ belowUsdCents }) => belowUsdCents === (tier.belowUsdCents?.toString() ?? null));
@@ -80,7 +80,7 @@ export const tiersOf = (ctx: Context, settings: MerchantSettings, coin: Coin): O
   });
 
 /**
- * Changes what is named and leaves the rest. `isRecent`: the member has shown lately who it is, which a risky setting needs.
+ * Changes the given settings; others stay. `isRecent`: the member recently confirmed their identity, which risky settings require.
  * Errors: parameter_invalid with the setting, merchant_not_found, recent_authentication_required.
  */
 export async function changeOwnSettings(
@@ -120,7 +120,7 @@ export async function changeOwnSettings(
       if (wish < tier.confirmations) refuse('confirmations', `for ${coin} it must be at least ${tier.confirmations} for this amount`);
       return [{ belowUsdCents: tier.belowUsdCents?.toString() ?? null, confirmations: wish, rule: tier.rule }];
     });
-    // Tiers that follow the table stand between those that do not, so that none takes over its neighbour's number.
+    // Tiers that follow the table lie between those that do not, so none takes the number of its neighbor.
     confirmations[coin] =
       raised.length === 0
         ? []

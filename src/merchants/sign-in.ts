@@ -1,6 +1,6 @@
 /**
- * Signing in: passwords, one-time codes, backup codes, passkeys and sessions. The one place that knows the library.
- * Nothing of it is mounted: only what is exported here can be reached, by routes of our own with limits and errors of our own.
+ * Signing in: passwords, one-time codes, backup codes, passkeys and sessions. The only module that knows the library. None of its
+ * routes are mounted: only the functions here are reachable, through our own routes with their limits and errors.
  */
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
@@ -17,12 +17,12 @@ export const PASSWORD_MIN = 12;
 const PASSWORD_MAX = 128;
 const SESSION_SECONDS = 7 * 86_400;
 const RENEW_SECONDS = 86_400;
-/** However much it is used, a session ends this long after it began. */
+/** A session ends this long after it began, even when it is used. */
 export const SESSION_DAYS = 30;
-/** How long signing in, or showing the second factor again, counts as recent. */
+/** How long a sign-in or a confirmation counts as recent. */
 const RECENT_MS = 10 * 60_000;
 
-/** What a request brings to a sign-in. */
+/** What a sign-in needs from a request. */
 export type Visitor = { cookie: string; ip: string; userAgent: string };
 export type Cookies = string[];
 export type SignedIn = {
@@ -33,13 +33,13 @@ export type SignedIn = {
   hasSecondFactor: boolean;
   hasPasskey: boolean;
   merchantId: string | null;
-  /** Runs the install. */
+  /** Whether the user is an operator of the install. */
   operator: boolean;
-  /** Signed in with all factors, or confirmed, within ten minutes. */
+  /** Signed in with all factors, or confirmed, within the last ten minutes. */
   isRecent: boolean;
 };
 
-/** Loaded at the first use: who only runs payments pays nothing for it. */
+/** Loaded on first use, so that a service that only handles payments does not pay for it. */
 async function open(ctx: Context) {
   const [
     { betterAuth },
@@ -74,7 +74,8 @@ async function open(ctx: Context) {
     rateLimit: { enabled: false },
     logger: { disabled: true },
     user: { modelName: 'users' },
-    // Used within its week, a session goes on for another, up to `SESSION_DAYS`. How fresh one must be is asked by our routes, not by the library.
+    // A session that is used within a week is extended by another, up to `SESSION_DAYS`. Our routes check how recent it is, not the
+    // library.
     session: { modelName: 'sessions', expiresIn: SESSION_SECONDS, updateAge: RENEW_SECONDS, freshAge: 0, cookieCache: { enabled: false } },
     account: { modelName: 'accounts' },
     verification: { modelName: 'verifications' },
@@ -87,7 +88,7 @@ async function open(ctx: Context) {
       database: { generateId: () => base62(24, ctx.random) },
     },
     plugins: [
-      // Wrong codes are counted by us, wherever they are typed.
+      // We count wrong codes ourselves, wherever they are entered.
       twoFactor({ issuer: 'Florin', accountLockout: { enabled: false }, schema: { twoFactor: { modelName: 'second_factors' } } }),
       passkey({
         rpID: url.hostname,
@@ -99,7 +100,7 @@ async function open(ctx: Context) {
       {
         id: 'written-sessions',
         endpoints: {
-          /** The cookie of a session that we wrote; only whoever wrote it knows its token. */
+          /** Sets the cookie of a session that we wrote. Only we know its token. */
           showSession: createAuthEndpoint(
             '/written-sessions',
             { method: 'POST', metadata: { $Infer: { body: {} as { token: string } } } },
@@ -121,7 +122,7 @@ export const headersOf = ({ cookie, ip, userAgent }: Visitor): Headers =>
   new Headers({ cookie, 'x-florin-ip': ip, 'user-agent': userAgent.slice(0, 300) });
 export const cookiesOf = (headers: Headers): Cookies => headers.getSetCookie();
 
-/** Runs a call of the library; what it refuses becomes the given problem, what breaks stays broken. */
+/** Calls the library. Its refusals become the given problem; other errors are passed on. */
 export async function refusing<T>(code: ProblemCode, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -144,15 +145,15 @@ export async function hashPassword(ctx: Context, { password }: { password: strin
 }
 
 /**
- * E-mail and password. With a second factor there is no session yet: the cookies only name the sign-in under way. Where the browser
- * is trusted the session begins at once. Errors: sign_in_failed.
+ * Signs in with email and password. With two-factor authentication there is no session yet, and the cookies only identify the pending
+ * sign-in. On a trusted device the session starts right away. Errors: sign_in_failed.
  */
 export async function signInWithPassword(
   ctx: Context,
   { visitor, email, password }: { visitor: Visitor; email: string; password: string },
 ): Promise<{ cookies: Cookies; needsSecondFactor: boolean }> {
   const auth = await authOf(ctx);
-  // Nothing that the visitor holds may shorten the library's way: which devices are trusted is decided below.
+  // No cookie of the visitor may let the library skip a step. We decide below which devices are trusted.
   const headers = headersOf({ ...visitor, cookie: '' });
   const reply = await refusing('sign_in_failed', () => auth.api.signInEmail({ body: { email, password }, headers, returnHeaders: true }));
   const { response } = reply;
@@ -166,8 +167,8 @@ export async function signInWithPassword(
 }
 
 /**
- * A session without its second factor, where the password was right and the browser is one that its user trusted; else null.
- * It spends the sign-in under way, which a change of the password ends.
+ * Starts a session without a code when the password was right and the user trusts this browser; else null. It uses up the pending
+ * sign-in, which a password change also ends.
  */
 async function openOnTrustedDevice(ctx: Context, { visitor, cookies }: { visitor: Visitor; cookies: Cookies }): Promise<Cookies | null> {
   const half = await findHalfSignedIn(ctx, { ...visitor, cookie: cookies.map((line) => line.split(';')[0]!).join('; ') });
@@ -193,7 +194,7 @@ async function openOnTrustedDevice(ctx: Context, { visitor, cookies }: { visitor
   return cookiesOf(headers);
 }
 
-/** A sign-in stands in the log; one from a browser or an address not seen before is told to its user. */
+/** Writes a sign-in to the audit log, and notifies the user when the browser or address is new. */
 async function recordSignIn(ctx: Context, { visitor, userId, how }: { visitor: Visitor; userId: string; how: string }): Promise<void> {
   const hash = createHash('sha256').update(`${visitor.ip}\n${visitor.userAgent}`).digest();
   await ctx.db.begin(async (tx) => {
@@ -208,11 +209,11 @@ async function recordSignIn(ctx: Context, { visitor, userId, how }: { visitor: V
   });
 }
 
-/** Whose sign-in waits for its second factor; null when none is under way. */
+/** The user whose sign-in waits for a code; null when there is none. */
 async function findHalfSignedIn(ctx: Context, visitor: Visitor): Promise<{ userId: string; name: string; identifier: string } | null> {
   const cookie = /(?:^|; )(?:__Secure-)?florin\.two_factor=([^;]+)/.exec(visitor.cookie)?.[1];
   if (cookie === undefined) return null;
-  // The name of the attempt before its signature, which the library checks; the name alone cannot be guessed.
+  // The identifier before the signature. The library checks the signature; the identifier cannot be guessed.
   const identifier = /^(.+)\.[^.]*$/.exec(safeDecode(cookie))?.[1] ?? '';
   const [user] = await ctx.db.sql<{ userId: string; name: string; identifier: string }[]>`
     select u.id as "userId", u.name, v.identifier from verifications v join users u on u.id = v.value
@@ -229,8 +230,8 @@ const safeDecode = (text: string): string => {
 
 const STEP_SECONDS = 30;
 /**
- * Takes a code of the authenticator: of this half minute or one beside it, and never one that was used, nor an older one
- * (RFC 6238, 5.2). Wrong ones are counted, and lock it for a while. Errors: second_factor_invalid, second_factor_locked.
+ * Accepts a code of the current half minute or an adjacent one, and never a code that was used or an older one (RFC 6238, 5.2). Wrong
+ * codes are counted and lock the second factor for a while. Errors: second_factor_invalid, second_factor_locked.
  */
 async function spendCode(ctx: Context, { userId, code, ip }: { userId: string; code: string; ip: string }): Promise<void> {
   const [{ symmetricDecrypt }, { createOTP }] = await Promise.all([import('better-auth/crypto'), import('@better-auth/utils/otp')]);
@@ -259,9 +260,9 @@ async function spendCode(ctx: Context, { userId, code, ip }: { userId: string; c
 }
 
 /**
- * The second step of a sign-in under way. With `trust` a right code of the authenticator makes the browser a trusted one; a backup
- * code never does: it is used by who lacks the authenticator, or stole the paper. A backup code also works while codes are locked:
- * it cannot be guessed, and may be the only way in that is left. Errors: second_factor_invalid, second_factor_locked.
+ * Completes a pending sign-in with a code. With `trust`, a correct authenticator code makes the browser trusted. A backup code never
+ * does, because the person may have lost the authenticator or stolen the paper. A backup code also works while codes are locked: it
+ * cannot be guessed, and may be the only way in. Errors: second_factor_invalid, second_factor_locked.
  */
 export async function signInWithCode(
   ctx: Context,
@@ -270,7 +271,7 @@ export async function signInWithCode(
   const auth = await authOf(ctx);
   const user = await findHalfSignedIn(ctx, visitor);
   if (!user) throw new Problem('second_factor_invalid');
-  // Without a session of its own: with one the library would check the code and make no new session.
+  // Without the session cookie: with it, the library would check the code but create no session.
   const headers = headersOf({ ...visitor, cookie: withoutSession(visitor.cookie) });
   try {
     if (kind === 'totp') await spendCode(ctx, { userId: user.userId, code, ip: visitor.ip });
@@ -293,7 +294,7 @@ export async function signInWithCode(
   }
 }
 
-/** A wrong code at this place means that the password is known to whoever typed it. */
+/** A wrong code at this step means that the person knows the password. */
 async function recordFailedCode(ctx: Context, { actor, during, error }: { actor: Actor; during: string; error: unknown }): Promise<void> {
   if (!(error instanceof Problem) || error.code !== 'second_factor_invalid') return;
   await ctx.db.begin((tx) => writeAccountAudit(tx, { actor, action: 'second_factor.failed', after: { during } }));
@@ -313,7 +314,7 @@ export async function passkeyOptions(ctx: Context, { visitor }: { visitor: Visit
   return { cookies: cookiesOf(reply.headers), options: { ...(reply.response as object), userVerification: 'required' } };
 }
 
-/** What a passkey signed, as a session that begins. It is both factors at once, so its authenticator must have verified its user. */
+/** Starts a session with a passkey. It counts as both factors, so the authenticator must have verified its user. */
 async function openByPasskey(
   ctx: Context,
   { visitor, response, fault }: { visitor: Visitor; response: Record<string, unknown>; fault: 'sign_in_failed' | 'second_factor_invalid' },
@@ -342,7 +343,7 @@ export async function signInWithPasskey(
   return { cookies };
 }
 
-/** Who is signed in, with all factors; null when nobody is. The cookies are those of a session that goes on for longer. */
+/** The signed-in user, with all factors; null when there is none. The cookies extend the session. */
 export async function findSignedIn(ctx: Context, { visitor }: { visitor: Visitor }): Promise<(SignedIn & { cookies: Cookies }) | null> {
   if (!/florin\.session_token=/.test(visitor.cookie)) return null;
   const auth = await authOf(ctx);
@@ -378,7 +379,7 @@ export async function signOut(
   return { cookies: cookiesOf(reply.headers) };
 }
 
-/** Makes a second factor that counts once its first code was shown. Errors: password_wrong, second_factor_set. */
+/** Creates a second factor. It takes effect after its first code is entered. Errors: password_wrong, second_factor_set. */
 export async function startSecondFactor(
   ctx: Context,
   { visitor, signedIn, password }: { visitor: Visitor; signedIn: SignedIn; password: string },
@@ -390,7 +391,10 @@ export async function startSecondFactor(
   return { uri: reply.totpURI, backupCodes: reply.backupCodes };
 }
 
-/** From now on the second factor is asked for. Sessions that began without it end; this one goes on under a new cookie. Errors: second_factor_invalid. */
+/**
+ * Turns on two-factor authentication. Sessions that began without it end; this one continues under a new cookie. Errors:
+ * second_factor_invalid.
+ */
 export async function finishSecondFactor(
   ctx: Context,
   { visitor, signedIn, code }: { visitor: Visitor; signedIn: SignedIn; code: string },
@@ -404,7 +408,7 @@ export async function finishSecondFactor(
   );
   await ctx.db.begin(async (tx) => {
     await endTrust(tx, signedIn);
-    // The merchant that was shown stays shown under the new cookie.
+    // The new session keeps the selected merchant.
     await tx`
       update sessions set merchant_id = ${signedIn.merchantId}
       where user_id = ${signedIn.userId} and id <> all(${before.map((row) => row.id)}) and merchant_id is null`;
@@ -416,7 +420,10 @@ export async function finishSecondFactor(
   return { cookies: cookiesOf(reply.headers) };
 }
 
-/** Shows a passkey or the second factor again, or the password where none is set; makes this session recent. Errors: second_factor_invalid, password_wrong. */
+/**
+ * Confirms the identity of the user with a passkey, a code, or the password where two-factor authentication is off. The session then
+ * counts as recent. Errors: second_factor_invalid, password_wrong.
+ */
 export async function confirmSignIn(
   ctx: Context,
   {
@@ -432,7 +439,7 @@ export async function confirmSignIn(
   const actor = { userId: signedIn.userId, name: signedIn.name, ip: visitor.ip };
   if (passkey !== null) {
     const shown = await openByPasskey(ctx, { visitor, response: passkey, fault: 'second_factor_invalid' });
-    // It only says who is there: the session that it opened ends unseen, and this one goes on.
+    // The passkey only identifies the user: the session it opened is deleted, and this one continues.
     await ctx.db.sql`delete from sessions where id = ${shown.sessionId}`;
     if (shown.userId !== signedIn.userId) throw new Problem('second_factor_invalid');
   } else if (signedIn.hasSecondFactor) {
@@ -451,14 +458,14 @@ export async function confirmSignIn(
   });
 }
 
-/** Takes the second factor away, with its backup codes and the devices it trusted; who is signed in stays so. */
+/** Removes the second factor with its backup codes and trusted devices. Sessions stay. */
 export async function dropSecondFactor(tx: Tx, { userId }: { userId: string }): Promise<void> {
   await endTrust(tx, { userId });
   await tx`delete from second_factors where user_id = ${userId}`;
   await tx`update users set two_factor_enabled = false, updated_at = clock_timestamp() where id = ${userId}`;
 }
 
-/** A person turns the own second factor off; a mail tells it. */
+/** Turns off two-factor authentication for the user and notifies them. */
 export async function removeSecondFactor(ctx: Context, { actor }: { actor: Actor }): Promise<void> {
   await ctx.db.begin(async (tx) => {
     await dropSecondFactor(tx, actor);

@@ -1,4 +1,4 @@
-/** Browsers that a person trusted for thirty days: a sign-in there asks for the password alone. docs/decisions/sign-in.md says what keeps this safe. */
+/** Devices that a user trusts for thirty days: signing in there needs only the password. See docs/decisions/sign-in.md. */
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
 import { base62, newId } from '../core/id.ts';
@@ -13,7 +13,7 @@ const MOST_DEVICES = 20;
 const TOKEN_LENGTH = 43;
 const COOKIE = 'florin.trusted_device';
 
-/** What a request brings that says where it comes from. */
+/** What identifies the browser of a request. */
 type From = { cookie: string; ip: string; userAgent: string };
 export type TrustedDevice = {
   id: string;
@@ -28,32 +28,32 @@ export type TrustedDevice = {
 const hashOf = (token: string): Buffer => createHash('sha256').update(token).digest();
 const isSecure = (ctx: Context): boolean => new URL(ctx.settings.publicUrl).protocol === 'https:';
 const nameOf = (ctx: Context): string => (isSecure(ctx) ? `__Secure-${COOKIE}` : COOKIE);
-/** Sent to the dashboard's API alone; `Secure` as the session's cookie is. */
+/** Sent only to the dashboard API. `Secure` under the same condition as the session cookie. */
 const cookieOf = (ctx: Context, token: string, seconds: number): string =>
   `${nameOf(ctx)}=${token}; Max-Age=${seconds}; Path=/dashboard/api; HttpOnly; SameSite=Lax${isSecure(ctx) ? '; Secure' : ''}`;
-/** The hash of the token that a browser holds; null when it holds none. */
+/** The hash of the token in the cookie of a browser, or null. */
 function heldHash(ctx: Context, { cookie }: From): Buffer | null {
   const pair = cookie.split('; ').find((one) => one.startsWith(`${nameOf(ctx)}=`));
   return pair === undefined ? null : hashOf(pair.slice(nameOf(ctx).length + 1));
 }
 
 /**
- * Whatever gives, uses or takes trust holds this: a device is never trusted by what was undone meanwhile, and no session begins
- * by trust that has just ended. Taken before any other row of the user.
+ * Everything that grants, uses or ends trust takes this lock, before any other row of the user. So no device becomes trusted through
+ * a sign-in that was revoked in the meantime, and no session starts with trust that has just ended.
  */
 export async function lockTrust(tx: Tx, { userId }: { userId: string }): Promise<void> {
   await tx`select 1 from users where id = ${userId} for no key update`;
 }
 
-/** Ends all of them; for every act that changes what a sign-in needs. The lock comes first. */
+/** Ends the trust of all devices. Called by every change to what a sign-in requires. Takes the lock first. */
 export async function endTrust(tx: Tx, { userId }: { userId: string }): Promise<void> {
   await lockTrust(tx, { userId });
   await tx`delete from trusted_devices where user_id = ${userId}`;
 }
 
 /**
- * Trusts the browser in which a code of the authenticator has just begun a session. Null when that session or the second factor
- * ended meanwhile.
+ * Trusts the browser whose session just began with an authenticator code. Null when that session or the second factor ended in the
+ * meantime.
  */
 export async function trustDevice(
   ctx: Context,
@@ -78,7 +78,7 @@ export async function trustDevice(
   });
 }
 
-/** Whether the browser holds what this person trusted. Its end stays what it was. Under `lockTrust`. */
+/** Whether the user trusts this browser. Using it does not extend the trust. Requires `lockTrust`. */
 export async function isTrusted(ctx: Context, tx: Tx, { userId, from }: { userId: string; from: From }): Promise<boolean> {
   const hash = heldHash(ctx, from);
   if (hash === null) return false;

@@ -1,4 +1,4 @@
-/** What a merchant may do in a month and how much of it is used; alerts at 80 and at 100 %. */
+/** The plan of a merchant and its usage in the month, with alerts at 80 and 100 %. */
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import type { Plan, PlanLimits } from '../core/plan.ts';
@@ -7,7 +7,7 @@ import { notifyMembers } from './notices.ts';
 const ALERTS_PERCENT = [80, 100] as const;
 export type Usage = { plan: Plan; limits: PlanLimits; used: number; monthStart: Date; resetsAt: Date };
 
-/** The month under way, in UTC. Test payments never count. */
+/** The current month in UTC. Test payments never count. */
 export async function getUsage(ctx: Context, { merchantId }: { merchantId: string }): Promise<Usage> {
   const [row] = await ctx.db.sql<{ plan: Plan; used: bigint; monthStart: Date; resetsAt: Date }[]>`
     with month as (select date_trunc('month', clock_timestamp() at time zone 'UTC') as first)
@@ -25,7 +25,7 @@ export async function readUsed(ctx: Context, { merchantIds }: { merchantIds: rea
   return new Map(rows.map(({ merchantId, used }) => [merchantId, Number(used)]));
 }
 
-/** Tells members once a month when a share of the plan is used. One row a merchant that had live payments this month is read. */
+/** Notifies members once a month at each threshold. Reads one row per merchant with live payments this month. */
 export async function alertUsage(ctx: Context): Promise<void> {
   const limits = Object.entries(ctx.settings.plans).filter(([, { perMonth }]) => perMonth > 0);
   if (limits.length === 0) return;
@@ -41,7 +41,7 @@ export async function alertUsage(ctx: Context): Promise<void> {
     await ctx.db.begin(async (tx) => {
       const given = await tx`
         insert into usage_alerts (merchant_id, month, percent) values (${merchantId}, ${month}, ${percent}) on conflict do nothing`;
-      // Another worker was first.
+      // Another worker sent it first.
       if (given.count === 0) return;
       await notifyMembers(ctx, tx, [
         { merchantId, mode: 'live', kind: 'usage', detail: { percent, used: Number(used), limit: Number(limit) } },

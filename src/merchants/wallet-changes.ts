@@ -1,4 +1,4 @@
-/** Importing account keys by members: what a key means, its check, and the wait before it takes the place of another one. */
+/** Importing account keys: preview, validation, and the waiting period before a key replaces another one. */
 import type { Context } from '../context.ts';
 import { parseAccountKey, type Script } from '../core/address.ts';
 import { COINS, type Coin, type Network } from '../core/coin.ts';
@@ -8,40 +8,40 @@ import { type Actor, writeAudit } from './members.ts';
 import { notifyMembers } from './notices.ts';
 import { firstAddresses, readAccountKey, SCRIPTS, writeWallet } from './wallets.ts';
 
-/** How long a new key waits before it takes the place of another one, so that a thief's key is seen first. */
+/** How long a new key waits before it replaces another one, so that owners notice a key they did not add. */
 export const CHANGE_WAIT_HOURS = 24;
 
-/** What stands of a key where it is shown: enough to know it again. */
+/** A shortened key, long enough to recognize it. */
 export const maskKey = (accountKey: string): string => {
   const key = /[1-9A-HJ-NP-Za-km-z]{100,}/.exec(accountKey)?.[0] ?? accountKey;
   return key.length < 24 ? key : `${key.slice(0, 8)}…${key.slice(-6)}`;
 };
-/** A key as the log of what members did shows it. */
+/** A key as the audit log shows it. */
 const showKey = (coin: Coin, { accountKey, script }: { accountKey: string; script: Script }) => ({
   currency: coin,
   key: maskKey(accountKey),
   script,
 });
-/** The fingerprint of the wallet's root, where a descriptor names it. */
+/** The fingerprint of the wallet's root, if a descriptor names it. */
 export const fingerprintOf = (accountKey: string): string | null => /\[([0-9a-fA-F]{8})/.exec(accountKey)?.[1]?.toLowerCase() ?? null;
 
-/** Why a key would wait before payments go to it. */
+/** Why a key waits before it receives payments. */
 export type WaitReason = 'changed_key' | 'further_coin';
 export type KeyPreview = {
   network: Network;
   script: Script;
-  /** More than one where the key leaves it open. */
+  /** More than one when the key does not determine the address type. */
   scripts: readonly Script[];
   path: string;
   fingerprint: string | null;
   addresses: { path: string; address: string }[];
-  /** Whether this merchant's active wallet has it already, or another merchant of the install. */
+  /** Whether the key is new, active, used before by this merchant, or used by another merchant. */
   standing: 'new' | 'active' | 'known' | 'foreign';
-  /** Null: it would be used at once. */
+  /** Null: it takes effect immediately. */
   waits: WaitReason | null;
 };
 
-/** What an account key would do; nothing is written. Errors: private_key_refused, account_key_invalid. */
+/** Previews an account key without storing it. Errors: private_key_refused, account_key_invalid. */
 export async function previewKey(
   ctx: Context,
   { merchantId, coin, accountKey, script }: { merchantId: string; coin: Coin; accountKey: string; script: Script | null },
@@ -68,7 +68,7 @@ export async function previewKey(
 }
 
 export type WaitOff = { askedBy: string; askedByName: string; dueAt: Date; isOff: boolean };
-/** That a merchant's changed keys no longer wait, or will not from a time on; null: they wait. */
+/** Whether the waiting period is off, or will be; null: it is on. */
 export async function readWaitOff(sql: Sql | Tx, { merchantId }: { merchantId: string }): Promise<WaitOff | null> {
   const [row] = await sql<WaitOff[]>`
     select asked_by as "askedBy", asked_by_name as "askedByName", due_at as "dueAt", due_at <= clock_timestamp() as "isOff"
@@ -76,12 +76,12 @@ export async function readWaitOff(sql: Sql | Tx, { merchantId }: { merchantId: s
   return row ?? null;
 }
 
-/** The row of the merchant is what all changes of its wallets wait for. */
+/** All wallet changes of a merchant lock its row. */
 const lockMerchant = (tx: Tx, { merchantId }: { merchantId: string }) => tx`select 1 from merchants where id = ${merchantId} for update`;
 
 /**
- * A second owner is another one, and has been for as long as a change waits: whoever took over a session could invite one, and
- * be it. Errors: second_owner_required.
+ * A second owner is a different person who has been an owner for at least the waiting period. Otherwise someone who takes over a
+ * session could invite a second owner. Errors: second_owner_required.
  */
 async function checkSecondOwner(
   tx: Tx,
@@ -94,8 +94,8 @@ async function checkSecondOwner(
 }
 
 /**
- * Whether a key that takes the place of another one waits. Turned on it waits from now on. Turning it off waits as long as a key
- * does: whoever took over a session would turn it off and then change the key. Returns from when on it is off, null where it is on.
+ * Turns the waiting period for changed keys on or off. Turning it on takes effect immediately. Turning it off takes as long as a key
+ * change, because someone who takes over a session would turn it off first. Returns when it will be off, or null when it is on.
  */
 export const setWait = (
   ctx: Context,
@@ -121,7 +121,7 @@ export const setWait = (
     return { dueAt };
   });
 
-/** A second owner lets the wait end at once. Errors: nothing_to_confirm, second_owner_required. */
+/** A second owner turns the waiting period off immediately. Errors: nothing_to_confirm, second_owner_required. */
 export const confirmWaitOff = (ctx: Context, { merchantId, actor }: { merchantId: string; actor: Actor }): Promise<void> =>
   ctx.db.begin(async (tx) => {
     await lockMerchant(tx, { merchantId });
@@ -137,8 +137,8 @@ export const confirmWaitOff = (ctx: Context, { merchantId, actor }: { merchantId
   });
 
 /**
- * Of the row `w` of a wallet: payers may be using it, because it has given an address, or could have for as long as a change waits.
- * On the day a merchant sets up its coins none is, so that all of them can be used at once.
+ * SQL condition on the wallet row `w`: customers may be using it, because it has issued an address or has existed for at least the
+ * waiting period. When a merchant first sets up its coins, no wallet matches, so all of them can be used immediately.
  */
 const IS_LIVE = (sql: Sql | Tx) => sql`
   ((w.active or w.paused_at is not null) and (w.created_at <= clock_timestamp() - make_interval(hours => ${CHANGE_WAIT_HOURS})
@@ -146,8 +146,9 @@ const IS_LIVE = (sql: Sql | Tx) => sql`
 
 type Current = { chainKey: string; script: Script; accountKey: string };
 /**
- * The key that a coin has now, and whether another one would wait: in its place always, as the first of a coin once another coin is
- * live. Somebody who takes over a session could otherwise add a coin with a key of their own and offer it to every payer.
+ * The current key of a coin, and whether another one would wait. A key that replaces another one always waits; the first key of a
+ * coin waits once another coin is live. Otherwise someone who takes over a session could add a coin with their own key and offer it
+ * to every customer.
  */
 async function readCurrent(
   sql: Sql | Tx,
@@ -164,10 +165,10 @@ async function readCurrent(
 }
 
 /**
- * Takes an account key over. The first key acts at once, and so does the one in use; one that takes the place of another waits, and
- * so does the first of a further coin once one is live, unless the merchant turned that off. A later one takes its place. `ends` are the last six characters of one of the first five
- * addresses, as the merchant's own wallet shows them: a key of somebody else, or of another address type, does not get past this.
- * Errors: private_key_refused, account_key_invalid, address_ends_differ.
+ * Imports an account key. The first key and the current key take effect immediately. A key that replaces another one waits, and so
+ * does the first key of another coin once one is live, unless the merchant turned waiting off. A later import replaces the waiting
+ * key. `ends` are the last six characters of one of the first five addresses in the merchant's wallet, which rules out a wrong key or
+ * address type. Errors: private_key_refused, account_key_invalid, address_ends_differ.
  */
 export async function importKey(
   ctx: Context,
@@ -233,7 +234,7 @@ const lockWaiting = async (tx: Tx, { merchantId, coin }: { merchantId: string; c
 };
 
 type Decision = { merchantId: string; coin: Coin; actor: Actor };
-/** What a member decides over the key that waits, and how it reads in the log. Errors: wallet_not_found. */
+/** Applies a decision about the waiting key and writes it to the audit log. Errors: wallet_not_found. */
 const decide = (
   ctx: Context,
   { merchantId, coin, actor }: Decision,
@@ -246,7 +247,7 @@ const decide = (
     await writeAudit(tx, { ...{ merchantId, mode: 'live', actor, object: coin }, ...(await act(tx, waiting, shown)) });
   });
 
-/** A second owner lets a waiting key act at once. Errors: wallet_not_found, second_owner_required. */
+/** A second owner confirms the waiting key, which takes effect immediately. Errors: wallet_not_found, second_owner_required. */
 export const confirmChange = (ctx: Context, decision: Decision): Promise<void> =>
   decide(ctx, decision, async (tx, waiting, shown) => {
     const { merchantId, coin, actor } = decision;
@@ -255,14 +256,14 @@ export const confirmChange = (ctx: Context, decision: Decision): Promise<void> =
     return { action: 'wallet.change_confirmed', after: shown };
   });
 
-/** A waiting key is dropped; the one in use stays. Errors: wallet_not_found. */
+/** Discards the waiting key; the current one stays. Errors: wallet_not_found. */
 export const dropChange = (ctx: Context, decision: Decision): Promise<void> =>
   decide(ctx, decision, async (tx, _waiting, shown) => {
     await tx`delete from wallet_changes where merchant_id = ${decision.merchantId} and coin = ${decision.coin}`;
     return { action: 'wallet.change_dropped', before: shown };
   });
 
-/** Keys whose wait is over take effect; a few at a time. Run by the worker. Returns how many. */
+/** Applies keys whose waiting period is over, a few at a time. Run by the worker. Returns the number. */
 export async function applyDueChanges(ctx: Context): Promise<number> {
   const due = await ctx.db.sql<{ merchantId: string; coin: Coin }[]>`
     select merchant_id as "merchantId", coin from wallet_changes where due_at <= clock_timestamp() order by due_at limit 20`;
@@ -280,7 +281,7 @@ export async function applyDueChanges(ctx: Context): Promise<number> {
           after: showKey(coin, waiting),
         });
       });
-    // A key that cannot be taken over any more must not be tried for ever.
+    // A key that can no longer be imported must not be retried forever.
     await settle(apply, 'wallet.change_took_effect').catch(async (error: unknown) => {
       if (!(error instanceof Problem)) throw error;
       await settle((tx) => tx`delete from wallet_changes where merchant_id = ${merchantId} and coin = ${coin}`, 'wallet.change_failed');
@@ -289,7 +290,7 @@ export async function applyDueChanges(ctx: Context): Promise<number> {
   return due.length;
 }
 
-/** A paused wallet gives no addresses: the coin is not offered. Errors: wallet_not_found. */
+/** Pauses or resumes a wallet. A paused wallet issues no addresses, so the coin is not offered. Errors: wallet_not_found. */
 export async function pauseWallet(
   ctx: Context,
   { merchantId, coin, paused, actor }: { merchantId: string; coin: Coin; paused: boolean; actor: Actor },
@@ -306,9 +307,9 @@ export async function pauseWallet(
   });
 }
 
-/** Wallets look so many unused addresses ahead, by BIP-44; what comes later they do not see by themselves. */
+/** Wallet apps look this many unused addresses ahead (BIP-44) and do not find later ones. */
 export const GAP_LIMIT = 20;
-/** Only so many of the newest addresses are looked at, whatever the number of payments. */
+/** Only this many of the newest addresses are checked, regardless of the number of payments. */
 const ADDRESSES_SEEN = 1_000;
 
 export type WalletCard = {
@@ -320,20 +321,20 @@ export type WalletCard = {
   path: string | null;
   network: Network;
   nextIndex: bigint;
-  /** The longest run of addresses that nothing came to, of those looked at. */
+  /** The longest run of unused addresses among the checked ones. */
   unusedRun: bigint;
   receivedUnits: bigint;
-  /** False when there are more addresses than were looked at: then it is at least this much. */
+  /** False when there are more addresses than were checked; the gap is then at least this large. */
   receivedIsAll: boolean;
   lastDepositAt: Date | null;
-  /** Keys used before, whose addresses stay watched. */
+  /** Previous keys, whose addresses are still watched. */
   formerKeys: number;
   waiting: { key: string; script: Script; askedBy: string; askedByName: string; dueAt: Date } | null;
-  /** It has no key, and the first one would wait, because another coin is live. */
+  /** It has no key yet, and the first one would wait because another coin is live. */
   firstKeyWaits: boolean;
 };
 
-/** Every coin with its wallet. Bounded: the newest addresses of at most five wallets, by the index of their addresses. */
+/** Every coin with its wallet. Bounded: reads the newest addresses of at most five wallets by index. */
 export async function listWallets(ctx: Context, { merchantId }: { merchantId: string }): Promise<WalletCard[]> {
   const [wallets, former, changes, [live], waitOff] = await Promise.all([
     ctx.db.sql<

@@ -1,20 +1,23 @@
-/** What of each wallet may have been issued, kept in a file beside the database: a restored backup knows less than that. */
+/**
+ * The address indexes that may have been issued, in a file next to the database, because a restored backup does not know the latest
+ * ones.
+ */
 import { mkdir, open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Context, perContext } from '../context.ts';
 import type { Tx } from '../db/db.ts';
 
 const FILE = 'wallet-indexes.json';
-/** A block of this many indexes is noted before the first of them is issued: one write for twenty addresses. */
+/** Indexes are reserved in blocks of this size before the first is issued: one write for twenty addresses. */
 export const RESERVED_AHEAD = 20n;
-/** Held until the transaction ends by whoever writes the file: processes on one data folder take turns. */
+/** The lock of the file, held until the transaction ends: processes on one data folder take turns. */
 const FILE_LOCK = 7_233_104;
 
 const reservedOf = perContext(() => new Map<string, bigint>());
 
 /**
- * Sees to it that the file says an index of a wallet may have been issued, before it is. Called with the wallet row locked;
- * in nineteen of twenty calls it is one look into memory. Errors: the file cannot be read or written; then nothing is issued.
+ * Makes sure the file covers an index before it is issued. Called with the wallet row locked. In nineteen of twenty calls it only
+ * reads memory. Errors: the file cannot be read or written; then nothing is issued.
  */
 export async function reserveIndex(ctx: Context, tx: Tx, { walletId, index }: { walletId: string; index: bigint }): Promise<void> {
   const reserved = reservedOf(ctx);
@@ -48,7 +51,7 @@ export async function readWalletIndexes(dataFolder: string): Promise<Map<string,
   }
 }
 
-/** Made aside, on disk, and renamed: the file is always whole. */
+/** Written to a temporary file and renamed, so the file is always complete. */
 async function writeWalletIndexes(dataFolder: string, indexes: ReadonlyMap<string, bigint>): Promise<void> {
   const path = join(dataFolder, FILE);
   await mkdir(dataFolder, { recursive: true });

@@ -11,7 +11,7 @@ import { RESERVED_AHEAD, readWalletIndexes, reserveIndex } from './wallet-indexe
 
 export type DepositAddress = { coin: Coin; address: string; key: string; walletId: string; index: bigint };
 
-/** Address types a key may be for when its prefix leaves it open, the usual one first. */
+/** Address types of a coin when the key prefix does not determine one, the usual one first. */
 export const SCRIPTS: Readonly<Record<Coin, readonly Script[]>> = {
   BTC: ['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh'],
   LTC: ['p2wpkh', 'p2sh-p2wpkh', 'p2pkh'],
@@ -22,7 +22,7 @@ export const SCRIPTS: Readonly<Record<Coin, readonly Script[]>> = {
 
 export type NewWallet = { merchantId: string; coin: Coin; accountKey: string; script?: Script; firstIndex?: bigint };
 
-/** An account key as understood, with its address type. Errors: private_key_refused, account_key_invalid. */
+/** Parses an account key with its address type. Errors: private_key_refused, account_key_invalid. */
 export function readAccountKey(
   ctx: Context,
   { coin, accountKey, script: wanted }: Pick<NewWallet, 'coin' | 'accountKey' | 'script'>,
@@ -43,15 +43,14 @@ export function readAccountKey(
   return { ...parsed, script, network };
 }
 
-/** The first five addresses of a key, for the merchant to compare with the own wallet. */
+/** The first five addresses of a key, for the merchant to compare with their wallet. */
 export const firstAddresses = (key: { chainKey: string; script: Script; network: Network }, coin: Coin): string[] =>
   [0n, 1n, 2n, 3n, 4n].map((index) => deriveAddress({ ...key, coin, index }).address);
 
 /**
- * Imports an account key and makes it the coin's active wallet. The same key again resumes its counter; another
- * merchant's key is refused, because two owners of one chain of addresses would take each other's money.
- * Returns the first five addresses for the merchant to compare with the own wallet.
- * Errors: private_key_refused, account_key_invalid, parameter_invalid.
+ * Imports an account key and makes it the coin's active wallet. The same key again resumes its counter; another merchant's key is
+ * rejected, because two merchants with the same addresses would receive each other's payments. Returns the first five addresses for
+ * the merchant to compare with their wallet. Errors: private_key_refused, account_key_invalid, parameter_invalid.
  */
 export async function setWallet(
   ctx: Context,
@@ -61,7 +60,7 @@ export async function setWallet(
   return { ...set, firstAddresses: firstAddresses(readAccountKey(ctx, wanted), wanted.coin) };
 }
 
-/** The same inside a transaction. What waited to take the place of the coin's key is overtaken by it. */
+/** The same in a transaction. It replaces a waiting key of the coin. */
 export async function writeWallet(ctx: Context, tx: Tx, wanted: NewWallet): Promise<{ walletId: string; nextIndex: bigint }> {
   const { merchantId, coin, firstIndex = 0n } = wanted;
   const { network, chainKey, accountKey, script, path } = readAccountKey(ctx, wanted);
@@ -89,7 +88,7 @@ export async function writeWallet(ctx: Context, tx: Tx, wanted: NewWallet): Prom
   return { walletId: stored!.id, nextIndex: stored!.nextIndex };
 }
 
-/** A public key stands in pages for everybody: so many addresses of a wallet its payments take in an hour, and no more. */
+/** Public keys are visible to everyone, so payments created with them get at most this many addresses of a wallet per hour. */
 export const PUBLIC_ADDRESSES_PER_HOUR = 200;
 
 /**
@@ -132,8 +131,8 @@ export async function nextAddress(
 }
 
 /**
- * Moves the counter beyond an index at which a deposit was found although no payment was given it. What is jumped over is
- * never given and stays watched. The wallet row stays locked until the transaction ends; a counter that is beyond stays.
+ * Moves the counter past an index at which a deposit was found although no payment uses it. Skipped addresses are never issued and
+ * stay watched. The wallet row stays locked until the transaction ends; a counter that is already past it stays.
  */
 export async function burnIndexes(tx: Tx, { walletId, through }: { walletId: string; through: bigint }): Promise<void> {
   const [wallet] = await tx<{ next: bigint }[]>`select next_index as next from wallets where id = ${walletId} for update`;
@@ -143,8 +142,8 @@ export async function burnIndexes(tx: Tx, { walletId, through }: { walletId: str
 export type Jump = { walletId: string; coin: Coin; from: bigint; to: bigint };
 
 /**
- * After a restore: every counter jumps beyond what may have been issued since the backup, which is at least what was reserved
- * ahead, and all that the file in the data folder says.
+ * After a restore: moves every counter past all indexes that may have been issued since the backup: at least those reserved ahead,
+ * and those in the file of the data folder.
  */
 export async function jumpRestored(tx: Tx, { dataFolder }: { dataFolder: string }): Promise<Jump[]> {
   const noted = await readWalletIndexes(dataFolder);
