@@ -1,4 +1,4 @@
-/** The worker that sends: takes what is due, signs it, posts it, and has every attempt recorded. */
+/** The delivery worker: leases due deliveries, signs and posts them, and records every attempt. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context } from '../context.ts';
 import { startLoop } from '../db/loop.ts';
@@ -11,13 +11,13 @@ import { signDelivery } from './sign.ts';
 const ATTEMPT_MS = 10_000;
 const REPLY_BYTES = 16_384;
 const REPLY_KEPT_BYTES = 4_096;
-/** Requests under way to one endpoint that answers well and at once; twice as many with each answer, half with each failure. */
+/** Concurrent requests to one endpoint that responds quickly: doubled after each success, halved after each failure. */
 const MOST_ROOM = 16;
-/** An answer that took longer is no reason to send more at a time. */
+/** A slower response does not raise the concurrency. */
 const SLOW_MS = 2_000;
-/** What a worker remembers of endpoints is forgotten beyond this many. */
+/** The most endpoints a worker remembers. */
 const REMEMBERED = 10_000;
-/** While half of the requests are under way, rounds are this far apart: fewer statements for as many deliveries. */
+/** While half of the request slots are in use, rounds start this far apart, which saves statements. */
 const CALM_MS = 10;
 const POLL_MS = 1_000;
 const HOUSEKEEPING_MS = 60_000;
@@ -27,9 +27,9 @@ type Pace = { underWay: number; allowed: number; suspect: boolean };
 export type DeliveryStats = { inFlight: number; delivered: number; failed: number };
 
 /**
- * Starts the worker. Rows are leased with SKIP LOCKED, so several may run; a killed one's leases end by themselves and its
- * deliveries are sent again. Memory holds nothing but the pace of each endpoint. Endpoints that fail or are slow share half
- * of the requests that may be under way, so that the other half is always there for those that answer.
+ * Starts the worker. Rows are leased with SKIP LOCKED, so several workers can run; leases of a killed worker expire and its
+ * deliveries are sent again. Memory only holds the pace of each endpoint. Failing or slow endpoints share half of the request slots,
+ * so the other half is always free for those that respond.
  */
 export function startDeliveries(
   ctx: Context,
@@ -55,7 +55,7 @@ export function startDeliveries(
   const attempt = async (due: Due): Promise<void> => {
     const outcome = await send(ctx, due);
     const pace = paces.get(due.endpointId)!;
-    // A failure is under way until it is written: what rests because of it must not be asked once more before that.
+    // A failure counts as in flight until it is stored, so that the rows it delays are not picked again before.
     if (outcome.failure === null) pace.underWay--;
     pace.suspect = outcome.failure !== null || outcome.durationMs > SLOW_MS;
     pace.allowed = pace.suspect ? Math.max(1, pace.allowed >> 1) : Math.min(MOST_ROOM, pace.allowed * 2);
@@ -84,7 +84,7 @@ export function startDeliveries(
     if (failed.length > 0) taking.nudge();
     return finished.length > 0;
   };
-  /** Takes what the ring shows next. True: look again at once. */
+  /** Leases the next deliveries of the ring. True: look again immediately. */
   const take = async (stopping: AbortSignal): Promise<boolean> => {
     await calm();
     const room = concurrency - running.size;
@@ -108,7 +108,7 @@ export function startDeliveries(
     }
     return due.length > 0 || moved > 0 || next !== '';
   };
-  /** What has its own time: a step of a recovery, forgetting. True: there is more of it. */
+  /** Periodic work: a recovery step, deleting old rows. True: there is more of it. */
   const tend = async (): Promise<boolean> => {
     const now = ctx.clock.monotonicMs();
     if (now < recoveryAt) return false;
@@ -122,7 +122,7 @@ export function startDeliveries(
   };
   const failed = (error: unknown, failures: number) =>
     ctx.log.error({ err: error, failures }, 'The webhook delivery worker failed; retrying');
-  // Side by side: what was answered is written while the next ones are found.
+  // In parallel: results are stored while the next deliveries are found.
   const recording = startLoop({ pollMs, failed, round: record, hasLeft: () => finished.length > 0 });
   const taking = startLoop({ pollMs, failed, round: take });
   const tending = startLoop({ pollMs, failed, round: tend });

@@ -1,4 +1,4 @@
-/** The log of deliveries: listed, read with every attempt, sent again one by one or all that failed, and forgotten after 30 days. */
+/** The delivery log: listing, reading with all attempts, resending one or all failed ones, and deleting after 30 days. */
 
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
@@ -12,13 +12,13 @@ import { STEPS } from './queue.ts';
 export const DELIVERY_STATES = ['pending', 'delivered', 'failed'] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];
 const KEPT_DAYS = 30;
-/** Rows that one step of a recovery or of forgetting touches. */
+/** Rows per step of a recovery or a cleanup. */
 const STEP_ROWS = 500;
-/** Merchants and modes that one round of forgetting looks at. */
+/** Merchants and modes per round of cleanup. */
 const FORGET_LANES = 50;
-/** Deliveries that one page looks at for an event type. */
+/** Deliveries that one page searches for an event type. */
 const MOST_LOOKED_AT = 5_000;
-/** Deliveries of one payment that its timeline tells of. */
+/** Deliveries of a payment in its timeline. */
 const MOST_OUTCOMES = 100;
 
 type Owner = { merchantId: string; mode: Mode };
@@ -60,10 +60,10 @@ const numberOf = (ctx: Context, deliveryId: string): bigint => {
 };
 
 /**
- * Deliveries of a merchant, newest first, of one endpoint or all that are not deleted. Each endpoint and state has its own
- * stretch of the index deliveries_of, of which a page reads at most as many rows as it shows. A type stands in no index: it is
- * looked for among the newest MOST_LOOKED_AT (or those of the payment), and `searchedAll` is false when there were more.
- * Errors: cursor_invalid.
+ * Deliveries of a merchant, newest first, of one endpoint or of all that are not deleted. Each endpoint and state has its own range
+ * of the index deliveries_of, of which a page reads at most as many rows as it shows. Event types have no index: they are searched in
+ * the newest MOST_LOOKED_AT deliveries (or those of the payment), and `searchedAll` is false when there were more. Errors:
+ * cursor_invalid.
  */
 export async function listDeliveries(
   ctx: Context,
@@ -137,7 +137,7 @@ export async function listDeliveries(
   };
 }
 
-/** What came of the last attempt of each delivery; those without an attempt are left out. */
+/** The result of the last attempt of each delivery; deliveries without attempts are omitted. */
 export async function listLastAttempts(
   ctx: Context,
   { deliveryIds }: { deliveryIds: readonly string[] },
@@ -151,19 +151,19 @@ export async function listLastAttempts(
 }
 
 export type DeliveryOutcome = Pick<DeliveryItem, 'id' | 'eventType' | 'attemptCount'> & {
-  /** Null when it was deleted. */
+  /** Null when the endpoint was deleted. */
   endpointId: string | null;
   /** That was asked last. */
   url: string;
   state: 'delivered' | 'failed' | 'failing';
-  /** Why the last attempt failed; null also when there was none. */
+  /** Why the last attempt failed; null when it succeeded or there was none. */
   failure: string | null;
   at: Date;
 };
 
 /**
- * What came of the newest deliveries of a payment: those that ended, and those that wait after a failed attempt. One that is sent
- * again stays delivered meanwhile. A test clock may be ahead: nothing is told of an event before it happened.
+ * The newest deliveries of a payment with their results: those that ended, and those that wait for a retry. A delivery that is being
+ * resent stays delivered meanwhile. A test clock may be ahead, so times before the event are not shown.
  */
 export async function listOutcomes(
   ctx: Context,
@@ -184,7 +184,7 @@ export async function listOutcomes(
   return rows.map(({ number, ...row }) => ({ id: idOfNumber('del', ctx.installKey, number), ...row }));
 }
 
-/** One delivery with all its attempts and the bytes that each carried. Errors: delivery_not_found. */
+/** One delivery with all its attempts and its body. Errors: delivery_not_found. */
 export async function getDelivery(
   ctx: Context,
   { merchantId, mode, deliveryId, tx }: Owner & { deliveryId: string; tx?: Tx },
@@ -203,8 +203,8 @@ export async function getDelivery(
 }
 
 /**
- * Sends one delivery again, now. One that waits for its next attempt gets one out of turn; one that ended begins its
- * schedule anew. Errors: delivery_not_found, endpoint_disabled, plan_required.
+ * Resends one delivery immediately. A pending delivery gets an extra attempt; a finished one restarts its retry schedule. Errors:
+ * delivery_not_found, endpoint_disabled, plan_required.
  */
 export async function resendDelivery(
   ctx: Context,
@@ -222,15 +222,15 @@ export async function resendDelivery(
   await tx`select pg_notify('deliveries', '')`;
   return getDelivery(ctx, { merchantId, mode, deliveryId, tx });
 }
-/** Due now: out of turn when an attempt is ahead, else from the first step; a test event is tried once. */
+/** Due immediately: an extra attempt when a retry is pending, else from the first step. Test events are tried once. */
 const againNow = (sql: Sql | Tx) => sql`
   state = 'pending', due_at = now(), waits = false, leased_until = null,
   step = case when d.state = 'pending' then d.step when d.payment_id is null then ${STEPS - 1} else 0 end,
   retry_at = case when d.state = 'pending' and d.step > 0 then coalesce(d.retry_at, d.due_at) end`;
 
 /**
- * Sends all events of a payment again, to the endpoints they were made for and that are enabled; how many. The oldest goes first.
- * Errors: payment_not_found, plan_required.
+ * Resends all events of a payment to their enabled endpoints, oldest first, and returns the number. Errors: payment_not_found,
+ * plan_required.
  */
 export async function resendPayment(ctx: Context, tx: Tx, { merchantId, mode, paymentId }: Owner & { paymentId: string }): Promise<number> {
   await requireWebhooks(ctx, tx, { merchantId });
@@ -249,7 +249,7 @@ export async function resendPayment(ctx: Context, tx: Tx, { merchantId, mode, pa
   return rows.length;
 }
 
-/** Told to the worker with a notification when there is a recovery to step. */
+/** The notification that wakes the worker for a recovery. */
 export const RECOVERY_NOTE = 'recovery';
 
 export const RECOVERY_STATUSES = ['queueing', 'delivering', 'done', 'cancelled'] as const;
@@ -258,7 +258,7 @@ export type Recovery = {
   endpointId: string;
   since: Date;
   createdAt: Date;
-  /** Deliveries that had failed when it began, those sent again so far, and what became of them. */
+  /** Deliveries that had failed at the start, those resent so far, and their results. */
   total: number;
   queued: number;
   delivered: number;
@@ -267,9 +267,8 @@ export type Recovery = {
 };
 
 /**
- * Begins to send again what an endpoint missed since an instant: deliveries that failed, and at once those that wait for
- * their next attempt. The worker does it in steps that survive its end. Errors: endpoint_not_found, endpoint_disabled,
- * plan_required, recovery_running.
+ * Starts to resend what an endpoint missed since an instant: failed deliveries, and immediately those that wait for a retry. The
+ * worker does it in steps that survive a restart. Errors: endpoint_not_found, endpoint_disabled, plan_required, recovery_running.
  */
 export async function startRecovery(
   ctx: Context,
@@ -291,7 +290,7 @@ export async function startRecovery(
   return getRecovery(ctx, { merchantId, mode, recoveryId, tx });
 }
 
-/** A recovery and how far it is. Errors: recovery_not_found. */
+/** A recovery with its progress. Errors: recovery_not_found. */
 export async function getRecovery(
   ctx: Context,
   { merchantId, mode, recoveryId, tx }: Owner & { recoveryId: string; tx?: Tx },
@@ -313,7 +312,7 @@ function recoveryOf({ queueing, cancelled, total, queued, delivered, failed, ...
   return { ...recovery, total: Number(total), queued: Number(queued), delivered: Number(delivered), failed: Number(failed), status };
 }
 
-/** The recoveries that somebody began for an endpoint, newest first. Errors: endpoint_not_found. */
+/** The recoveries of an endpoint that a person started, newest first. Errors: endpoint_not_found. */
 export async function listRecoveries(
   ctx: Context,
   { merchantId, mode, endpointId, limit }: Owner & { endpointId: string; limit: number },
@@ -327,9 +326,9 @@ export async function listRecoveries(
 }
 
 /**
- * Ends a recovery: nothing more is sent because of it. What it had moved and was not sent yet goes back to where it was, by the
- * worker in steps; a request under way is let finish. One that is done stays done. Errors: recovery_not_found, recovery_running
- * (a later one is queueing).
+ * Cancels a recovery. Deliveries that it moved and that were not sent yet return to their previous state, in steps of the worker; a
+ * request in flight is completed. A finished recovery stays finished. Errors: recovery_not_found, recovery_running (a later one is
+ * queueing).
  */
 export async function cancelRecovery(
   ctx: Context,
@@ -341,7 +340,7 @@ export async function cancelRecovery(
   const [other] = await tx`
     select 1 from recoveries where endpoint_id = ${endpointId} and not automatic and queued_at is null and id <> ${recoveryId}`;
   if (other) throw new Problem('recovery_running', { id: endpointId });
-  // It is walked once more from its first row, to put back what it moved.
+  // Walks it again from its first row, to restore what it moved.
   await tx`
     update recoveries set cancelled_at = clock_timestamp(), queued_at = null, delivery_cursor = 0, stepped_at = clock_timestamp()
     where id = ${recoveryId}`;
@@ -349,7 +348,7 @@ export async function cancelRecovery(
   return getRecovery(ctx, { merchantId, mode, recoveryId, tx });
 }
 
-/** One step of the recovery that waited longest: its cursor moves in the transaction that queues the rows. False: none is running. */
+/** One step of the recovery that has waited longest. Its cursor moves in the transaction that queues the rows. False: none is running. */
 export async function stepRecovery(ctx: Context): Promise<boolean> {
   return ctx.db.begin(async (tx) => {
     const [job] = await tx<{ id: string; endpointId: string; automatic: boolean; last: bigint; cursor: bigint; cancelled: boolean }[]>`
@@ -388,7 +387,7 @@ export async function stepRecovery(ctx: Context): Promise<boolean> {
   });
 }
 
-/** A step of ending a recovery: what waited for a later attempt waits again, what had failed has failed. */
+/** One step of canceling a recovery: rows return to waiting or failed. */
 async function putBack(tx: Tx, { recoveryId, ids, cursor }: { recoveryId: string; ids: readonly bigint[]; cursor: bigint }): Promise<void> {
   const rows = await tx<{ state: DeliveryState }[]>`
     with chosen as (
@@ -404,12 +403,12 @@ async function putBack(tx: Tx, { recoveryId, ids, cursor }: { recoveryId: string
     where id = ${recoveryId}`;
 }
 
-/** Where the next round of forgetting begins, in each process. */
+/** The position of the next cleanup round, per process. */
 const lanes = new WeakMap<Context, [merchantId: string, mode: string]>();
 
 /**
- * Forgets what is older than 30 days: bodies of events, deliveries, attempts; and endpoints that were deleted and have no
- * delivery left. A round visits some merchants and of each the oldest rows, so that its cost has a bound.
+ * Deletes what is older than 30 days: event bodies, deliveries, attempts; and deleted endpoints without deliveries. A round visits
+ * some merchants and their oldest rows, so its cost is bounded.
  */
 export async function forgetEvents(ctx: Context): Promise<number> {
   let [merchantId, mode] = lanes.get(ctx) ?? ['', ''];

@@ -1,4 +1,4 @@
-/** Merchant URLs that receive events: made, changed, tried, and given new secrets. Secrets are sealed at rest. */
+/** Webhook endpoints: creating, updating, testing and rolling secrets. Secrets are encrypted at rest. */
 
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
@@ -11,9 +11,9 @@ import { notifyMembers } from '../merchants/notices.ts';
 import { OutgoingError } from '../outgoing.ts';
 import { STEPS } from './queue.ts';
 
-/** What binds a sealed signing secret. */
+/** The purpose that a signing secret is sealed for. */
 export const SECRET_PURPOSE = 'endpoint secret';
-/** Endpoints of a merchant in one mode. Every event makes a delivery for each of them. */
+/** The most endpoints per merchant and mode. Every event creates a delivery for each of them. */
 export const MOST_ENDPOINTS = 16;
 export const LONGEST_OVERLAP_SECONDS = 7 * 86_400;
 const OVERLAP_SECONDS = 86_400;
@@ -27,25 +27,25 @@ export type Endpoint = {
   description: string | null;
   enabled: boolean;
   disabledReason: (typeof DISABLED_REASONS)[number] | null;
-  /** Nothing was taken since. */
+  /** No delivery has succeeded since then. */
   failingSince: Date | null;
   previousSecretUntil: Date | null;
   createdAt: Date;
 };
 export type WithSecret = Endpoint & { secret: string };
 type Owner = { merchantId: string; mode: Mode };
-/** Who changes an endpoint, as a notice names them; `userId` of a member. */
+/** Who changed an endpoint, for the notification; `userId` of a member. */
 export type By = { name: string; userId: string | null };
 const BY_API: By = { name: 'An API request', userId: null };
 export const BY_OPERATOR: By = { name: 'The operator', userId: null };
-/** A change that was checked and only waits to be written. */
+/** A validated change that is ready to be written. */
 export type Write<T> = (tx: Tx) => Promise<T>;
 
 const shown = (sql: Sql | Tx) => sql`
   id, mode, url, events, description, state = 'enabled' as enabled, disabled_reason as "disabledReason", failing_since as "failingSince",
   case when previous_until > clock_timestamp() then previous_until end as "previousSecretUntil", created_at as "createdAt"`;
 
-/** Refuses merchants whose plan is without webhooks. Errors: merchant_not_found, plan_required. */
+/** Rejects merchants whose plan has no webhooks. Errors: merchant_not_found, plan_required. */
 export async function requireWebhooks(ctx: Context, sql: Sql | Tx, { merchantId }: { merchantId: string }): Promise<void> {
   const merchant = await readMerchant(sql, { merchantId });
   if (!ctx.settings.plans[merchant.plan].webhooks) throw new Problem('plan_required');
@@ -100,7 +100,7 @@ export async function planEndpoint(
   checkDescription(description);
   await checkUrl(ctx, merchantId, url);
   return async (tx) => {
-    // Two at once must not both become the last.
+    // Of two concurrent creates, only one may take the last place.
     await tx`select pg_advisory_xact_lock(hashtextextended(${`endpoints ${merchantId} ${mode}`}, 0))`;
     const [{ count } = { count: 0n }] = await tx<{ count: bigint }[]>`
       select count(*) from endpoints where merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted'`;
@@ -117,8 +117,8 @@ export async function planEndpoint(
 }
 
 /**
- * Whoever receives a merchant's events learns of all its payments, so owners hear of a new address. Hosts alone: the rest of a URL
- * may be a secret.
+ * The receiver of a merchant's events learns of all its payments, so owners are notified of a new URL. Only the host is shown: the
+ * rest of a URL may be secret.
  */
 async function tellChange(
   ctx: Context,
@@ -130,7 +130,7 @@ async function tellChange(
   await notifyMembers(ctx, tx, [{ merchantId, mode, kind: 'endpoint_changed', detail, actorId: by.userId }]);
 }
 
-/** Makes an endpoint and its signing secret; enabled. Errors: those of `planEndpoint`. */
+/** Creates an enabled endpoint with its signing secret. Errors: those of `planEndpoint`. */
 export async function createEndpoint(
   ctx: Context,
   endpoint: Owner & { url: string; events: readonly string[]; description: string | null; by?: By },
@@ -161,7 +161,7 @@ export async function getEndpoint(
 }
 
 /**
- * Checks a change and returns what writes it. Enabling forgets the failures so far; what was missed is sent by a recovery.
+ * Validates an update and returns the function that writes it. Enabling resets the failures; missed events are sent by a recovery.
  * Errors: endpoint_not_found, plan_required, url_invalid, parameter_invalid (events, description).
  */
 export async function planUpdate(
@@ -212,7 +212,7 @@ export async function planUpdate(
 const closeNotices = (tx: Tx, endpointId: string) => tx`
   update endpoint_notices set closed_at = clock_timestamp() where endpoint_id = ${endpointId} and closed_at is null`;
 
-/** Takes an endpoint away; its secrets are forgotten, what waits for it ends. Errors: endpoint_not_found. */
+/** Deletes an endpoint with its secrets and cancels its pending deliveries. Errors: endpoint_not_found. */
 export async function deleteEndpoint(
   ctx: Context,
   tx: Tx,
@@ -226,8 +226,8 @@ export async function deleteEndpoint(
 }
 
 /**
- * Gives an endpoint a new secret. For the overlap (0 to 7 days, default 24 h) the old one keeps signing too; one that was
- * still signing from an earlier rotation stops. Errors: endpoint_not_found, plan_required, parameter_invalid (expires_in).
+ * Rolls the signing secret of an endpoint. During the overlap (0 to 7 days, default 24 h), the old secret signs too; a secret from an
+ * earlier rotation stops. Errors: endpoint_not_found, plan_required, parameter_invalid (expires_in).
  */
 export async function rotateSecret(
   ctx: Context,
@@ -251,7 +251,7 @@ export async function rotateSecret(
   return { ...(await getEndpoint(ctx, { merchantId, mode, endpointId, tx })), secret };
 }
 
-/** The signing secret of an endpoint, for somebody who may see it. Errors: endpoint_not_found. */
+/** The signing secret of an endpoint. Callers check the permission. Errors: endpoint_not_found. */
 export async function revealSecret(
   ctx: Context,
   tx: Tx,
@@ -263,9 +263,9 @@ export async function revealSecret(
 }
 
 /**
- * Sends `webhook.test` to an endpoint, or in test mode a made-up event of another type: through the queue like any event but once;
- * the number of its delivery. Live mode never signs what did not happen.
- * Errors: endpoint_not_found, endpoint_disabled, plan_required, parameter_invalid (type).
+ * Sends `webhook.test` to an endpoint, or in test mode a sample event of another type, through the queue but only once. Returns the
+ * number of the delivery. Live mode never signs events that did not happen. Errors: endpoint_not_found, endpoint_disabled,
+ * plan_required, parameter_invalid (type).
  */
 export async function sendTestEvent(
   ctx: Context,
@@ -303,7 +303,7 @@ export async function sendTestEvent(
 }
 
 export type EndpointNotice = { endpointId: string; merchantId: string; mode: Mode; url: string; reason: string; at: Date };
-/** What the operator should know: endpoints that were switched off and still are, newest first. */
+/** For the operator: endpoints that were disabled automatically and still are, newest first. */
 export async function listNotices(ctx: Context, { limit }: { limit: number }): Promise<EndpointNotice[]> {
   return ctx.db.sql<EndpointNotice[]>`
     select n.endpoint_id as "endpointId", n.merchant_id as "merchantId", n.mode, e.url, n.reason, n.at

@@ -13,14 +13,14 @@ export type NewEvent = {
   paymentId: string;
   type: EventType;
   sequence: bigint;
-  /** JSON; its UTF-8 bytes are what every delivery carries. */
+  /** JSON. Every delivery sends its UTF-8 bytes. */
   body: string;
   createdAt: Date;
 };
 
 /**
- * JSON texts as an array in one parameter. JSON holds no raw control characters (RFC 8259 section 7), so one of them parts the
- * texts: an array literal would escape and unescape every quote.
+ * JSON texts as an array in one parameter. JSON contains no raw control characters (RFC 8259 section 7), so one of them separates the
+ * texts; an array literal would escape every quote.
  */
 export const jsonColumn = (sql: Sql | Tx, texts: readonly string[]) => sql`string_to_array(${texts.join('\u001f')}, chr(31))`;
 
@@ -41,7 +41,7 @@ export const recordingParts = (sql: Sql | Tx) => sql`
       returning 1
     )`;
 
-/** Wakes the worker when the statement queued deliveries. */
+/** Wakes the worker when the statement has queued deliveries. */
 export const wakeDeliveries = (sql: Sql | Tx) => sql`select pg_notify('deliveries', '') from (select 1 from queued limit 1) as q`;
 
 /** Records events and their deliveries in one statement. */
@@ -67,15 +67,14 @@ export async function recordEvents(tx: Tx, events: readonly NewEvent[]): Promise
     ${wakeDeliveries(tx)}`;
 }
 
-/** Said in so many words, so that the index of the rarer types is taken. */
+/** Spelled out, so that PostgreSQL uses the index of the rarer types. */
 const BY_TYPE = (sql: Sql) => sql`and type <> 'payment.created'`;
 export type EventItem = { id: string; type: string; body: Uint8Array; createdAt: Date };
 
 /**
- * Events of a merchant's payments, newest first, ordered by (xid, feed) and read only below the oldest transaction that is open in
- * this database, so that a reader that follows the cursor never skips one. Those of one payment are written one after another,
- * below the lock of its row: they are ordered by their sequence, and each stands here as soon as its payment shows it.
- * Errors: cursor_invalid.
+ * Events of a merchant's payments, newest first, ordered by (xid, feed) and read only below the oldest open transaction of this
+ * database, so that a reader who follows the cursor never skips one. Events of one payment are written one after another under its
+ * row lock: they are ordered by their sequence, and each is visible as soon as its payment shows it. Errors: cursor_invalid.
  */
 export async function listEvents(
   ctx: Context,

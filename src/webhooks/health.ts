@@ -1,4 +1,4 @@
-/** How endpoints do: counted by the hour as attempts are made, so that no reading ever counts deliveries. */
+/** Endpoint health, counted per hour as attempts are made, so that reading it never counts deliveries. */
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
@@ -6,14 +6,14 @@ import { getEndpoint } from './endpoints.ts';
 
 const KEPT_DAYS = 7;
 export const SHOWN_HOURS = 24;
-/** Beyond this many waiting deliveries of an endpoint the exact number tells nobody more. */
+/** Pending deliveries of an endpoint are counted up to this number. */
 export const MOST_COUNTED = 1_000;
-/** Of what an endpoint missed, the newest so many of each state are looked at before a recovery begins: open dashboards ask often. */
+/** Missed deliveries of each state that are counted before a recovery starts; open dashboards ask often. */
 const MOST_MISSED = 10_000;
 
 type Owner = { merchantId: string; mode: Mode };
 
-/** Forgets the hours of a merchant's endpoints that nobody is shown any more. */
+/** Deletes hours that are no longer shown. */
 export const forgetHours = (tx: Tx, { merchantId, mode }: { merchantId: string; mode: string }) => tx`
   delete from attempt_hours where endpoint_id in (select id from endpoints where merchant_id = ${merchantId} and mode = ${mode})
     and hour < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
@@ -23,17 +23,17 @@ export type Health = {
   /** Of the last 24 hours, the current one included. */
   attempts: number;
   delivered: number;
-  /** Within the days that hours are kept. */
+  /** Within the days for which hours are kept. */
   lastFailure: string | null;
   lastFailureAt: Date | null;
   /** At most MOST_COUNTED. */
   waiting: number;
   oldestWaitingAt: Date | null;
-  /** When it was switched off by itself, while it is. */
+  /** When it was disabled automatically; null while it is enabled. */
   offSince: Date | null;
 };
 
-/** How each endpoint of a merchant does. Of each: its hours of a week, the head of its queue, and at most MOST_COUNTED rows of it. */
+/** The health of each endpoint of a merchant. Reads the hours of a week, the head of the queue, and at most MOST_COUNTED rows of it. */
 export async function listHealth(
   ctx: Context,
   { merchantId, mode, endpointId = null }: Owner & { endpointId?: string | null },
@@ -68,7 +68,7 @@ export async function readSecondsSinceAttempt(ctx: Context): Promise<number | nu
 
 export type Hour = { at: Date; outcomes: { outcome: string; attempts: number; totalMs: number; slowestMs: number }[] };
 
-/** The last 24 hours of an endpoint, oldest first, those without attempts too. Errors: endpoint_not_found. */
+/** The last 24 hours of an endpoint, oldest first, including hours without attempts. Errors: endpoint_not_found. */
 export async function listHours(ctx: Context, { merchantId, mode, endpointId }: Owner & { endpointId: string }): Promise<Hour[]> {
   await getEndpoint(ctx, { merchantId, mode, endpointId });
   const rows = await ctx.db.sql<{ at: Date; outcome: string | null; attempts: bigint; totalMs: bigint; slowestMs: number }[]>`
@@ -87,8 +87,8 @@ export async function listHours(ctx: Context, { merchantId, mode, endpointId }: 
 }
 
 /**
- * How many deliveries a recovery since an instant would send again. Of each kind the newest MOST_MISSED are looked at: `exact` is
- * false when there are more. Errors: endpoint_not_found.
+ * How many deliveries a recovery since an instant would resend. Counts the newest MOST_MISSED of each kind: `exact` is false when
+ * there are more. Errors: endpoint_not_found.
  */
 export async function countMissed(
   ctx: Context,
@@ -110,8 +110,8 @@ export async function countMissed(
 }
 
 /**
- * For each owner a text that changes when deliveries or endpoints do: attempts of this hour and the one before, the newest delivery
- * that waits, recoveries under way. A few rows of each endpoint, of which a merchant has few.
+ * For each owner, a text that changes when deliveries or endpoints do: attempts of this and the previous hour, the newest pending
+ * delivery, running recoveries. Reads a few rows per endpoint.
  */
 export async function readWebhookPulse(ctx: Context, { owners }: { owners: readonly Owner[] }): Promise<(string | null)[]> {
   const rows = await ctx.db.sql<{ pulse: string | null }[]>`

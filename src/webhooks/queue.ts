@@ -1,4 +1,4 @@
-/** The queue of deliveries in SQL: who is next, what came of it, and when it comes again. */
+/** The delivery queue in SQL: which deliveries are next, the results of attempts, and the time of the next one. */
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
@@ -9,22 +9,22 @@ import { notifyMembers } from '../merchants/notices.ts';
 /** Seconds from one attempt to the next: 0, 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h; about 75 h in all. */
 const SCHEDULE_SECONDS = [0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
 export const STEPS = SCHEDULE_SECONDS.length;
-/** Jitter only ever lengthens a step: shortened ones could end before 72 h. */
+/** Jitter only lengthens a step: shortened steps could end before 72 h. */
 const JITTER = 0.2;
 const LEASE_SECONDS = 30;
-/** A successor waits for an earlier event of its payment through this many attempts at most. */
+/** A later event of a payment waits for at most this many attempts of an earlier one. */
 const ORDERED_ATTEMPTS = 3;
 const DISABLE_AFTER_DAYS = 5;
-/** After so many failures in a row an endpoint rests between single probes, from 5 s to a minute. */
+/** After this many consecutive failures an endpoint is only probed, every 5 s to a minute. */
 export const BREAK_AFTER = 5;
 const REST_SECONDS = 5;
 const LONGEST_REST_SECONDS = 60;
-/** Of one endpoint at most so many due rows are looked at in a round. */
+/** Due rows of one endpoint per round. */
 const LOOK_AT_ONCE = 40;
-/** Of an endpoint that takes nothing any more, so many waiting deliveries end in a round. */
+/** Pending deliveries of a disabled endpoint that are ended per round. */
 const END_AT_ONCE = 500;
 
-/** Requests that an endpoint may have under way before it is known how it answers. */
+/** Concurrent requests to an endpoint before its speed is known. */
 export const FIRST_ROOM = 4;
 
 export type Due = {
@@ -35,12 +35,12 @@ export type Due = {
   paymentId: string | null;
   attempts: number;
   step: number;
-  /** The end of the lease as text, which is exact: it tells this lease from a later one. */
+  /** The end of the lease as exact text, to tell this lease from a later one. */
   lease: string;
   url: string;
   secret: Uint8Array;
   previousSecret: Uint8Array | null;
-  /** Null when the event was forgotten: nothing can be sent. */
+  /** Null when the event body was deleted: nothing can be sent. */
   body: Uint8Array | null;
   /** The endpoint's last attempt failed. */
   failing: boolean;
@@ -54,7 +54,7 @@ export type Outcome = {
   reply: Uint8Array | null;
   retryAfterSeconds: number | null;
 };
-/** What this worker knows of an endpoint: how many requests it has under way here and may have, and whether it is slow or fails. */
+/** What this worker knows of an endpoint: its current and maximum concurrency, and whether it is slow or failing. */
 export type Room = { endpointId: string; underWay: number; allowed: number; suspect: boolean };
 
 type LeaseOptions = { limit: number; suspectLimit: number; lanes: number; after: string; rooms: readonly Room[]; plans: readonly string[] };
@@ -155,7 +155,10 @@ export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, afte
 
 type LeaseRow = { last: string | null; visited: number; moved: number } & (Due | { id: null });
 
-/** Leases deliveries. `next` is where the ring goes on; it is empty after a whole turn. `moved`: rows put in their place without a request. */
+/**
+ * Leases deliveries. `next` is where the ring continues, empty after a full turn. `moved`: rows that were rescheduled without a
+ * request.
+ */
 export async function leaseDue(ctx: Context, options: Omit<LeaseOptions, 'plans'>): Promise<{ due: Due[]; next: string; moved: number }> {
   const plans = PLANS.filter((plan) => ctx.settings.plans[plan].webhooks);
   const rows = (await leaseStatement(ctx.db.sql, { ...options, plans }).execute()) as unknown as LeaseRow[];
@@ -167,7 +170,7 @@ export async function leaseDue(ctx: Context, options: Omit<LeaseOptions, 'plans'
   };
 }
 
-/** When the next attempt is due, in seconds from now; null: it was the last. Retry-After is honoured up to twice the step. */
+/** Seconds until the next attempt; null after the last one. Retry-After is honored up to twice the step. */
 export function nextStepSeconds(attempts: number, retryAfterSeconds: number | null, random: number): number | null {
   const step = SCHEDULE_SECONDS[attempts];
   if (step === undefined) return null;
@@ -175,7 +178,7 @@ export function nextStepSeconds(attempts: number, retryAfterSeconds: number | nu
   return retryAfterSeconds === null ? jittered : Math.max(jittered, Math.min(retryAfterSeconds, 2 * step));
 }
 
-/** Outcomes as they are counted: replies by class, all else by its reason. */
+/** Outcomes for counting: responses by status, everything else by its reason. */
 const countedAs = ({ failure, status }: Outcome): string =>
   failure === null ? 'delivered' : status === null ? failure : `status_${Math.floor(status / 100)}xx`;
 
@@ -184,7 +187,7 @@ const tally = (names: readonly string[]): [string, number][] =>
     a < b ? -1 : 1,
   );
 
-/** Writes what came of a batch of attempts. Only a lease that is still ours decides; a 2xx is recorded in any case. */
+/** Stores the results of a batch of attempts. Only a lease that is still ours decides, but a 2xx response is always recorded. */
 export async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[]): Promise<void> {
   const fraction = () => Buffer.from(ctx.random(4)).readUInt32BE() / 2 ** 32;
   const rows = outcomes.map((o) => ({
@@ -243,7 +246,7 @@ export async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[])
     }
     await countAttempts(tx, outcomes);
     const counts = tally(outcomes.map(countedAs));
-    // Last: every worker writes these few rows.
+    // Last, because every worker writes these few rows.
     await tx`
       insert into attempt_counts (outcome, attempts)
       select * from unnest(${counts.map(([outcome]) => outcome)}::text[], ${counts.map(([, n]) => n)}::int[])
@@ -251,7 +254,7 @@ export async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[])
   });
 }
 
-/** Adds attempts to their hours. Rows in one order: workers that write the same ones wait for each other, never in a ring. */
+/** Adds attempts to the hourly counts. A fixed order of rows, so that workers cannot deadlock. */
 async function countAttempts(tx: Tx, outcomes: readonly Outcome[]): Promise<void> {
   const of = <T>(read: (outcome: Outcome) => T): T[] => outcomes.map(read);
   await tx`
@@ -265,7 +268,7 @@ async function countAttempts(tx: Tx, outcomes: readonly Outcome[]): Promise<void
       last_at = excluded.last_at`;
 }
 
-/** Closes and opens the breakers of the endpoints in a batch, and switches off those that are gone or only fail. */
+/** Opens and closes the circuit breakers of the endpoints in a batch, and disables endpoints that responded with 410 or only fail. */
 async function recordHealth(ctx: Context, tx: Tx, outcomes: readonly Outcome[]): Promise<void> {
   const working = [...new Set(outcomes.filter((o) => o.failure === null).map((o) => o.due.endpointId))].sort();
   if (working.length > 0) {
@@ -275,7 +278,7 @@ async function recordHealth(ctx: Context, tx: Tx, outcomes: readonly Outcome[]):
         order by id for update
       )
       update endpoints e set failing_since = null, failures = 0, rests_until = null from was where e.id = was.id returning was.id, was.failures`;
-    // What failed meanwhile waits for hours: it is sent again now that somebody answers.
+    // Failed deliveries wait for hours. The endpoint responds again, so they are sent now.
     for (const { id } of mended.filter((row) => row.failures >= BREAK_AFTER)) {
       await tx`
         insert into recoveries (id, endpoint_id, automatic, since, last_delivery_id, total)
@@ -313,7 +316,7 @@ async function recordHealth(ctx: Context, tx: Tx, outcomes: readonly Outcome[]):
   }
 }
 
-/** Moves the waiting deliveries of a test clock forward, in the transaction of its advance. */
+/** Moves the pending deliveries of a test clock forward, in the transaction that advances it. */
 export async function advanceDeliveries(
   tx: Tx,
   { merchantId, paymentId, seconds }: { merchantId: string; paymentId: string | null; seconds: number },
@@ -332,7 +335,7 @@ export async function advanceDeliveries(
   await tx`select pg_notify('deliveries', '')`;
 }
 
-/** Figures for the metrics: what is due now and how old the oldest is, what is under way, attempts by outcome. */
+/** Metrics: due deliveries and the age of the oldest, requests in flight, attempts by outcome. */
 export async function readDeliveryQueue(ctx: Context): Promise<{
   due: number;
   inFlight: number;
