@@ -1,7 +1,7 @@
 /**
- * Backups: every table of one snapshot in one compressed file, and the way back. The file is text before compression: a header
- * in JSON and its checksum, then for each table its rows as COPY writes them, ended by `\.` and a line with their count and checksum, then a
- * line that says it is whole. Neither direction holds more than a piece of a table in memory.
+ * Backups: all tables of one snapshot in one compressed file, and restoring it. Before compression the file is text: a header in JSON
+ * with its checksum, then for each table its rows as COPY writes them, ended by `\.` and a line with their count and checksum, then a
+ * line that marks the end. Both directions only hold a part of a table in memory.
  */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -17,13 +17,13 @@ import { SERVE_LOCK } from './embedded.ts';
 import { applyMigration, createMigrations, MIGRATE_LOCK, migrationNames, tableNames } from './migrate.ts';
 import { placeKeyFile, readKeyFile, sealerOf } from './seal.ts';
 
-/** Of the file's form, not of the tables: those follow from the migrations named in it. */
+/** Version of the file format, not of the tables: those follow from the migrations listed in it. */
 const FORMAT = 1;
 const PIECE_BYTES = 64 * 1024;
 const MAX_LINE_BYTES = 1024 * 1024;
 const NEWLINE = 10;
 const END_OF_ROWS = Buffer.from('\\.\n');
-/** Tables that hold something in an install nobody has used. */
+/** Tables that are not empty in a new install. */
 const IN_EVERY_INSTALL = new Set(['migrations', 'install', 'price_history']);
 
 type Header = {
@@ -31,9 +31,9 @@ type Header = {
   version: string;
   made_at: string;
   migrations: string[];
-  /** The key file; null when SECRET_KEY was set, or nothing was sealed yet. */
+  /** The key file; null when SECRET_KEY was set, or nothing was encrypted yet. */
   secret_key: string | null;
-  /** Sealed with the key, whichever it is: a wrong one is found out before it is too late. */
+  /** A value encrypted with the key, so that a wrong key is detected before it is too late. */
   key_check: string | null;
   tables: { name: string; columns: string[] }[];
   sequences: { table: string; column: string; last: string }[];
@@ -41,7 +41,7 @@ type Header = {
 type TableEnd = { rows: number; sha256: string };
 type FileEnd = { end: true; tables: number; rows: number };
 
-/** A reason for the operator why a backup or a restore is refused. Nothing was changed. */
+/** Why a backup or a restore was refused, for the operator. Nothing was changed. */
 export class BackupError extends Error {}
 
 export const florinVersion = (): string =>
@@ -62,8 +62,8 @@ export type BackupResult = {
 };
 
 /**
- * Writes a backup, also beside a running service: one snapshot, no lock that anything waits for. The file appears under its
- * name when it is whole and on disk, readable for its owner alone. Errors: BackupError.
+ * Writes a backup, also next to a running service: one snapshot, no blocking locks. The file gets its name when it is complete and on
+ * disk, readable only by its owner. Errors: BackupError.
  */
 export async function writeBackup({
   db,
@@ -95,7 +95,7 @@ export async function writeBackup({
     const { size } = await stat(partial);
     await rename(partial, file);
     await syncFolder(dirname(file));
-    // An older schema, that of before an upgrade, has no place for it.
+    // Older schemas, such as before an upgrade, do not have this column.
     const [place] = await db.sql`
       select 1 from information_schema.columns where table_schema = current_schema() and table_name = 'install' and column_name = 'backed_up_at'`;
     if (place) await db.sql`update install set backed_up_at = clock_timestamp()`;
@@ -115,8 +115,8 @@ export async function writeBackup({
 }
 
 /**
- * Writes parts compressed to disk and closes the file. When that fails (the disk is full) the parts are told to stop, and are
- * taken until they do: a server in the middle of a table answers nothing else on its connection.
+ * Writes compressed parts to disk and closes the file. When that fails (disk full), the parts are told to stop and are drained until
+ * they do: a server in the middle of a COPY answers nothing else on its connection.
  */
 async function compress(parts: (stopped: () => boolean) => AsyncIterable<Buffer>, out: FileHandle): Promise<void> {
   const gzip = createGzip();
@@ -150,7 +150,7 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** What is in this database, as the snapshot shows it. */
+/** The contents of this database, as the snapshot shows them. */
 async function describe(tx: Tx): Promise<Header> {
   const [found] = await tx<
     { there: boolean; now: Date }[]
@@ -159,7 +159,7 @@ async function describe(tx: Tx): Promise<Header> {
   const applied = await tx<{ name: string }[]>`select name from migrations order by number`;
   const known = new Set(migrationNames());
   const foreign = applied.find(({ name }) => !known.has(name));
-  // Tables it brought would be left out without a word.
+  // Tables of an unknown migration would be left out silently.
   if (foreign)
     throw new BackupError(
       `A newer Florin has brought this database up to date (migration ${foreign.name}). Make the backup with that version.`,
@@ -172,7 +172,7 @@ async function describe(tx: Tx): Promise<Header> {
   const sequences: Header['sequences'] = [];
   for (const { name, column, sequence } of columns) {
     if (sequence === null) continue;
-    // A sequence is in no snapshot: it may be ahead of the rows, never behind them.
+    // Sequences are not part of a snapshot: they may be ahead of the rows, never behind.
     const [at] = await tx.unsafe<{ last: bigint; called: boolean }[]>(`select last_value as last, is_called as called from ${sequence}`);
     if (at!.called) sequences.push({ table: name, column, last: at!.last.toString() });
   }
@@ -183,7 +183,7 @@ async function describe(tx: Tx): Promise<Header> {
     migrations: applied.map(({ name }) => name),
     secret_key: null,
     key_check: null,
-    // In the order in which they were made: what is referred to comes first.
+    // In order of creation: referenced tables come first.
     tables: tableNames()
       .map((name) => ({ name, columns: columns.filter((row) => row.name === name).map((row) => row.column) }))
       .filter(({ columns: own }) => own.length > 0),
@@ -191,7 +191,7 @@ async function describe(tx: Tx): Promise<Header> {
   };
 }
 
-/** The whole file before compression. Counts are filled in table by table. */
+/** The uncompressed file. Counts are filled in table by table. */
 async function* contents(tx: Tx, header: Header, counts: Record<string, number>, stopped: () => boolean): AsyncGenerator<Buffer> {
   const transactions = await tx<{ name: string; column: string }[]>`
     select c.relname as name, a.attname as column from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
@@ -201,10 +201,10 @@ async function* contents(tx: Tx, header: Header, counts: Record<string, number>,
   yield Buffer.from(`${text}\n${checksum(text)}\n`);
   for (const { name, columns } of header.tables) {
     if (stopped()) return;
-    // Another server counts its transactions anew: what is stored of them would lie in its future. Zero lies in every past.
+    // Transaction numbers are zeroed: another server counts from the start, and the stored ones would be in its future.
     const values = columns.map((column) => (isTransaction.has(`${name}.${column}`) ? `'0'::xid8` : quoted(column)));
     const rows = await tx.unsafe(`copy (select ${values.join(', ')} from ${quoted(name)}) to stdout`).readable();
-    // The driver pauses the connection when the reader is behind, also at the last row, and resumes it when asked for more.
+    // The driver pauses the connection when the reader is behind, even at the last row, and resumes it on the next read.
     rows.once('end', () => rows._read(0));
     const hash = createHash('sha256');
     let count = 0;
@@ -220,14 +220,14 @@ async function* contents(tx: Tx, header: Header, counts: Record<string, number>,
   yield Buffer.from(`${JSON.stringify({ end: true, tables: header.tables.length, rows: sum(counts) } satisfies FileEnd)}\n`);
 }
 
-/** COPY writes a line end within data as two characters: lines are rows. */
+/** COPY escapes line breaks in data, so lines are rows. */
 function countLines(piece: Buffer): number {
   let lines = 0;
   for (let at = piece.indexOf(NEWLINE); at >= 0; at = piece.indexOf(NEWLINE, at + 1)) lines++;
   return lines;
 }
 
-/** Rows are small; the compressor is handed pieces. */
+/** Rows are small, so the compressor gets larger chunks. */
 async function* inPieces(parts: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let held: Buffer[] = [];
   let bytes = 0;
@@ -256,9 +256,9 @@ export type RestoreResult<T> = {
 };
 
 /**
- * Reads a backup into an empty install, in one transaction: all of it or nothing. An older one is brought up to date. `finish`
- * runs in the same transaction, on the restored tables. Errors: BackupError when the install is not empty or in use, the file
- * is damaged, cut off, foreign or newer, or its secrets cannot be read with the key that is there.
+ * Restores a backup into an empty install, in one transaction. Older backups are migrated. `finish` runs in the same transaction, on
+ * the restored tables. Errors: BackupError when the install is not empty or in use, the file is damaged, incomplete, foreign or
+ * newer, or its secrets cannot be decrypted with the current key.
  */
 export async function restoreBackup<T>({
   db,
@@ -279,7 +279,7 @@ export async function restoreBackup<T>({
   const file = resolve(path);
   const compressed = createReadStream(file);
   const plain = createGunzip();
-  // What fails in reading ends the reader below, and is told by it.
+  // A read failure ends the reader below, which reports it.
   compressed.on('error', (error) => plain.destroy(error)).pipe(plain);
   plain.on('error', () => {});
   const reader = readPieces(plain);
@@ -292,7 +292,7 @@ export async function restoreBackup<T>({
       throw new BackupError(`${file} was made by a newer Florin (${header.version}, migration ${newer}). Restore it with that version.`);
     const counts: Record<string, number> = {};
     const migrated: string[] = [];
-    // Without another try: the file is read once.
+    // No retries: the file is read once.
     const finished = await db.sql.begin(async (tx) => {
       await tx`set local statement_timeout = 0`;
       await claimEmpty(tx);
@@ -306,11 +306,11 @@ export async function restoreBackup<T>({
         migrated.push(name);
       }
       const result = await finish(tx);
-      // Last, and before the commit: a key without data does no harm, data without its key cannot be read.
+      // Last, before the commit: a key without data does no harm, but data without its key cannot be read.
       if (keyFile !== null) await placeKeyFile(dataFolder, keyFile);
       return result;
     });
-    // Plans for full tables from the start; the restored data do not depend on it.
+    // Statistics for good query plans from the start; the restored data does not depend on them.
     await db.sql
       .begin((tx) => tx`set local statement_timeout = 0`.then(() => tx.unsafe(`analyze ${tableNames().map(quoted).join(', ')}`)))
       .catch((error: unknown) => log.warn({ err: error }, 'Could not analyze the restored tables'));
@@ -332,13 +332,13 @@ export async function restoreBackup<T>({
   }
 }
 
-/** Only faults of the file are explained by the file. */
+/** Only explains errors that the file caused. */
 function explained(error: unknown, file: string): unknown {
   const code = (error as { code?: string }).code ?? '';
   if (error instanceof BackupError) return error;
   if (code === 'ENOENT' || code === 'EACCES' || code === 'EISDIR')
     return new BackupError(`${file} cannot be read (${code}).`, { cause: error });
-  // Decompression; data that a table refuses (22, 23); a COPY that failed with its last row (25P02).
+  // Decompression; data that a table rejects (22, 23); a COPY that failed on its last row (25P02).
   if (/^Z_|^(22|23)[0-9A-Z]{3}$|^25P02$/.test(code)) return damaged(file, error);
   return error;
 }
@@ -348,7 +348,7 @@ const damaged = (file: string, cause?: unknown): BackupError =>
 type Reader = {
   /** The next line without its end; null at the end of the file. */
   line(): Promise<string | null>;
-  /** Whole lines up to `\.`, which is taken too. False: the file ended before it. */
+  /** Complete lines up to `\.`, which is consumed too. False: the file ended before it. */
   rows(take: (piece: Buffer) => Promise<void>): Promise<boolean>;
 };
 
@@ -396,7 +396,7 @@ function parseLine<T>(line: string | null): T | null {
   try {
     return line === null ? null : (JSON.parse(line) as T);
   } catch {
-    // Not ours, or not whole: the caller says which.
+    // Not ours, or incomplete: the caller says which.
     return null;
   }
 }
@@ -407,12 +407,12 @@ async function readHeader(reader: Reader, file: string): Promise<Header> {
   try {
     line = await reader.line();
   } catch (error) {
-    // No compressed file at all; anything else is told by `explained`.
+    // Not a compressed file. Other errors are reported by `explained`.
     if ((error as { code?: string }).code === 'Z_DATA_ERROR' && /incorrect header check/.test(String(error))) throw foreign(error);
     throw error;
   }
   if (line === null || !line.startsWith('{"florin_backup":')) throw foreign();
-  // Before anything of it is believed.
+  // Checked before its content is used.
   const header = (await reader.line()) === checksum(line) ? parseLine<Header>(line) : null;
   if (header === null) throw damaged(file);
   if (header.florin_backup !== FORMAT)
@@ -420,7 +420,10 @@ async function readHeader(reader: Reader, file: string): Promise<Header> {
   return header;
 }
 
-/** The key to put into the key file; null when the right one is there or given. Errors: BackupError when the secrets could not be read. */
+/**
+ * The key to write to the key file; null when the correct one exists or is given. Errors: BackupError when the secrets cannot be
+ * decrypted.
+ */
 async function chooseKey(
   header: Header,
   { secretKey, dataFolder }: { secretKey: string | undefined; dataFolder: string },
@@ -446,7 +449,7 @@ async function chooseKey(
   return header.secret_key;
 }
 
-/** Takes the install for this transaction: nobody serves, nobody migrates, nothing is in it. Empty tables of before are removed. */
+/** Locks the install for this transaction: no service, no migration, and no data in it. Empty old tables are dropped. */
 async function claimEmpty(tx: Tx): Promise<void> {
   const [free] = await tx<{ taken: boolean }[]>`select pg_try_advisory_xact_lock(${SERVE_LOCK}::bigint) as taken`;
   if (!free!.taken) throw new BackupError('Florin is running on this database. Stop it, and restore into an empty install.');
@@ -463,7 +466,7 @@ async function claimEmpty(tx: Tx): Promise<void> {
       );
   }
   if (there.length === 0) return;
-  // A table takes its triggers along, not the functions behind them, which the migrations then make once more.
+  // Dropping a table drops its triggers but not their functions, which the migrations create again.
   const behind = await tx<{ name: string }[]>`
     select distinct tgfoid::regprocedure::text as name from pg_trigger
     where not tgisinternal and tgrelid = any(${there.map(({ name }) => quoted(name))}::text[]::regclass[])`;
@@ -491,12 +494,12 @@ async function restoreTables(tx: Tx, reader: Reader, header: Header, counts: Rec
       if (!whole) throw damaged('The backup');
     } catch (error) {
       into.destroy(error as Error);
-      // What the server says is the reason; what the stream says afterwards is not.
+      // The error of the server is the cause; errors of the stream after it are not.
       await setImmediate();
       throw failure ?? error;
     }
     into.end();
-    // The driver never ends a stream whose COPY fails with its last row; the next statement tells.
+    // The driver does not end a stream whose COPY fails on the last row; the next statement reports it.
     await setImmediate();
     const [stored] = await tx.unsafe<{ count: bigint }[]>(`select count(*) from ${quoted(name)}`);
     const end = parseLine<TableEnd>(await reader.line());
@@ -505,6 +508,6 @@ async function restoreTables(tx: Tx, reader: Reader, header: Header, counts: Rec
   }
   const end = parseLine<FileEnd>(await reader.line());
   if (end?.end !== true || end.tables !== header.tables.length || end.rows !== sum(counts)) throw damaged('The backup');
-  // The checksum of the compressed file is told with its end.
+  // The checksum of the compressed file is checked at its end.
   if ((await reader.line()) !== null) throw damaged('The backup');
 }

@@ -2,16 +2,16 @@
 import { Problem } from '../core/problem.ts';
 import { type Db, OID, type Tx } from './db.ts';
 
-/** Text is sent as it stands: its bytes are made only where they are stored. */
+/** Text is sent as is; it is only encoded where it is stored. */
 export type StoredReply = { status: number; body: string | Uint8Array; sealed?: boolean };
-/** Keeps a stored reply from being read in the table; for replies that hold a secret. */
+/** Encrypts a stored reply at rest; for replies that contain a secret. */
 export type Sealing = { seal(bytes: Uint8Array): Uint8Array; open(bytes: Uint8Array): Uint8Array };
 export type Claim = { claim: Uint8Array; fingerprint: Uint8Array };
 
 /**
- * Collects items while batches are under way and hands them over together: one item alone is not delayed, many share a
- * statement and a commit. Two batches are under way at most, so that the database has the next at hand when it is done with
- * one. `run` returns one result per item, in order; a thrown error fails them all.
+ * Collects items while batches are in flight and passes them on together: a single item is not delayed, many share a statement and a
+ * commit. At most two batches are in flight, so that the database always has the next one ready. `run` returns one result per item,
+ * in order; a thrown error fails them all.
  */
 export function createBatcher<Item, Result>({
   maxItems,
@@ -19,7 +19,7 @@ export function createBatcher<Item, Result>({
   run,
 }: {
   maxItems: number;
-  /** More than this many waiting are refused with `overloaded`: an answer in time beats a queue without end. */
+  /** Beyond this many waiting items, new ones are rejected with `overloaded`: a fast rejection beats an endless queue. */
   maxWaiting: number;
   run(items: Item[]): Promise<PromiseSettledResult<Result>[]>;
 }): (item: Item) => Promise<Result> {
@@ -46,7 +46,7 @@ export function createBatcher<Item, Result>({
       };
     }
     running--;
-    // Before these are answered: the database works while their replies are written.
+    // Starts before these are answered: the database works while their replies are written.
     flush();
     answer();
   };
@@ -57,7 +57,7 @@ export function createBatcher<Item, Result>({
   const schedule = () => {
     if (scheduled) return;
     scheduled = true;
-    // After the sockets that are readable now, so that their requests ride along.
+    // Runs after all readable sockets, so that their requests join the batch.
     setImmediate(flush);
   };
   return (item) => {
@@ -75,8 +75,8 @@ const bytesOf = (body: string | Uint8Array): Uint8Array => (typeof body === 'str
 const lockOf = (claim: Uint8Array): bigint => Buffer.from(claim).readBigInt64BE(0);
 
 /**
- * Takes each key for this transaction and finds what was stored under it. `busy`: another request runs with it now
- * (waiting for it would hold the batch). Claims must differ from each other.
+ * Locks each key for this transaction and finds its stored reply. `busy`: another request is running with it (waiting would hold up
+ * the batch). Claims must be distinct.
  */
 export async function claimKeys(tx: Tx, claims: readonly Claim[]): Promise<('busy' | 'mismatch' | 'free' | StoredReply)[]> {
   const locked = await tx<{ taken: boolean }[]>`
@@ -150,21 +150,24 @@ export async function runOnce(
   });
 }
 
-/** Whether a request with this key and body was answered before: its repeat gets that answer, whatever is asked of new ones. */
+/**
+ * Whether a request with this key and body was answered before. Its repeat gets the same answer, regardless of what applies to new
+ * requests.
+ */
 export async function isAnswered(db: Db, { claim, fingerprint }: Claim): Promise<boolean> {
   const rows = await db.sql`
     select 1 from idempotency where claim = ${Buffer.from(claim)} and fingerprint = ${Buffer.from(fingerprint)}`;
   return rows.length > 0;
 }
 
-/** Why a claim cannot run; null when it is free. */
+/** Why a claim cannot run; null when it can. */
 export function claimProblem(state: 'busy' | 'mismatch' | 'free'): Problem | null {
   if (state === 'busy') return new Problem('idempotency_key_in_use', {}, { retryAfterSeconds: 1 });
   if (state === 'mismatch') return new Problem('idempotency_mismatch');
   return null;
 }
 
-/** Stored replies are kept for seven days; older ones go, a bounded number at a time. */
+/** Deletes stored replies after seven days, a bounded number at a time. */
 export async function forgetReplies(db: Db): Promise<void> {
   await db.sql`
     delete from idempotency where claim in (

@@ -4,12 +4,12 @@ import type { Db } from './db.ts';
 
 export type SampledClock = Clock & { sample(): Promise<void>; stop(): void };
 
-/** What the process' own clock may run wrong by, in parts of the time that passes: more than any does. */
+/** The highest drift of the process clock, as a fraction of elapsed time. */
 const DRIFT = 1e-3;
 
 /**
- * Samples the database clock now and then once a second. A sample that failed, or whose answer was long under way and fits the
- * last one, leaves that running.
+ * Samples the database clock now and then once a second. A sample that failed, or that took long and agrees with the last one, is
+ * ignored.
  */
 export async function startClock(db: Db): Promise<SampledClock> {
   let instantMs = 0;
@@ -19,13 +19,13 @@ export async function startClock(db: Db): Promise<SampledClock> {
     const before = performance.now();
     const [row] = await db.sql<{ now: Date }[]>`select clock_timestamp() as now`;
     const after = performance.now();
-    // The answer was read somewhere in between; the middle is off by at most half the round trip.
+    // The clock was read at some point in between; the midpoint is off by at most half the round trip.
     const offMs = (after - before) / 2;
     const middle = before + offMs;
     const instant = row!.now.getTime();
     const expected = instantMs + (middle - sampledAtMs);
     const allowedMs = wrongByMs + (middle - sampledAtMs) * DRIFT;
-    // A less exact one says nothing new, unless the two cannot both be right: then that clock was set, or this machine slept.
+    // A less exact sample adds nothing, unless the two contradict each other: then the clock was set, or this machine slept.
     if (offMs > allowedMs && Math.abs(instant - expected) <= offMs + allowedMs) return;
     instantMs = instant;
     sampledAtMs = middle;

@@ -7,20 +7,20 @@ import connectPostgres from './driver.ts';
 type Types = { bigint: bigint; numeric: bigint };
 export type Sql = postgres.Sql<Types>;
 export type Tx = postgres.TransactionSql<Types>;
-/** A part of a statement, not run by itself. */
+/** A fragment of a statement, not run on its own. */
 export type Fragment = postgres.PendingQuery<postgres.Row[]>;
 
 export type Session = { sql: Sql; close(): Promise<void> };
 export type Db = {
   sql: Sql;
-  /** Runs in one READ COMMITTED transaction; tried at most 3 times when it lost to another one (40001, 40P01). */
+  /** Runs in one READ COMMITTED transaction; retried up to 3 times after a conflict (40001, 40P01). */
   begin<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
   /**
-   * One connection beside the pool, for what belongs to a session: its locks, its settings. They end with it. Where it is lost
-   * (a server that crashes and recovers drops all sessions), `regain` runs on the next one until it succeeds.
+   * One connection outside the pool, for session state such as locks and settings. When it is lost (a server that crashes and
+   * recovers drops all sessions), `regain` runs on the next one until it succeeds.
    */
   session(options?: { regain?: (sql: Sql) => Promise<unknown> }): Session;
-  /** A connection whose statements are sent without waiting for those before them: each its own transaction, one after the other. */
+  /** A connection that pipelines its statements: each is its own transaction, in order. */
   lane: Sql;
   close(): Promise<void>;
 };
@@ -31,7 +31,7 @@ const bigintType = (oid: number) => ({
   serialize: (value: bigint | string | number) => String(value),
   parse: (text: string) => BigInt(text),
 });
-/** Array types of parameters that the driver cannot tell from their first element: `sql.array(values, OID.int8)`. */
+/** Array types of parameters that the driver cannot infer from the first element: `sql.array(values, OID.int8)`. */
 export const OID = { bool: 1000, bytea: 1001, int8: 1016, timestamptz: 1185 } as const;
 
 /** Words and numbers stand for themselves, except the one that means nothing. */
@@ -50,7 +50,7 @@ const arrayType = <T>(oid: number, write: (item: T) => string, read: (text: stri
       quoted !== undefined ? read(quoted.replace(/\\([\s\S])/g, '$1')) : bare === 'NULL' ? null : read(bare!),
     ),
 });
-/** Every array type that statements use. Named here, because the driver would ask each new connection for them. */
+/** Every array type that statements use, because the driver would otherwise query them on each new connection. */
 const ARRAYS = {
   boolArray: arrayType<boolean>(OID.bool, String, (text) => text === 't'),
   byteaArray: arrayType<Uint8Array>(
@@ -73,12 +73,12 @@ const ARRAYS = {
 const LOST_TO_ANOTHER = new Set(['40001', '40P01']);
 const TRIES = 3;
 
-/** Where a database is: a URL, or the parts of an embedded server. */
+/** The location of a database: a URL, or the parts of an embedded server. */
 export type Connection = { url: string } | { host: string; port: number; database: string; user: string };
 
 /**
- * Opens a pool on a database and refuses one that could lose acknowledged payments: fsync, full_page_writes or
- * synchronous_commit off, a version before 15, or a pooler that hands each transaction to another session.
+ * Opens a connection pool and rejects a database that could lose acknowledged payments: fsync, full_page_writes or synchronous_commit
+ * off, a version before 15, or a pooler that assigns each transaction to another session.
  */
 export async function openDb(options: Connection & { max?: number; log: Log }): Promise<Db> {
   const settings = {
@@ -86,7 +86,7 @@ export async function openDb(options: Connection & { max?: number; log: Log }): 
     connect_timeout: 10,
     connection: { application_name: 'florin', TimeZone: 'UTC', lock_timeout: 10_000, statement_timeout: 60_000 },
     types: { bigint: bigintType(20), numeric: bigintType(1700), ...ARRAYS },
-    // A question of the driver's own: nobody could catch its failure, and a connection that breaks then would end the process.
+    // A query of the driver itself: its failure could not be caught, and a connection that breaks then would end the process.
     fetch_types: false,
     onnotice: () => {},
   };
@@ -117,7 +117,7 @@ export async function openDb(options: Connection & { max?: number; log: Log }): 
       }
       regaining = false;
     };
-    // Without a last day: the driver would close a connection, and end its locks, within the hour.
+    // Without a maximum lifetime: the driver would close a connection, and release its locks, within the hour.
     const sql = connect({ max: 1, max_lifetime: null, onclose });
     return {
       sql,
@@ -150,7 +150,7 @@ export async function openDb(options: Connection & { max?: number; log: Log }): 
   };
 }
 
-/** A socket folder may be given as libpq writes it: `postgres://user@localhost/database?host=/run/postgresql`. */
+/** A socket folder may be given like in libpq: `postgres://user@localhost/database?host=/run/postgresql`. */
 function connectTo(url: string, settings: object): Sql {
   const host = /[?&]host=([^&]+)/.exec(url)?.[1];
   if (host === undefined) return connectPostgres(url, settings) as unknown as Sql;
@@ -185,9 +185,9 @@ async function refuseUnsafe({ sql, close }: Session): Promise<void> {
 }
 
 /**
- * The transaction number below which none of this database is open any more; what they wrote is seen by every later statement.
- * PostgreSQL's own `pg_snapshot_xmin` waits for the other databases of the server too: a long import there would hold up whoever
- * follows here. Of an open transaction only the last 32 bits are known, so they are counted back from the newest.
+ * The transaction number below which no transaction of this database is still open, so later statements see everything they wrote.
+ * `pg_snapshot_xmin` also waits for other databases of the server, where a long import would hold up readers. Only the last 32 bits
+ * of an open transaction are known, so they are counted back from the newest.
  */
 export async function readEndedBelow(sql: Sql): Promise<string> {
   const [row] = await sql<{ xid: string }[]>`

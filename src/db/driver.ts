@@ -20,7 +20,7 @@ const MENDS: Readonly<Record<string, readonly (readonly [from: string, to: strin
     }
 `,
     ],
-    // A reservation gets the connection that was opened for it, also when no array types are asked for first.
+    // A reservation gets the connection that was opened for it, even without a query for array types.
     [
       `      initial && !initial.reserve && execute(initial)
       options.shared.retries = retries = 0
@@ -35,7 +35,7 @@ const MENDS: Readonly<Record<string, readonly (readonly [from: string, to: strin
         return
 `,
     ],
-    // The end leaves nothing behind for the connection made next: no half-written bytes, no timer, no query, no error.
+    // A closed connection leaves nothing behind for the next one: no half-written bytes, no timer, no query, no error.
     [
       "    !hadError && (query || sent.length) && error(Errors.connection('CONNECTION_CLOSED', options, socket))\n",
       `    chunk = nextWriteTimer = null
@@ -46,14 +46,14 @@ const MENDS: Readonly<Record<string, readonly (readonly [from: string, to: strin
     ],
   ],
   '/postgres/src/index.js': [
-    // A transaction whose connection ended does nothing more.
+    // A transaction does nothing more after its connection closed.
     ['    let savepoints = 0\n', '    let gone = null\n    let savepoints = 0\n'],
     ['connection.onclose = reject)', 'connection.onclose = e => (gone = e, reject(e)))'],
     [
       '        q.catch(e => uncaughtError || (uncaughtError = e))\n',
       '        q.catch(e => uncaughtError || (uncaughtError = e))\n        if (gone)\n          return q.reject(gone)\n',
     ],
-    // Nor does a reservation; giving it back afterwards must not hand out a connection that others use by now.
+    // Neither does a reservation. Releasing it later must not hand out a connection that others use.
     ['    c.reserved.release = true\n', '    c.reserved.release = true\n    let gone = null\n    c.onclose = e => gone = e\n'],
     ['    sql.release = () => {\n', '    sql.release = () => {\n      if (gone)\n        return\n      c.onclose = null\n'],
     [

@@ -1,15 +1,15 @@
-/** Pages of what no index answers: each looks at a bounded number of rows and says how far it came, so that it always answers at once. */
+/** Pages of searches without an index: each page checks a bounded number of rows and returns how far it got, so it is always fast. */
 import type { Fragment, Sql } from './db.ts';
 
-/** Looked at for a first page, and for each one after it: whoever asks for more may wait a little longer. */
+/** Rows to check for a first page, and for each later page, which may take a little longer. */
 const LOOK = 10_000;
 const LOOK_FURTHER = 100_000;
-/** The last row that was looked at when more are left; a cursor to go on from. */
+/** The last checked row when more are left: a cursor to continue from. */
 export type LookedBackTo = { id: string; at: Date } | null;
 
 /**
- * Candidates are the rows that indexes answer, newest first; `find` picks of them. Where indexes answer everything (`isExact`)
- * there is no bound. `last` reads the candidate of a key.
+ * Candidates are the rows that indexes return, newest first; `find` filters them. When indexes cover everything (`isExact`), there is
+ * no limit. `last` reads the candidate of a key.
  */
 export async function lookThrough<Row>(
   sql: Sql,
@@ -22,12 +22,12 @@ export async function lookThrough<Row>(
     last,
   }: {
     limit: number;
-    /** A page after the first. */
+    /** Whether it is a later page. */
     further: boolean;
     isExact: boolean;
-    /** At most one row more than the limit, out of so many candidates. */
+    /** At most one row more than the limit, from this many candidates. */
     find: (bound: Fragment) => PromiseLike<readonly Row[]>;
-    /** A statement of the keys alone, in their order: where an index holds them, no row is read. */
+    /** A statement of the keys in order. When an index contains them, no row is read. */
     candidateKeys: Fragment;
     last: (key: Fragment) => PromiseLike<readonly { id: string; at: Date }[]>;
   },
@@ -39,18 +39,18 @@ export async function lookThrough<Row>(
   return { items: rows.slice(0, limit), hasMore, lookedBackTo: end[0] ?? null };
 }
 
-/** Rows that overlap in time may be numbered in another order than they are dated; no more than this apart. */
+/** Numbers and times of concurrent rows may differ in order by at most this much. */
 const SLACK_MS = 10 * 60_000;
 
 /**
- * A range of time as a range of keys, which have an index and grow with time: some twenty probes of it each, in one statement,
- * instead of a walk over all that is newer. The times themselves are still to be compared. `rows` are a table and whose rows.
+ * Converts a time range to a key range, because keys are indexed and grow with time: about twenty probes per end, in one statement,
+ * instead of scanning all newer rows. The times themselves must still be compared. `rows` are a table and a condition on its owner.
  */
 export async function keysWithin(
   sql: Sql,
   { key, time, rows, from, until }: { key: string; time: string; rows: Fragment; from: Date | null; until: Date | null },
 ): Promise<{ within: Fragment }> {
-  /** The newest key written by then, one before all when there is none: halving the keys there are, which need not be dense. */
+  /** The newest key written by then, or one before all. Binary search over the existing keys, which may have gaps. */
   const keyAt = async (ms: number): Promise<bigint> => {
     const [row] = await sql<{ found: bigint | null }[]>`
       with recursive halves (low, high) as (
@@ -67,7 +67,7 @@ export async function keysWithin(
     return row!.found ?? 0n;
   };
   const [low, high] = await Promise.all([from && keyAt(from.getTime() - SLACK_MS), until && keyAt(until.getTime() + SLACK_MS)]);
-  // In an object: a part of a statement that is answered by itself would be run.
+  // Wrapped in an object, because a fragment that is returned on its own would be executed.
   return {
     within: sql`${low === null ? sql`` : sql`and ${sql(key)} >= ${low}`} ${high === null ? sql`` : sql`and ${sql(key)} <= ${high}`}`,
   };

@@ -1,18 +1,18 @@
-/** The loop of whatever works through what is due: rounds one after the other, and pauses that a nudge ends and failures lengthen. */
+/** A worker loop: one round after another, with pauses that a nudge ends and failures lengthen. */
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const LONGEST_PAUSE_MS = 10_000;
-/** Who stops does not wait for a database that is gone. */
+/** Stopping does not wait for a database that is unreachable. */
 const FAILURES_AT_STOP = 4;
 
 export type Loop = {
-  /** There may be work: the next round begins at once, but for the pause after a failure. */
+  /** There may be work: starts the next round immediately, except during the pause after a failure. */
   nudge(): void;
-  /** Waits for the round under way, and for those that `hasLeft` asks for. */
+  /** Waits for the current round, and for those that `hasLeft` requests. */
   stop(): Promise<void>;
 };
 
-/** The first round begins once its caller is through: a round may use what is made after this call. */
+/** The first round starts after the caller returns, because it may use what is created after this call. */
 export function startLoop({
   round,
   failed,
@@ -20,13 +20,13 @@ export function startLoop({
   longestPauseMs = LONGEST_PAUSE_MS,
   hasLeft = () => false,
 }: {
-  /** True: there is more, the next one begins at once. The signal says that the loop is being stopped. */
+  /** True: there is more, so the next round starts immediately. The signal is aborted when the loop stops. */
   round(stopping: AbortSignal): Promise<boolean>;
-  /** Told each failure, and how many there were in a row. */
+  /** Called after each failure, with the number of consecutive failures. */
   failed(error: unknown, failures: number): void;
   pollMs: number;
   longestPauseMs?: number;
-  /** What the loop must see to before it stops. */
+  /** Work that must be finished before the loop stops. */
   hasLeft?(): boolean;
 }): Loop {
   const stopping = new AbortController();
@@ -51,7 +51,7 @@ export function startLoop({
         failed(error, failures);
         if (stopping.signal.aborted && failures >= FAILURES_AT_STOP) return;
       }
-      // What this round did may have been the last that was left: then nobody nudges any more.
+      // This round may have finished the last work, and then no nudge follows.
       if ((failures === 0 && (more || woken)) || ended()) continue;
       pause = new AbortController();
       await sleep(Math.min(pollMs * 2 ** failures, Math.max(longestPauseMs, pollMs)), undefined, { signal: pause.signal }).catch(() => {});

@@ -5,24 +5,24 @@ import type { Log } from '../log.ts';
 import type { Db, Sql, Tx } from './db.ts';
 
 const FOLDER = join(import.meta.dirname, 'migrations');
-/** First line of a migration that older programs must not run with. */
+/** First line of a migration that older versions must not run with. */
 const BREAKING = '-- ! breaking';
 export const MIGRATE_LOCK = 7_233_103;
 
-/** The names of all migrations this program knows, in order. */
+/** The names of all migrations in this version, in order. */
 export const migrationNames = (): string[] =>
   readdirSync(FOLDER)
     .filter((name) => /^\d{4}_.*\.sql$/.test(name))
     .sort();
 export const migrationNumber = (name: string): number => Number(name.slice(0, 4));
 
-/** The tables that migrations make, in their order: what is referred to comes first. `migrations` itself is not among them. */
+/** The tables that migrations create, ordered so that referenced tables come first. `migrations` itself is not included. */
 export const tableNames = (): string[] =>
   migrationNames().flatMap((name) =>
     [...readFileSync(join(FOLDER, name), 'utf8').matchAll(/^create table ([a-z_]+) \(/gm)].map(([, table]) => table!),
   );
 
-/** The table of what was applied; the first thing in a database. */
+/** The table of applied migrations, the first one in a database. */
 export const createMigrations = (session: Sql | Tx) => session`
   create table if not exists migrations (number int primary key, name text not null, breaking boolean not null, at timestamptz not null default clock_timestamp())`;
 
@@ -34,8 +34,8 @@ export async function applyMigration(session: Sql | Tx, name: string): Promise<v
 }
 
 /**
- * Brings the schema up to date. One lock makes concurrent starts take turns. Errors: the database has a breaking revision
- * that this program does not know.
+ * Updates the schema. A lock serializes concurrent starts. Errors: the database has a breaking migration that this version does not
+ * know.
  */
 export async function migrate(db: Db, log: Log): Promise<{ applied: string[] }> {
   const files = migrationNames();

@@ -8,17 +8,17 @@ export type Sealer = {
   seal(purpose: string, plain: Uint8Array): Uint8Array;
   /** Errors: the bytes were sealed with another key or for another purpose. */
   open(purpose: string, sealed: Uint8Array): Uint8Array;
-  /** A key of its own for one purpose, the same at every start. */
+  /** A separate key for one purpose, the same on every start. */
   derive(purpose: string): Uint8Array;
 };
 export const KEY_FILE = 'secret.key';
 
-/** Opens with the given key, else with the key file of the data folder, made (0600) when missing. */
+/** Uses the given key, else the key file of the data folder, which is created (0600) when missing. */
 export async function openSealer({ secretKey, dataFolder }: { secretKey: string | undefined; dataFolder: string }): Promise<Sealer> {
   return sealerOf(secretKey ?? (await makeKeyFile(dataFolder, randomBytes(32).toString('base64'))));
 }
 
-/** Seals and opens with one key. */
+/** Encrypts and decrypts with one key. */
 export function sealerOf(material: string): Sealer {
   const key = Buffer.from(hkdfSync('sha256', material, 'florin', 'secrets at rest', 32));
   return {
@@ -53,7 +53,7 @@ export async function readKeyFile(dataFolder: string): Promise<string | null> {
   }
 }
 
-/** Keeps the key in the data folder's file unless one is there; returns the one that is there then. */
+/** Stores the key in the data folder's file unless one exists; returns the one that is stored. */
 export async function makeKeyFile(dataFolder: string, key: string): Promise<string> {
   const path = join(dataFolder, KEY_FILE);
   await mkdir(dataFolder, { recursive: true });
@@ -62,7 +62,7 @@ export async function makeKeyFile(dataFolder: string, key: string): Promise<stri
   } catch (error) {
     if ((error as { code?: string }).code !== 'ENOENT') throw error;
   }
-  // Made aside and linked: of several first starts one makes it, and nobody ever reads half of it.
+  // Written to a temporary file and linked: of concurrent first starts only one creates it, and no one reads a partial file.
   const fresh = `${path}.${randomBytes(8).toString('hex')}`;
   try {
     const file = await open(fresh, 'wx', 0o600);
@@ -87,7 +87,7 @@ async function readKey(path: string): Promise<string> {
   return key;
 }
 
-/** Puts a key into the data folder's file. Another key that is there is kept beside it, never lost. */
+/** Writes a key to the data folder's file. An existing other key is kept next to it, never lost. */
 export async function placeKeyFile(dataFolder: string, key: string): Promise<void> {
   const there = await readKeyFile(dataFolder);
   if (there === key) return;
@@ -95,10 +95,10 @@ export async function placeKeyFile(dataFolder: string, key: string): Promise<voi
   await makeKeyFile(dataFolder, key);
 }
 
-/** The key event ids and form tokens derive from; made once per install. */
+/** The key that event IDs and form tokens are derived from; created once per install. */
 export async function readInstallKey(db: Db): Promise<KeyObject> {
   await db.sql`insert into install (event_key) values (${randomBytes(32)}) on conflict do nothing`;
   const [row] = await db.sql<{ key: Uint8Array }[]>`select event_key as key from install`;
-  // As an object: bytes would be checked and wrapped anew at every use.
+  // A key object: raw bytes would be validated and wrapped on every use.
   return createSecretKey(row!.key);
 }

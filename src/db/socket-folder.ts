@@ -1,4 +1,4 @@
-/** Where the embedded server has its socket: a private folder that another user of the machine cannot make in advance. */
+/** The socket folder of the embedded server: a private folder that other users of the machine cannot create in advance. */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -19,9 +19,9 @@ import type { Log } from '../log.ts';
 type Owner = { uid: number; gid: number };
 
 /**
- * A socket path may have 107 bytes at most, a data folder's path any number: a short folder of its own. Its name follows from the
- * data folder, so that all processes find it; where somebody else has taken that name, it is a random one that is written down in
- * the data folder, where nobody else writes.
+ * A socket path may have at most 107 bytes, but data folder paths can be longer, so the socket gets a short folder of its own. Its
+ * name is derived from the data folder, so that all processes find it. If another user has taken that name, a random one is used and
+ * stored in the data folder.
  */
 export function socketFolder(folder: string, owner: Owner, { log, parent = '/tmp' }: { log: Log; parent?: string }): string {
   const written = join(folder, 'postgres.socket');
@@ -29,7 +29,7 @@ export function socketFolder(folder: string, owner: Owner, { log, parent = '/tmp
   const known = () => recordedIn(written, owner) ?? (makePrivate(usual, owner) ? usual : null);
   const found = known();
   if (found !== null) return found;
-  // Of several that start at once one chooses, the others read what it chose.
+  // Of several concurrent starts one chooses the name, and the others read it.
   const lock = openSync(`${written}.lock`, constants.O_RDWR | constants.O_CREAT, 0o600);
   try {
     spawnSync('flock', ['3'], { stdio: ['ignore', 'ignore', 'ignore', lock] });
@@ -49,19 +49,19 @@ export function socketFolder(folder: string, owner: Owner, { log, parent = '/tmp
   }
 }
 
-/** The folder that was written down, while it is there and private. */
+/** The stored folder, if it exists and is private. */
 function recordedIn(written: string, owner: Owner): string | null {
   let path: string;
   try {
     path = readFileSync(written, 'utf8');
   } catch {
-    // Nothing was written down: the usual name was free.
+    // No name is stored: the usual one was free.
     return null;
   }
   return isPrivate(path, owner) ? path : null;
 }
 
-/** Makes the folder unless it is there; false: it is not the server's alone. */
+/** Creates the folder if missing; false when it does not belong to the server alone. */
 function makePrivate(path: string, owner: Owner): boolean {
   const isRoot = process.getuid?.() === 0;
   try {
@@ -70,7 +70,7 @@ function makePrivate(path: string, owner: Owner): boolean {
   } catch (error) {
     if ((error as { code?: string }).code !== 'EEXIST') throw error;
   }
-  // Made by root for the server and not handed over before it was killed.
+  // Created by root for the server, which was killed before it changed the owner.
   if (isRoot && owner.uid !== 0 && isPrivate(path, { uid: 0, gid: 0 })) chownSync(path, owner.uid, owner.gid);
   return isPrivate(path, owner);
 }
@@ -80,7 +80,7 @@ function isPrivate(path: string, { uid }: Owner): boolean {
     const stat = lstatSync(path);
     return stat.isDirectory() && stat.uid === uid && (stat.mode & 0o077) === 0;
   } catch {
-    // It is gone, as after a restart of the machine.
+    // It is gone, for example after a restart of the machine.
     return false;
   }
 }

@@ -1,10 +1,10 @@
-/** What price sources agree on: pure rules over what each of them said and when. */
+/** Agreement between price sources: pure rules on what each reported and when. */
 import type { Coin } from '../core/coin.ts';
 
-/** What a source said last. `at` is monotonic time. */
+/** The last report of a source. `at` is monotonic time. */
 export type Vote = {
   source: string;
-  /** An aggregator repeats what exchanges say: it votes only where they do not suffice. */
+  /** An aggregator repeats exchange prices, so it only votes when there are too few exchanges. */
   aggregator: boolean;
   priceE8: bigint;
   change24hBasisPoints: bigint | null;
@@ -15,19 +15,19 @@ export type Past = { priceE8: bigint; at: number };
 export type Agreed = {
   priceE8: bigint;
   sources: readonly string[];
-  /** The latest moment at which two of them said so. */
+  /** The latest time at which two sources reported it. */
   at: number;
   change24hBasisPoints: bigint | null;
 };
 
-/** What was said longer ago does not vote, and no quote is made on it. */
+/** Older reports do not vote and are not used for quotes. */
 export const STALE_MS = 120_000;
 const NEEDED = 2;
 const JUMP_LOOKBACK_MS = 300_000;
-/** From the price of five minutes ago by more than this needs three agreeing sources. */
+/** A larger move from the price of five minutes ago needs three agreeing sources. */
 const JUMP_PERCENT = 15n;
 const JUMP_SOURCES = 3;
-/** A source further than this from the middle does not agree, in percent. */
+/** A source further from the median than this does not agree, in percent. */
 export const outlierPercent = (coin: Coin): bigint => (coin === 'BTC' || coin === 'ETH' ? 2n : 3n);
 
 export function median(values: readonly bigint[]): bigint {
@@ -37,20 +37,20 @@ export function median(values: readonly bigint[]): bigint {
 }
 
 /**
- * The middle of the votes after those further than `percent` from it are dropped, again until none is; null when fewer
- * than two remain. Two votes agree when they are that near to each other.
+ * The median of the votes, after dropping those further than `percent` from it until none is; null when fewer than two remain. Two
+ * votes agree when they are that close to each other.
  */
 export function agree<V extends { priceE8: bigint }>(percent: bigint, votes: readonly V[]): { priceE8: bigint; near: readonly V[] } | null {
   if (votes.length < NEEDED) return null;
   const prices = votes.map((v) => v.priceE8);
-  // The middle of two lies between them and would allow twice the bound: they are measured from the lower one.
+  // The median of two votes lies between them and would allow twice the distance, so they are measured from the lower one.
   const from = prices.length === 2 ? (prices[0]! < prices[1]! ? prices[0]! : prices[1]!) : median(prices);
   const near = votes.filter((v) => distance(v.priceE8, from) * 100n <= from * percent);
   return near.length === votes.length ? { priceE8: median(prices), near } : agree(percent, near);
 }
 const distance = (a: bigint, b: bigint): bigint => (a > b ? a - b : b - a);
 
-/** The price of a coin now, or why there is none. `past` are the coin's last prices, oldest first. */
+/** The current price of a coin, or why there is none. `past` are its last prices, oldest first. */
 export function decidePrice(
   coin: Coin,
   { votes, past, now }: { votes: readonly Vote[]; past: readonly Past[]; now: number },
@@ -67,7 +67,7 @@ export function decidePrice(
   const before = past.find((p) => now - p.at <= JUMP_LOOKBACK_MS)?.priceE8 ?? agreed.priceE8;
   const jumped = (to: bigint) => distance(to, before) * 100n > before * JUMP_PERCENT;
   if (jumped(agreed.priceE8) && agreed.near.length < JUMP_SOURCES) {
-    // An aggregator may be the one that confirms it.
+    // An aggregator may be the confirming source.
     agreed = agree(percent, fresh);
     if (!agreed || agreed.near.length < JUMP_SOURCES) return { reason: 'the price jumped and too few sources confirm it' };
   }

@@ -1,4 +1,4 @@
-/** Rates of other currencies against the US dollar: what exchanges and reference rates agree on, in memory. */
+/** Exchange rates of other currencies to the US dollar, as agreed between exchanges and reference rates, in memory. */
 import { addMs, type Clock, DAY_MS, earliest, HOUR_MS, MINUTE_MS } from '../core/clock.ts';
 import { FIATS, type Fiat, isFiat } from '../core/fiat.ts';
 import { E8, parseDecimal } from '../core/money.ts';
@@ -10,7 +10,7 @@ import { getJson, getText, type Hosts, inverse, isDead, namesIn, priceOf, readKr
 
 export type FiatRate = {
   currency: Fiat;
-  /** Units of the currency for one US dollar, with eight decimals. */
+  /** Units of the currency per US dollar, with eight decimals. */
   rateE8: bigint;
   asOf: Date;
   sources: readonly string[];
@@ -19,7 +19,7 @@ export type FiatRate = {
 };
 export type FiatReport = { name: string; currencies: readonly Fiat[]; failure: string | null };
 export type FiatRates = {
-  /** A rate good enough to price a live payment, or why there is none. Synchronous, from memory. */
+  /** A rate good enough for a live payment, or why there is none. Synchronous, from memory. */
   quotable(currency: Fiat): { rate: FiatRate } | { reason: string };
   /** For test mode: the rate, else a labelled sample. Never fails. */
   forTest(currency: Fiat): FiatRate;
@@ -37,16 +37,16 @@ export const FIAT_HOSTS: Hosts = {
   ecb: 'https://www.ecb.europa.eu',
 };
 const POLL_MS = 5 * MINUTE_MS;
-/** A rate of an exchange is good for this long. */
+/** How long a rate from an exchange is valid. */
 const STALE_MS = 15 * MINUTE_MS;
-/** A central bank's rates stand over weekends and holidays: those of Maundy Thursday until the Tuesday after Easter. */
+/** Central bank rates are valid over weekends and holidays: those of Maundy Thursday until the Tuesday after Easter. */
 const REFERENCE_STALE_MS = 6 * DAY_MS;
-/** Sources further than this from the middle do not agree, in percent. */
+/** Sources further from the median than this do not agree, in percent. */
 const OUTLIER_PERCENT = 2n;
 /** Currencies are fixed at about 14:15 in Frankfurt and published by 16:00, 15:00 UTC in winter. */
 const ECB_HOUR = 15;
 
-/** Rough figures for test mode without a source; labelled as samples wherever they show. */
+/** Approximate rates for test mode without a source, labeled as samples wherever they are shown. */
 const SAMPLES: Readonly<Record<Fiat, string>> = {
   USD: '1',
   EUR: '0.92',
@@ -94,7 +94,7 @@ const SAMPLES: Readonly<Record<Fiat, string>> = {
 };
 
 type Rates = ReadonlyMap<Fiat, bigint>;
-/** What one source says; `asOf` where it says of when. */
+/** The report of one source; `asOf` if it includes a time. */
 type Told = { rates: Rates; asOf: Date | null };
 type Ask = (outgoing: Outgoing) => Promise<{ rates: Iterable<readonly [string, bigint | null]>; asOf?: Date }>;
 
@@ -106,7 +106,7 @@ const coinbase =
     return { rates: Object.entries(record(data.rates)).map(([currency, rate]) => [currency, priceOf(rate)]) };
   };
 
-/** Pairs as Kraken names them; those against the dollar are turned over. */
+/** Pairs as Kraken names them; those quoted per dollar are inverted. */
 const KRAKEN_PAIRS: readonly { currency: Fiat; pair: readonly [string, ...string[]]; turned: boolean }[] = [
   { currency: 'EUR', pair: ['EURUSD', 'ZEURZUSD'], turned: true },
   { currency: 'GBP', pair: ['GBPUSD', 'ZGBPZUSD'], turned: true },
@@ -143,7 +143,7 @@ const bitstamp =
     ),
   });
 
-/** What one Bitcoin costs in each currency, against what it costs in dollars. */
+/** The price of one bitcoin in each currency, divided by its price in dollars. */
 const coingecko =
   (host: string): Ask =>
   async (outgoing) => {
@@ -159,7 +159,7 @@ const coingecko =
     };
   };
 
-/** The daily reference rates of the European Central Bank: units for one euro. */
+/** The daily reference rates of the European Central Bank: units per euro. */
 const ecb =
   (host: string): Ask =>
   async (outgoing) => {
@@ -226,7 +226,7 @@ export function createFiatRates({
   const isPriced = (name: string): name is Fiat => isFiat(name) && name !== 'USD';
   const fixed = readStatic(sources, isPriced, 'FIAT_RATES must look like static:EUR=0.92,JPY=150 (units for one US dollar)');
   const feeds = fixed ? [] : createFiatSources(namesIn(sources), hosts);
-  /** What each source said last: `until` when it counts, in monotonic time, and as of when. */
+  /** The last report of each source: `until` when it is valid, in monotonic time, and as of when. */
   const votes = new Map<string, { rates: Rates; until: number; asOf: Date }>();
   const feed = createFeed({
     sources: feeds,
@@ -262,7 +262,7 @@ export function createFiatRates({
       return vote && priceE8 !== undefined ? [{ source, priceE8, reference, until: vote.until, asOf: vote.asOf }] : [];
     });
     const fresh = known.filter(({ until }) => now <= until);
-    // Rates of the day count where those of the moment do not suffice.
+    // Daily rates are used where there are too few current ones.
     const live = fresh.filter(({ reference }) => !reference);
     const agreed = agree(OUTLIER_PERCENT, live) ?? agree(OUTLIER_PERCENT, fresh);
     if (!agreed) {
@@ -271,7 +271,7 @@ export function createFiatRates({
           known.length === 0 ? 'no source has it' : fresh.length === 0 ? 'the last rates are too old' : 'too few sources agree on its rate',
       };
     }
-    // A moment's rate beats a day's: the reference only says that it is right.
+    // A current rate is preferred to a daily one: the reference rate only confirms it.
     const near = agreed.near.filter(({ reference }) => !reference);
     return {
       rate: {

@@ -1,4 +1,4 @@
-/** Prices: what the fresh sources agree on, in memory; quotes only on what is fresh and agreed. */
+/** Prices on which fresh sources agree, in memory. Quotes only use fresh, agreed prices. */
 import { addMs, type Clock, DAY_MS, MINUTE_MS } from '../core/clock.ts';
 import { COINS, type Coin, isCoin } from '../core/coin.ts';
 import type { Db } from '../db/db.ts';
@@ -16,19 +16,22 @@ export type Price = {
   sources: readonly string[];
   /** Hundredths of a percent: 250n = +2.50 %. Zero when `changeFrom` is none. */
   change24hBasisPoints: bigint;
-  /** Whose figure the change is: the sources', that of our own history, or nobody's. */
+  /** Where the change comes from: the sources, our own history, or nowhere. */
   changeFrom: 'sources' | 'history' | 'none';
   /** Older than 120 s: never used for a quote. */
   stale: boolean;
   /** A labelled sample for test mode, used when no feed can be reached. */
   sample: boolean;
 };
-/** How a source answers: the coins it has a price of, those it does not list, or why it says nothing. */
+/** The status of a source: the coins it has a price for, those it does not list, or why it has no data. */
 export type SourceReport = { name: string; coins: readonly Coin[]; unlisted: readonly Coin[]; failure: string | null };
 export type Prices = {
-  /** The last good price, however old (null: none, or older than 10 min). */
+  /** The last good price, even if old (null: none, or older than 10 min). */
   look(coin: Coin): Price | null;
-  /** A price good enough for a live quote (<= 120 s, two agreeing sources or one static), or why not. Synchronous, from memory. */
+  /**
+   * A price good enough for a live quote (<= 120 s, two agreeing sources or one static), or why there is none. Synchronous, from
+   * memory.
+   */
   quotable(coin: Coin): { price: Price } | { reason: string };
   /** For test mode: the feed's price, else a labelled sample. Never fails. */
   forTest(coin: Coin): Price;
@@ -41,14 +44,14 @@ export type Prices = {
 const POLL_MS = 30_000;
 const UNUSABLE_MS = 600_000;
 const HISTORY_MS = MINUTE_MS;
-/** How long prices are looked back at for a jump. */
+/** How long past prices are used to detect a jump. */
 const RECENT_MS = 300_000;
-/** The price of a day ago is one of at most this much earlier or later. */
+/** The price of a day ago may be this much earlier or later. */
 const DAY_AGO_SLACK_MS = 30 * MINUTE_MS;
-/** Every minute of two days is kept, then the first of every hour for 90 days. */
+/** Minutes are kept for two days, then the first minute of every hour for 90 days. */
 const THIN_EVERY_MS = 60 * MINUTE_MS;
 
-/** Round figures for test mode without a feed; labelled as samples wherever they show. */
+/** Approximate prices for test mode without a feed, labeled as samples wherever they are shown. */
 const SAMPLES: Readonly<Record<Coin, bigint>> = {
   BTC: 9_700_000_000_000n,
   ETH: 350_000_000_000n,
@@ -88,7 +91,7 @@ export function createPrices({
   let storedAt = Number.NEGATIVE_INFINITY;
   let thinnedAt = Number.NEGATIVE_INFINITY;
 
-  /** The change by the sources' own figures, else by our history. */
+  /** The change as reported by the sources, else from our history. */
   const changeOf = (coin: Coin, priceE8: bigint, told: bigint | null): Pick<Price, 'change24hBasisPoints' | 'changeFrom'> => {
     if (told !== null) return { change24hBasisPoints: told, changeFrom: 'sources' };
     const before = dayAgo.get(coin);
@@ -136,7 +139,7 @@ export function createPrices({
     decide,
   });
 
-  /** After a start the prices of the last minutes are known again, so that a jump shows across it. */
+  /** Loads the prices of the last minutes on start, so that a jump across it is detected. */
   const seed = async (): Promise<void> => {
     const now = clock.monotonicMs();
     const present = clock.now();
@@ -162,7 +165,7 @@ export function createPrices({
     dayAgo.clear();
     for (const { coin, priceE8 } of rows) dayAgo.set(coin, priceE8);
   };
-  /** One row a coin and minute, whoever of several processes writes it. */
+  /** One row per coin and minute, even when several processes write it. */
   const remember = async (now: number): Promise<void> => {
     const rows = [...last.values()].filter(({ price }) => !reasons.has(price.coin));
     if (now - storedAt < HISTORY_MS || rows.length === 0) return;

@@ -1,15 +1,15 @@
-/** Price sources: each read in its own form, from its source text so that no float touches a price. */
+/** Price sources, each parsed in its own format from the response text, so that no price passes through a float. */
 import type { Clock } from '../core/clock.ts';
 import { COINS, type Coin } from '../core/coin.ts';
 import { E8, parseDecimal, parseExactJson } from '../core/money.ts';
 import type { Outgoing } from '../outgoing.ts';
 import type { Asked } from './feed.ts';
 
-/** One source's word on one coin. */
+/** The report of one source on one coin. */
 export type Observed = { coin: Coin; priceE8: bigint; change24hBasisPoints: bigint | null };
 export type Source = Asked<readonly Observed[]> & {
   aggregator: boolean;
-  /** Coins that it said it does not list: left alone for an hour. */
+  /** Coins that the source does not list: not requested for an hour. */
   unlisted(): readonly Coin[];
 };
 export type Hosts = Readonly<Record<string, string>>;
@@ -24,16 +24,16 @@ export const SOURCE_HOSTS: Hosts = {
 const TIMEOUT_MS = 8_000;
 const MAX_BYTES = 262_144;
 const UNLISTED_MS = 3_600_000;
-/** An aggregator's own figure older than this is none. */
+/** An aggregator's price older than this is ignored. */
 const AGGREGATE_AGE_MS = 300_000;
 
-/** A positive price of at most eight decimals kept; more are cut. Null when it is none. */
+/** A positive price, cut to eight decimals. Null when it is invalid. */
 export function priceOf(value: unknown): bigint | null {
   const match = typeof value === 'string' ? /^(\d{1,12})(?:\.(\d+))?$/.exec(value) : null;
   const price = match ? parseDecimal(`${match[1]!.replace(/^0+(?=\d)/, '')}.${(match[2] ?? '0').slice(0, 8)}`, 8) : null;
   return price !== null && price > 0n ? price : null;
 }
-/** A change with a sign, times 10^`decimals`, the rest cut. Tiny ones may come with an exponent. */
+/** A signed change times 10^`decimals`, truncated. Tiny values may have an exponent. */
 function changeText(value: unknown, decimals: number): bigint | null {
   const match = typeof value === 'string' ? /^(-?)(\d{1,9})(?:\.(\d+))?(?:[eE](-\d{1,2}))?$/.exec(value) : null;
   if (!match) return null;
@@ -43,7 +43,7 @@ function changeText(value: unknown, decimals: number): bigint | null {
 }
 /** Percent change from `before` to `now`, in hundredths of a percent. */
 const changeOf = (now: bigint, before: bigint | null): bigint | null => (before === null ? null : ((now - before) * 10_000n) / before);
-/** Nobody traded for a day: what such a market shows is the price of another day. */
+/** A market without trades for a day: its price is out of date. */
 export const isDead = (volume: unknown): boolean => typeof volume === 'string' && /^0+(?:\.0+)?$/.test(volume);
 
 const observed = (coin: Coin, priceE8: bigint | null, change24hBasisPoints: bigint | null): Observed | null =>
@@ -84,10 +84,10 @@ const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
 /** Which coins to ask for. */
 type Listing = { coins(): Coin[]; lacks(coin: Coin): void };
-/** How an exchange is asked: the prices of those coins, or a reason; coins it does not list are named to `listing`. */
+/** Fetches the prices of some coins, or a reason; reports unlisted coins to `listing`. */
 type Ask = (outgoing: Outgoing, listing: Listing, now: Date) => Promise<(Observed | null)[]>;
 
-/** One request a coin. An exchange that fails for every coin has failed. */
+/** One request per coin. An exchange that fails for every coin has failed. */
 const each =
   (one: (outgoing: Outgoing, coin: Coin) => Promise<Observed | null>): Ask =>
   async (outgoing, listing) => {
@@ -119,7 +119,7 @@ const bitstamp = (host: string): Ask =>
   });
 
 type KrakenPair = readonly [asked: string, ...answered: string[]];
-/** The last prices of pairs by the name they were asked by; `unknown` when Kraken says that some pair is none. */
+/** The last prices of pairs by requested name; `unknown` when Kraken rejects a pair. */
 async function krakenTicker(outgoing: Outgoing, host: string, pairs: readonly KrakenPair[]) {
   const reply = record(await getJson(outgoing, `${host}/0/public/Ticker?pair=${pairs.map(([asked]) => asked).join(',')}`));
   const errors = list(reply.error).map(String);
@@ -135,7 +135,7 @@ async function krakenTicker(outgoing: Outgoing, host: string, pairs: readonly Kr
   }
   return { prices, unknown };
 }
-/** As `krakenTicker`, also where one unknown pair takes the others down with it: then each missing one is asked alone. */
+/** Like `krakenTicker`, but when an unknown pair fails the whole request, each missing pair is requested alone. */
 export async function readKraken(
   outgoing: Outgoing,
   host: string,
@@ -240,7 +240,7 @@ const ADAPTERS: Readonly<Record<string, { ask(host: string): Ask; aggregator?: t
   kraken: { ask: kraken },
   bitstamp: { ask: bitstamp },
   bitfinex: { ask: bitfinex },
-  // Its answers change once a minute, and few requests are allowed without a key.
+  // Its data changes once a minute, and few requests are allowed without a key.
   coingecko: { ask: coingecko, aggregator: true, everyMs: 60_000 },
 };
 export const SOURCES: readonly string[] = Object.keys(ADAPTERS);
@@ -263,7 +263,7 @@ export function createSources(names: readonly string[], { hosts = SOURCE_HOSTS, 
       everyMs: adapter.everyMs ?? 0,
       unlisted: () => COINS.filter(isUnlisted),
       fetch: async (outgoing) => {
-        // A coin that is not listed is no fault; nothing at all is one, in whatever form it comes.
+        // An unlisted coin is not a failure. No data at all is one, whatever its form.
         const seen = (await ask(outgoing, listing, clock.now())).filter((o) => o !== null);
         if (seen.length === 0) throw new Error('no price is in its answer');
         return seen;
@@ -272,7 +272,7 @@ export function createSources(names: readonly string[], { hosts = SOURCE_HOSTS, 
   });
 }
 
-/** Units of the other currency for one, when `priceE8` is units of one for the other. */
+/** Inverts a rate: units of the other currency per one, when `priceE8` is units of one per the other. */
 export const inverse = (priceE8: bigint): bigint => (E8 * E8 + priceE8 / 2n) / priceE8;
 
 /** The names in a setting, separated by commas. */
@@ -282,7 +282,7 @@ export const namesIn = (text: string): string[] =>
     .map((name) => name.trim())
     .filter(Boolean);
 
-/** What `static:NAME=1.00,...` fixes, with eight decimals; null for a setting of another kind. Errors: `expected`, and the part that is not so. */
+/** The fixed values of `static:NAME=1.00,...`, with eight decimals; null for other settings. Errors: `expected`, with the invalid part. */
 export function readStatic<Name extends string>(
   setting: string,
   isName: (name: string) => name is Name,
