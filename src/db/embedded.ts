@@ -1,4 +1,4 @@
-/** A real PostgreSQL as a child process in the data folder: started, adopted after a crash, stopped by whoever leaves last. */
+/** A real PostgreSQL in the data folder, as a child process: started, adopted after a crash, stopped by the last process that leaves. */
 import { spawn, spawnSync } from 'node:child_process';
 import {
   accessSync,
@@ -29,9 +29,12 @@ const USER = 'florin';
 const DATABASE = 'florin';
 const START_TIMEOUT_MS = 60_000;
 const NOTICED_MS = 3_000;
-/** Held, shared, by every process that uses the server; whoever gets it alone stops the server. */
+/** A lock that every process using the server holds shared; the process that gets it exclusively stops the server. */
 const IN_USE_LOCK = 7_233_101;
-/** Held by the one process that serves the data folder; shared by all that serve an own database. A restore takes it alone. */
+/**
+ * A lock of the process that serves the data folder, or shared by all processes that serve a separate database. A restore takes it
+ * exclusively.
+ */
 export const SERVE_LOCK = 7_233_102;
 const SYSTEM_USER = 'florin';
 const SERVER_COPY = '/var/lib/florin';
@@ -39,21 +42,21 @@ const SERVER_COPY = '/var/lib/florin';
 type Child = { exitCode(): number | null };
 export type Embedded = {
   connection: { host: string; port: number; database: string; user: string };
-  /** Leaves the server: the last one to leave stops it. */
+  /** Leaves the server; the last process to leave stops it. */
   release(): Promise<void>;
 };
 
-/** A server that starts up or shuts down, and a socket whose server has just gone. */
+/** The server is starting or stopping, or has just ended and left its socket. */
 const COMES_OR_GOES =
   /^(57P0[123]|ECONNREFUSED|ENOENT|CONNECT_TIMEOUT|CONNECTION_CLOSED|CONNECTION_ENDED|CONNECTION_DESTROYED|ECONNRESET|EPIPE)$/;
 
-/** How the server is run: as a user, or (for root under a folder no other user can enter) in a user namespace. */
+/** How the server runs: as another user, or (for root, in a folder that no other user can enter) in a user namespace. */
 type RunAs = { uid: number; gid: number; prefix: string[] };
 
 /**
- * Makes sure the server of this data folder runs and returns how to reach it. An flock on a file in the folder lives as long
- * as the server, so two servers never share a folder, whatever containers they are in; one that is found running is adopted
- * by its socket. Errors say in one line what to do.
+ * Makes sure the server of this data folder runs, and returns how to connect. An flock on a file in the folder lives as long as the
+ * server, so two servers never share a folder, even across containers; a running one is adopted through its socket. Errors say in one
+ * line what to do.
  */
 export async function startEmbedded({ dataFolder, log }: { dataFolder: string; log: Log }): Promise<Embedded> {
   const folder = prepareFolder(dataFolder);
@@ -62,7 +65,7 @@ export async function startEmbedded({ dataFolder, log }: { dataFolder: string; l
   const native = serverFiles(runAs);
   const socket = socketFolder(folder, runAs, { log });
   const end = performance.now() + START_TIMEOUT_MS;
-  /** Starts the server unless it runs; null when it does. */
+  /** Starts the server unless it is running; null when it is. */
   const launch = (): Child | null => {
     const lock = openSync(join(folder, 'postgres.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
     try {
@@ -75,10 +78,10 @@ export async function startEmbedded({ dataFolder, log }: { dataFolder: string; l
   for (;;) {
     const started = launch();
     if (!started) log.info({}, 'Using the database server that is already running');
-    // A server that we found may end before it answers us; then nobody else may be there to start it again.
+    // The server may end before it answers; then nobody else may start it again.
     const gone = () => (started ? started.exitCode() !== null : isFree(folder));
     const db = await connect({ socket, cluster, end, log, gone });
-    // Whoever left last may stop the server that we have just found, or even the one that we started: then it is started again.
+    // The last process to leave may stop the server that we just found or started. Then it is started again.
     const embedded = db && (await inUse(db, { socket, cluster, folder, launch, log }));
     if (embedded) return embedded;
     if (performance.now() > end || (started && started.exitCode() !== null && started.exitCode() !== 0)) {
@@ -90,8 +93,8 @@ export async function startEmbedded({ dataFolder, log }: { dataFolder: string; l
 }
 
 /**
- * Takes the right to serve: alone from a data folder, beside others from an own database. Call what it returns to give it
- * back. Errors: another process serves already, or a backup is being restored.
+ * Takes the right to serve: exclusively for a data folder, shared for a separate database. Call the result to release it. Errors:
+ * another process is already serving, or a backup is being restored.
  */
 export async function claimServe(db: Db, { alone }: { alone: boolean }): Promise<() => Promise<void>> {
   const take = (sql: Sql) =>
@@ -99,7 +102,7 @@ export async function claimServe(db: Db, { alone }: { alone: boolean }): Promise
       ? sql<{ taken: boolean }[]>`select pg_try_advisory_lock(${SERVE_LOCK}::bigint) as taken`
       : sql<{ taken: boolean }[]>`select pg_try_advisory_lock_shared(${SERVE_LOCK}::bigint) as taken`;
   const session = db.session({ regain: take });
-  // A service that was killed holds its right until the server has noticed: moments, but a supervisor starts the next one at once.
+  // A killed service keeps its lock until the server notices. That takes moments, but a supervisor restarts immediately.
   const end = performance.now() + NOTICED_MS;
   let [row] = await take(session.sql);
   while (!row!.taken && performance.now() < end) {
@@ -115,7 +118,7 @@ export async function claimServe(db: Db, { alone }: { alone: boolean }): Promise
     );
   }
   return async () => {
-    // Said, not left to the end of the session: the next service may come at once.
+    // Released explicitly, not by the end of the session, because the next service may start immediately.
     await (alone
       ? session.sql`select pg_advisory_unlock(${SERVE_LOCK}::bigint)`
       : session.sql`select pg_advisory_unlock_shared(${SERVE_LOCK}::bigint)`
@@ -124,7 +127,7 @@ export async function claimServe(db: Db, { alone }: { alone: boolean }): Promise
   };
 }
 
-/** Whether no server runs on the folder. */
+/** Whether no server is running on the folder. */
 function isFree(folder: string): boolean {
   const lock = openSync(join(folder, 'postgres.lock'), constants.O_RDWR);
   try {
@@ -181,7 +184,7 @@ function systemUser(): { uid: number; gid: number } {
   return look() ?? { uid: 65_534, gid: 65_534 };
 }
 
-/** The folder of the server's programs, with the library links that the package's own install script would have made. */
+/** The folder of the server's programs, with the library links that the package's install script would have created. */
 function serverFiles(runAs: RunAs): string {
   const platform = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
   let packaged: string;
@@ -210,7 +213,7 @@ function serverFiles(runAs: RunAs): string {
     try {
       renameSync(partial, copy);
     } catch {
-      // Another start was faster; its copy is the same.
+      // Another start was faster; its copy is identical.
       rmSync(partial, { recursive: true, force: true });
     }
   }
@@ -264,7 +267,7 @@ function startServer({
   log: Log;
 }): Child {
   if (!existsSync(cluster)) {
-    // Made aside and renamed: a crash in between leaves nothing that looks like a database.
+    // Created in a temporary folder and renamed: a crash in between leaves nothing that looks like a database.
     const fresh = join(folder, 'postgres.new');
     rmSync(fresh, { recursive: true, force: true });
     mkdirSync(fresh, { mode: 0o700 });
@@ -280,7 +283,7 @@ function startServer({
       '--locale-provider=builtin',
       '--builtin-locale=C.UTF-8',
       '--locale=C.UTF-8',
-      // Until its files are used again, the log fills each with zeros while everybody waits: 50 ms for one of 16 MB.
+      // The log fills each new file with zeros while everyone waits: 50 ms for one of 16 MB.
       '--wal-segsize=4',
       '--no-instructions',
     ]);
@@ -294,7 +297,7 @@ function startServer({
     }
     renameSync(fresh, cluster);
   }
-  // We hold the flock, so no server runs on this folder: a pid file is left over, and its PID may be a stranger's by now.
+  // We hold the flock, so no server runs on this folder: a pid file is stale, and its PID may belong to another process.
   rmSync(join(cluster, 'postmaster.pid'), { force: true });
   rmSync(join(socket, `.s.PGSQL.${PORT}`), { force: true });
   rmSync(join(socket, `.s.PGSQL.${PORT}.lock`), { force: true });
@@ -317,7 +320,7 @@ function startServer({
     TimeZone: 'UTC',
     log_timezone: 'UTC',
     log_min_messages: 'warning',
-    // Short transactions are all there is: parallel plans, JIT and statistics about them only cost.
+    // All transactions are short: parallel plans, JIT and their statistics only add cost.
     jit: 'off',
     max_parallel_workers_per_gather: 0,
     autovacuum_naptime: '15s',
@@ -325,7 +328,7 @@ function startServer({
   };
   const args = ['-D', cluster, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])];
   const [command, ...rest] = [...runAs.prefix, join(native, 'bin/postgres'), ...args];
-  // Detached: a Ctrl-C meant for us must not reach it first. The lock's descriptor goes along and lives as long as the server.
+  // Detached, so that a Ctrl-C does not reach it first. It inherits the descriptor of the lock, which lives as long as the server.
   const child = spawn(command!, rest, {
     ...(runAs.prefix.length > 0 ? {} : { uid: runAs.uid, gid: runAs.gid }),
     cwd: '/',
@@ -355,7 +358,7 @@ function serverFailure(folder: string): string {
   return `The embedded PostgreSQL did not start${last ? `: ${last.replace(/^.*?(FATAL|PANIC|ERROR)/, '$1')}` : ''}. See ${join(folder, 'postgres.log')}.`;
 }
 
-/** A handle on the server once it answers and is proven to be this folder's; null when it ended or time ran out. */
+/** A handle on the server once it answers and is proven to belong to this folder; null when it ended or time ran out. */
 async function connect({
   socket,
   cluster,
@@ -386,7 +389,7 @@ async function connect({
   return null;
 }
 
-/** Uses the server from here on, so that nobody else stops it; null when it was stopped before. */
+/** Registers as a user of the server, so that nobody else stops it; null when it was stopped before. */
 async function inUse(
   db: Db,
   { socket, cluster, folder, launch, log }: { socket: string; cluster: string; folder: string; launch(): Child | null; log: Log },
@@ -411,7 +414,7 @@ async function inUse(
     const [known] = await sql`select 1 from pg_database where datname = ${DATABASE}`;
     if (!known) {
       await sql.unsafe(`create database ${DATABASE}`).catch((error: { code?: string }) => {
-        // Two first starts at once: the other made it.
+        // Of two concurrent first starts, the other one created it.
         if (error.code !== '42P04' && error.code !== '23505') throw error;
       });
     }
@@ -432,7 +435,7 @@ async function inUse(
       };
       const end = performance.now() + START_TIMEOUT_MS;
       try {
-        // A server that was just started again, by us or another user, is not left running alone: it is waited for.
+        // A server that was just restarted, by us or another process, must not be left running alone, so we wait for it.
         for (let left = false; !left; )
           left = await leave().then(
             () => true,
@@ -451,7 +454,10 @@ async function inUse(
   };
 }
 
-/** Stops the server we are connected to. Its PID is in the folder's pid file, and that file is the server's: it holds the flock. */
+/**
+ * Stops the server we are connected to. Its PID is in the pid file of the folder, which belongs to the server because it holds the
+ * flock.
+ */
 async function stopServer(db: Db, { cluster, folder, log }: { cluster: string; folder: string; log: Log }): Promise<void> {
   const [row] = await db.sql<{ started: Date }[]>`select pg_postmaster_start_time() as started`;
   const [pid, , startedSeconds] = readFileSync(join(cluster, 'postmaster.pid'), 'utf8').split('\n');
@@ -462,7 +468,7 @@ async function stopServer(db: Db, { cluster, folder, log }: { cluster: string; f
   process.kill(Number(pid), 'SIGINT');
   const end = performance.now() + 30_000;
   while (performance.now() < end) {
-    // Free, or already another's that was started since.
+    // The lock is free, or held by another server that was started since.
     if (isFree(folder) || ![pid, undefined].includes(postmasterOf(cluster))) return;
     await sleep(20);
   }

@@ -1,4 +1,4 @@
-/** Signing in and out, the set-up link, the second factor, and who somebody is. */
+/** Signing in and out, the setup link, two-factor authentication, and the current user. */
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
 import { listMemberships, setUpMerchant, setUpOwner } from '../../merchants/members.ts';

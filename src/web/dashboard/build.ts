@@ -38,7 +38,7 @@ export async function findApp(): Promise<string | null> {
 }
 
 let building: Promise<void> | null = null;
-/** Builds the app unless it is there; whoever asks meanwhile waits for the same build. */
+/** Builds the app unless it exists. Concurrent callers wait for the same build. */
 export function buildApp(log: Pick<Log, 'info'>): Promise<void> {
   building ??= build(log).finally(() => {
     building = null;
@@ -46,7 +46,7 @@ export function buildApp(log: Pick<Log, 'info'>): Promise<void> {
   return building;
 }
 
-/** Builds beside and moves into place: of several builders one wins, and nobody ever serves half an app. */
+/** Builds into a temporary folder and renames it: of concurrent builds one wins, and a partial app is never served. */
 async function build(log: Pick<Log, 'info'>): Promise<void> {
   const name = await nameOfSources();
   const folder = join(OUT, name);

@@ -1,4 +1,4 @@
-/** Events: what happened to payments, as it was told to endpoints. */
+/** Payment events, as they were sent to webhook endpoints. */
 import Type from 'typebox';
 import { PAYMENT_EVENTS } from '../../core/event.ts';
 import { DELIVERY_STATES, listDeliveries } from '../../webhooks/deliveries.ts';

@@ -1,4 +1,4 @@
-/** API keys: those in use and those that ended, making, rolling, revoking; what one was used for. */
+/** API keys: listing, creating, rolling and revoking them, and their usage. */
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
 import { addKey, endKey, getKey, type Key, listKeys, ROLL_ENDS, type RollEnds, readKeyCalls, rollKey } from '../../merchants/key-ring.ts';
@@ -26,7 +26,7 @@ const Item = Type.Object({
   last_used_path: Nullable(Text),
   is_active: Type.Boolean(),
 });
-/** The one time that the text of a key is told. */
+/** The only reply that contains the text of a key. */
 const Shown = Type.Object({ success: Type.Boolean(), key: Item, text: Text });
 const ENDS = Object.keys(ROLL_ENDS) as RollEnds[];
 
@@ -49,7 +49,7 @@ const item = (key: Key) => ({
   last_used_path: key.lastUsedPath,
   is_active: key.isActive,
 });
-/** A key as it stands in the log of acts. */
+/** A key as the audit log shows it. */
 const told = ({ name, kind, hint, origins, readOnly, allowedIps, expiresAt, revokedAt }: Key) => ({
   name,
   kind,

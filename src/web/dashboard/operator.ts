@@ -1,4 +1,4 @@
-/** For operators of the install: whether it is well, and the merchants on it with their plans. */
+/** For operators: the health of the install, and its merchants with their plans. */
 import Type from 'typebox';
 import { COINS } from '../../core/coin.ts';
 import { formatDecimal } from '../../core/money.ts';
@@ -15,7 +15,7 @@ import { Coin, Done, literals, memberRoute, Nullable, pageOf, paging, type Route
 
 const operator = { action: 'account.use', operator: true } as const;
 const Texts = Type.Array(Text);
-/** The text after `BTC: ` of a reason that names its coin. */
+/** The reasons of a coin, without the prefix `BTC: `. */
 const about = (coin: string, reasons: readonly string[]): string[] =>
   reasons.flatMap((reason) => (reason.startsWith(`${coin}: `) ? [reason.slice(coin.length + 2)] : []));
 
@@ -39,9 +39,9 @@ export const OPERATOR: readonly Route[] = [
           followed: Type.Boolean(),
           height: Nullable(Type.Integer()),
           lag_seconds: Nullable(Type.Integer()),
-          /** What is wrong now. */
+          /** Current problems. */
           reasons: Texts,
-          /** Whether these reasons hold completion. */
+          /** Whether these reasons put payments on hold. */
           held: Type.Boolean(),
           warnings: Texts,
           sources: Type.Array(

@@ -1,4 +1,7 @@
-/** One's own account: passkeys, backup codes, sign-ins, password, e-mail address. Members who lack a second factor reach it too. */
+/**
+ * The account of the signed-in user: passkeys, backup codes, sessions, password, email. Members who still have to set up two-factor
+ * authentication can open it too.
+ */
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
 import {

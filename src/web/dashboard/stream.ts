@@ -10,7 +10,7 @@ import { readWebhookPulse } from '../../webhooks/health.ts';
 
 const LOOK_MS = 500;
 const KEEPALIVE_MS = 20_000;
-/** A stream ends and is opened again by the browser: whoever was signed out meanwhile is not let in. */
+/** Streams end regularly and browsers reopen them, so a signed-out user loses access. */
 const LIFE_MS = 5 * 60_000;
 
 type Owner = { merchantId: string; mode: Mode };

@@ -1,4 +1,4 @@
-/** Members of the merchant, invitations, and which of one's merchants is shown. */
+/** Members of the merchant, invites, and switching between a user's merchants. */
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
 import { ROLES } from '../../merchants/roles.ts';
@@ -86,7 +86,7 @@ export const TEAM: readonly Route[] = [
     reply: Type.Object({
       success: Type.Boolean(),
       invite: InviteItem,
-      /** Null where it was sent: then only the mailbox of the address has it. */
+      /** Null when it was sent by email: then only the owner of the mailbox has it. */
       url: Nullable(Text),
       mailed: Type.Boolean(),
     }),
@@ -201,7 +201,7 @@ export const TEAM: readonly Route[] = [
         await acceptInvite(ctx, { token, email, sessionId, actor: { userId, name: signedIn.name, ip: visitor.ip } });
         return done;
       }
-      // Before a password is asked for: who has an account signs in to it.
+      // Checked before the password is required: people with an account sign in instead.
       if ((await findInvite(ctx, { token })).hasAccount) throw new Problem('invite_needs_sign_in');
       for (const [param, value] of Object.entries({ name, password })) {
         if (value === undefined) throw new Problem('parameter_missing', {}, { param });

@@ -1,4 +1,4 @@
-/** The plan, what of it is used this month, and when it starts anew. */
+/** The plan, its usage this month, and when it resets. */
 import Type from 'typebox';
 import { PLANS } from '../../core/plan.ts';
 import { getUsage, listHourlyCalls } from '../../merchants/usage.ts';

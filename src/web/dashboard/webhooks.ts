@@ -1,4 +1,4 @@
-/** Webhooks: endpoints and how they do, what was sent to them, sending again. */
+/** Webhooks: endpoints and their health, deliveries, resending. */
 import Type from 'typebox';
 import { PAYMENT_EVENTS, TEST_EVENT } from '../../core/event.ts';
 import { idOfNumber } from '../../core/id.ts';
@@ -89,7 +89,7 @@ const healthBody = (health: Health | undefined) => ({
   oldest_waiting_at: at(health?.oldestWaitingAt ?? null),
   off_since: at(health?.offSince ?? null),
 });
-/** What the log of acts keeps of an endpoint. */
+/** An endpoint as the audit log shows it. */
 const kept = ({ url, events, description, enabled }: Endpoint) => ({ url, events, description, enabled });
 const audit = (
   tx: Parameters<typeof writeAudit>[0],
@@ -164,7 +164,7 @@ const ENDPOINTS: readonly Route[] = [
       const write = await planUpdate(call.ctx, { ...targetOf(call), ...call.body, by: call.actor });
       const changed = await call.ctx.db.begin(async (tx) => {
         const before = await getEndpoint(call.ctx, { ...targetOf(call), tx });
-        // Whoever receives the events learns of every payment.
+        // The receiver of the events learns of every payment.
         if (call.body.url !== undefined && call.body.url !== before.url) needRecent(call);
         const after = await write(tx);
         await audit(tx, call, { action: 'endpoint.update', object: after.id, before: kept(before), after: kept(after) });
@@ -230,7 +230,7 @@ const ENDPOINTS: readonly Route[] = [
     handle: async (call) => {
       const type = TYPES.find((known) => known === call.body.type) ?? TEST_EVENT;
       const target = targetOf(call);
-      // What examples show: a payment that does not exist, so that nobody takes it for one.
+      // A sample payment that does not exist, so that nobody mistakes it for a real one.
       const sample = type === TEST_EVENT ? undefined : { type, data: (EVENTS[type] as { data: object }).data };
       const delivery = await call.ctx.db.begin(async (tx) => {
         const number = await sendTestEvent(call.ctx, tx, { ...target, ...(sample && { sample }) });
