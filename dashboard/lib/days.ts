@@ -10,7 +10,7 @@ export function lastDays(days: number): Range {
   const until = today();
   return { from: textOf(Date.parse(until) - (days - 1) * DAY_MS), until, days };
 }
-/** Null when the two are no range of at most a year. */
+/** Null when they are not a range of at most a year. */
 export function rangeBetween(from: string, until: string): Range | null {
   const days = Math.round((Date.parse(until) - Date.parse(from)) / DAY_MS) + 1;
   return Number.isFinite(days) && days >= 1 && days <= 366 ? { from, until, days } : null;

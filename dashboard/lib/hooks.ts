@@ -49,7 +49,7 @@ export const readAhead =
   (endpoint, key, options) =>
     void client.prefetchQuery(reading(mode, endpoint, key, options));
 
-/** A list page by page, newest first. Old rows stay while others are fetched. `lookedBackTo`: a search ended there and can go on. */
+/** A paged list, newest first. Old rows stay while others load. `lookedBackTo`: a search stopped there and can continue. */
 export function useList<E extends Extract<ModeEndpoint, `GET ${string}`>>(
   endpoint: Reply<E> extends { data: { id: string }[]; has_more: boolean } ? E : never,
   key: readonly unknown[],
@@ -92,8 +92,8 @@ export function useList<E extends Extract<ModeEndpoint, `GET ${string}`>>(
 }
 
 /**
- * Acts, then reads anew what the keys name. Where recent authentication is asked for, a prompt appears and the act is
- * repeated. Failures are shown as a toast, unless the screen shows them itself (`quiet`).
+ * Runs an action, then refetches the queries under the given keys. When the server requires a recent sign-in, it asks the user to
+ * confirm their identity and repeats the action. Failures are shown as a toast, unless the screen shows them itself (`quiet`).
  */
 export function useAct<E extends ModeEndpoint>(
   endpoint: E,

@@ -1,7 +1,7 @@
 /** Problems that affect the whole app: the service cannot be reached, or too many requests. Calls report them, a banner shows them. */
 import { createStore } from './store.ts';
 
-export type Trouble = { offline: boolean /** Epoch milliseconds; null: nobody has to wait. */; waitUntil: number | null };
+export type Trouble = { offline: boolean /** Epoch milliseconds; null: no need to wait. */; waitUntil: number | null };
 export const trouble = createStore<Trouble>({ offline: false, waitUntil: null });
 
 export const tellReached = (): void => {

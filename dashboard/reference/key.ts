@@ -1,4 +1,4 @@
-/** The test key in use on the page: kept while its tab is open, so that loading anew makes no other key. */
+/** The test key of the page, kept while the tab is open, so that a reload does not create another one. */
 export type Held = { id: string; text: string; hint: string /** ISO 8601. */; expiresAt: string };
 
 const NAME = 'florin-reference-key';

@@ -218,7 +218,7 @@ function serverFiles(runAs: RunAs): string {
     }
   }
   if (!runs(copy))
-    throw new Error(`The embedded PostgreSQL cannot be run from ${packaged} nor from ${copy}. Set DATABASE_URL to an own one.`);
+    throw new Error(`The embedded PostgreSQL cannot be run from ${packaged} nor from ${copy}. Set DATABASE_URL to use your own server.`);
   return copy;
 }
 

@@ -45,7 +45,7 @@ export async function readWalletIndexes(dataFolder: string): Promise<Map<string,
     return new Map(Object.entries(JSON.parse(text) as Record<string, number>).map(([id, index]) => [id, BigInt(index)]));
   } catch (cause) {
     throw new Error(
-      `${path} is damaged. It says which addresses of each wallet may have been given; without it they could be given again. Put back a copy of it, or move it away and set the wallets anew with --first-index past the last one used.`,
+      `${path} is damaged. It records which addresses of each wallet may have been issued; without it, addresses could be issued twice. Restore a copy of it, or move it away and set the wallets again with --first-index past the last one used.`,
       { cause },
     );
   }

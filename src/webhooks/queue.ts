@@ -149,7 +149,7 @@ export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, afte
     l.id, l.event_id as "eventId", l.endpoint_id as "endpointId", l.payment_id as "paymentId", l.attempts, l.step, l.lease,
     e.merchant_id as "merchantId", e.url, e.secret, case when e.previous_until > clock_timestamp() then e.previous_secret end as "previousSecret", v.body,
     e.failures > 0 as failing
-  -- Nobody waits for a lease to reach the disk: one that is lost with the machine is taken again.
+  -- A lease need not reach the disk: one that is lost in a crash is taken again.
   from (select set_config('synchronous_commit', 'off', true)) as one left join (leased l join endpoints e on e.id = l.endpoint_id join events v on v.id = l.event_id) on true
   order by l.id`;
 

@@ -67,7 +67,7 @@ export type MemberRoute = Common<TSchema, TSchema> & {
   action: Action;
   /** Asks for recent authentication first. */
   recent?: true;
-  /** About one's own account: also for members who lack the second factor that their merchant asks for. */
+  /** Part of the user's own account: also for members who still have to set up two-factor authentication. */
   withoutFactor?: true;
   /** For operators of the install, whatever their role. */
   operator?: true;

@@ -95,7 +95,7 @@ export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doo
           const member = route.open ? null : await memberOf(signedIn, route);
           if (signedIn && route.attempts !== undefined) await limit(`dashboard ${route.path} ${signedIn.userId}`, route.attempts);
           const read = readRequest(route, request);
-          // Whoever guesses at one account is slowed down from all addresses together.
+          // Guesses at one account are limited across all IP addresses.
           const { email } = read.body as { email?: string };
           if (route.attempts !== undefined && email !== undefined) await limit(`dashboard account ${email.toLowerCase()}`, 20);
           const answer = await route.handle({
