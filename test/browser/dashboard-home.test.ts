@@ -37,7 +37,7 @@ test('home without a payment says what to do first; one button leads to a test p
 test('home shows the figures of the range, each chart as picture, table and file', async () => {
   await go('Home');
   await page.getByRole('img', { name: /Completed volume per day, stacked by coin.*\$25\.00 in 1 payments/ }).waitFor();
-  await page.getByRole('img', { name: /Created 1, Opened 1, Coin chosen 1, Transfer seen 1, Completed 1/ }).waitFor();
+  await page.getByRole('img', { name: /Created 1, Opened 1, Coin chosen 1, Transfer detected 1, Completed 1/ }).waitFor();
   await page.getByText('1 of 7 steps done').waitFor();
   await audit('home');
   await page.getByRole('radio', { name: '30 days' }).focus();
