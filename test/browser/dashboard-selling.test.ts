@@ -313,7 +313,7 @@ test('checkout: what is typed shows in the preview before it is saved; a refusal
   await page.getByLabel('Payment window (minutes)').fill('5');
   await page.getByRole('button', { name: 'Save changes' }).click();
   await page.locator('input[aria-invalid=true]').waitFor();
-  assert.equal(await page.getByText('Time to pay, in minutes is invalid').count(), 1, 'by its label, once');
+  assert.equal(await page.getByText('Payment window (minutes) is invalid').count(), 1, 'by its label, once');
   assert.equal(await page.getByText('window_minutes').count(), 0);
   await audit('checkout, refused');
   noFaults(/400 .*settings/);
