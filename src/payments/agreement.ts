@@ -1,26 +1,26 @@
-/** How far each source of a coin shows the blocks that were read: the evidence that the guard's rules are applied to. */
+/** How far each source of a coin shows the blocks that were read. The guard applies its rules to this evidence. */
 import { type Chain, ChainError, type SourceState } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { COIN } from '../core/coin.ts';
 
 type Block = { height: number; hash: string };
-/** `through`: the highest recorded block that the source showed; null: none yet. `contradicts`: above it the source has another block. */
+/** `through`: the highest recorded block that the source showed, or null. `contradicts`: the source has a different block above it. */
 export type Evidence = { through: Block | null; contradicts: boolean };
 const NONE: Evidence = { through: null, contradicts: false };
 
-/** One per coin, with the memory of what each source showed: a source is asked once for each block that is new to it or to us. */
+/** One per coin. Remembers what each source showed, so a source is asked only once about each block that is new to it or to us. */
 export function createAgreement(ctx: Context, chain: Chain): (voter: SourceState, cursor: Block) => Promise<Evidence> {
   const { coin } = chain;
   const known = new Map<SourceState['source'], Evidence & { asked: string }>();
 
-  /** The recorded hashes of some heights. */
+  /** The recorded hashes of these heights. */
   const readHashes = async (from: number, to: number): Promise<Map<number, string>> => {
     const rows = await ctx.db.sql<{ height: bigint; hash: string }[]>`
       select height, hash from blocks where coin = ${coin} and height between ${from} and ${to}`;
     return new Map(rows.map((row) => [Number(row.height), row.hash]));
   };
 
-  /** What a source shows now; null when it cannot be told: behind one address are machines that are not equally far. */
+  /** What a source shows now; null when unclear, because several machines behind one address may be at different heights. */
   const look = async ({ source, health }: SourceState, cursor: Block): Promise<Evidence | null> => {
     const tip = health!.tip;
     if (tip.hash === cursor.hash) return { through: cursor, contradicts: false };
@@ -31,7 +31,7 @@ export function createAgreement(ctx: Context, chain: Chain): (voter: SourceState
     if (first === null) return null;
     const recorded = await readHashes(top - COIN[coin].maxReorg, top);
     if (first === recorded.get(top)) return { through: { height: top, hash: first }, contradicts: false };
-    // Another branch: steps that double find a common block, then halves find the last one.
+    // Another branch: find a common block with doubling steps, then the last common one by bisection.
     let differs = top;
     let common: number | null = null;
     for (let step = 1; common === null; step *= 2) {
@@ -73,7 +73,7 @@ export function createAgreement(ctx: Context, chain: Chain): (voter: SourceState
       known.set(voter.source, { ...last, asked: '' });
       return last;
     }
-    // A machine that is behind does not take back what another one behind the same address showed.
+    // A machine that lags does not retract what another one behind the same address showed.
     if (!found.contradicts && (last.through?.height ?? -1) > (found.through?.height ?? -1)) found = last;
     known.set(voter.source, { ...found, asked });
     return found;

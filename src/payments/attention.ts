@@ -1,4 +1,4 @@
-/** What waits for the merchant: payments with an exception, or whose payer asked for money back, that nobody has decided over. */
+/** Payments that need a decision from the merchant: with an undecided exception, or a refund request from the payer. */
 import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
 import type { Decision, Exception, PaymentStatus } from '../core/payment.ts';
@@ -9,10 +9,10 @@ import type { ListItem } from './queries.ts';
 import { receivedUsdCents } from './search.ts';
 import { uncountedFromJson } from './stored.ts';
 
-/** What a member marks as handled, beside the exceptions. */
+/** What a member can mark as handled, besides exceptions. */
 export const REFUND_REQUEST = 'refund_request';
 
-/** Whether a payment stands in the queue. While it is pending or processing the service and the payer are still at it. */
+/** Whether a payment belongs in the queue. While it is pending or processing, it is up to the service and the payer. */
 export function asksForMerchant({
   status,
   exceptions,
@@ -77,7 +77,7 @@ export async function listAttention(
 }
 
 export type RefundRequest = { coin: Coin; address: string; email: string | null; at: Date };
-/** How one payment stands with its merchant: whether it waits, when it was put away, what its payer asked for. Errors: payment_not_found. */
+/** The review state of a payment: whether it needs a decision, when it was archived, what its payer wants. Errors: payment_not_found. */
 export async function readAttention(
   ctx: Context,
   { merchantId, mode, paymentId }: { merchantId: string; mode: Mode; paymentId: string },
@@ -90,7 +90,7 @@ export async function readAttention(
   return { attention, archivedAt, refundRequest: request.coin === null ? null : request };
 }
 
-/** How many wait; counted up to `most`, because nobody reads further. */
+/** How many need a decision, counted up to `most`, because the dashboard shows no larger number. */
 export async function countAttention(
   ctx: Context,
   { merchantId, mode, most }: { merchantId: string; mode: Mode; most: number },
@@ -101,6 +101,6 @@ export async function countAttention(
   return { count: Math.min(row!.n, most), isMore: row!.n > most };
 }
 
-/** Marks everything unusual of the payment as handled; what turns up later asks again. The row is locked. */
+/** Marks every exception of the payment as handled; new ones return it to the queue. The row is locked. */
 export const markReviewed = (tx: Tx, { paymentId }: { paymentId: string }) => tx`
   update payments set reviewed = exceptions || ${[REFUND_REQUEST]}::text[] where id = ${paymentId}`;

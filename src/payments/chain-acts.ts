@@ -1,4 +1,4 @@
-/** What operators see of a chain, and how they lift a hold that nothing else lifts. */
+/** What operators see of a chain, and how they release a hold that does not clear automatically. */
 import type { Context } from '../context.ts';
 import { COINS, type Coin } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
@@ -8,27 +8,27 @@ import { readGuards } from './guard.ts';
 import { queueProcessing } from './settle-payments.ts';
 import { explainUnwatched, readUnwatched } from './unwatched.ts';
 
-/** As the command prints it. */
+/** In the form that the command prints. */
 export type ChainStatus = {
   coin: Coin;
   network: string;
   sources: { name: string; state: string; height: number | null; followed: boolean; reason: string | null }[];
   /** The highest block that a source shows. */
   height: number | null;
-  /** The last block that was read, and how many are missing to `height`. */
+  /** The last block that was read, and how many blocks are missing up to `height`. */
   cursor: { height: number; hash: string } | null;
   behind: number | null;
   scanned_through: string | null;
   watched_from: number | null;
-  /** Why completion waits, and what else is wrong. */
+  /** Why completion is on hold, and other problems. */
   holds: string[];
   troubles: string[];
   failing_block: Trouble['failingBlock'];
-  /** The last hold that an operator lifted. */
+  /** The last hold that an operator released. */
   released: { at: string; reason: string; lifted: string[] } | null;
 };
 
-/** Every chain that is configured, or one; its sources are asked now. */
+/** All configured chains, or one. Queries their sources now. */
 export async function readChainStatus(ctx: Context, { coin: only }: { coin: Coin | null }): Promise<ChainStatus[]> {
   const [tips, guards, troubles, unwatched, releases] = await Promise.all([
     ctx.db.sql<{ coin: Coin; height: number; hash: string; through: Date; from: number | null; hold: string | null }[]>`
@@ -78,7 +78,7 @@ export async function readChainStatus(ctx: Context, { coin: only }: { coin: Coin
   );
 }
 
-/** There is no hold that an operator could lift. */
+/** There is no hold that an operator could release. */
 export class NothingHeld extends Error {
   constructor(coin: Coin) {
     super(`${coin} is not on hold. Nothing to release. Run "florin chain status" to see what its sources report.`);
@@ -86,8 +86,8 @@ export class NothingHeld extends Error {
 }
 
 /**
- * Lifts what holds a chain until an operator looked: a deep reorganization, and blocks that cannot be read back. What its sources show
- * now is not lifted. Written down with its reason, here and in the log of every merchant with a wallet in the coin.
+ * Releases the holds that require an operator: a deep reorganization, and blocks that cannot be read back. Problems that the sources
+ * still show are not released. Records the reason here and in the audit log of every merchant with a wallet in the coin.
  * Errors: NothingHeld.
  */
 export async function releaseChain(ctx: Context, { coin, reason }: { coin: Coin; reason: string }): Promise<{ lifted: string[] }> {
@@ -95,7 +95,7 @@ export async function releaseChain(ctx: Context, { coin, reason }: { coin: Coin;
   const lifted = await ctx.db.begin(async (tx) => {
     const found = [...(await liftHold(tx, coin)), ...(await liftReorg(tx, coin))];
     if (unwatched && unwatched.from !== null) {
-      // No longer waited for: the operator looked for payments to these addresses.
+      // Stop waiting for these blocks: the operator has looked for payments to the addresses.
       await tx`update tips set read_back_to = null, watched_since = least(watched_since, ${unwatched.earliest}) where coin = ${coin}`;
       await tx`update followers set read_back_failure = null where coin = ${coin}`;
       found.push(explainUnwatched(unwatched).detail);
@@ -110,7 +110,7 @@ export async function releaseChain(ctx: Context, { coin, reason }: { coin: Coin;
   return { lifted };
 }
 
-/** A reorganization deeper than the coin allows: the follower begins again below it. */
+/** A reorganization deeper than the coin allows: the follower restarts below it. */
 async function liftHold(tx: Tx, coin: Coin): Promise<string[]> {
   const rows = await tx<{ hold: string }[]>`
     update tips t set hold_reason = null, begin_again = true from (select hold_reason as hold from tips where coin = ${coin} for update) as before
@@ -118,7 +118,7 @@ async function liftHold(tx: Tx, coin: Coin): Promise<string[]> {
   return rows.map(({ hold }) => hold);
 }
 
-/** A reorganization that was followed, and after which the chain is not calm yet. */
+/** A reorganization that was followed, but after which the chain has not settled yet. */
 async function liftReorg(tx: Tx, coin: Coin): Promise<string[]> {
   const rows = await tx<{ reasons: string[]; codes: string[] }[]>`
     select reasons, codes from chain_guard where coin = ${coin} and reorg_depth is not null and 'deep_reorg' = any(codes) for update`;

@@ -1,4 +1,4 @@
-/** Whether each coin can be paid now: its node, how far its chain is read, its price. */
+/** Whether each coin can be paid now: its node, how far its chain has been read, its price. */
 import type { Context } from '../context.ts';
 import type { Doubt } from '../core/certainty.ts';
 import { COINS, type Coin, type Mode } from '../core/coin.ts';
@@ -8,7 +8,7 @@ import { readGuards } from './guard.ts';
 
 export type CoinHealth = {
   coin: Coin;
-  /** `none`: no source is set up. `limited`: larger payments wait. */
+  /** `none`: no source is configured. `limited`: larger payments wait. */
   chain: 'ok' | 'limited' | 'held' | 'behind' | 'starting' | 'none' | 'simulated';
   height: bigint | null;
   lagSeconds: number | null;
@@ -16,12 +16,12 @@ export type CoinHealth = {
   /** Null when it can be quoted. */
   priceFault: string | null;
 };
-/** A coin whose source was not read for so long, or lacks what others may have, is not offered. */
+/** A coin is not offered when its source has not been read for this long, or may lack blocks that other sources have. */
 const BEHIND_SECONDS = 60;
-/** Doubts about a source that make its coin unpayable. The last block may be old without anything being wrong. */
+/** Source problems that make its coin unpayable. An old last block alone can be normal. */
 const UNPAYABLE: readonly Doubt['code'][] = ['older', 'syncing', 'alone'];
 
-/** Why completion is held on a chain, by coin. */
+/** Why completion is on hold on each chain, by coin. */
 export async function readHolds(ctx: Context): Promise<ReadonlyMap<Coin, readonly string[]>> {
   const [tips, guards] = await Promise.all([
     ctx.db.sql<{ coin: Coin; holdReason: string }[]>`select coin, hold_reason as "holdReason" from tips where hold_reason is not null`,
@@ -71,8 +71,8 @@ export async function readCoinHealth(ctx: Context, { mode }: { mode: Mode }): Pr
 
 export type Unreachable = { code: 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind'; reason: string };
 /**
- * Live coins of which no address can be given now, and why: a payment to it must be seen. An address is watched from the block with
- * which the follower of its coin began.
+ * Live coins for which no address can be issued now, and why: a payment to it must be detected. An address is watched from the block
+ * at which the follower of its coin started.
  */
 export async function readUnreachable(ctx: Context, sql: Sql | Tx): Promise<ReadonlyMap<Coin, Unreachable>> {
   const rows = await sql<{ coin: Coin; unread: boolean; doubt: string | null }[]>`

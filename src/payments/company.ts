@@ -1,18 +1,18 @@
 /**
- * What one payer may have sent together with a transfer: the other outputs of its transaction, and other small payments of the
- * merchant that wait beside it. Asked once, when the transfer is first valued, and kept with its worth.
+ * What one payer may have sent together with a transfer: the other outputs of its transaction, and other small pending payments of
+ * the merchant. Read once, when the transfer is first valued, and stored with its worth.
  */
 import type { Coin } from '../core/coin.ts';
 import type { Company, PaymentFacts, Transfer } from '../core/payment.ts';
 import { tierOf } from '../core/settle.ts';
 import type { Tx } from '../db/db.ts';
 
-/** A transfer that gets its first worth, of a live payment. */
+/** A transfer of a live payment that is valued for the first time. */
 export type Newcomer = { merchantId: string; payment: PaymentFacts; transfer: Transfer };
-/** The largest waiting transfers of a merchant and coin that are looked at: so many come to a bound long before. */
+/** The largest pending transfers of a merchant and coin that are considered. Far fewer are enough to reach a bound. */
 const MOST_BESIDE = 1_000;
 
-/** By newcomer; those that stand alone are left out. Two statements, however many there are. */
+/** By new transfer; those without company are omitted. Two statements, regardless of the number of transfers. */
 export async function readCompany(tx: Tx, newcomers: readonly Newcomer[]): Promise<Map<Transfer, Company>> {
   if (newcomers.length === 0) return new Map();
   const [inTransaction, beside] = [await readTransactions(tx, newcomers), await readBeside(tx, newcomers)];
@@ -28,7 +28,7 @@ export async function readCompany(tx: Tx, newcomers: readonly Newcomer[]): Promi
   );
 }
 
-/** A payer makes one transaction. A block's own transactions, its coinbase and the peg-outs of Litecoin, carry those of many. */
+/** A payer makes one transaction. A block's own transactions (the coinbase and Litecoin peg-outs) pay outputs for many people. */
 const isOfOnePayer = ({ txid, kind }: Transfer): boolean => txid !== null && kind !== 'coinbase' && kind !== 'pegout' && kind !== 'delta';
 
 async function readTransactions(tx: Tx, newcomers: readonly Newcomer[]): Promise<Map<string, bigint>> {
@@ -45,9 +45,10 @@ async function readTransactions(tx: Tx, newcomers: readonly Newcomer[]): Promise
 type Waiting = { merchantId: string; coin: Coin; paymentId: string; amountUsdCents: bigint; units: string };
 
 /**
- * What waits, or stands in the newcomer's own block, of payments of the merchant that are small enough for the newcomer's tier, and
- * was valued before it: also what is double-spent or out of sight for now, because a block may still hold it. Each counts those before it and none counts those after it: what all payments of a tier are worth together
- * stays below its bound, and what a payer was told never changes.
+ * Transfers that are pending, or in the new transfer's own block, to payments of the merchant that are small enough for its tier and
+ * were valued before it. Double-spent and missing ones count too, because a block may still include them. Each transfer counts the
+ * ones before it and never those after it: the total worth of all payments of a tier stays below its bound, and what a payer was
+ * shown never changes.
  */
 async function readBeside(tx: Tx, newcomers: readonly Newcomer[]): Promise<Map<Newcomer, bigint>> {
   const named = ({ merchantId }: { merchantId: string }, coin: Coin) => `${merchantId} ${coin}`;
@@ -78,10 +79,10 @@ async function readBeside(tx: Tx, newcomers: readonly Newcomer[]): Promise<Map<N
   return beside;
 }
 
-/** The USD bound of the tier that the payment's own amount is in; null for the last one, above which nothing is asked for. */
+/** The USD bound of the tier of the payment's own amount; null for the last tier, which requires nothing more. */
 const boundOf = (payment: PaymentFacts, { coin }: Transfer): bigint | null => tierOf(payment, coin, payment.targetUsdCents).belowUsdCents;
 
-/** Running sums by bound, in the order in which the newcomers were seen. */
+/** Running sums by bound, in the order in which the new transfers were seen. */
 function addUp(group: readonly Newcomer[], waiting: readonly Waiting[], beside: Map<Newcomer, bigint>): void {
   const sums = new Map(group.map(({ payment, transfer }) => [boundOf(payment, transfer)!, 0n]));
   const own = new Map<string, bigint>();

@@ -1,4 +1,4 @@
-/** Creating payments: concurrent creates share one statement and one commit. */
+/** Creates payments. Concurrent creates share one statement and one commit. */
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Context, perContext } from '../context.ts';
@@ -23,7 +23,7 @@ export type PaymentDraft = {
   amountUsdCents: bigint;
   /** A fixed coin amount without rate lock (POST /payments). */
   fixed: { coin: Coin; units: bigint } | null;
-  /** Chosen at once; null leaves the choice to the payer. */
+  /** Chosen at creation; null leaves the choice to the payer. */
   coin: Coin | null;
   request: PaymentRequest;
   invoiceId: string | null;
@@ -37,7 +37,7 @@ export type NewPayment = {
   merchant: Merchant;
   mode: Mode;
   createdWith: 'secret' | 'public';
-  /** The key of the program that asked for it. */
+  /** The API key that made the request. */
   keyId: string | null;
   draft: PaymentDraft;
   rules: Rules;
@@ -46,7 +46,7 @@ export type NewPayment = {
   render(view: PaymentView): Rendered;
 };
 
-/** The rules a new payment of this merchant is created with, and the id they are stored under. */
+/** The rules that a new payment of this merchant is created with, and the id they are stored under. */
 export async function rulesFor(ctx: Context, merchant: Merchant, expiresInSeconds: number | null): Promise<RuleSet> {
   const seen = ruleSetsOf(ctx, merchant);
   const known = seen.get(expiresInSeconds);
@@ -92,7 +92,7 @@ export async function rulesFor(ctx: Context, merchant: Merchant, expiresInSecond
   return stored;
 }
 type RuleSet = { rules: Rules; ruleSet: bigint };
-/** By window, for all creations that share one reading of their merchant. */
+/** By window, for all creates that share one read of their merchant. */
 const ruleSetsByReading = perContext(() => new WeakMap<Merchant, Map<number | null, RuleSet>>());
 function ruleSetsOf(ctx: Context, merchant: Merchant): Map<number | null, RuleSet> {
   const readings = ruleSetsByReading(ctx);
@@ -103,14 +103,14 @@ function ruleSetsOf(ctx: Context, merchant: Merchant): Map<number | null, RuleSe
   }
   return seen;
 }
-/** By what the rules follow from, for readings to come. */
+/** By the inputs of the rules, for later reads. */
 const ruleSets = perContext(() => new Map<string, RuleSet>());
 
 const batcherOf = perContext((ctx) =>
   createBatcher({ maxItems: 128, maxWaiting: 4_000, run: (items: NewPayment[]) => runBatch(ctx, items) }),
 );
 
-/** Creates a payment without a coin, together with whatever else is being created now. */
+/** Creates a payment without a coin, in one batch with other concurrent creates. */
 export const createTogether = (ctx: Context, item: NewPayment): Promise<Outcome> => batcherOf(ctx)(item);
 
 type Settled = PromiseSettledResult<Outcome>;
@@ -118,14 +118,14 @@ const failed = (reason: unknown): Settled => ({ status: 'rejected', reason });
 
 async function runBatch(ctx: Context, items: NewPayment[]): Promise<Settled[]> {
   try {
-    // A batch that claims no key, moves no test clock and meets no limit is one statement, which is its own transaction.
+    // A batch without idempotency keys, test clocks and limits is one statement, which is its own transaction.
     if (items.every((item) => isPlain(ctx, item))) return await createPlain(ctx, items);
     return await ctx.db.begin((tx) => createAll(ctx, tx, items));
   } catch (error) {
     const state = (error as { code?: unknown }).code;
     if (typeof state !== 'string') throw error;
     if (CONNECTION_LOST.test(state)) return createAgain(ctx, items, error);
-    // One row's own fault (data or constraint) must not fail the others: then each is tried alone.
+    // One faulty row (data or constraint) must not fail the others, so each is then tried alone.
     if (!/^(2[23]|40)/.test(state) || (items.length === 1 && !state.startsWith('40'))) throw error;
     const results: Settled[] = [];
     for (const item of items) results.push(await ctx.db.begin((tx) => createAll(ctx, tx, [item])).then(([result]) => result!, failed));
@@ -135,8 +135,8 @@ async function runBatch(ctx: Context, items: NewPayment[]): Promise<Settled[]> {
 const CONNECTION_LOST = /^(CONNECTION_|ECONNRESET$|EPIPE$|08|57P0)/;
 
 /**
- * Connections break together, and the next may be broken too. What was sent may even be under way still and commit while a try
- * waits for it: that one then meets its rows (23505), and the next one finds them.
+ * Connections fail together, and the next one may be broken too. The failed statement may even still be running and commit while a
+ * retry waits for it. That retry then hits its rows (23505), and the next one finds them.
  */
 async function createAgain(ctx: Context, items: NewPayment[], lost: unknown): Promise<Settled[]> {
   for (const pauseMs of [0, 50, 200, 600]) {
@@ -151,7 +151,7 @@ async function createAgain(ctx: Context, items: NewPayment[], lost: unknown): Pr
   throw lost;
 }
 
-/** Tries again what a lost connection left open: the commit may have happened all the same, so what stands under its id counts as written. */
+/** Retries what a lost connection left unknown. The commit may have happened anyway, so a row found under its id counts as written. */
 async function createMissing(ctx: Context, tx: Tx, items: NewPayment[]): Promise<Settled[]> {
   const ids = items.map((item) => item.id);
   const written = new Map((await readRecords(ctx, tx, ids)).map((record) => [record.facts.id, toView(record)]));
@@ -216,7 +216,7 @@ async function createAll(ctx: Context, tx: Tx, items: NewPayment[]): Promise<Set
   return results as Settled[];
 }
 
-/** The test clocks of the merchants, held until the commit so that no advance falls between reading and inserting. */
+/** The test clocks of the merchants, locked until the commit so that they cannot be advanced between read and insert. */
 async function testOffsets(tx: Tx, items: readonly NewPayment[]): Promise<Map<string, number>> {
   const merchants = [...new Set(items.filter((i) => i.mode === 'test').map((i) => i.merchant.id))];
   if (merchants.length === 0) return new Map();
@@ -227,8 +227,8 @@ async function testOffsets(tx: Tx, items: readonly NewPayment[]): Promise<Map<st
 }
 
 /**
- * Which items go on: live creates within the month's limit, the first in order of arrival. One by a public key takes nothing of it yet,
- * but is refused once it is used up.
+ * Which items proceed: live creates within the month's limit, in order of arrival. A create with a public key does not use up the
+ * limit yet, but is refused once the limit is reached.
  */
 async function admit(ctx: Context, tx: Tx, items: NewPayment[], results: (Settled | undefined)[]): Promise<number[]> {
   const open = items.flatMap((_, index) => (results[index] ? [] : [index]));
@@ -259,15 +259,15 @@ async function admit(ctx: Context, tx: Tx, items: NewPayment[], results: (Settle
 }
 const isLimited = (ctx: Context, { mode, merchant }: NewPayment): boolean =>
   mode === 'live' && ctx.settings.plans[merchant.plan].perMonth > 0;
-/** A payment by a public key counts toward the month at its first counted transfer instead. */
+/** A payment created with a public key counts toward the month at its first counted transfer instead. */
 const counts = (item: NewPayment): boolean => item.mode === 'live' && item.createdWith === 'secret';
 
-/** What a batch holds of one merchant and mode; its payments are created at one instant of their clock. */
+/** What a batch contains for one merchant and mode; its payments are created at one instant of the merchant's clock. */
 type Group = { number: number; merchantId: string; mode: Mode; createdAt: Date; payments: number; counted: number };
 
 /**
- * Inserts payments, counters, events and deliveries. Counter rows are taken in one ordered statement, which yields the
- * sequences: commit order is sequence order, and unordered takers cannot deadlock.
+ * Inserts payments, counters, events and deliveries. Counter rows are locked in one ordered statement, which yields the
+ * sequences: commit order is sequence order, and lock order is fixed, so there are no deadlocks.
  */
 export async function insertPayments(
   ctx: Context,
@@ -278,7 +278,7 @@ export async function insertPayments(
   if (items.length === 0) return [];
   const present = ctx.clock.now();
   const groups = new Map<string, Group>();
-  // Each payment has a place among those of its merchant and mode: its sequence is the counter's old value and this.
+  // Each payment has a position among those of its merchant and mode: its sequence is the counter's old value plus this.
   const placed = items.map((item) => {
     const key = `${item.mode} ${item.merchant.id}`;
     let group = groups.get(key);
@@ -302,7 +302,7 @@ export async function insertPayments(
   const all = [...groups.values()];
   const column = <T>(of: (item: NewPayment, index: number) => T): T[] => items.map(of);
   const json = (of: (item: NewPayment, index: number) => string) => jsonColumn(tx, column(of));
-  // What hardly any creation carries takes part only in batches that need it.
+  // What few creates need is included only in batches that need it.
   const plain = items.every(({ draft: d }) => !d.fixed && !d.scenario && d.invoiceId === null && Object.keys(d.metadata).length === 0);
   const sum = (of: (item: NewPayment) => bigint) => tx.array(column(of), OID.int8);
   const instants = tx.array(
@@ -364,7 +364,7 @@ export async function insertPayments(
   return views;
 }
 
-/** A payment as it is at the instant of its creation, before anything is known but the request. */
+/** A payment at the instant of its creation, when only the request is known. */
 function newView(item: NewPayment, createdAt: Date): PaymentView {
   const facts: PaymentFacts = {
     id: item.id,
@@ -402,7 +402,7 @@ function newView(item: NewPayment, createdAt: Date): PaymentView {
   };
 }
 
-/** Completes a draft: the merchant's rules and a fresh id. Drawn before the first try, so that a retry writes the same payment. */
+/** Completes a draft: the merchant's rules and a fresh id. Runs before the first attempt, so that a retry writes the same payment. */
 export async function prepareCreate(
   ctx: Context,
   {
@@ -428,7 +428,7 @@ export async function prepareCreate(
   return { id: newId('pay', ctx.random), merchant, mode, createdWith, keyId, draft, rules, ruleSet, idempotency, render };
 }
 
-/** Creates one payment in the caller's transaction; the creates that allocate an address use it. */
+/** Creates one payment in the caller's transaction; used by creates that allocate an address. */
 export async function createOne(ctx: Context, tx: Tx, item: NewPayment): Promise<PaymentView> {
   const results: (Settled | undefined)[] = [undefined];
   const admitted = await admit(ctx, tx, [item], results);

@@ -1,4 +1,4 @@
-/** Behind is not reorganized: what a follower makes of sources that show an older state of the chain, another branch, or several in turn. */
+/** Lag is not a reorganization: how a follower handles sources that show an older state, another branch, or several in turn. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { type Block, createAdversaryChain, createAdversarySource } from '../../test/kit/adversary.ts';
@@ -10,7 +10,7 @@ import { readConfig } from '../config.ts';
 import type { Coin } from '../core/coin.ts';
 import { createFollower } from './follow.ts';
 
-/** A follower on a chain of `height` blocks, which it begins to read at the last one. */
+/** A follower on a chain of `height` blocks, which starts reading at the last one. */
 async function follow(t: TestContext, { coin = 'BTC', height = 200 }: { coin?: Coin; height?: number } = {}) {
   const database = await testDatabase();
   const core = await openCore(readConfig(testEnvironment(database.url, database.folder, { LOG_LEVEL: 'fatal' })));
@@ -59,7 +59,7 @@ for (const coin of ['ETH', 'BTC'] as const) {
     }
     let calls = 0;
     for (const turns of [1, 2, 3]) {
-      // Every so many answers the other machine is asked.
+      // Every n-th request goes to the other machine.
       show(() => (Math.floor(calls++ / turns) % 2 === 0 ? chain.blocks.slice(0, -1) : chain.blocks));
       for (let i = 0; i < 6; i++) await look().catch(() => {});
       assert.deepEqual(await read(), { height: chain.tip().height, hold: null, depth: null });

@@ -1,4 +1,4 @@
-/** Where a follower is on its chain: how it begins, and how it finds the last block that is still there. A source that is behind takes nothing back. */
+/** Where a follower is on its chain: how it starts, and how it finds the last common block. A lagging source takes nothing back. */
 import { type BlockRef, ChainError, type ChainSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import type { Doubt } from '../core/certainty.ts';
@@ -11,19 +11,19 @@ export type Cursor = { height: number; hash: string };
 /** The last block that is still on the chain, or why the source cannot be followed now. */
 export type Found = { cursor: Cursor } | { doubt: Doubt };
 
-/** Thrown when another follower moved the cursor: its work stands, ours is dropped. */
+/** Thrown when another follower moved the cursor: its work is kept, ours is discarded. */
 export class CursorMoved extends Error {}
 
 type Stored = { height: number; hash: string; parent: string };
 
-/** The cursor of one follower, kept in tables. */
+/** The cursor of one follower, stored in tables. */
 export function createCursor(ctx: Context, source: ChainSource) {
   const { coin } = source;
   const { maxReorg } = COIN[coin];
-  /** Whether a hold may be stored that no longer holds: at the start nobody knows. */
+  /** Whether an outdated hold may be stored. True at startup, when the state is unknown. */
   let mayBeHeld = true;
 
-  /** Makes sure that the source is on the chain of this install. Errors: ChainError wrong_network. */
+  /** Checks that the source is on the chain of this install. Errors: ChainError wrong_network. */
   const checkNetwork = async (): Promise<void> => {
     const genesis = await source.genesis();
     await ctx.db.sql`insert into chains (coin, genesis) values (${coin}, ${genesis}) on conflict do nothing`;
@@ -39,7 +39,7 @@ export function createCursor(ctx: Context, source: ChainSource) {
   const read = async (): Promise<Cursor> => {
     const [row] = await ctx.db.sql<{ height: bigint; hash: string }[]>`select height, hash from tips where coin = ${coin}`;
     if (row) return { height: Number(row.height), hash: row.hash };
-    // From here on addresses are given. Those of before wait for the blocks that could have paid them: see read-back.
+    // Addresses are issued from here on. Older ones wait for the blocks that could have paid them: see read-back.
     const [before] = await ctx.db.sql<{ now: Date }[]>`select clock_timestamp() as now`;
     const tip = await source.tip();
     await ctx.db.begin(async (tx) => {
@@ -52,14 +52,14 @@ export function createCursor(ctx: Context, source: ChainSource) {
     return { height: tip.height, hash: tip.hash };
   };
 
-  /** Our newest blocks, as many as a reorganization may take back, the newest first. */
+  /** Our newest blocks, newest first, as many as a reorganization may take back. */
   const readStored = async (cursor: Cursor): Promise<Stored[]> => {
     const rows = await ctx.db.sql<{ height: bigint; hash: string; parent: string }[]>`
       select height, hash, parent from blocks where coin = ${coin} and height <= ${cursor.height} order by height desc limit ${maxReorg + 1}`;
     return rows.map((row) => ({ ...row, height: Number(row.height) }));
   };
 
-  /** Whether the block that the source has at this height is another one than ours. What we never read contradicts nothing. */
+  /** Whether the source has a different block than ours at this height. Heights that we never read contradict nothing. */
   const contradicts = async ({ height, hash }: BlockRef): Promise<boolean> => {
     const [ours] = await ctx.db.sql<{ hash: string }[]>`
       select hash from blocks where coin = ${coin} and height = ${height}
@@ -69,7 +69,7 @@ export function createCursor(ctx: Context, source: ChainSource) {
     return ours !== undefined && ours.hash !== hash;
   };
 
-  /** The fork below the lowest block that was read: the source still knows the headers that were left, and names their parents. */
+  /** The fork below the lowest block that was read: the source still knows the headers that were orphaned, and their parents. */
   const forkBelow = async (lowest: Stored, cursor: Cursor): Promise<BlockRef | null> => {
     let hash = lowest.parent;
     for (let height = lowest.height - 1; height >= 0 && cursor.height - height <= maxReorg; height--) {
@@ -82,26 +82,26 @@ export function createCursor(ctx: Context, source: ChainSource) {
     return null;
   };
 
-  /** An operator looked, and let the follower go on with the chain that its source shows. */
+  /** An operator investigated, and let the follower continue with the chain that its source shows. */
   const mayBeginAgain = async (): Promise<boolean> =>
     (await ctx.db.sql`select 1 from tips where coin = ${coin} and begin_again`).length > 0;
 
-  /** Steps back to the last block that is still on the chain of the source, and takes back what was read above it. */
+  /** Goes back to the last block that is still on the chain of the source, and takes back what was read above it. */
   const unwind = async (cursor: Cursor, tip: BlockRef): Promise<Cursor> => {
     const stored = await readStored(cursor);
     for (const row of stored) {
-      // The source has no such height, and so nothing to say about it.
+      // The source does not have this height yet, so it says nothing about it.
       if (row.height > tip.height) continue;
       const there = await source.blockAt(row.height);
-      // Several machines behind one address are not equally far: what one lacks is not gone.
+      // Several machines behind one address may be at different heights: a block that one of them lacks is not gone.
       if (!there) throw new ChainError('outage', `the ${coin} node has a tip above ${row.height} but not that block`);
       if (there.hash === row.hash) {
         if (row.height < cursor.height) await orphanAbove(row, cursor);
         return { height: row.height, hash: row.hash };
       }
     }
-    // An install younger than that knows no common block when the fork lies below its first one. Where nobody can name the fork it
-    // begins again as deep as the coin allows: what was paid since is above that, wherever it is mined now.
+    // A young install has no common block when the fork is below its first one. When the fork cannot be determined, the follower
+    // restarts as deep as the coin allows: payments since then are above that height, wherever they are mined now.
     const lowest = stored.at(-1);
     if (lowest && stored.length <= maxReorg) {
       const base = (await forkBelow(lowest, cursor)) ?? (await source.blockAt(Math.max(0, lowest.height - maxReorg)));
@@ -133,7 +133,7 @@ export function createCursor(ctx: Context, source: ChainSource) {
         affected.map((row) => row.id),
         async () => {
           await moveCursor(tx, coin, cursor, fork);
-          // A bare gain of balance belongs to its block alone: the blocks that follow tell anew what was gained.
+          // A bare balance gain belongs only to its block: the blocks that replace it report it again.
           await tx`delete from transfers where coin = ${coin} and kind = 'delta' and block_height > ${fork.height}`;
           await tx`
             update tips set safe_height = case when safe_height > ${fork.height} then ${fork.height} else safe_height end,
@@ -150,14 +150,14 @@ export function createCursor(ctx: Context, source: ChainSource) {
           await tx`delete from blocks where coin = ${coin} and height > ${fork.height}`;
           await noteReorg(tx, source, { depth: cursor.height - fork.height, height: cursor.height });
           if (base) await insertBlock(tx, coin, base);
-          // Should never happen; but a height that named a locked block must not vouch for another one.
+          // Should never happen, but a height that referred to a locked block must not vouch for another one.
           await tx`update tips set chainlock_height = ${fork.height} where coin = ${coin} and chainlock_height > ${fork.height}`;
         },
       ),
     );
   };
 
-  /** The last block is on the chain: a hold that said otherwise is over. */
+  /** The last block is on the chain, so a hold that said otherwise is over. */
   const stands = async (cursor: Cursor): Promise<void> => {
     if (!mayBeHeld) return;
     await ctx.db.begin(async (tx) => {
@@ -176,16 +176,16 @@ export function createCursor(ctx: Context, source: ChainSource) {
     stands,
     /** Finds the cursor on the chain that ends with `tip`; takes blocks back only when that chain has others in their place. */
     find: async (cursor: Cursor, tip: BlockRef): Promise<Found> => {
-      // Most of the time, and always while catching up, the last block is still there.
+      // Usually, and always while catching up, the last block is still there.
       if ((await source.blockAt(cursor.height))?.hash === cursor.hash) {
         await stands(cursor);
         return { cursor };
       }
-      // A node that just started, fell back or takes over from another, and machines behind one address that are not equally far.
+      // A node that just started, fell behind or replaced another, or machines behind one address at different heights.
       const missing = cursor.height - tip.height;
       if (missing > 0 && !(await contradicts(tip)))
         return older(`the source is ${missing} ${missing === 1 ? 'block' : 'blocks'} behind what was read before (block ${tip.height})`);
-      // A node that reads the chain again shows other tips on the way.
+      // A node that reindexes the chain shows other tips on the way.
       const { syncing, headers } = await source.health();
       if (syncing) return { doubt: { code: 'syncing', reason: `the source is still syncing (block ${tip.height} of ${headers})` } };
       return { cursor: await unwind(cursor, tip) };
@@ -203,7 +203,7 @@ export async function moveCursor(tx: Tx, coin: Coin, from: Cursor, to: Cursor): 
   if (moved.count === 0) throw new CursorMoved();
 }
 
-/** Keeps the cursor where it is until the transaction ends: what was seen beside a block is not written beside a later one, which may hold it. */
+/** Locks the cursor until the transaction ends: what was seen at one block is not written after a later one, which may contain it. */
 export async function holdCursor(tx: Tx, coin: Coin, cursor: Cursor): Promise<void> {
   const same = await tx`select 1 from tips where coin = ${coin} and hash = ${cursor.hash} for share`;
   if (same.length === 0) throw new CursorMoved();

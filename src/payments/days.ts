@@ -1,17 +1,17 @@
-/** Totals a day and merchant, kept while payments change, so that the dashboard never counts payments. */
+/** Totals by day and merchant, updated as payments change, so that the dashboard never counts payments. */
 import type { Context } from '../context.ts';
 import { COINS, type Coin, type Mode } from '../core/coin.ts';
 import { EXCEPTIONS, type Exception, type PaymentStatus } from '../core/payment.ts';
 import { OID, type Sql, type Tx } from '../db/db.ts';
 
-/** How far payments got, by the day of their creation; `completed` alone by the day of its own, with coin, worth and time. */
+/** Payment progress, by the day of creation; only `completed` by the day of completion, with coin, worth and time. */
 export const FUNNEL = ['created', 'opened', 'chosen', 'seen', 'paid'] as const;
 export type Measure = (typeof FUNNEL)[number] | 'ended' | 'completed';
-/** Why payments ended unpaid: their gravest exception, else the status. */
+/** Why payments ended unpaid: their most serious exception, else the status. */
 export const REASONS = [...EXCEPTIONS, 'expired', 'failed', 'cancelled'] as const;
 export type Reason = (typeof REASONS)[number];
 
-/** What of a payment is counted. */
+/** Which payments count, and how. */
 export type Counted = {
   createdAt: Date;
   openedAt: Date | null;
@@ -26,7 +26,7 @@ export type DayRow = { day: string; measure: Measure; coin: string; payments: nu
 
 const dayOf = (at: Date): string => at.toISOString().slice(0, 10);
 
-/** The rows that a payment adds to its days. What changed is what it adds now less what it added before. */
+/** The rows that a payment contributes to its days. A change is its new contribution minus its old one. */
 export function rowsOf(p: Counted): DayRow[] {
   const day = dayOf(p.createdAt);
   const one = (measure: Measure, coin = ''): DayRow => ({ day, measure, coin, payments: 1, usdCents: 0n, seconds: 0 });
@@ -42,7 +42,7 @@ export function rowsOf(p: Counted): DayRow[] {
   return rows;
 }
 
-/** What must be added to the days when a payment goes from one state to the next. */
+/** What must be added to the days when a payment changes from one state to the next. */
 export function dayChanges(before: Counted, after: Counted): DayRow[] {
   const sums = new Map<string, DayRow>();
   const add = (row: DayRow, sign: 1 | -1) => {
@@ -59,7 +59,7 @@ export function dayChanges(before: Counted, after: Counted): DayRow[] {
 }
 
 type Owned = DayRow & { merchantId: string; mode: Mode };
-/** Appends what changed, in the transaction of the change. */
+/** Appends the difference, in the transaction of the change. */
 export async function writeDayChanges(tx: Tx, rows: readonly Owned[]): Promise<void> {
   if (rows.length === 0) return;
   const big = (of: (row: Owned) => bigint) => tx.array(rows.map(of), OID.int8);
@@ -90,8 +90,8 @@ export async function foldDays(ctx: Context, { limit }: { limit: number }): Prom
 }
 
 /**
- * The page was looked at with scripts running: the payment counts as opened, once. Bots and link previews run none. Unknown ids
- * are left alone.
+ * The page was viewed with scripts running, so the payment counts as opened, once. Bots and link previews run no scripts. Ignores
+ * unknown ids.
  */
 export async function markOpened(ctx: Context, { paymentId }: { paymentId: string }): Promise<void> {
   await ctx.db.sql`
@@ -122,12 +122,12 @@ export type Day = {
   coins: Partial<Record<Coin, { payments: number; usdCents: bigint }>>;
 };
 
-/** Rows of the days from `from` to `until`, both included, as they stand now: kept ones and those not yet folded. */
+/** Current rows of the days from `from` through `until`: folded and not yet folded. */
 export async function readDayRows(
   sql: Sql,
   { merchantId, mode, from, until }: { merchantId: string; mode: Mode; from: string; until: string },
 ): Promise<DayRow[]> {
-  // Bounded: some twenty rows a day, of the days asked for. What waits to be folded is what the last seconds left.
+  // Bounded: about twenty rows per day of the range. The rows not yet folded are from the last few seconds.
   const mine = sql`where merchant_id = ${merchantId} and mode = ${mode} and day between ${from}::text::date and ${until}::text::date`;
   const rows = await sql<(Omit<DayRow, 'payments' | 'seconds'> & { payments: bigint; seconds: bigint })[]>`
     select day::text as day, measure, coin, sum(payments)::bigint as payments, sum(usd_cents)::bigint as "usdCents", sum(seconds)::bigint as seconds
@@ -153,7 +153,7 @@ export function totalsOf(rows: readonly DayRow[]): Totals {
   return totals;
 }
 
-/** Every day of the range, also those without payments. */
+/** Every day of the range, including those without payments. */
 export function daysOf(rows: readonly DayRow[], { from, until }: { from: string; until: string }): Day[] {
   const days = new Map<string, Day>();
   for (let at = Date.parse(from); at <= Date.parse(until); at += 86_400_000) {

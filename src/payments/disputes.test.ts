@@ -1,11 +1,11 @@
-/** Which blocks a source disputes, by how far it has what was read. */
+/** Which blocks a source disputes, depending on how far it has what was read. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ChainSource } from '../chains/chain.ts';
 import type { Trust } from '../core/trust.ts';
 import { findDisputes } from './disputes.ts';
 
-/** A source with recorded blocks up to `through`, its tip, and whether it has others above; BTC read up to block 1000. */
+/** A source with recorded blocks up to `through`, its tip, and whether it has others above; BTC is read up to block 1000. */
 const source = (trust: Trust, through: number | null, tip: number, contradicts = false) => ({
   voter: { trust, source: { trust } as unknown as ChainSource, health: { tip: { height: tip } } as never },
   evidence: { through: through === null ? null : { height: through, hash: 'h' }, contradicts },

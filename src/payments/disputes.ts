@@ -1,13 +1,13 @@
-/** Completed payments in blocks that a source shows the chain without: said on the transfers, and taken back when it has them. */
+/** Completed payments in blocks that a source's chain lacks: their transfers are marked, and unmarked when the source has the blocks. */
 import type { ChainSource, SourceState } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { COIN, type Coin } from '../core/coin.ts';
 import type { Evidence } from './agreement.ts';
 import { lockAndSettle } from './settle-payments.ts';
 
-/** A source may hear of a block, or of a reorganization, a moment after the one that is read. */
+/** A source may learn of a block, or of a reorganization, a moment later than the followed one. */
 const PATIENCE_MS = 30_000;
-/** Transfers looked at in one round; more wait for the next. */
+/** Transfers checked in one round; more wait for the next. */
 const AT_ONCE = 500;
 
 /** Blocks above `above` up to `upTo` are disputed. */
@@ -15,8 +15,8 @@ export type Range = { above: number; upTo: number };
 type Seen = readonly { voter: Pick<SourceState, 'trust' | 'health' | 'source'>; evidence: Evidence }[];
 
 /**
- * Which of the blocks that were read each source with a vote shows the chain without: those above the last one it has, where it has
- * others in their place, or is only a few blocks behind. A stranger's source disputes nothing that an own one has.
+ * Which of the blocks that were read each voting source disputes: those above its last common block, if it has other blocks in their
+ * place or is only a few blocks behind. A third-party source cannot dispute a block that one of the operator's own sources has.
  */
 export function findDisputes(coin: Coin, seen: Seen, cursor: { height: number }): Map<ChainSource, Range> {
   const { agreeWithin, maxReorg } = COIN[coin];
@@ -26,7 +26,7 @@ export function findDisputes(coin: Coin, seen: Seen, cursor: { height: number })
   const found = new Map<ChainSource, Range>();
   for (const { voter, evidence } of seen) {
     const has = evidence.through?.height ?? -1;
-    // What a source has never shown anything of cannot be told.
+    // A source that never showed any of it gives no answer.
     if (!evidence.contradicts && evidence.through === null) continue;
     const above = Math.max(voter.trust === 'own' ? has : Math.max(has, ownHas), cursor.height - maxReorg);
     const upTo = evidence.contradicts ? cursor.height : Math.min(cursor.height, voter.health!.tip.height + agreeWithin);
@@ -35,7 +35,7 @@ export function findDisputes(coin: Coin, seen: Seen, cursor: { height: number })
   return found;
 }
 
-/** One per coin, with the memory of since when each source disputes. To be called with what all sources with a vote show now. */
+/** One per coin. Remembers since when each source disputes blocks. Call it with what all voting sources show now. */
 export function createDisputes(ctx: Context, { coin }: { coin: Coin }): (seen: Seen, cursor: { height: number }) => Promise<void> {
   const since = new Map<ChainSource, number>();
   let mayBeStored = true;
@@ -50,12 +50,12 @@ export function createDisputes(ctx: Context, { coin }: { coin: Coin }): (seen: S
       if (nowMs - since.get(source)! >= PATIENCE_MS) ranges.push(range);
     }
     if (ranges.length === 0 && !mayBeStored) return;
-    // A source that is away says nothing for or against what was disputed: without any vote all of it stays.
+    // An unreachable source neither confirms nor clears a dispute: without any vote, all disputes stay.
     if (seen.length === 0) return;
     mayBeStored = await write(ranges);
   };
 
-  /** Marks and unmarks transfers of completed payments; whether any is marked now, or might be. */
+  /** Marks and unmarks transfers of completed payments. Returns whether any is marked now, or might be. */
   async function write(ranges: readonly Range[]): Promise<boolean> {
     const { sql } = ctx.db;
     const within = sql`exists (

@@ -1,4 +1,4 @@
-/** For operators: is everything set up correctly, can merchants take money, and do stored deposit addresses match the account keys? */
+/** For operators: is everything set up correctly, can merchants accept payments, and do stored deposit addresses match the account keys? */
 
 import { statfs } from 'node:fs/promises';
 import { ChainError, type ChainSource, type NamedSource } from '../chains/chain.ts';
@@ -15,16 +15,16 @@ import { readGuards } from './guard.ts';
 import { type Missing, readReadinessOfAll } from './readiness.ts';
 import { explainUnwatched, readUnwatched } from './unwatched.ts';
 
-/** `ok` is false when the operator has to act; with `ok`, a `fix` is advice. */
+/** `ok` is false when the operator has to act; when `ok` is true, a `fix` is advice. */
 export type Finding = { check: string; ok: boolean; detail: string; fix: string | null };
 
-/** So many rows are listed; the rest are counted. */
+/** How many rows are listed; the rest are counted. */
 const MOST_NAMED = 20;
 const LEAST_FREE_BYTES = 1_073_741_824n;
 const MOST_CLOCK_SECONDS = 60;
-/** Blocks of a pruned node that last while Florin is stopped for three days. */
+/** Blocks that a pruned node must keep so that Florin can be stopped for three days. */
 const LEAST_KEPT_SECONDS = 259_200;
-/** On a main network, a last block older than an hour and than this many block intervals is not the newest one. */
+/** On a main network, a last block that is older than an hour and than this many block intervals is not the newest one. */
 const OLD_TIP_BLOCKS = 12;
 const WAITING_SECONDS = 300;
 
@@ -50,7 +50,7 @@ const good = (check: string, detail: string, advice: string | null = null): Find
 const bad = (check: string, detail: string, fix: string): Finding => ({ check, ok: false, detail, fix });
 
 async function checkDatabase(ctx: Context): Promise<Finding[]> {
-  // An unsafe server is refused at the start; a managed one may be changed while we run.
+  // An unsafe server is refused at startup, but a managed one may change while Florin runs.
   const [db] = await ctx.db.sql<
     { version: string; migration: string | null; off: string[]; autovacuum: string; free: number; ahead: number }[]
   >`
@@ -194,7 +194,7 @@ async function checkNode(ctx: Context, check: string, { source, follows }: Named
     const [pinned] = await ctx.db.sql<{ genesis: string; height: bigint | null; behind: number | null }[]>`
       select c.genesis, t.height, extract(epoch from clock_timestamp() - t.scanned_through)::float8 as behind
       from chains c left join tips t using (coin) where c.coin = ${coin}`;
-    // ETH is pinned by its chain id, which a source of look-ups alone does not tell.
+    // ETH networks are verified by their chain id, which a source for lookups only does not report.
     const genesis = follows || coin !== 'ETH' ? await source.genesis() : null;
     if (pinned && genesis !== null && pinned.genesis !== genesis)
       return [
@@ -312,8 +312,8 @@ async function checkPrices(ctx: Context, wallets: readonly WalletRow[]): Promise
   return findings;
 }
 
-/**
- * Whether each merchant with a wallet can take money now: the same answer that merchants and customers get. It is a note, because
+/**Whether each merchant with a wallet can accept payments now, as shown to merchants and customers. This is only a note, because
+ * what the operator has to fix has its own finding, and the rest is up to the merchant.
  * what the operator has to fix has a finding of its own, and the rest is for the merchant to decide.
  */
 async function checkPayable(ctx: Context, wallets: readonly WalletRow[]): Promise<Finding[]> {
@@ -331,7 +331,7 @@ async function checkPayable(ctx: Context, wallets: readonly WalletRow[]): Promis
 }
 function howToTake(missing: Missing | undefined): string {
   if (!missing) return 'add a wallet in the dashboard';
-  // Whether the node itself answers has its own line: what is left is that nobody reads it.
+  // Whether the node responds has its own line. This one reports that nothing reads it.
   if (missing.code === 'source_starting' || missing.code === 'source_silent') return 'start the service, or check its log';
   return [missing.fix, ...missing.lines.filter((line) => !line.startsWith('#'))].join(' ');
 }
@@ -367,7 +367,7 @@ async function checkEndpoints(ctx: Context): Promise<Finding[]> {
   return findings;
 }
 
-/** Whether anything is sent at all: a failing endpoint has deliveries due for long too, and its own line above. */
+/** Whether deliveries are sent at all. A failing endpoint also has overdue deliveries, but it has its own line above. */
 async function checkDeliveries(ctx: Context): Promise<Finding[]> {
   const [queue, sentSeconds] = await Promise.all([readDeliveryQueue(ctx), readSecondsSinceAttempt(ctx)]);
   const detail = `${queue.due} due, ${queue.inFlight} in progress, the oldest due for ${minutes(queue.oldestSeconds)}`;
@@ -415,7 +415,7 @@ export async function claimDeposit(ctx: Context, { coin, ref }: { coin: Coin; re
 const PAGE = 1_000;
 
 /**
- * Derives every deposit address again from its wallet's account key, offline. A swapped address shows as a mismatch; `unwatched` lists
+ * Rederives every deposit address from its wallet's account key, offline. A swapped address shows as a mismatch; `unwatched` lists
  * the coins whose addresses may have been paid in a block that was not read.
  */
 export async function verifyAddresses(ctx: Context): Promise<{ ok: boolean; checked: number; mismatches: string[]; unwatched: string[] }> {

@@ -1,4 +1,4 @@
-/** Reads everything that decides a payment, for many payments in one statement, and makes views of it. */
+/** Reads everything that decides a payment, for many payments in one statement, and builds views from it. */
 
 import { type Observation, type Play, SCENARIOS, type Scenario, simulate, WAITING } from '../chains/simulated.ts';
 import { type Context, perContext } from '../context.ts';
@@ -27,15 +27,15 @@ export type PaymentRecord = {
   version: bigint;
   eventCount: bigint;
   countedInMonth: boolean;
-  /** Where the deposit address of each coin stands below its wallet's account key. */
+  /** The derivation index of each coin's deposit address below its wallet's account key. */
   paths: Readonly<Partial<Record<Coin, string>>>;
-  /** As written by the last settling: what changed is told from these. */
+  /** As written by the last settlement; changes are detected against these. */
   last: { receivedUnits: bigint; expiresAt: Date; coin: Coin | null };
-  /** What the dashboard counts and asks about, as written. */
+  /** What the dashboard counts and shows for review, as last written. */
   marks: Marks;
   facts: PaymentFacts;
   transfers: Transfer[];
-  /** Tips of the live chains; a test payment has a chain of its own instead. */
+  /** Tips of the live chains; a test payment has its own simulated chain instead. */
   tips: Tips;
   /** What the payer of a test payment did, in order. */
   plays: readonly Play[];
@@ -44,7 +44,7 @@ export type PaymentRecord = {
   metadata: Record<string, string>;
   createdWith: 'secret' | 'public';
   scenario: { coin: Coin; name: string } | null;
-  /** The database clock, and the same moved by the test offsets of merchant and payment. */
+  /** The database clock, plus the test offsets of merchant and payment. */
   realNow: Date;
   now: Date;
   offsetMs: number;
@@ -81,7 +81,7 @@ type Row = Marks & {
   paths: Partial<Record<Coin, string>> | null;
   quotes: { coin: Coin; address: string; rateE8: string | null; units: string; from: string; until: string }[] | null;
   decisions: { kind: Decision['kind']; at: string; transfers: string[]; byPayer: boolean }[] | null;
-  /** Of a payment with more than MAX_INLINE transfers: none. */
+  /** Empty for a payment with more than MAX_INLINE transfers. */
   transfers: StoredTransfer[] | null;
   hasMany: boolean;
   simulation: StoredPlay[] | null;
@@ -103,15 +103,15 @@ async function readRules(ctx: Context, sql: Sql | Tx, ids: readonly bigint[]): P
   return cache;
 }
 
-/** `test_btc_success` as coin and scenario name. */
+/** Parses `test_btc_success` into coin and scenario name. */
 export const scenarioFromText = (text: string | null): PaymentRecord['scenario'] => {
   const match = text === null ? null : /^test_([a-z]+)_([a-z]+)$/.exec(text);
   return match ? { coin: match[1]!.toUpperCase() as Coin, name: match[2]! } : null;
 };
 
 /**
- * Everything about the payments, in one statement, with the clock read in it: after the rows were locked by an earlier
- * statement, both are fresh. Order follows `ids`; unknown ones are left out.
+ * Everything about the payments, in one statement that also reads the clock: after an earlier statement locked the rows,
+ * both are fresh. Order follows `ids`; unknown ids are omitted.
  */
 export async function readRecords(ctx: Context, sql: Sql | Tx, ids: readonly string[]): Promise<PaymentRecord[]> {
   const records = new Map(
@@ -125,7 +125,7 @@ export async function readRecords(ctx: Context, sql: Sql | Tx, ids: readonly str
 
 export type OwnedId = { merchantId: string; mode: Mode; paymentId: string };
 
-/** Payments of several owners, each seen by its own alone, in one statement; null where the owner has none of that id. */
+/** Payments of several owners in one statement, each visible only to its owner; null where the owner has no payment with that id. */
 export async function readOwnedRecords(ctx: Context, sql: Sql, wanted: readonly OwnedId[]): Promise<(PaymentRecord | null)[]> {
   const name = ({ merchantId, mode, paymentId }: OwnedId) => `${merchantId} ${mode} ${paymentId}`;
   const unique = [...new Map(wanted.map((one) => [name(one), one])).values()];
@@ -163,7 +163,7 @@ export async function readTransfers(
   return { transfers: transfers.slice(0, limit), hasMore: transfers.length > limit };
 }
 
-/** `from` names the payments as `p`. */
+/** `from` must alias the payments as `p`. */
 async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: number): Promise<PaymentRecord[]> {
   if (count === 0) return [];
   const rows = await sql<Row[]>`
@@ -318,7 +318,7 @@ function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): Pa
   };
 }
 
-/** The tips a record is settled with: the followed chains, or the payment's own simulated chain as it stands at its `now`. */
+/** The tips a record is settled with: those of the followed chains, or of the payment's own simulated chain at its `now`. */
 export function tipsOf(record: PaymentRecord): Tips {
   if (record.mode === 'live') return record.tips;
   const quiet: Tip = {
@@ -351,7 +351,7 @@ export function observe(record: PaymentRecord): Observation | null {
 /** What can follow the first scenario: each adds a transfer, or ends the window. */
 const FURTHER: readonly Scenario[] = ['success', 'slow', 'underpaid', 'overpaid', 'late', 'expired'];
 
-/** What the payer of a test payment can do next; nothing while something is still happening, or for a live payment. */
+/** What the payer of a test payment can do next. Empty while something is still happening, and for live payments. */
 export function nextScenarios(record: PaymentRecord, { status, exceptions, expiresAt }: Settlement): readonly Scenario[] {
   if (record.mode === 'live' || observe(record)?.wakeAt) return [];
   switch (status) {
@@ -369,7 +369,7 @@ export function nextScenarios(record: PaymentRecord, { status, exceptions, expir
   }
 }
 
-/** Of so many transfers those of the largest worth, the earlier of equal ones, in their order. */
+/** The transfers of the largest worth, up to this many, in their original order; on a tie the earlier one wins. */
 export function largest(transfers: readonly Transfer[], count: number): readonly Transfer[] {
   if (transfers.length <= count) return transfers;
   const kept: { worthE8: bigint; at: number }[] = [];

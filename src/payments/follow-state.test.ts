@@ -1,4 +1,4 @@
-/** What a follower notes when it cannot work: a block that fails, a node that is cut off, a chain that an operator releases. */
+/** What a follower records when it cannot work: a failing block, a node without peers, a chain that an operator releases. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { createAdversaryChain, createAdversarySource, type OnChain } from '../../test/kit/adversary.ts';
@@ -19,7 +19,7 @@ import { settleDuePayments } from './payments.ts';
 
 const MINUTE = 60_000;
 
-/** A follower of a chain whose newest block is as old as told, on an install with one operator. */
+/** A follower of a chain whose newest block has the given age, on an install with one operator. */
 async function install(t: TestContext, { binding = false, peers = () => 8 }: { binding?: boolean; peers?: () => number } = {}) {
   const database = await testDatabase();
   const core = await openCore(
@@ -139,7 +139,7 @@ test('a node without peers: nothing of its coin expires, readyz says why, and wh
   await follower.step();
   const id = await makeLivePayment(ctx, { merchantId, amountUsdCents: 5_000n, expiresInSeconds: 3_600 });
   const key = `0014${'ab'.repeat(20)}`;
-  // The window ended five minutes ago; nobody has looked for the last hour.
+  // The window ended five minutes ago; the chain has not been checked for the last hour.
   const ended = Date.now() - 5 * MINUTE;
   const created = new Date(ended - 60 * MINUTE);
   await sql`update payments set created_at = ${created}, expires_at = ${new Date(ended)}, due_at = clock_timestamp() where id = ${id}`;
@@ -214,7 +214,7 @@ test('an operator releases a reorganization that is too deep: the follower goes 
   assert.equal(status!.released?.reason, 'the network was split');
   const [line] = await sql<{ action: string; object: string; after: { reason: string } }[]>`select action, object, after from audit_log`;
   assert.deepEqual([line!.action, line!.object, line!.after.reason], ['chain.released', 'BTC', 'the network was split']);
-  // What that reorganization was noted as can be released too.
+  // The recorded reorganization can be released too.
   assert.match((await releaseChain(ctx, { coin: 'BTC', reason: 'looked' })).lifted.join(), /a reorgani[sz]ation of \d+ blocks was seen/);
   assert.equal((await sql`select 1 from chain_guard where reorg_depth is not null`).length, 0);
 });

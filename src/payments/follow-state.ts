@@ -1,12 +1,12 @@
-/** What keeps a follower from its work, written down for readiness, metrics, `doctor` and those who run the install. */
+/** What keeps a follower from working, recorded for readiness, metrics, `doctor` and the operators. */
 import type { Context } from '../context.ts';
 import type { Doubt } from '../core/certainty.ts';
 import { COINS, type Coin } from '../core/coin.ts';
 import { notifyOperators } from '../merchants/notices.ts';
 
-/** From this many failures at one block on it is named, and operators are told. */
+/** After this many failures at one block it is named, and operators are notified. */
 export const BLOCK_FAILURES = 3;
-/** Doubts of an answering source are named once they have lasted so long: machines behind one address are not equally far. */
+/** Doubts about a responding source are reported only after this long, because machines behind one address may differ in height. */
 const DOUBT_SHOWN_SECONDS = 15;
 const MOST_TEXT = 300;
 
@@ -15,16 +15,16 @@ export type Trouble = {
   failures: number;
   failingSeconds: number;
   failure: string | null;
-  /** Only where it failed there again and again. */
+  /** Only when it failed there repeatedly. */
   failingBlock: { height: number; hash: string | null; failures: number } | null;
   doubt: (Doubt & { seconds: number }) | null;
   readBackFailure: string | null;
 };
 export type BlockName = { height: number; hash: string | null };
 
-/** The notes of one follower; it alone writes them. */
+/** The notes of one follower, which is their only writer. */
 export function createFollowState(ctx: Context, coin: Coin) {
-  /** What stands in the table, as far as this process knows: nothing is written again and again. */
+  /** What the table contains, as far as this process knows, so that nothing is written repeatedly. */
   let failing = true;
   let noted: string | null = '';
 
@@ -52,7 +52,7 @@ export function createFollowState(ctx: Context, coin: Coin) {
         ctx.log.error({ coin, height: at.height, hash: at.hash, reason: text }, 'The follower keeps failing at this block');
       });
     },
-    /** A round came to its end. */
+    /** A round finished. */
     worked: async (): Promise<void> => {
       if (!failing) return;
       await ctx.db.sql`
@@ -61,7 +61,7 @@ export function createFollowState(ctx: Context, coin: Coin) {
           failing_height = null, failing_hash = null, block_failures = 0, told_at = null`;
       failing = false;
     },
-    /** What the source shows is certain (null), or not. */
+    /** Whether what the source shows is certain (null), or why not. */
     doubts: async (doubt: Doubt | null): Promise<void> => {
       const now = doubt && `${doubt.code} ${doubt.reason}`;
       if (now === noted) return;
@@ -76,7 +76,7 @@ export function createFollowState(ctx: Context, coin: Coin) {
   };
 }
 
-/** What keeps each follower from its work; of those that have tried. */
+/** What keeps each follower from working; only of those that have tried. */
 export async function readTroubles(ctx: Context): Promise<Trouble[]> {
   const rows = await ctx.db.sql<
     {
@@ -110,7 +110,7 @@ export async function readTroubles(ctx: Context): Promise<Trouble[]> {
   );
 }
 
-/** As sentences, and whether each keeps the coin from working or is only to be known. */
+/** As sentences, and whether each one blocks the coin or is only informational. */
 export function explainTrouble({ failures, failure, failingBlock, doubt }: Trouble): { text: string; grave: boolean }[] {
   const found: { text: string; grave: boolean }[] = [];
   if (failingBlock) {

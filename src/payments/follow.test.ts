@@ -1,4 +1,4 @@
-/** What the follower believes of machines behind one address that are not equally far. */
+/** How the follower handles machines behind one address at different heights. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAdversaryChain, createAdversarySource } from '../../test/kit/adversary.ts';

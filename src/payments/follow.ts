@@ -1,4 +1,4 @@
-/** Follows one chain: pulls blocks by hash from a stored cursor, walks back over reorganisations, watches the mempool, misses nothing. */
+/** Follows one chain: pulls blocks by hash from a stored cursor, walks back over reorganizations, watches the mempool, misses nothing. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Chain, ChainError, type ChainHealth, type ChainSource, type Matcher, type Sighting } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
@@ -30,25 +30,25 @@ import { writeBounded } from './small-parts.ts';
 import { createSpentOutpoints } from './spent-outpoints.ts';
 import { createWatchSet } from './watch-set.ts';
 
-/** Locks of the followers: one process at a time reads a coin; the cursor alone keeps it correct. */
+/** Locks of the followers: one process at a time reads a coin. Correctness depends only on the cursor. */
 const FOLLOW_LOCK = 7_233_200;
-/** After a failure a source is asked again at least this often: a payer waits. */
+/** After a failure a source is retried at least this often, because a payer is waiting. */
 const MAX_PAUSE_MS = 5_000;
-/** Polls of the mempool before a missing transfer is noted as absent. */
+/** Polls of the mempool before a missing transfer is recorded as absent. */
 const ABSENT_AFTER_POLLS = 2;
-/** How long an address counts as given out lately: windows and late payments end well before. */
+/** How long an address counts as recently issued; windows and late payments end well before. */
 const RECENT_MS = 7 * DAY_MS;
-/** However many hints come, this much passes between two looks. */
+/** The minimum time between two polls, regardless of the number of hints. */
 const HINT_PAUSE_MS = 250;
-/** DASH: transfers without a lock that are asked for in one look; the newest first. */
+/** DASH: unlocked transfers queried in one poll, newest first. */
 const MAX_LOCK_LOOKS = 200;
-/** A regtest node mines when told to and is asked often. */
+/** A regtest node mines on demand, so it is polled often. */
 const REGTEST_POLL_MS = 400;
-/** Blocks held while the one below them is written: the source, the network and the database work at the same time. */
+/** Blocks held while the one below them is written, so that source, network and database work in parallel. */
 const BLOCKS_AHEAD = 2;
 /** Blocks below the cursor that are remembered: more than any reorganization takes back. */
 const BLOCKS_KEPT = 2_000;
-/** Blocks between two times that outpoints are let go of. */
+/** Blocks between two cleanups of outpoints. */
 const PRUNE_EVERY = 16;
 /** Addresses read between two turns of the event loop. */
 const KEYS_AT_ONCE = 2_000;
@@ -56,7 +56,7 @@ const KEYS_AT_ONCE = 2_000;
 type Fetched = Awaited<ReturnType<ChainSource['fetchBlock']>>;
 const NOTHING = Promise.resolve(null);
 
-/** Starts following; `stop` waits for the step under way. Failures are logged and tried again with growing pauses. */
+/** Starts following; `stop` waits for the current step. Failures are logged and retried with growing pauses. */
 export function startFollower(
   ctx: Context,
   source: Chain,
@@ -80,13 +80,13 @@ export function startFollower(
         leading ||= (
           await session.sql<{ taken: boolean }[]>`select pg_try_advisory_lock(${FOLLOW_LOCK}::int, hashtext(${source.coin})) as taken`
         )[0]!.taken;
-        // Judged first: what is read then completes only as far as the sources agree.
+        // The guard runs first, so that what is read then completes only as far as the sources agree.
         if (!leading) return false;
         const more = await follower.step(stopping, await guard.check());
         await guard.agree();
         return more;
       } catch (error) {
-        // Somebody else's work stands: no failure.
+        // Another follower's work is kept; this is not a failure.
         if (!(error instanceof CursorMoved || error instanceof AddressGiven)) throw error;
       }
       return false;
@@ -110,8 +110,8 @@ export function startFollower(
 }
 
 /**
- * One follower's memory: what is watched. Everything else is in tables. `step` catches up to the tip, looks at the mempool, and reads
- * some of the blocks that are still to be read below: true when more are left.
+ * One follower. Its only memory is what is watched; everything else is in tables. `step` catches up to the tip, polls the mempool, and
+ * reads some of the older blocks that are still to be read: true when more are left.
  */
 export function createFollower(
   ctx: Context,
@@ -128,24 +128,24 @@ export function createFollower(
   let readFrom = '0';
   let lockedThrough: number | null = null;
   let checked = false;
-  /** The last look that was certain. */
+  /** The last poll that was certain. */
   let certainThrough: Date | null = null;
   /** The block that is being read. */
   let at: BlockName | null = null;
-  /** Since when the source has answered with peers, without a break. */
+  /** Since when the source has had peers, without interruption. */
   let connectedSinceMs: number | null = null;
   let finalityOf: string | null = null;
 
-  /** Brings the watch set up to date from all committed rows: what might have committed since the last look is read again. */
+  /** Updates the watch set from all committed rows: rereads what might have committed since the last read. */
   const refresh = async (): Promise<void> => {
     const endedBelow = await readEndedBelow(ctx.db.sql);
-    // Wallets first: an address given between the two reads is then known as spare, as given, or as both; never as neither.
+    // Wallets first: an address issued between the two reads is then known as spare, as issued, or as both, but never as neither.
     await spares.refresh(readFrom);
     const given = ctx.db.sql<{ key: string }[]>`select key from deposit_addresses where coin = ${coin} and xid >= ${readFrom}::xid8`;
     const add = (rows: readonly { key: string }[]) => {
       for (const { key } of rows) watched.add(key);
     };
-    // All of them at the start, and few from then on.
+    // All of them at startup, and only a few after that.
     if (readFrom === '0') for await (const rows of given.cursor(KEYS_AT_ONCE)) add(rows);
     else add(await given);
     await spent.refresh(readFrom);
@@ -164,7 +164,7 @@ export function createFollower(
     },
     waiting: waiting.map((row) => row.txid),
   });
-  /** What pays payments, and what came to addresses that no payment was given. The table says whose an address is, not memory. */
+  /** Transfers to payments, and deposits to unissued addresses. The table decides who owns an address, not memory. */
   const sort = async (all: readonly Sighting[]): Promise<{ sightings: Owned[]; strays: Stray[] }> => {
     const sightings: Owned[] = [];
     const strays: Stray[] = [];
@@ -182,13 +182,13 @@ export function createFollower(
     return { sightings, strays };
   };
 
-  /** Fetches the block of a height; null when the source has none there. */
+  /** Fetches the block at a height; null when the source has none. */
   const fetchAt = async (height: number): Promise<Fetched | null> => {
     const next = await source.blockAt(height);
     return next && source.fetchBlock(next.hash);
   };
 
-  /** Reads one block into the database: facts, block and where the follower is, in one transaction. */
+  /** Writes one block to the database: facts, block and cursor, in one transaction. */
   const record = async (fetched: Fetched, advance: (tx: Tx) => Promise<void>, certainThrough: Date | null): Promise<void> => {
     const scannedAt = ctx.clock.now();
     await refresh();
@@ -208,7 +208,7 @@ export function createFollower(
       let recorded: Stray[] = [];
       await lockAndSettle(tx, ids, async () => {
         recorded = await spares.record(tx, strays, scannedAt);
-        // One statement each, sent without waiting for the one before; the database runs them in this order.
+        // One statement each, sent without waiting for the previous one; the database runs them in this order.
         await Promise.all([
           advance(tx),
           insertBlock(tx, coin, fetched.ref),
@@ -217,7 +217,7 @@ export function createFollower(
         await writeSightings(tx, sightings, { coin, block: fetched.ref, seenAt: scannedAt, inherited, atOnce, certainThrough });
         await spent.write(tx, sightings);
         await writeConflicts(tx, losers, { coin, paymentIds: ids, height });
-        // Confirmations grew: everything of this coin that waits for them is settled again.
+        // Confirmations grew, so everything of this coin that waits for them is settled again.
         await queueProcessing(tx, { coin, except: ids });
       });
       return recorded;
@@ -232,14 +232,14 @@ export function createFollower(
     at = null;
     return { height, hash };
   };
-  // Of the blocks below the first one nobody ever looked whether they were there.
+  // No mempool poll preceded the blocks below the first one.
   const readBack = createReadBack(ctx, source, (fetched, advance) => record(fetched, advance, null));
 
-  /** ETH: which blocks can no longer be reorganised, as of the cursor's chain. */
+  /** ETH: which blocks can no longer be reorganized, according to the cursor's chain. */
   const lookAtFinality = async (cursor: Cursor): Promise<void> => {
     if (coin !== 'ETH' || cursor.hash === finalityOf) return;
     const { safe, finalized, tip } = await source.finality();
-    // Only of a machine that is on the chain that was read: its finalized height must not vouch for another chain's block.
+    // Only from a machine on the chain that was read: its finalized height must not vouch for another chain's block.
     if (tip !== cursor.hash) return;
     await ctx.db.begin(async (tx) => {
       const moved = await tx`
@@ -251,7 +251,7 @@ export function createFollower(
     finalityOf = cursor.hash;
   };
 
-  /** Which of our transactions have been out of the mempool for long enough to say so, and which are back. */
+  /** Which of our transactions have been out of the mempool long enough to report, and which are back. */
   const missed = (waiting: readonly Waiting[], present: Pick<ReadonlySet<string>, 'has'>): { gone: string[]; back: string[] } => {
     const absent = waiting.filter((row) => !present.has(row.txid));
     missing = new Map(absent.map(({ txid }) => [txid, (missing.get(txid) ?? 0) + 1]));
@@ -261,11 +261,11 @@ export function createFollower(
     };
   };
 
-  /** Looks at the mempool. `complete`: everything first seen before it is recorded. `beside`: the tip that was told with it, if any. */
+  /** Polls the mempool. `complete`: everything first seen before it is recorded. `beside`: the tip reported with it, if any. */
   const lookAtMempool = async (cursor: Cursor, health: ChainHealth | null): Promise<{ complete: boolean; beside: string | null }> => {
     const fetched = await source.fetchMempool(health);
     const beside = fetched.beside ?? null;
-    // Beside another tip than the recorded one it could show a transfer that a recorded block holds, under another id.
+    // With a tip other than the recorded one, it could show a transfer that a recorded block contains under another id.
     if ((beside ?? (await source.tip()).hash) !== cursor.hash) return { complete: false, beside };
     const seenAt = ctx.clock.now();
     await refresh();
@@ -301,7 +301,7 @@ export function createFollower(
     return { complete, beside };
   };
 
-  /** DASH: asks the own node which of the transfers that are waited for it has locked since. */
+  /** DASH: asks the operator's node which of the pending transfers have been locked since. */
   const lookAtLocks = async (): Promise<void> => {
     if (coin !== 'DASH') return;
     const open = await ctx.db.sql<{ paymentId: string; txid: string }[]>`
@@ -317,7 +317,7 @@ export function createFollower(
     const ids = open.filter((row) => locks.some((found) => found.txid === row.txid)).map((row) => row.paymentId);
     await ctx.db.begin((tx) =>
       lockAndSettleMany(ctx, tx, ids, async () => {
-        // A ChainLock is one of the block that was asked about, an InstantSend lock one of the transaction.
+        // A ChainLock applies to the requested block, an InstantSend lock to the transaction.
         await tx`
           update transfers t set lock = r.lock
           from jsonb_to_recordset(${tx.json(locks as never)}) as r (txid text, lock text, block_hash text)
@@ -327,9 +327,9 @@ export function createFollower(
     );
   };
 
-  /** Why this look does not tell all there is; null when it does. */
+  /** Why this poll may be incomplete; null when it is complete. */
   const judge = (health: ChainHealth, { now, behindOthers }: { now: Date; behindOthers: boolean }): Doubt | null => {
-    // Nodes of ETH hear of blocks from another program, which has peers of its own; providers say anything.
+    // ETH nodes receive blocks from a consensus client, which has its own peers; providers cannot be relied on for this.
     const peers = coin === 'ETH' ? null : health.peers;
     const nowMs = ctx.clock.monotonicMs();
     connectedSinceMs = peers === 0 ? null : (connectedSinceMs ?? nowMs);
@@ -341,7 +341,7 @@ export function createFollower(
     if (!checked) await position.checkNetwork();
     checked = true;
     let cursor = await position.read();
-    // What the guard was just told is not asked for again.
+    // Do not request again what the guard just received.
     for (let just = judged?.health ? judged : null; ; just = null) {
       if (signal?.aborted) return false;
       const before = just?.since ?? (await ctx.db.sql<{ now: Date }[]>`select clock_timestamp() as now`)[0]!.now;
@@ -356,7 +356,7 @@ export function createFollower(
         await lookAtLocks();
         const lock = coin === 'DASH' ? await source.finality() : null;
         const chainlock = lock?.tip === cursor.hash ? lock.chainlock : null;
-        // The tip may have moved meanwhile: then the look is not complete and the loop goes on.
+        // If the tip moved in the meantime, the poll is not complete and the loop continues.
         if ((beside ?? (await source.tip()).hash) === cursor.hash) {
           const doubt = judge(health, { now: before, behindOthers: judged?.behind === true });
           await state.doubts(doubt);
@@ -372,7 +372,7 @@ export function createFollower(
         return readBack.some(signal);
       }
       const found = await position.find(cursor, tip);
-      // It says nothing new, and takes nothing back: it is waited for.
+      // The poll shows nothing new and takes nothing back, so wait for the source.
       if ('doubt' in found) {
         await state.doubts(found.doubt);
         return false;
@@ -382,10 +382,10 @@ export function createFollower(
       certainThrough = last?.through ?? null;
       at = { height: cursor.height + 1, hash: null };
       let fetched = await fetchAt(cursor.height + 1);
-      // The source names a next block that does not follow the one it named before: it is between two chains, and is asked again later.
+      // The source's next block does not follow its previous one: it is switching chains, so ask again later.
       if (fetched?.ref.parent !== cursor.hash) return false;
-      // While catching up, the next blocks are fetched, one after the other, as this one is written. One that follows stands on
-      // what was written; all else, a failure too, is left to the questions above.
+      // While catching up, the next blocks are fetched one after the other while this one is written. A block that follows builds on
+      // what was written; everything else, including a failure, is left to the checks above.
       const ahead: Promise<Fetched | null>[] = [];
       let asked = fetched.ref.height;
       try {
@@ -398,7 +398,7 @@ export function createFollower(
           fetched = await (ahead.shift() ?? NOTHING);
         }
       } finally {
-        // Also when writing failed: nothing is left under way.
+        // Also when writing failed, so that no request is left running.
         await Promise.all(ahead);
       }
     }
@@ -412,10 +412,10 @@ export function createFollower(
         await state.worked();
         return more;
       } catch (error) {
-        // Somebody else's work stands: no failure.
+        // Another follower's work is kept; this is not a failure.
         if (error instanceof CursorMoved || error instanceof AddressGiven) throw error;
         connectedSinceMs = null;
-        // Where the database is the reason, it cannot be written down either.
+        // If the database is the cause, it cannot be recorded either.
         await state.failed(error, at).catch((cause) => ctx.log.warn({ err: cause, coin }, 'Could not record why a follower failed'));
         throw error;
       }

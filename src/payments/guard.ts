@@ -9,12 +9,12 @@ import { createAgreement, type Evidence } from './agreement.ts';
 import { createDisputes } from './disputes.ts';
 import { queueProcessing, queueReversible } from './settle-payments.ts';
 
-/** Intervals need one block more than there are of them. */
+/** There is one more block than there are intervals. */
 const BLOCKS_JUDGED = 13;
-/** The same finding is written again after this long, so that its age tells that somebody looks. */
+/** An unchanged finding is rewritten after this long, so that its age shows that the guard is running. */
 const REWRITE_MS = 30_000;
 
-/** One source as the watcher last found it. */
+/** One source as the guard last found it. */
 type StoredSource = {
   name: string;
   trust: Trust;
@@ -27,11 +27,11 @@ type StoredSource = {
 };
 export type GuardView = {
   coin: Coin;
-  /** Whether the reasons hold completion, or are reported only. */
+  /** Whether the reasons hold completion, or are only reported. */
   binding: boolean;
   reasons: string[];
   codes: string[];
-  /** Why larger payments wait; null when they need not. */
+  /** Why larger payments wait; null when they do not. */
   aboveReason: string | null;
   sources: StoredSource[];
 };
@@ -41,20 +41,20 @@ type Judgement = {
   sources: StoredSource[];
   reasons: readonly GuardReason[];
   quorum: Quorum;
-  /** Null: one source is set, or none has a vote and what was agreed on stays. */
+  /** Null: one source is configured, or none has a vote and the last agreement stays. */
   agreed: Cursor | null;
 };
 
 /**
- * What the guard just found. `behind`: another source has blocks that the followed one lacks. `health`: what the followed source said
- * of itself, after `since` by the database's clock; null when it has no vote.
+ * What the guard just found. `behind`: another source has blocks that the followed one lacks. `health`: what the followed source
+ * reported about itself, after `since` by the database's clock; null when it has no vote.
  */
 export type Judged = { behind: boolean; health: ChainHealth | null; since: Date };
 
 /**
- * One guard per coin, run by its follower. Neither of its functions fails for what a source does; only the database makes them throw.
- * `check` surveys the sources; `behind`: another source has blocks that the followed one lacks, so that what is not seen may be there
- * all the same. `agree` compares what was read since with what they showed.
+ * One guard per coin, run by its follower. Its functions throw only for database errors, never because of a source.
+ * `check` surveys the sources; `behind`: another source has blocks that the followed one lacks, so that unseen payments may exist
+ * there. `agree` compares what was read since then with what the sources showed.
  */
 export function createGuard(
   ctx: Context,
@@ -70,7 +70,7 @@ export function createGuard(
   let written = '';
   let writtenAtMs = Number.NEGATIVE_INFINITY;
 
-  /** Whether two sources show one chain: near in height, and the same but for the last few blocks. Null: it cannot be told now. */
+  /** Whether two sources show one chain: close in height, and equal except for the last few blocks. Null: unknown now. */
   const compare = async (one: SourceState, other: SourceState): Promise<boolean | null> => {
     const within = COIN[coin].agreeWithin;
     const [a, b] = [one.health!.tip, other.health!.tip];
@@ -101,7 +101,7 @@ export function createGuard(
     return votes;
   };
 
-  /** How far each source has what was read, and how far all do that have a vote. */
+  /** How far each source has what was read, and how far all voting sources have it. */
   const readAgreement = async (cursor: Cursor): Promise<{ evidence: Map<SourceState, Evidence>; agreed: Cursor | null }> => {
     const evidence = new Map<SourceState, Evidence>();
     let agreed: Cursor | null = null;
@@ -186,7 +186,7 @@ export function createGuard(
     const changed = await ctx.db.begin(async (tx) => {
       const [before] = await tx<{ reasons: string[]; codes: string[]; above: string | null; agreedHash: string | null }[]>`
         select reasons, codes, held_above_reason as above, agreed_hash as "agreedHash" from chain_guard where coin = ${coin} for update`;
-      // None of several answering is no agreement: what they agreed on stays until they agree on more.
+      // No answer from several sources is not an agreement: the last agreement stays until they agree on more.
       const keeps = several && agreed === null ? tx`chain_guard.agreed_hash is not null` : tx`false`;
       await tx`
         insert into chain_guard (coin, binding, reasons, codes, agreed_hash, agreed_height, held_above_usd_cents, held_above_reason,
@@ -201,7 +201,7 @@ export function createGuard(
       const lifted =
         before !== undefined && ((before.reasons.length > 0 && texts.length === 0) || (before.above !== null && above === null));
       const agreesOnMore = agreed !== null && before !== undefined && before.agreedHash !== row.agreedHash;
-      // What was held may complete: it is settled again.
+      // What was on hold may complete, so it is settled again.
       if (binding && (lifted || agreesOnMore)) await queueProcessing(tx, { coin });
       return codes.join() !== (before?.codes ?? []).join();
     });
@@ -215,8 +215,8 @@ export function createGuard(
 }
 
 /**
- * Notes that blocks are taken back, in the transaction that does it: what completed payments lose is judged once the other branch
- * has been read. A deep reorganization is remembered, and holds from this moment on.
+ * Records that blocks are taken back, in the same transaction: the effect on completed payments is judged once the other branch
+ * has been read. A deep reorganization is remembered, and holds completion from this moment on.
  */
 export async function noteReorg(
   tx: Tx,
@@ -232,7 +232,7 @@ export async function noteReorg(
       reasons = excluded.reasons || chain_guard.reasons, codes = excluded.codes || chain_guard.codes`;
 }
 
-/** The branch that blocks were taken back for has been read up to its tip: what completed payments lost is judged now. */
+/** The new branch has been read up to its tip: the effect on completed payments is judged now. */
 export async function endReorg(ctx: Context, { coin, hash }: { coin: Coin; hash: string }): Promise<void> {
   const unwound = await ctx.db.sql`select 1 from tips where coin = ${coin} and hash = ${hash} and unwound`;
   if (unwound.length === 0) return;
@@ -242,7 +242,7 @@ export async function endReorg(ctx: Context, { coin, hash }: { coin: Coin; hash:
   });
 }
 
-/** The guard's findings, for readiness, metrics and look-ups; in the order of the coins. */
+/** The guard's findings, for readiness, metrics and lookups; in the order of the coins. */
 export async function readGuards(ctx: Context): Promise<GuardView[]> {
   const rows = await ctx.db.sql<
     GuardView[]

@@ -1,4 +1,4 @@
-/** The list of payments filtered by what merchants know about them: invoice, metadata, amount, and when they were created. */
+/** The list of payments filtered by what merchants know about them: invoice, metadata, amount and creation time. */
 import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
 import type { PaymentStatus } from '../core/payment.ts';
@@ -14,27 +14,27 @@ export type ListFilter = {
   invoiceId: string | null;
   metadata: Readonly<Record<string, string>>;
   amountUsdCents: bigint | null;
-  /** At or after. */
+  /** Inclusive. */
   createdAfter: Date | null;
-  /** Before, not at. */
+  /** Exclusive. */
   createdBefore: Date | null;
 };
 
-/** Counting stops here, so that a filter that matches a million payments answers like any other. */
+/** Counting stops here, so that a filter with a million matches responds as fast as the others. */
 const MOST_COUNTED = 10_000;
 /** Payments that one index finds and the other filters are compared with. */
 const MOST_COMPARED = 100_000;
 
-/** No key has the character between them. */
+/** Keys never contain the separator character. */
 const pairOf = (key: string, value: string) => `${key}\u0001${value}`;
 
-/** Makes payments findable by their metadata. `made` has merchant_id, mode, sequence and metadata. */
+/** Makes payments searchable by their metadata. `made` has merchant_id, mode, sequence and metadata. */
 export const metadataPairs = (tx: Sql | Tx, made: Fragment): Fragment => tx`
   insert into payment_metadata (merchant_id, mode, pair, sequence)
   select i.merchant_id, i.mode, md5(m.key || chr(1) || m.value)::uuid, i.sequence from ${made} as i, jsonb_each_text(i.metadata::jsonb) as m
   on conflict do nothing`;
 
-/** Forgets the metadata of payments as it is now; before it changes, in the same transaction. */
+/** Removes the current metadata of payments from the index; before it changes, in the same transaction. */
 export async function dropMetadataPairs(tx: Tx, ids: readonly string[]): Promise<void> {
   await tx`
     delete from payment_metadata d using payments p, jsonb_each_text(p.metadata) as m
@@ -43,8 +43,8 @@ export async function dropMetadataPairs(tx: Tx, ids: readonly string[]): Promise
 }
 
 /**
- * A page of the payments that match, newest first, and how many match, counted up to a bound. One index is walked, the one that should
- * find the fewest; the other filters are compared with what it finds. Errors: cursor_invalid; parameter_invalid when too many payments
+ * A page of the matching payments, newest first, and how many match, counted up to a bound. Walks the one index that should find
+ * the fewest and compares the other filters with what it finds. Errors: cursor_invalid; parameter_invalid when too many payments
  * would have to be compared.
  */
 export async function listFilteredPayments(
@@ -98,7 +98,7 @@ export async function listFilteredPayments(
   return { items: backwards ? page.reverse() : page, hasMore, totalCount: Math.min(count!.found, MOST_COUNTED), isCapped };
 }
 
-/** The filters given, by their names in a request. */
+/** The given filters, by their names in a request. */
 const namesOf = ({ status, coin, invoiceId, metadata, amountUsdCents, createdAfter, createdBefore }: ListFilter): string[] => [
   ...(status === null ? [] : ['status']),
   ...(coin === null ? [] : ['currency']),
@@ -110,8 +110,8 @@ const namesOf = ({ status, coin, invoiceId, metadata, amountUsdCents, createdAft
 ];
 
 /**
- * The payments that one index finds, as `p`, and the key of that index; the filters to compare them with, and whether those leave hardly
- * any out. `allMatch`: one row for each match, where that needs no look at the payments.
+ * The payments that one index finds, as `p`, and the key of that index; the filters to compare them with, and whether those exclude
+ * only a few. `allMatch`: one row for each match, where that does not require reading the payments.
  */
 async function candidatesOf(
   ctx: Context,
@@ -138,7 +138,7 @@ async function candidatesOf(
   const isExact = rest.length === 0 && pairs.length <= (byPair ? 1 : 0);
   return {
     key: byPair ? 'm.sequence' : 'p.sequence',
-    // One by one, so that what is found is read in the order of the index and no further than it is needed.
+    // One by one, so that rows are read in index order and no further than needed.
     from: byPair
       ? sql`from (select sequence ${paired!} ${within} order by sequence ${backwards ? sql`asc` : sql`desc`}) as m cross join lateral (
           select * from payments p where ${mine} and p.sequence = m.sequence offset 0) as p where true`

@@ -1,4 +1,4 @@
-/** Watches the addresses of wallets that no payment was given: indexes beyond the counters, and those a counter jumped over. */
+/** Watches unissued addresses of wallets: indexes beyond the counters, and those that a counter skipped. */
 import { setImmediate } from 'node:timers/promises';
 import type { Sighting } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
@@ -8,19 +8,19 @@ import type { Tx } from '../db/db.ts';
 import { burnIndexes } from '../merchants/wallets.ts';
 import type { WatchSet } from './watch-set.ts';
 
-/** Indexes watched beyond a wallet's counter: another program may have given addresses from the same account key. */
+/** Indexes watched beyond a wallet's counter, because another program may have issued addresses from the same account key. */
 export const LOOK_AHEAD = 100n;
-/** Derivations, of about a millisecond each, between two turns of the event loop. */
+/** Derivations, about a millisecond each, between two turns of the event loop. */
 const BATCH = 5;
 
 type Spare = { walletId: string; merchantId: string; index: bigint; address: string };
 type Range = { from: bigint; to: bigint };
 export type Stray = Sighting & { spare: Spare };
 
-/** Thrown when an address was given to a payment just now: the step is done again, with the address watched for that payment. */
+/** Thrown when an address was just issued to a payment: the step is retried, with the address watched for that payment. */
 export class AddressGiven extends Error {}
 
-/** One follower's memory of spare addresses, by wallet, and in `watched`, where they stay when they are given. Keys are derived when a counter moved, never otherwise. */
+/** One follower's spare addresses, by wallet, and in `watched`, where they stay once issued. Derives keys only when a counter moved. */
 export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; network: Network }, watched: WatchSet) {
   const byKey = new Map<string, Spare>();
   const byWallet = new Map<string, Map<bigint, string>>();
@@ -28,7 +28,7 @@ export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; n
   return {
     find: (key: string): Spare | undefined => byKey.get(key),
 
-    /** Reads the wallets changed since the transaction `readFrom` and derives what came into sight. */
+    /** Reads the wallets changed since the transaction `readFrom` and derives the addresses that came into range. */
     refresh: async (readFrom: string): Promise<void> => {
       const wallets = await ctx.db.sql<
         { id: string; merchantId: string; chainKey: string; script: Script; next: bigint; skipped: [string, string][] | null }[]
@@ -64,12 +64,12 @@ export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; n
     },
 
     /**
-     * Records deposits to spare addresses, each once, and moves the counters beyond them. Returns the new ones, to be told once
-     * the transaction stands. Errors: AddressGiven.
+     * Records deposits to spare addresses, each once, and moves the counters beyond them. Returns the new ones, to be reported after
+     * the commit. Errors: AddressGiven.
      */
     record: async (tx: Tx, strays: readonly Stray[], seenAt: Date): Promise<Stray[]> => {
-      // A peg-out in the mempool has another reference than the output that pays it: what is mined is recorded.
-      // Dust counts as nothing, as it does for payments: it would move the counter by a hundred for next to nothing.
+      // A peg-out in the mempool has a different reference than the output that pays it, so only mined ones are recorded.
+      // Dust is ignored, as for payments: it would move the counter by a hundred for almost nothing.
       const certain = strays.filter(
         (stray) => stray.units >= COIN[coin].dustUnits && !(stray.kind === 'pegout' && stray.ref.includes(':pegout:')),
       );
@@ -79,7 +79,7 @@ export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; n
         const so = furthest.get(spare.walletId);
         if (so === undefined || spare.index > so) furthest.set(spare.walletId, spare.index);
       }
-      // In id order, as everywhere: two transactions never wait for each other.
+      // In id order, as everywhere, so that transactions cannot deadlock.
       for (const [walletId, through] of [...furthest].sort(([a], [b]) => (a < b ? -1 : 1))) await burnIndexes(tx, { walletId, through });
       const given =
         await tx`select 1 from deposit_addresses where coin = ${coin} and key = any(${certain.map((stray) => stray.key)}::text[]) limit 1`;
@@ -102,7 +102,7 @@ export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; n
       return certain.filter((stray) => fresh.has(stray.ref));
     },
 
-    /** Says in the log what was recorded; `doctor` says it until the operator claims it. */
+    /** Logs the recorded deposits; `doctor` lists them until the operator claims them. */
     tell: (strays: readonly Stray[]): void => {
       for (const { spare, ref } of strays) {
         ctx.log.warn(

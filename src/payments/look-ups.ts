@@ -1,4 +1,4 @@
-/** Look-ups that the ledger answers by itself: what came to an address that was given out here. */
+/** Lookups answered from the ledger alone: what arrived at an address that was issued here. */
 import type { AddressSummary, Chain, TransactionHint } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
@@ -7,7 +7,7 @@ type Received = {
   ref: string;
   txid: string | null;
   units: bigint;
-  /** Where the transfer is more than one output of its transaction. */
+  /** When the transfer covers more than one output of its transaction. */
   outputs: [n: number, units: string][] | null;
   isMined: boolean;
   isStanding: boolean;
@@ -24,7 +24,7 @@ const readReceived = (ctx: Context, { merchantId, mode, coin, address }: { merch
 
 const sum = (rows: readonly Received[]): bigint => rows.reduce((total, row) => total + row.units, 0n);
 
-/** A test address as its payments' simulated chains show it: nothing is ever sent on from there. */
+/** A test address as its payments' simulated chains show it; nothing is ever spent from it. */
 export async function getTestBalance(ctx: Context, wanted: { merchantId: string; coin: Coin; address: string }): Promise<AddressSummary> {
   const rows = await readReceived(ctx, { ...wanted, mode: 'test' });
   const mined = rows.filter((row) => row.isMined);
@@ -38,8 +38,8 @@ export async function getTestBalance(ctx: Context, wanted: { merchantId: string;
 }
 
 /**
- * A deposit address of this merchant, without an index: what came in is recorded, and the node tells what of it is unspent.
- * Null: it is no such address. `unknown`: money was sent on from it, and in how many transactions only an index knows.
+ * A deposit address of this merchant, without an index: deposits are recorded, and the node reports which of them are unspent.
+ * Null: not such an address. `unknown`: money was spent from it, and only an index knows in how many transactions.
  * Errors: ChainError.
  */
 export async function getDepositBalance(
@@ -53,7 +53,7 @@ export async function getDepositBalance(
   const rows = await readReceived(ctx, { merchantId, mode: 'live', coin, address: own.address });
   const mined = rows.filter((row) => row.isMined);
   const receivedUnits = sum(mined);
-  // LTC: a peg-out keeps the name it had in the mempool, which is not the output that the chain has.
+  // LTC: a peg-out keeps the ref it had in the mempool, which is not the output on the chain.
   if (coin !== 'ETH' && mined.some((row) => !/^[0-9a-f]{64}:\d+$/.test(row.ref) || !row.ref.startsWith(row.txid ?? ''))) return 'unknown';
   const outputs = mined.flatMap(({ ref, txid, units, outputs }) =>
     outputs === null ? [{ ref, units }] : outputs.map(([n, part]) => ({ ref: `${txid}:${n}`, units: BigInt(part) })),
@@ -70,7 +70,7 @@ export async function getDepositBalance(
   };
 }
 
-/** The block that holds a transfer of this merchant, so that a node without an index can tell of its transaction. Undefined: none is known. */
+/** The block of one of this merchant's transfers, so that a node without an index can find its transaction. Undefined: unknown. */
 export async function findTransferBlock(
   ctx: Context,
   { merchantId, coin, txid }: { merchantId: string; coin: Coin; txid: string },

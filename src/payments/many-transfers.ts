@@ -1,4 +1,4 @@
-/** The transfers of a payment as its row and its rows of transfers give them; those of a payment with very many are kept between reads. */
+/** The transfers of a payment from its row and its transfer rows; those of a payment with very many are cached between reads. */
 import { type Context, perContext } from '../context.ts';
 import type { Coin } from '../core/coin.ts';
 import type { Transfer, TransferValue } from '../core/payment.ts';
@@ -27,7 +27,7 @@ export type StoredTransfer = {
   disputedSince: string | Date | null;
   values: unknown;
 };
-/** A row `t` of transfers as `toTransfer` reads it. */
+/** A row `t` of transfers in the form that `toTransfer` reads. */
 export const transferJson = (sql: Sql | Tx): Fragment => sql`
   json_build_object('coin', t.coin, 'ref', t.ref, 'txid', t.txid, 'address', t.address, 'units', t.units::text,
     'outputs', t.output_count, 'kind', t.kind, 'firstSeenAt', t.first_seen_at, 'blockHeight', t.block_height, 'blockHash', t.block_hash,
@@ -36,14 +36,14 @@ export const transferJson = (sql: Sql | Tx): Fragment => sql`
 
 /** A payment with more transfers than this is read by `readManyTransfers`. */
 export const MAX_INLINE = 1_000;
-/** Transfers kept for the next read, of all payments together: some 50 MB at most. */
+/** Transfers cached for the next read, over all payments: at most about 50 MB. */
 const MOST_KEPT = 50_000;
-/** How long the transfers of a payment nobody reads are kept. */
+/** How long the transfers of a payment stay cached without being read. */
 const KEPT_MS = 60_000;
 
 const date = (stored: string | Date | null): Date | null => (stored === null ? null : new Date(stored));
 
-/** `values`: the column as read already, where it was. */
+/** `values`: the column, if it was already read. */
 export function toTransfer(t: StoredTransfer, values: readonly TransferValue[] = valuesFromJson(t.values)): Transfer {
   return {
     coin: t.coin,
@@ -75,14 +75,14 @@ type Kept = { stamp: bigint; transfers: readonly Transfer[]; timer: NodeJS.Timeo
 const keptOf = perContext(() => new Map<string, Kept>());
 
 /**
- * Of one version of one row: where it is stored, and the transaction that wrote it. An update writes another version, so rows with
- * the same sum of stamps are the same rows with the same content.
+ * Identifies one version of one row: where it is stored, and the transaction that wrote it. An update writes a new version, so rows
+ * with the same sum of stamps are the same rows with the same content.
  */
 const stampOf = (sql: Sql | Tx): Fragment => sql`hashtidextended(t.ctid, t.xmin::text::bigint)`;
 
 /**
- * The transfers of a payment that has more than MAX_INLINE. To read ten thousand rows takes many times as long as to see that none of
- * them has changed, so they are kept: the database is asked for the stamp of the rows every time, in the snapshot of the caller.
+ * The transfers of a payment that has more than MAX_INLINE. Reading ten thousand rows takes many times as long as checking that none of
+ * them has changed, so they are cached. The stamp of the rows is read every time, in the caller's snapshot.
  */
 export async function readManyTransfers(ctx: Context, sql: Sql | Tx, paymentId: string): Promise<Transfer[]> {
   const kept = keptOf(ctx);
@@ -100,7 +100,7 @@ export async function readManyTransfers(ctx: Context, sql: Sql | Tx, paymentId: 
   return [...transfers];
 }
 
-/** As the last one of the list, from which the first ones go when there are too many. */
+/** Moves it to the end of the list; the first entries are evicted when there are too many. */
 function keep(kept: Map<string, Kept>, paymentId: string, { stamp, transfers }: Pick<Kept, 'stamp' | 'transfers'>): void {
   const forget = (id: string): void => {
     clearTimeout(kept.get(id)?.timer);
@@ -123,7 +123,7 @@ function keep(kept: Map<string, Kept>, paymentId: string, { stamp, transfers }: 
 async function readAll(sql: Sql | Tx, paymentId: string): Promise<{ transfers: Transfer[]; stamp: bigint }> {
   const transfers: Transfer[] = [];
   let stamp = 0n;
-  // Parts of a payment are often worth the same, and are valued together.
+  // Transfers of a payment often have the same worth, and are valued together.
   const values = new Map<string, readonly TransferValue[]>();
   const valuesOf = (text: string): readonly TransferValue[] => {
     const known = values.get(text) ?? valuesFromJson(JSON.parse(text));

@@ -1,4 +1,4 @@
-/** The steps to the first live payment, and which of them are really done: a step that stops working is open again. */
+/** The steps to the first live payment, and which of them are done: a step that stops working is open again. */
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { getMerchant } from '../merchants/merchants.ts';
@@ -19,15 +19,15 @@ const of = (coin: CoinReadiness, codes: readonly MissingCode[]): CoinReadiness =
 
 export type Onboarding = {
   done: Record<OnboardingStep, boolean>;
-  /** Of the mode that was asked for. */
+  /** In the requested mode. */
   webhook: WebhookState;
   /** Coins that can be paid now in live mode. */
   payable: CoinReadiness[];
-  /** What the step `source` still needs, for the coins with a wallet; for all coins before there is one. */
+  /** What the step `source` still needs, for the coins with a wallet; for all coins if there is no wallet yet. */
   sources: CoinReadiness[];
 };
 
-/** `polls`: the merchant reads payments instead of receiving webhooks. */
+/** `polls`: the merchant polls payments instead of receiving webhooks. */
 export async function readOnboarding(
   ctx: Context,
   { merchantId, userId, mode, polls }: { merchantId: string; userId: string; mode: Mode; polls: boolean },
@@ -62,7 +62,7 @@ export async function readOnboarding(
   };
 }
 
-/** For each mode the best of its endpoints: one whose last delivery succeeded, one that fails, one to which nothing was sent. */
+/** For each mode, the best of its endpoints: the last delivery succeeded, deliveries fail, or nothing was sent. */
 async function readWebhookStates(ctx: Context, { merchantId }: { merchantId: string }): Promise<Record<Mode, WebhookState>> {
   const rows = await ctx.db.sql<{ mode: Mode; state: WebhookState }[]>`
     select e.mode, case when e.failures > 0 or e.state <> 'enabled' then 'failing' when d.delivered then 'delivered' else 'untested' end as state

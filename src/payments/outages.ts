@@ -1,15 +1,15 @@
-/** Times during which a merchant's customers meet no currency they can pay with: members are notified once for each. */
+/** Times when a merchant's customers find no currency they can pay with: members are notified once for each. */
 import { type Context, perContext } from '../context.ts';
 import { notifyMembers } from '../merchants/notices.ts';
 
-/** An outage soon after another one is not notified again. */
+/** An outage soon after another one causes no second notice. */
 const QUIET_HOURS = 1;
-/** In this process an outage is written down once in this time, however many customers meet it. */
+/** This process records an outage once in this time, regardless of how many customers it affects. */
 const REPORT_MS = 10_000;
 const MOST_REMEMBERED = 10_000;
 const reportedAt = perContext(() => new Map<string, number>());
 
-/** A customer or a create met no payable currency. The first time members get a notice with the reason. */
+/** A customer or a create found no payable currency. The first time, members get a notice with the reason. */
 export async function reportOutage(ctx: Context, { merchantId, why }: { merchantId: string; why: () => Promise<string> }): Promise<void> {
   const reported = reportedAt(ctx);
   const nowMs = ctx.clock.monotonicMs();
@@ -33,7 +33,7 @@ export async function reportOutage(ctx: Context, { merchantId, why }: { merchant
   }
 }
 
-/** Merchants whose outage has not ended, a bounded number of them. */
+/** Merchants with an ongoing outage, a bounded number of them. */
 export async function listOutages(ctx: Context, { limit }: { limit: number }): Promise<string[]> {
   const rows = await ctx.db.sql<{ merchantId: string }[]>`
     select merchant_id as "merchantId" from payment_outages where ended_at is null order by merchant_id limit ${limit}`;

@@ -1,4 +1,4 @@
-/** Reading payments. Every finder names the merchant and the mode; the one that does not is for the payer, who knows the id. */
+/** Reads payments. Every finder requires the merchant and the mode, except the one for the payer, who knows the id. */
 
 import type { ChainTransaction } from '../chains/chain.ts';
 import { type Context, perContext } from '../context.ts';
@@ -38,7 +38,7 @@ export async function getPaymentOnChain(
   return { view, standings, arrived: sumArrived(roles) };
 }
 type CoinSum = { coin: Coin; units: bigint; usdE8: bigint | null };
-/** What stands on the chain and is large enough to count, by coin. */
+/** What is on the chain and is large enough to count, by coin. */
 function sumArrived(roles: ReadonlyMap<Transfer, TransferRole>): CoinSum[] {
   const sums = new Map<Coin, CoinSum>();
   for (const [{ coin, units, values }, role] of roles) {
@@ -64,7 +64,7 @@ async function recordOf(ctx: Context, payment: OwnedId): Promise<PaymentRecord> 
   if (!record) throw new Problem('payment_not_found', { id: payment.paymentId });
   return record;
 }
-/** Reads of the same moment share a statement. */
+/** Concurrent reads share a statement. */
 const readerOf = perContext((ctx) =>
   createBatcher({
     maxItems: 64,
@@ -74,7 +74,7 @@ const readerOf = perContext((ctx) =>
   }),
 );
 
-/** A transaction of the simulated chain of one of the merchant's test payments, as a node would tell it. Errors: transaction_not_found. */
+/** A transaction of a test payment's simulated chain, in the form a node reports it. Errors: transaction_not_found. */
 export async function getSimulatedTransaction(
   ctx: Context,
   { merchantId, coin, txid }: { merchantId: string; coin: Coin; txid: string },
@@ -104,17 +104,17 @@ export async function getSimulatedTransaction(
   };
 }
 
-/** Reading a payment of so many transfers takes longer than everything else about its page, and everybody who knows its id may ask. */
+/** For a payment with this many transfers, the read takes longer than the rest of its page, and everyone with the id may request it. */
 const HEAVY_TRANSFERS = 500;
-/** Such a view is shown for this long, unless the payment changes before. */
+/** Such a view is cached for this long, unless the payment changes first. */
 const HEAVY_MS = 5_000;
 const MOST_KEPT = 200;
 type KeptView = { atMs: number; view: Promise<CustomerView> };
 const keptViews = perContext(() => new Map<string, KeptView>());
 
 /**
- * What the hosted page may show of a payment. Who asks at the same moment shares a reading, and one of very many transfers is kept for
- * a moment; never past a change. Errors: payment_not_found.
+ * What the hosted page may show of a payment. Concurrent requests share a read, and a payment with very many transfers is cached
+ * briefly, but never past a change. Errors: payment_not_found.
  */
 export async function getPaymentForCustomer(ctx: Context, { paymentId }: { paymentId: string }): Promise<CustomerView> {
   const kept = keptViews(ctx);
@@ -161,14 +161,14 @@ const customerMerchant = ({ name, logo, settings }: Merchant): CustomerView['mer
   return { name, logo, supportContact, accent, theme, locale, origins, autoReturn, payerCancel, kiosk };
 };
 
-/** The version alone, for waiting pages. Errors: payment_not_found. */
+/** Only the version, for waiting pages. Errors: payment_not_found. */
 export async function getVersion(ctx: Context, { paymentId }: { paymentId: string }): Promise<bigint> {
   const [row] = await ctx.db.sql<{ version: bigint }[]>`select version from payments where id = ${paymentId}`;
   if (!row) throw new Problem('payment_not_found', { id: paymentId });
   return row.version;
 }
 
-/** Those of the payments whose version is no longer the one known, in one statement. */
+/** The payments whose version is no longer the known one, in one statement. */
 export async function getNewVersions(ctx: Context, { known }: { known: ReadonlyMap<string, bigint> }): Promise<Map<string, bigint>> {
   const rows = await ctx.db.sql<{ id: string; version: bigint }[]>`
     select p.id, p.version from payments p
@@ -192,8 +192,8 @@ export type ListItem = {
 };
 
 /**
- * A page of payments, newest first by sequence; `startingAfter` and `endingBefore` are payment ids. The total counts the
- * filter, exactly and in constant time: kept counts plus the deltas not yet folded, in the page's own snapshot.
+ * A page of payments, newest first by sequence; `startingAfter` and `endingBefore` are payment ids. The total is the exact count
+ * for the filter, in constant time: stored counts plus the deltas not yet folded, in the page's own snapshot.
  * Errors: cursor_invalid.
  */
 export async function listPayments(
@@ -260,12 +260,12 @@ export async function listPayments(
     uncounted: uncountedFromJson(item.uncounted),
   }));
   const hasMore = items.length > limit;
-  // The one row more than the page tells that there are more; it stands at the far end.
+  // One extra row shows that there are more; it is at the far end.
   const page = hasMore ? (backwards ? items.slice(1) : items.slice(0, limit)) : items;
   return { items: page, hasMore, totalCount: row!.total };
 }
 
-/** Folds count deltas into the kept counts, a bounded number at a time. Returns how many. */
+/** Folds count deltas into the stored counts, a bounded number at a time. Returns how many. */
 export async function foldCounts(ctx: Context, { limit }: { limit: number }): Promise<number> {
   return ctx.db.begin(async (tx) => {
     const rows = await tx`
@@ -285,7 +285,7 @@ export async function foldCounts(ctx: Context, { limit }: { limit: number }): Pr
   });
 }
 
-/** Every coin with why the payer cannot choose it now; null when it can be chosen. */
+/** Every coin, and why the payer cannot choose it now; null when it can be chosen. */
 function coinsFor(
   ctx: Context,
   view: PaymentView,
@@ -294,9 +294,9 @@ function coinsFor(
   return COINS.flatMap((coin) => {
     if (view.facts.fixed && view.facts.fixed.coin !== coin) return [];
     if (view.facts.mode === 'live' && !walletCoins.includes(coin)) return [];
-    // A coin that was chosen stays, so that its amount can be renewed.
+    // A coin that was already chosen stays, so that its amount can be renewed.
     if (!isOffered(settings, coin) && view.settlement.coin !== coin && !view.facts.fixed) return [];
-    // Its wallet is for another network: no address of it can be given.
+    // Its wallet is for another network, so no address can be issued.
     const isWrong = view.facts.mode === 'live' && walletNetworks[coin] !== ctx.settings.networks[coin];
     return [coinState(ctx, view, coin, unreachable, isWrong)];
   });
@@ -313,7 +313,7 @@ function coinState(
   if (view.facts.fixed) return { coin, unavailable: null, estimateUnits: view.facts.fixed.units, sample: false };
   const quotable = view.facts.mode === 'test' ? { price: ctx.prices.forTest(coin) } : ctx.prices.quotable(coin);
   if (!('price' in quotable)) return refused('price');
-  // What has its address already can be paid, and gets a new rate.
+  // A coin that already has its address can be paid, and gets a new rate.
   if (view.facts.mode === 'live' && (isWrong || unreachable.has(coin)) && !view.facts.quotes.some((q) => q.coin === coin))
     return refused('network');
   const units = quoteUnits(coin, view.facts.targetUsdCents, quotable.price.priceE8);

@@ -1,4 +1,4 @@
-/** Blocks below the first one that was read: which of them are read for addresses of before, also beside reorganizations and kills. */
+/** Blocks below the first one that was read: which are read for older addresses, also during reorganizations and kills. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { createAdversaryChain, createAdversarySource, type OnChain } from '../../test/kit/adversary.ts';
@@ -16,7 +16,7 @@ import { explainUnwatched, readUnwatched } from './unwatched.ts';
 const MINUTE = 60_000;
 const START = Date.parse('2026-06-01T00:00:00Z');
 
-/** A chain with a block every ten minutes, and a payment whose address was given when it was `given` blocks long. */
+/** A chain with a block every ten minutes, and a payment whose address was issued when it was `given` blocks long. */
 async function install(t: TestContext, { height, given }: { height: number; given: number }) {
   const database = await testDatabase();
   const { ctx, close } = await openCore(readConfig(testEnvironment(database.url, database.folder, { LOG_LEVEL: 'fatal' })));

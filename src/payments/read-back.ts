@@ -1,4 +1,4 @@
-/** Reads the blocks below the first one that was read, where addresses were given before the follower of their coin had begun. */
+/** Reads the blocks below the first one that was read, for addresses issued before the follower of their coin had started. */
 import { type BlockRef, ChainError, type ChainSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { addMs, HOUR_MS, MINUTE_MS } from '../core/clock.ts';
@@ -6,14 +6,14 @@ import type { Coin } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
 import { CursorMoved } from './cursor.ts';
 
-/** A block says up to two hours too early when it was mined; ETH says it to the second. */
+/** A block's time may be up to two hours earlier than it was mined; on ETH it is exact to the second. */
 const EARLY_MS = 2 * HOUR_MS;
 const EARLY_ETH_MS = MINUTE_MS;
-/** And no earlier than the median of the eleven blocks below it. */
+/** It is also no earlier than the median of the eleven blocks below it. */
 const MEDIAN_OF_BLOCKS = 11;
-/** As far below the tip as is read back without an operator: `doctor` names addresses that are older. */
+/** How far below the tip blocks are read back without an operator: `doctor` lists addresses that are older. */
 export const MOST_BLOCKS_BACK = 20_000;
-/** Blocks read in one turn: then the tip is looked at again. */
+/** Blocks read in one turn, before the tip is checked again. */
 const BLOCKS_A_TURN = 20;
 const TURN_MS = 1_000;
 /** After a failure. */
@@ -29,7 +29,7 @@ type Standing = {
   earliest: Date | null;
 };
 
-/** `record` writes what a block holds, and runs `advance` in the same transaction. */
+/** `record` writes the contents of a block, and runs `advance` in the same transaction. */
 export function createReadBack(
   ctx: Context,
   source: ChainSource,
@@ -47,7 +47,7 @@ export function createReadBack(
     return row!;
   };
 
-  /** Installs of before this was written down: a transfer that was recorded tells that its block was read, and all above it. */
+  /** Installs from before this was recorded: a recorded transfer proves that its block was read, and all above it. */
   const readFromTransfers = async (from: bigint): Promise<void> => {
     const [lowest] = await ctx.db.sql<{ height: bigint; hash: string }[]>`
       select block_height as height, block_hash as hash from transfers t join payments p on p.id = t.payment_id
@@ -60,7 +60,7 @@ export function createReadBack(
       where coin = ${coin} and watched_from = ${from}`;
   };
 
-  /** Says how far back blocks must be read for the earliest address, if at all. */
+  /** Determines how far back blocks must be read for the earliest address, if at all. */
   const plan = async (): Promise<void> => {
     const before = await read();
     if (before.from !== null) await readFromTransfers(before.from);
@@ -73,7 +73,7 @@ export function createReadBack(
     await ctx.db.sql`update tips set read_back_to = ${target} where coin = ${coin}`;
   };
 
-  /** All blocks that were planned are read: the addresses of that time are watched, as far back as the bound allows. */
+  /** All planned blocks are read: addresses of that time are watched, as far back as the bound allows. */
   const finish = async ({ height, from, since, earliest }: Standing): Promise<void> => {
     const bounded = height - from! >= MOST_BLOCKS_BACK ? await source.blockAt(Number(from)) : null;
     const watched = bounded ? addMs(bounded.time, EARLY_MS) : earliest !== null && earliest < since! ? earliest : since!;
@@ -82,7 +82,7 @@ export function createReadBack(
     ctx.log.info({ coin, from: Number(from) }, 'Finished reading all blocks since the first address was issued');
   };
 
-  /** Reads the block below the lowest one that was read; false when none is left to read. */
+  /** Reads the block below the lowest one that was read; false when there is nothing left to read. */
   const readOne = async (): Promise<boolean> => {
     const standing = await read();
     const { from, to, parent } = standing;
@@ -99,7 +99,7 @@ export function createReadBack(
   };
 
   return {
-    /** Reads some blocks, the newest first; true when more are left. A failure is logged and leaves them for later: the tip goes first. */
+    /** Reads some blocks, newest first; true when more are left. A failure is logged and leaves them for later: the tip has priority. */
     some: async (signal?: AbortSignal): Promise<boolean> => {
       const startedMs = ctx.clock.monotonicMs();
       if (startedMs < restsUntilMs) return false;
@@ -138,7 +138,7 @@ export async function heightOf(source: Pick<ChainSource, 'blockAt' | 'coin'>, at
   return low;
 }
 
-/** The lowest block that was read is one lower. Compare-and-set: two followers never apply the same step. */
+/** Lowers the lowest block that was read by one. Compare-and-set: two followers never apply the same step. */
 async function lower(tx: Tx, coin: Coin, { from, ref }: { from: bigint; ref: BlockRef }): Promise<void> {
   const moved = await tx`
     update tips set watched_from = ${ref.height}, watched_parent = ${ref.parent}, updated_at = clock_timestamp()
@@ -146,7 +146,7 @@ async function lower(tx: Tx, coin: Coin, { from, ref }: { from: bigint; ref: Blo
   if (moved.count === 0) throw new CursorMoved();
 }
 
-/** Written when it changes. */
+/** Written only when it changes. */
 const noteFailure = (ctx: Context, coin: Coin, failure: string | null) => ctx.db.sql`
   insert into followers (coin, read_back_failure) values (${coin}, ${failure})
   on conflict (coin) do update set read_back_failure = excluded.read_back_failure

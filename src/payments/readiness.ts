@@ -1,4 +1,4 @@
-/** Whether a merchant can take money now: for each coin, what is still missing, in words, and how to fix it. */
+/** Whether a merchant can accept payments now: for each coin, what is still missing, in words, and how to fix it. */
 import { type Context, perContext } from '../context.ts';
 import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
 import { centsToE8, divideCeil, formatUnits, formatUsd, quoteUnits, worthUsdE8 } from '../core/money.ts';
@@ -22,18 +22,18 @@ export const MISSING = [
   'completion_held',
 ] as const;
 export type MissingCode = (typeof MISSING)[number];
-/** `lines` are settings to paste as they are; `fix` says where. */
+/** `lines` are settings to paste unchanged; `fix` says where. */
 export type Missing = { code: MissingCode; message: string; fix: string; lines: readonly string[]; docUrl: string };
 export type CoinReadiness = {
   coin: Coin;
-  /** A customer can pay with it now. Anything in `missing` then only keeps payments from completing. */
+  /** A customer can pay with it now. Entries in `missing` then only keep payments from completing. */
   payable: boolean;
   missing: readonly Missing[];
 };
 
 type Unreachables = ReadonlyMap<Coin, Unreachable>;
 
-/** Every coin with all that is missing. Test payments need nothing. */
+/** Every coin with everything that is missing. Test payments need nothing. */
 export async function readReadiness(ctx: Context, { merchantId, mode }: { merchantId: string; mode: Mode }): Promise<CoinReadiness[]> {
   if (mode === 'test') return COINS.map((coin) => ({ coin, payable: true, missing: [] }));
   const [found] = await readReadinessOfAll(ctx, { merchantIds: [merchantId] });
@@ -41,7 +41,7 @@ export async function readReadiness(ctx: Context, { merchantId, mode }: { mercha
   return found.coins;
 }
 
-/** The same of several merchants, in as many statements as of one. */
+/** The same for several merchants, in as many statements as for one. */
 export async function readReadinessOfAll(
   ctx: Context,
   { merchantIds }: { merchantIds: readonly string[] },
@@ -81,15 +81,15 @@ function readinessOf(
     ...('price' in price ? [] : [tell('price_missing', price.reason)]),
     ...(usedUp === null ? [] : [tell('plan_limit_reached', usedUp.toLocaleString('en-US'))]),
   ];
-  // A source that is away holds completion too; that is not said twice.
+  // An unreachable source also holds completion, but that is not reported twice.
   const missing = away || held.length === 0 ? blocking : [...blocking, tell('completion_held', held.join('; '))];
   return { coin, payable: blocking.length === 0, missing };
 }
 
-/** Whether the network carries so small an amount. */
+/** Whether the network relays such a small amount. */
 export const isCarried = (coin: Coin, units: bigint): boolean => units >= leastUnits(coin);
 const leastUnits = (coin: Coin): bigint => COIN[coin].dustUnits * 10n;
-/** Says what the smallest payment in the coin is, at the current price. */
+/** Describes the smallest payment in the coin, at the current price. */
 export function amountTooSmall(coin: Coin, { usdCents, units, priceE8 }: { usdCents: bigint; units: bigint; priceE8: bigint }): Problem {
   const least = leastUnits(coin);
   const worth = formatUsd(divideCeil(worthUsdE8(coin, least, priceE8), centsToE8(1n)));
@@ -105,7 +105,7 @@ export function amountTooSmall(coin: Coin, { usdCents, units, priceE8 }: { usdCe
 }
 
 const RPC_PORTS: Readonly<Record<Coin, number>> = { BTC: 8332, ETH: 8545, LTC: 9332, DASH: 9998, DOGE: 22555 };
-/** What connects a source: a node, or a Blockbook server where payments can be read from one. */
+/** What connects a source: a node, or a Blockbook server if payments can be read from one. */
 const sourceLines = (coin: Coin): string[] =>
   coin === 'ETH'
     ? ['# your own node, or a provider', `ETH_NODE_URL=http://127.0.0.1:${RPC_PORTS.ETH}`]
@@ -177,7 +177,7 @@ function explain(
   }
 }
 
-/** Whether each coin's chain is read, as of a second ago; the same for all merchants. Creates wait for it after a pause only. */
+/** Whether each coin's chain is read, as of a second ago; the same for all merchants. Creates wait for it only after a pause. */
 const FRESH_MS = 1_000;
 const OLDEST_MS = 5_000;
 type Kept = { atMs: number; read: Promise<Unreachables> };
@@ -195,7 +195,7 @@ function recentUnreachable(ctx: Context): Promise<Unreachables> {
         () => {
           kept.known = { atMs, read };
         },
-        // Whoever waits for it gets the error; the next create asks again.
+        // The waiting callers get the error; the next create tries again.
         () => {},
       )
       .finally(() => {
@@ -212,7 +212,7 @@ const payableCoins = (ctx: Context, merchant: Merchant, unreachable: Unreachable
     const found = ctx.prices.quotable(coin);
     return payable && 'price' in found ? [{ coin, priceE8: found.price.priceE8 }] : [];
   });
-/** Worked out once for all creates that share a reading of their merchant. */
+/** Computed once for all creates that share a read of their merchant. */
 const payableOf = perContext(() => new WeakMap<Merchant, Payable[]>());
 
 /** Something the caller should know although the request succeeds. */
@@ -220,8 +220,8 @@ export type Warning = { code: 'no_payable_currency'; message: string; doc_url: s
 const NONE: readonly Warning[] = [];
 
 /**
- * Warnings for the reply to a create when nobody could pay the payment now, as of about a second ago. Members get a notice when no
- * currency is ready. It costs a create no statement.
+ * Warnings for the reply to a create when the payment could not be paid now, as of about a second ago. Members get a notice when no
+ * currency is ready. This adds no statement to a create.
  */
 export async function warningsFor(
   ctx: Context,
@@ -245,7 +245,7 @@ export async function warningsFor(
   return warn('Customers cannot pay this yet: none of your currencies is ready. The dashboard shows what is missing under Home.');
 }
 
-/** A customer or a create met no payable currency. */
+/** A customer or a create found no payable currency. */
 export async function reportUnpayable(ctx: Context, { merchantId }: { merchantId: string }): Promise<void> {
   const why = async (): Promise<string> => {
     const coins = await readReadiness(ctx, { merchantId, mode: 'live' });
@@ -256,7 +256,7 @@ export async function reportUnpayable(ctx: Context, { merchantId }: { merchantId
   await reportOutage(ctx, { merchantId, why });
 }
 
-/** Outages of merchants whose customers can pay again are over. Run by the worker. */
+/** Ends outages of merchants whose customers can pay again. Run by the worker. */
 export async function endOutages(ctx: Context): Promise<void> {
   const merchantIds = await listOutages(ctx, { limit: MOST_OUTAGES });
   if (merchantIds.length === 0) return;

@@ -1,7 +1,7 @@
 /**
- * Erases the data of payers where a merchant wants it: description, items, language, return URL, metadata and refund address
+ * Erases payers' data for merchants that enabled it: description, items, language, return URL, metadata and refund address
  * of payments that ended long enough ago. Amounts, taxes, rates, transfers, times and ids stay; the bodies of events are
- * forgotten after 30 days for everybody, which is the shortest time that can be set here.
+ * erased after 30 days for all merchants, which is the shortest time that can be set here.
  */
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
@@ -9,16 +9,16 @@ import type { Tx } from '../db/db.ts';
 import { dropMetadataPairs } from './lists.ts';
 import { dropTexts } from './texts.ts';
 
-/** Payments of one step; a step is one transaction. */
+/** Payments in one step; a step is one transaction. */
 const STEP = 500;
 const LANES = 20;
-/** Until a payment that had not ended is looked at again. */
+/** How long until a payment that had not ended is checked again. */
 const AGAIN_HOURS = 24;
 const DUE = 'erase';
 
 type Lane = { merchantId: string; mode: Mode; days: number };
 
-/** One round over merchants that erase: of each mode one step, so that its cost has a bound. Returns how many were erased. */
+/** One round over merchants with erasure: one step per mode, so that its cost is bounded. Returns how many were erased. */
 export async function erasePayerData(ctx: Context): Promise<number> {
   const lanes = await ctx.db.sql<Lane[]>`
     select m.id as "merchantId", l.mode, (m.settings->>'retentionDays')::int as days
@@ -66,7 +66,7 @@ async function eraseStep(tx: Tx, { merchantId, mode, days }: Lane): Promise<numb
   return ids.length;
 }
 
-/** Ended, and nothing about it changed any more for so long. */
+/** Ended, and unchanged for this long. */
 const ended = (tx: Tx, days: number) => tx`
   (status in ('completed', 'expired', 'cancelled', 'failed')
     and greatest(completed_at, expires_at, extended_until, created_at) < clock_timestamp() - make_interval(days => ${days}))`;

@@ -1,4 +1,4 @@
-/** What the dashboard asks of payments: a filtered list without a count, one search over all texts of a payment, its timeline. */
+/** The dashboard's queries of payments: a filtered list without a count, one search over all texts of a payment, its timeline. */
 import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
 import type { Exception, PaymentStatus } from '../core/payment.ts';
@@ -12,11 +12,11 @@ import { readTexts, type TextField } from './texts.ts';
 
 export type FoundItem = ListItem & {
   receivedUnits: bigint;
-  /** Null where a version that did not write it yet settled the payment last. */
+  /** Null if the payment was last settled by a version that did not write it yet. */
   receivedUsdCents: bigint | null;
   refundRequestedAt: Date | null;
   archivedAt: Date | null;
-  /** Where the text that was searched for stands. */
+  /** Where the matching text is. */
   match: TextField | null;
 };
 export type Filter = {
@@ -29,7 +29,7 @@ export type Filter = {
   from: Date | null;
   until: Date | null;
   refundRequested: boolean;
-  /** What was put away: left out, alone, or among the others. */
+  /** Archived payments: left out, alone, or together with the others. */
   archived: 'without' | 'only' | 'with';
   search: string | null;
 };
@@ -46,7 +46,7 @@ export const NO_FILTER: Filter = {
   search: null,
 };
 
-/** What a payment received in US cents, as far as its row tells. */
+/** What a payment received in US cents, as far as its row shows. */
 export const receivedUsdCents = (sql: Sql): Fragment =>
   sql`coalesce(received_usd_cents, paid_usd_cents, case when received_units = 0 then 0 end)`;
 
@@ -59,7 +59,7 @@ export async function conditionsOf(
   const { status, coin, exception, atLeast, atMost, from, until, archived } = filter;
   const mine = sql`merchant_id = ${merchantId} and mode = ${mode}`;
   const { within } = await keysWithin(sql, { key: 'sequence', time: 'created_at', rows: sql`payments where ${mine}`, from, until });
-  // One index is walked, the one that holds the fewest; what else is asked is looked for in what it gives.
+  // Walks the one index that has the fewest rows; the other conditions filter its results.
   const walks = [
     archived === 'only' ? sql`and archived_at is not null` : null,
     filter.refundRequested ? sql`and refund_requested_at is not null` : null,
@@ -91,7 +91,7 @@ type Paging = { merchantId: string; mode: Mode; limit: number; startingAfter: st
 type Page = { items: FoundItem[]; hasMore: boolean; lookedBackTo: LookedBackTo };
 
 /**
- * Newest first; `search` is any part of the texts of a payment. A page looks at a bounded number of payments: where that ended before
+ * Newest first; `search` matches any part of the texts of a payment. A page checks a bounded number of payments: if that ended before
  * the page was full, `lookedBackTo` is the last of them, and the next page may start after it. Errors: cursor_invalid.
  */
 export async function findPayments(ctx: Context, paging: Paging): Promise<Page> {
@@ -153,7 +153,7 @@ async function searchPayments(
   };
 }
 
-/** All of a filter but its text, as conditions; null where it keeps everything. In an object: a part of a statement would be run by await. */
+/** All of a filter except its text, as conditions; null if everything matches. In an object, because await would run a SQL fragment. */
 async function keptBy(ctx: Context, of: { merchantId: string; mode: Mode; filter: Filter }): Promise<{ others: Fragment | null }> {
   const { status, coin, exception, atLeast, atMost, from, until, refundRequested, archived } = of.filter;
   if (archived === 'with' && !refundRequested && [status, coin, exception, atLeast, atMost, from, until].every((one) => one === null))
@@ -185,19 +185,19 @@ export type Moment = {
   what: string | null;
   coin: Coin | null;
   units: bigint | null;
-  /** An address where a coin was chosen, else an on-chain transaction id. */
+  /** An address when a coin was chosen, else an on-chain transaction id. */
   ref: string | null;
-  /** Who decided, when it was a member. */
+  /** The member who decided, if any. */
   actor: string | null;
   blockHeight: bigint | null;
-  /** US dollars per coin at which a coin was chosen, and whose prices agreed on it. */
+  /** US dollars per coin when a coin was chosen, and the price sources that agreed on it. */
   rateE8: bigint | null;
   sources: string[] | null;
-  /** That made the payment. */
+  /** The API key that created the payment. */
   key: { id: string; name: string; hint: string } | null;
 };
 
-/** All that happened to a payment, oldest first. */
+/** Everything that happened to a payment, oldest first. */
 export async function listMoments(
   ctx: Context,
   { merchantId, mode, paymentId }: { merchantId: string; mode: Mode; paymentId: string },
@@ -228,7 +228,7 @@ export async function listMoments(
     select at, kind, what, coin, units, ref, actor, block_height as "blockHeight", rate_e8 as "rateE8", sources, key from moments order by at, place`;
 }
 
-/** For each owner a text that changes when any of the payments may have: the newest event. One look for all open dashboards. */
+/** For each owner, a text that changes when any of the payments may have: the newest event. One query for all open dashboards. */
 export async function readPulse(
   ctx: Context,
   { owners }: { owners: readonly { merchantId: string; mode: Mode }[] },
@@ -241,7 +241,7 @@ export async function readPulse(
   return rows.map((row) => row.pulse);
 }
 
-/** The same of confirmations, which change without an event: the ends of the chains, of which there are few. Test payments have their own. */
+/** The same for confirmations, which change without an event: the chain tips, of which there are few. Test payments have their own. */
 export async function readChainPulse(ctx: Context, { owners }: { owners: readonly { mode: Mode }[] }): Promise<(string | null)[]> {
   if (owners.every(({ mode }) => mode === 'test')) return owners.map(() => null);
   const [row] = await ctx.db.sql<{ pulse: string | null }[]>`

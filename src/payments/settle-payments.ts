@@ -1,4 +1,4 @@
-/** The one door through which a payment changes: lock, write facts, read everything again, decide, record what follows. */
+/** The single entry point for changing a payment: lock, write facts, reread everything, decide, record the consequences. */
 
 import type { Context } from '../context.ts';
 import { addMs } from '../core/clock.ts';
@@ -21,19 +21,19 @@ import { queueTexts } from './texts.ts';
 import { valueTransfers } from './value-transfers.ts';
 import type { PaymentView } from './view.ts';
 
-/** An unvalued transfer is looked at again this often, for the next usable price. */
+/** How often an unvalued transfer is retried, for the next usable price. */
 const PRICE_RETRY_MS = 30_000;
-/** Payments and transfers in memory at a time, where many payments are settled at once. */
+/** Payments and transfers in memory at a time, when many payments are settled together. */
 const MAX_HELD = 5_000;
-/** A payment that cannot be settled is tried again after this long; the others do not wait for it. */
+/** A payment that cannot be settled is retried after this long; the others do not wait for it. */
 const FAILED_RETRY_SECONDS = 10;
 
 export type SettledPayment = { record: PaymentRecord; view: PaymentView };
 
 /**
- * Locks the payment rows in id order, runs `write` (facts only), then reads all facts and the clock afresh in a second
- * statement, settles, and writes status, events and deliveries: all in the caller's transaction. `ids` of unknown
- * payments are left out. Returns the payments as they now stand, in the order of `ids`.
+ * Locks the payment rows in id order, runs `write` (facts only), then rereads all facts and the clock in a second
+ * statement, settles, and writes status, events and deliveries, all in the caller's transaction. `ids` of unknown
+ * payments are omitted. Returns the updated payments, in the order of `ids`.
  */
 export async function lockAndSettle(
   ctx: Context,
@@ -46,7 +46,7 @@ export async function lockAndSettle(
   return settleLocked(ctx, tx, ids);
 }
 
-/** The same for any number of payments, of which a bounded part is held in memory at a time. */
+/** The same for any number of payments, with a bounded number in memory at a time. */
 export async function lockAndSettleMany(
   ctx: Context,
   tx: Tx,
@@ -58,7 +58,7 @@ export async function lockAndSettleMany(
   for (const part of await inParts(tx, ids)) await settleLocked(ctx, tx, part);
 }
 
-/** Locks and writes as `lockAndSettle` does, and leaves the settling to the worker: for what is too much for one transaction. */
+/** Locks and writes like `lockAndSettle`, but leaves settling to the worker, for work that is too large for one transaction. */
 export async function lockAndSettleLater(tx: Tx, paymentIds: readonly string[], write: (tx: Tx) => Promise<void>): Promise<void> {
   const ids = await lock(tx, paymentIds);
   await write(tx);
@@ -74,7 +74,7 @@ async function lock(tx: Tx, paymentIds: readonly string[]): Promise<string[]> {
   return ids;
 }
 
-/** Payments with up to as many transfers together; one that has more is a part by itself. */
+/** Groups payments up to this many transfers in total; a payment that has more is a group of its own. */
 async function inParts(tx: Tx, ids: readonly string[]): Promise<string[][]> {
   if (ids.length <= 1) return [[...ids]];
   const rows = await tx<{ id: string; count: bigint }[]>`
@@ -97,8 +97,8 @@ async function inParts(tx: Tx, ids: readonly string[]): Promise<string[][]> {
 /** Settles payments that this transaction has locked. */
 async function settleLocked(ctx: Context, tx: Tx, ids: readonly string[]): Promise<SettledPayment[]> {
   let records = await readRecords(ctx, tx, ids);
-  // Test payments: what their simulated chain shows by now is recorded as the follower would. Ending a window moves the
-  // payment's clock, and more may show then.
+  // Test payments: records what their simulated chain shows now, as the follower would. Ending a window advances the
+  // payment's clock, and more may then become visible.
   for (let looks = 0; looks < 3 && (await recordObservations(tx, records)); looks++) records = await readRecords(ctx, tx, ids);
   await valueTransfers(ctx, tx, records);
   const settled = records.map((record) => {
@@ -113,7 +113,7 @@ async function settleLocked(ctx: Context, tx: Tx, ids: readonly string[]): Promi
   return settled.map(({ record, settlement }) => ({ record, view: toView(record, settlement) }));
 }
 
-/** Writes what simulated chains show and what is not yet recorded; ends windows where a scenario says so. True when anything changed. */
+/** Writes what simulated chains show and is not yet recorded; ends windows when a scenario says so. True when anything changed. */
 async function recordObservations(tx: Tx, records: PaymentRecord[]): Promise<boolean> {
   const rows: unknown[] = [];
   const advances: { merchantId: string; paymentId: string; seconds: number }[] = [];
@@ -171,10 +171,10 @@ async function recordObservations(tx: Tx, records: PaymentRecord[]): Promise<boo
   }
   return rows.length > 0 || advances.length > 0;
 }
-/** Past the end by more than any coin's slack, so that the end is certain at once. */
+/** Past the end by more than any coin's slack, so that the end is certain immediately. */
 const WINDOW_END_MARGIN_MS = 60_000;
 
-/** What of a transfer follows the chain, as one comparable text. */
+/** The parts of a transfer that follow the chain, as one comparable string. */
 const chainFacts = (t: Pick<Transfer, 'block' | 'lock' | 'absentSince' | 'conflict' | 'unminedSince'>): string =>
   JSON.stringify([t.block?.height, t.block?.hash, t.lock, t.absentSince, t.conflict?.txid, t.conflict?.height, t.unminedSince]);
 
@@ -236,7 +236,7 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
       deltas.push({ ...row, status: record.facts.status, coin: record.last.coin ?? '', payments: -1 });
       deltas.push({ ...row, status: settlement.status, coin: settlement.coin ?? '', payments: 1 });
     }
-    // Money came: an amount and a transaction to be found by.
+    // Money arrived: an amount and a transaction to search by.
     if (told) texts.push(id);
     record.version += 1n;
     const marks = marksOf(record, settlement);
@@ -311,7 +311,7 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
               mode: record.mode,
               kind: reversed ? ('payment_reversed' as const) : ('payment_attention' as const),
               detail: noticeOf(record, settlement, added),
-              // A public key is in every customer's hands: what is written with it does not go into emails.
+              // Every customer has the public key, so text written with it does not go into emails.
               description: record.createdWith === 'secret' ? record.request.description : null,
             },
           ],
@@ -319,7 +319,7 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
   );
 }
 
-/** What a notice says about a payment: the money that the exception is about, and the order. */
+/** What a notice says about a payment: the money that the exception concerns, and the order. */
 function noticeOf(
   record: PaymentRecord,
   { status, uncounted, coin, receivedUnits, receivedUsdE8 }: Settlement,
@@ -343,7 +343,7 @@ function noticeOf(
 const withWorth = ({ coin, units, usdE8 }: Pick<Uncounted, 'coin' | 'units' | 'usdE8'>): string =>
   `${formatDecimal(units, COIN[coin].decimals, 0)} ${coin}${usdE8 === null ? '' : ` ($${formatUsd(e8ToCents(usdE8))})`}`;
 
-/** Each is set once: by the first choice of a coin where no view was seen before, by the first counted transfer, by the completion. */
+/** Each is set once: by the first choice of a coin if no view was recorded before, by the first counted transfer, by the completion. */
 const marksOf = (record: PaymentRecord, settlement: Settlement): Marks => ({
   ...record.marks,
   openedAt: record.marks.openedAt ?? record.facts.quotes[0]?.from ?? null,
@@ -358,8 +358,8 @@ const counted = (
 ): Counted => ({ createdAt: facts.createdAt, openedAt, coin, seenAt, status, exceptions, completedAt, paidUsdCents });
 
 /**
- * Has everything of a coin that waits for its chain settled again, `except` what the caller settles itself. Completed payments wait
- * for it while their money is not confirmed.
+ * Queues everything of a coin that waits for its chain for settling, `except` what the caller settles itself. Completed payments are
+ * included while their money is not confirmed.
  */
 export const queueProcessing = (tx: Tx, { coin, except = [] }: { coin: Coin; except?: readonly string[] }) => tx`
   insert into due_work (kind, key, merchant_id, due_at)
@@ -372,7 +372,7 @@ export const queueProcessing = (tx: Tx, { coin, except = [] }: { coin: Coin; exc
     and exists (select 1 from transfers t where t.payment_id = p.id and t.coin = ${coin})
   on conflict (kind, key) do update set due_at = excluded.due_at`;
 
-/** Has the completed payments of a coin settled again that a reorganization took a block from. */
+/** Queues the completed payments of a coin that lost a block in a reorganization. */
 export const queueReversible = (tx: Tx, { coin }: { coin: Coin }) => tx`
   insert into due_work (kind, key, merchant_id, due_at)
   select 'settle', p.id, p.merchant_id, clock_timestamp() from payments p
@@ -380,7 +380,7 @@ export const queueReversible = (tx: Tx, { coin }: { coin: Coin }) => tx`
     select t.payment_id from transfers t where t.coin = ${coin} and t.unmined_since is not null and t.unmined_since >= p.completed_at
   ) on conflict (kind, key) do update set due_at = excluded.due_at`;
 
-/** An event with its bytes frozen. `parts` make its id: the same transition always has the same. */
+/** An event with its final bytes. `parts` determine its id: the same transition always has the same id. */
 export function newEvent(
   ctx: Context,
   view: PaymentView,
@@ -409,12 +409,12 @@ export function newEvent(
 
 /** When the payment must be settled again without a new fact, in real time. */
 function dueAt(record: PaymentRecord, settlement: Settlement): Date | null {
-  // What a simulated chain shows may depend on the completion that was decided just now.
+  // What a simulated chain shows may depend on the completion that was just decided.
   const { completedAt } = settlement;
   const wakes = [settlement.nextDueAt, observe({ ...record, facts: { ...record.facts, completedAt } })?.wakeAt ?? null];
   if (record.transfers.some((t) => t.values.length === 0)) wakes.push(addMs(record.now, PRICE_RETRY_MS));
   const times = wakes.flatMap((wake) => (wake ? [wake.getTime()] : []));
-  // A due instant that has already passed would be settled in a circle: at least a moment later.
+  // A due time in the past would cause an endless loop, so it is at least a moment later.
   return times.length === 0 ? null : new Date(Math.max(Math.min(...times) - record.offsetMs, record.realNow.getTime() + 250));
 }
 
@@ -427,15 +427,15 @@ async function countEvents(tx: Tx, paymentIds: string[]): Promise<Map<string, nu
 
 /**
  * Settles payments that are due by time or were queued by the follower, at most `limit` of each, skipping those another process
- * works on. Returns how many. A crash before the commit leaves them due. One that cannot be settled holds up no other.
+ * works on. Returns how many. After a crash before the commit they are still due. One that cannot be settled does not block the others.
  */
 export async function settleDuePayments(ctx: Context, { limit }: { limit: number }): Promise<number> {
   return (await settleDue(ctx, byTime, limit)) + (await settleDue(ctx, queued, limit));
 }
 
-/** `take` returns payments that are due, of `only` if it is given, and leaves what another process works on; `put` off what failed. */
+/** `take` returns due payments, limited to `only` if given, and skips those another process works on; `put` postpones failed ones. */
 type Due = { take(tx: Tx, limit: number, only?: string): Promise<string[]>; put(tx: Tx, paymentId: string): Promise<unknown> };
-// Two kinds, each in transactions of its own: the first takes rows nobody holds, the second may wait in id order. Mixed, they could
+// Two kinds, each in its own transactions: the first takes rows that are not locked, the second may wait in id order. Mixed, they could
 // deadlock.
 const byTime: Due = {
   take: async (tx, limit, only) => {

@@ -1,4 +1,4 @@
-/** Which transfers sightings are, and how they are written. */
+/** What counts as the same transfer when sightings are recorded, and how they are written. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
@@ -43,9 +43,9 @@ test('a mined peg-out is the one that waited with its sum, each taken once, and 
 test('a peg-out is found under its own name before it is taken for an equal one', () => {
   const waiting = [row('a:pegout:0', 5n), row('b:pegout:0', 5n)];
   assert.deepEqual(pair([pegout('new:pegout:0', 5n), pegout('a:pegout:0', 5n)], waiting, ['a', 'b', 'new']), [null, 'a:pegout:0']);
-  // One that left the mempool may be the new one; one that is there is not.
+  // One that left the mempool may be the new one; one that is still there is not.
   assert.deepEqual(pair([pegout('new:pegout:0', 5n)], waiting, ['a', 'new']), ['b:pegout:0']);
-  // Recorded after a reorganisation under the transaction that carried it last.
+  // Recorded after a reorganization under the last transaction that carried it.
   assert.deepEqual(pair([pegout('b:pegout:0', 5n)], [row('a:pegout:0', 5n, false, 'b')], ['a', 'b']), ['a:pegout:0']);
 });
 

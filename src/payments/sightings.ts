@@ -6,33 +6,33 @@ import { COIN, type Coin } from '../core/coin.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import type { Loser } from './spent-outpoints.ts';
 
-/** Rows in one statement: what a block can hold at most is written in parts. */
+/** Rows per statement; the largest blocks are written in several parts. */
 export const ROWS_AT_ONCE = 1_000;
 const OUTPUTS_AT_ONCE = 10_000;
-/** Rows handed over between two turns of the event loop. */
+/** Rows processed between two turns of the event loop. */
 const READ_AT_ONCE = 2_000;
-/** What has been out of sight for this long is looked for no more; when it comes back it is seen. */
+/** A transfer missing for this long is no longer searched for; if it reappears, it is recorded. */
 const FORGOTTEN_DAYS = 14;
 
-/** Whose a deposit address is. */
+/** Who owns a deposit address. */
 export type Owner = { paymentId: string; merchantId: string; address: string; createdAt: Date };
 /** A sighting of a payment's transfer. */
 export type Owned = Sighting & { owner: Owner };
-/** With the outputs of its transaction that are one transfer, at least one. */
+/** With the outputs of its transaction that form one transfer, at least one. */
 export type Merged = Owned & { outputs: readonly Output[] };
 /** One of our transactions that is in no block. */
 export type Waiting = {
   txid: string;
-  /** Whether all its transfers are noted as absent, as replaced, and any of them as either. */
+  /** Whether all its transfers are recorded as absent, all as replaced, and any as either. */
   absent: boolean;
   contested: boolean;
   doubted: boolean;
 };
-/** What a payment had from a transaction that loses its coins. */
+/** What a payment received from a transaction that was double-spent. */
 export type Replaced = { paymentId: string; txid: string; units: bigint; firstSeenAt: Date };
 type Pegout = { paymentId: string; ref: string; txid: string; units: string; mined: boolean };
 
-/** The coin's transactions that are in no block and may still come. */
+/** The coin's transactions that are in no block and may still be mined. */
 export async function readWaiting(sql: Sql, coin: Coin): Promise<Waiting[]> {
   const found: Waiting[] = [];
   const rows = sql<Waiting[]>`
@@ -48,7 +48,7 @@ export async function readWaiting(sql: Sql, coin: Coin): Promise<Waiting[]> {
   return found;
 }
 
-/** What payments had from these transactions, as far as it is in no block. */
+/** What payments received from these transactions, as far as it is in no block. */
 export async function readReplaced(sql: Sql, coin: Coin, txids: readonly string[]): Promise<Replaced[]> {
   if (txids.length === 0) return [];
   return sql<Replaced[]>`
@@ -57,8 +57,8 @@ export async function readReplaced(sql: Sql, coin: Coin, txids: readonly string[
 }
 
 /**
- * A replacement keeps the first sight of what it replaces, as long as it pays the payment no more than that did: a small
- * transfer raised later must not carry an old rate or an early hour over to the rest. Null: nothing is inherited.
+ * A replacement keeps the first-seen time of what it replaces, as long as it pays the payment no more than the original: a small
+ * transfer increased later must not apply an old rate or an earlier time to the rest. Null: nothing is inherited.
  */
 export function inheritedSights(
   sightings: readonly Owned[],
@@ -85,15 +85,15 @@ export function inheritedSights(
     const key = name(sighting.txid, sighting.owner.paymentId);
     const rows = before.get(key);
     if (!rows) return null;
-    // Of several generations the largest is what was replaced; they never stood together.
+    // Of several generations, the largest is the one that was replaced; they never existed together.
     const most = rows.reduce((units, row) => (row.units > units ? row.units : units), 0n);
     return paid.get(key)! > most ? null : earliest(...rows.map((row) => row.firstSeenAt));
   };
 }
 
 /**
- * Outputs of one transaction to one payment are one transfer, named by the first of them, however many they are. Those below the
- * dust floor count for nothing, also together: they are one of their own.
+ * Outputs of one transaction to one payment are one transfer, named after the first of them, regardless of their number. Outputs below
+ * the dust floor count for nothing, even together; they form a separate transfer.
  */
 export function mergeOutputs(coin: Coin, sightings: readonly Owned[]): Merged[] {
   const { dustUnits } = COIN[coin];
@@ -122,15 +122,15 @@ export function mergeOutputs(coin: Coin, sightings: readonly Owned[]): Merged[] 
   return [...together, ...single];
 }
 
-/** What a sighting has for its outputs: itself, where it is one. */
+/** The outputs of a sighting; a single one is its own output. */
 const outputsOf = ({ ref, units, outputs }: Sighting): readonly Output[] =>
   outputs ?? [[Number(ref.slice(ref.lastIndexOf(':') + 1)), units]];
 
-/** The same with each output by itself. */
+/** The same, with each output separate. */
 export const eachOutput = <T extends Sighting>({ outputs, ...sighting }: T): Omit<T, 'outputs'>[] =>
   outputs ? outputs.map(([n, units]) => ({ ...sighting, ref: `${sighting.txid}:${n}`, units })) : [sighting];
 
-/** Records sightings as transfers, or brings those that are recorded up to date. */
+/** Records sightings as transfers, or updates those already recorded. */
 export async function writeSightings(
   tx: Tx,
   found: readonly Owned[],
@@ -144,14 +144,14 @@ export async function writeSightings(
     certainThrough = null,
   }: {
     coin: Coin;
-    /** Null: they wait. */
+    /** Null: they are unconfirmed. */
     block: BlockRef | null;
     seenAt: Date;
     inherited: (sighting: Owned) => Date | null;
-    /** Txids now in the mempool, when it was looked at. */
+    /** Txids now in the mempool, if it was polled. */
     present?: Pick<ReadonlySet<string>, 'has'> | null;
     atOnce?: number;
-    /** The last look before the block was read that was certain of what it did not show. */
+    /** The last complete poll before the block was read. */
     certainThrough?: Date | null;
   },
 ): Promise<void> {
@@ -178,7 +178,7 @@ export async function writeSightings(
   }
 }
 
-/** Parts of as many rows, or of outputs by the thousand. */
+/** Splits into parts by number of rows, or by thousands of outputs. */
 function* partsOf(sightings: readonly Merged[], atOnce: number): Generator<Merged[]> {
   let part: Merged[] = [];
   let outputs = 0;
@@ -194,8 +194,8 @@ function* partsOf(sightings: readonly Merged[], atOnce: number): Generator<Merge
 }
 
 /**
- * One transfer for each transaction and payment, under the name of its first output. A program of before recorded each output: those
- * rows keep their names and sums, which together are the same, and follow the transaction.
+ * One transfer for each transaction and payment, named after its first output. An earlier version recorded each output separately. Those
+ * rows keep their names and amounts, which add up to the same, and follow the transaction.
  */
 const writeRows = (
   tx: Tx,
@@ -235,8 +235,8 @@ const writeRows = (
     disputed_since = case when excluded.block_hash is null or excluded.block_hash = transfers.block_hash then transfers.disputed_since end`;
 
 /**
- * LTC: a peg-out is one transfer under changing transaction ids: its own while it waits, the HogEx's once mined, another HogEx's
- * after a reorganisation. It keeps the ref it was first seen under, and with it first sight, worth and what was decided about it.
+ * LTC: a peg-out is one transfer under changing transaction ids: its own while it is pending, the HogEx's once mined, another HogEx's
+ * after a reorganization. It keeps the ref it was first seen under, and with it first-seen time, worth and decisions.
  */
 async function knownPegouts(
   tx: Tx,
@@ -254,18 +254,18 @@ async function knownPegouts(
 }
 
 /**
- * Under which ref each peg-out is known, if it is. Of equal ones to the same payment nobody knows which is which: as many are
- * recorded as were ever there at the same time.
+ * The ref under which each peg-out is already known, if any. Equal ones to the same payment cannot be told apart: as many are recorded
+ * as ever existed at the same time.
  */
 export function pairPegouts(
   pegouts: readonly Owned[],
-  /** Those of the same payments that are recorded, in the order of their first sight. */
+  /** The recorded ones of the same payments, in the order of their first sight. */
   rows: readonly Pegout[],
   present: Pick<ReadonlySet<string>, 'has'> | null,
 ): Map<Owned, string> {
   const taken = new Set<Pegout>();
   const refs = new Map<Owned, string>();
-  /** Gives each peg-out the first free row of the same payment and sum that has the same `name`. */
+  /** Assigns each peg-out the first free row of the same payment and amount that has the same `name`. */
   const pair = (fits: (row: Pegout) => boolean, name: (one: { ref: string; txid: string | null }) => string | null): void => {
     const free = Map.groupBy(
       rows.filter((row) => !taken.has(row) && fits(row)),
@@ -280,7 +280,7 @@ export function pairPegouts(
       taken.add(row);
     }
   };
-  // The surest first, each for all of them: one that is found under its own name is never taken for another.
+  // The most certain matches first, each for all peg-outs: one found under its own name is never mistaken for another.
   pair(
     (row) => !row.mined,
     ({ ref }) => ref,
@@ -289,13 +289,13 @@ export function pairPegouts(
     (row) => !row.mined,
     ({ txid }) => txid,
   );
-  // In a block, any that waits; in the mempool, one whose transaction is no longer there: it lost its block, or the block that took
-  // it was taken for that of an equal one.
+  // In a block, match any pending row. In the mempool, match one whose transaction is no longer there: it lost its block, or the block
+  // that included it was attributed to an equal one.
   pair(
     (row) => !row.mined && !present?.has(row.txid),
     () => '',
   );
-  // Shown as waiting by a machine that lacks its block.
+  // Shown as pending by a machine that lacks its block.
   pair(
     () => true,
     ({ ref }) => ref,
@@ -303,7 +303,7 @@ export function pairPegouts(
   return refs;
 }
 
-/** Notes what transactions of these payments lost their coins to; `height`: of the block that holds it, null when it waits too. */
+/** Records what double-spent transactions of these payments; `height`: of the block with the spender, null when it is pending too. */
 export async function writeConflicts(
   tx: Tx,
   losers: readonly Loser[],
@@ -319,7 +319,7 @@ export async function writeConflicts(
   }
 }
 
-/** Notes transactions of these payments that left the mempool, and those that are back in it. */
+/** Records which transactions of these payments left the mempool, and which are back in it. */
 export async function writePresence(
   tx: Tx,
   { coin, paymentIds, gone, back }: { coin: Coin; paymentIds: readonly string[]; gone: readonly string[]; back: readonly string[] },

@@ -1,4 +1,4 @@
-/** A database that refuses what it is asked to write at once, or in the middle: the follower gets on, and nothing is lost or doubled. */
+/** A database that refuses a large write, immediately or midway: the follower makes progress, and nothing is lost or duplicated. */
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { createAdversaryChain, createAdversarySource, type OnChain } from '../../test/kit/adversary.ts';
@@ -12,7 +12,7 @@ import { createFollower } from './follow.ts';
 import { lockAndSettle, settleDuePayments } from './payments.ts';
 import { isTooMuch } from './small-parts.ts';
 
-/** More than one statement takes on its own, so that it takes several. */
+/** More than one statement takes, so that it needs several. */
 const MANY = 1_200;
 /** What a payment of 50 USD costs at the test price. */
 const DUE = 51_547n;
@@ -24,7 +24,7 @@ before(async () => {
   database = await testDatabase();
   core = await openCore(readConfig(testEnvironment(database.url, database.folder, { PRICES: 'static:BTC=97000.00', LOG_LEVEL: 'silent' })));
   await core.ctx.prices.start();
-  // Two, because payments of one merchant that come together wait for more confirmations.
+  // Two merchants, because payments of one merchant that arrive together wait for more confirmations.
   merchantIds = [await createMerchant(core.ctx, { name: 'Flooded' }), await createMerchant(core.ctx, { name: 'Honest' })].map(
     (one) => one.merchantId,
   );
@@ -54,7 +54,7 @@ const refuse = (what: 'many' | 'last') =>
     `create trigger refuse after insert on transfers referencing new table as fresh for each statement execute function refuse('${what}')`,
   );
 
-/** A payment of 50 USD whose payer has chosen BTC, as the service does but for the address. */
+/** A payment of 50 USD whose payer has chosen BTC, created as the service does except for the address. */
 async function openPayment(merchantId: string, key: string): Promise<string> {
   const id = await makeLivePayment(core.ctx, { merchantId, amountUsdCents: 5_000n, expiresInSeconds: 3_600 });
   await core.ctx.db.begin((tx) =>
@@ -137,7 +137,7 @@ test('a payment that cannot be settled holds up no other, and is settled once it
   await settleDuePayments(core.ctx, { limit: 200 });
   assert.equal((await read(ids.honest)).status, 'completed');
   assert.equal((await read(ids.flooded)).status, 'pending');
-  // Put off, and not lost.
+  // Postponed, not lost.
   const due = await sql`select 1 from due_work where key = ${ids.flooded} and due_at > ${started}`;
   assert.equal(due.length, 1);
   await sql.unsafe('drop trigger refuse_one on payments; update due_work set due_at = clock_timestamp()');

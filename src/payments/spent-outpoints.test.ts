@@ -1,4 +1,4 @@
-/** What is remembered of the coins that our transactions spend, by one follower and beside another one. */
+/** What is remembered of the outpoints that our transactions spend, with one follower and with two. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { testEnvironment } from '../../test/kit/app.ts';
@@ -41,7 +41,7 @@ test('a transaction that takes coins of ours is found, whichever follower record
   await mine.refresh('0');
   assert.equal(mine.any(), false);
   const from = await readEndedBelow(database.db.sql);
-  // All outputs of a transaction share what it spends: the table has it once.
+  // All outputs of a transaction share what it spends, so the table stores it once.
   const sighting = spending('one', outpoint(1), outpoint(2));
   await database.db.begin((tx) => other.write(tx, [sighting, { ...sighting, ref: 'one:1' }, spending('two', outpoint(2), outpoint(3))]));
   assert.equal((await database.db.sql`select 1 from spent_outpoints`).length, 4);

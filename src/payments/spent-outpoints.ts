@@ -1,4 +1,4 @@
-/** Which outpoints the transactions of our transfers spend: whoever spends one too takes their place. Kept while that can happen. */
+/** The outpoints that the transactions of our transfers spend. Another transaction spending one replaces ours. Kept while possible. */
 import type { Conflict, Sighting } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { COIN, type Coin } from '../core/coin.ts';
@@ -7,35 +7,35 @@ import { createWatchSet, outpointBytes } from './watch-set.ts';
 
 /** Outpoints in one statement, and read between two turns of the event loop. */
 const AT_ONCE = 5_000;
-/** Outpoints remembered that may have been let go of since, before what is kept is read again. */
+/** Outpoints in memory that may have been deleted since, before the kept ones are reread. */
 const MAX_STALE = 1_000_000;
-/** What has been out of sight for this long counts for nothing. If it comes back it is recorded again. */
+/** A transaction missing for this long no longer counts. If it reappears, it is recorded again. */
 const FORGOTTEN_DAYS = 14;
 
-/** One of our transactions that is in no block, and the transaction that takes its coins; the same one twice if it failed. */
+/** One of our unconfirmed transactions, and the transaction that double-spends it; the same one twice if it failed. */
 export type Loser = { txid: string; by: string };
 
-/** Hex outpoints have 36 bytes, those of accounts are taken as they are. */
+/** Hex outpoints have 36 bytes; those of account chains are stored unchanged. */
 const bytesOf = (outpoint: string): Uint8Array => outpointBytes(outpoint) ?? Buffer.from(outpoint);
 
-/** One follower's memory of outpoints: a yes is asked of the table. */
+/** One follower's memory of outpoints; positive answers are verified in the table. */
 export function createSpentOutpoints(ctx: Context, coin: Coin) {
   const { sql } = ctx.db;
   let watched = createWatchSet();
   let count = 0;
   let kept = 0;
 
-  /** Whether transfer `t` may still be replaced, by a transaction that waits or by a block that takes the place of its own. */
+  /** Whether transfer `t` may still be replaced, by an unconfirmed transaction or by a block that replaces its own. */
   const isNeeded = (): Fragment => sql`
     case when t.block_height is null then
       (t.absent_since is null or t.absent_since > clock_timestamp() - make_interval(days => ${FORGOTTEN_DAYS}::int))
       and (t.conflict_height is null or t.conflict_height >= deep.height)
     else t.block_height >= deep.height end`;
-  /** The lowest height that may still be taken back; everything while nothing was read. */
+  /** The lowest height that may still be taken back; every height while nothing has been read. */
   const deep = (): Fragment =>
     sql`(select coalesce(min(height), 0) - ${COIN[coin].maxReorg}::bigint as height from tips where coin = ${coin}) as deep`;
 
-  /** Rows of before this table was there, and of a program of before that ran until now. */
+  /** Rows from before this table existed, and of an older version that ran until now. */
   const adopt = () => sql`
     insert into spent_outpoints (coin, outpoint, txid)
     select ${coin}, outpoint, txid from (
@@ -55,7 +55,7 @@ export function createSpentOutpoints(ctx: Context, coin: Coin) {
   };
 
   return {
-    /** Reads what was written since the transaction `xid`; '0': all of it. */
+    /** Reads what was written since the transaction `xid`; '0' reads everything. */
     refresh: async (xid: string): Promise<void> => {
       if (xid === '0') await adopt();
       const again = xid === '0' || count > kept + MAX_STALE;
@@ -73,7 +73,7 @@ export function createSpentOutpoints(ctx: Context, coin: Coin) {
     },
     hasBytes: (bytes: Uint8Array, from: number, to: number): boolean => watched.hasBytes(bytes, from, to),
 
-    /** Our transactions whose coins the transactions found take, each pair once. */
+    /** Our transactions that the found transactions double-spend, each pair once. */
     findLosers: async (conflicts: readonly Conflict[]): Promise<Loser[]> => {
       const losers = new Map<string, Loser>();
       for (let i = 0; i < conflicts.length; i += AT_ONCE) {
@@ -99,7 +99,7 @@ export function createSpentOutpoints(ctx: Context, coin: Coin) {
       }
     },
 
-    /** Lets go of what can no longer be replaced. */
+    /** Deletes what can no longer be replaced. */
     prune: () => sql`
       delete from spent_outpoints where coin = ${coin} and txid in (
         select txid from (select distinct txid from spent_outpoints where coin = ${coin}) as one
@@ -107,7 +107,7 @@ export function createSpentOutpoints(ctx: Context, coin: Coin) {
   };
 }
 
-/** Transactions and outpoints side by side, in parts of bounded length. */
+/** Transactions and outpoints as parallel lists, in parts of bounded length. */
 function* chunked(spends: ReadonlyMap<string, readonly string[]>): Generator<[txids: string[], outpoints: string[]]> {
   let txids: string[] = [];
   let outpoints: string[] = [];

@@ -1,4 +1,4 @@
-/** The worker's loop over what is due by time: settling, folding counts, keys that waited, forgetting replies, requests and payers' data. */
+/** The worker's loop over what is due by time: settling, folding counts, waiting keys, deleting old replies, requests and payers' data. */
 import type { Context } from '../context.ts';
 import { forgetReplies } from '../db/batch.ts';
 import { startLoop } from '../db/loop.ts';
@@ -14,7 +14,7 @@ const POLL_MS = 250;
 const BATCH = 200;
 const HOUSEKEEPING_MS = 10_000;
 
-/** Starts the loop; `stop` waits for the round under way. Several workers may run: rows are taken with SKIP LOCKED. */
+/** Starts the loop; `stop` waits for the current round. Several workers may run: rows are taken with SKIP LOCKED. */
 export function startSweep(ctx: Context): { stop(): Promise<void> } {
   let housekeepingAt = 0;
   return startLoop({
@@ -37,7 +37,7 @@ export function startSweep(ctx: Context): { stop(): Promise<void> } {
   });
 }
 
-/** For operators: the schema, the age of the last backup, and what waits to be settled. */
+/** For operators: the schema, the age of the last backup, and payments that wait for settling. */
 export async function readInstall(ctx: Context): Promise<{ schema: string; backedUpAt: Date | null; paymentsDue: number }> {
   const [row] = await ctx.db.sql<{ schema: string; backedUpAt: Date | null; due: bigint }[]>`
     select (select name from migrations order by number desc limit 1) as schema, (select backed_up_at from install) as "backedUpAt",

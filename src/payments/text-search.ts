@@ -1,33 +1,33 @@
-/** Which payments have a text, the newest first: from the texts of the newest ones, then from the index, segment by segment. */
+/** Which payments contain a text, newest first: from the texts of the newest ones, then from the index, segment by segment. */
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import type { Fragment } from '../db/db.ts';
 import { plainText, readTexts, type TextField } from './texts.ts';
 
-/** The newest payments, whose texts are compared one by one: a frequent text is found here. */
+/** The newest payments, whose texts are compared one by one; this finds frequent texts. */
 const WALK = 1_000;
-/** The same for one or two characters, which have no index. */
+/** The same for one or two characters, which the index does not cover. */
 const WALK_SHORT = 5_000;
 /** New payments that may have no texts yet. */
 const TAIL = 200;
-/** Payments that the index finds and other filters are compared with, to the end of a segment. */
+/** Payments that the index finds and other filters are compared with, up to the end of a segment. */
 const MOST_LOOKED = 5_000;
 const MOST_SEGMENTS = 1_000;
 const MOST_TERMS = 16;
 /** Of a payment; see payment_text_terms. */
 const SEGMENT_BITS = 16n;
 
-/** As people write amounts and numbers, and as they are kept: `$1,234.50` and `#10836`. */
+/** Maps amounts and numbers as people write them to the stored form: `$1,234.50` and `#10836`. */
 export function plainQuery(text: string): string {
   const plain = plainText(text).replace(/^[#$€£¥]\s*/, '');
   return /^\d{1,3}(,\d{3})+(\.\d+)?( [a-z]{3,4})?$/.test(plain) ? plain.replaceAll(',', '') : plain;
 }
 
-/** Where a payment has the text; null when that has changed meanwhile. */
+/** Where the payment contains the text; null when that has changed in the meantime. */
 export const matchIn = (fields: readonly TextField[], query: string): TextField | null =>
   fields.find(({ text }) => plainText(text).includes(query)) ?? null;
 
-/** Three bytes each, spread over the text; what they find is compared with all of it. */
+/** Terms of three bytes, spread over the text; the payments they find are compared with the full text. */
 function termsOf(query: string): number[] {
   const bytes = Buffer.from(query);
   const all = [...new Set(Array.from({ length: Math.max(0, bytes.length - 2) }, (_, i) => bytes.readUIntBE(i, 3)))];
@@ -38,11 +38,11 @@ function termsOf(query: string): number[] {
 export type Matches = {
   /** Sequences, newest first; one more than the limit when there are more. */
   sequences: bigint[];
-  /** All payments down to this sequence were looked at, and there are older ones. */
+  /** All payments down to this sequence were checked, and there are older ones. */
   lookedTo: bigint | null;
 };
 
-/** Payments that have the text, among those that `others` keeps, older than `below`. The work has a bound, whatever the text. */
+/** Payments that contain the text, among those matching `others`, older than `below`. The work is bounded, whatever the text. */
 export async function findByText(
   ctx: Context,
   of: { merchantId: string; mode: Mode; query: string; others: Fragment | null; below: bigint | null; limit: number },

@@ -1,4 +1,4 @@
-/** The texts that search finds payments by: which they are, and the worker that keeps their index. */
+/** The texts that payments can be found by, and the worker that keeps their index. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context } from '../context.ts';
 import { type Coin, isCoin, type Mode } from '../core/coin.ts';
@@ -6,29 +6,29 @@ import { formatUnits, formatUsd } from '../core/money.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 
-/** A text of a payment as it is shown, and where it stands: `metadata.order`, `email`, `transaction_id`. */
+/** A text of a payment as it is shown, and where it is: `metadata.order`, `email`, `transaction_id`. */
 export type TextField = { field: string; text: string };
 type Texts = { sequence: bigint; version: bigint; fields: TextField[] };
 
 /** Payments in one step of indexing; a step is one transaction. */
 const STEP = 250;
 const OWNERS = 50;
-/** Of a payment with many coins or transfers. */
+/** For a payment with many coins or transfers. */
 const MOST_ROWS = 50;
 /** Characters; longer texts are found by their beginning. */
 const LONGEST_BODY = 20_000;
 const CHANGED = 'text';
 
-/** How texts are compared: in any case, in any width of letters, and with one blank for many. */
+/** Normalization for comparing texts: ignores case and letter width, and collapses whitespace. */
 export const plainText = (text: string): string => text.normalize('NFKC').toLowerCase().replace(/\s+/g, ' ').trim();
 
-/** Has the texts of payments read again soon. In the transaction that changes them. */
+/** Queues the texts of payments for indexing. Call it in the transaction that changes them. */
 export const queueTexts = (tx: Tx, ids: readonly string[]) => tx`
   insert into due_work (kind, key, merchant_id, due_at)
   select ${CHANGED}, p.id, p.merchant_id, clock_timestamp() from payments p where p.id = any(${[...ids]}::text[]) order by p.id
   on conflict (kind, key) do update set due_at = excluded.due_at`;
 
-/** Texts of payments, those first by which people know them. `which` is a condition on payments as `p`. */
+/** Texts of payments, the best-known ones first. `which` is a condition on payments as `p`. */
 export async function readTexts(sql: Sql | Tx, which: Fragment): Promise<(Texts & { merchantId: string; mode: Mode })[]> {
   const rows = await sql<Row[]>`
     select p.merchant_id as "merchantId", p.mode, p.sequence, p.version, p.id, p.invoice_id as "invoiceId", p.metadata,
@@ -82,11 +82,11 @@ function fieldsOf(row: Row): TextField[] {
   return all.flatMap(([field, text]) => (text === null || text === '' ? [] : [{ field, text }]));
 }
 
-/** All texts of a payment as they are indexed. */
+/** All texts of a payment in indexed form. */
 const bodyOf = ({ fields }: Texts): string =>
   [...new Set(fields.map(({ text }) => plainText(text)))].join('\n').slice(0, LONGEST_BODY).toWellFormed();
 
-/** While payments are created faster than this a second, creating them comes first. */
+/** When payments are created faster than this per second, creating them takes priority. */
 const BUSY_PER_SECOND = 100;
 const POLL_MS = 500;
 
@@ -145,7 +145,7 @@ async function indexChanged(tx: Tx): Promise<boolean> {
     returning key`;
   if (due.length === 0) return false;
   const ids = due.map(({ key }) => key);
-  // Waits for whoever reads the first payments of the same owner, so that what was read before the change is not written after it.
+  // Waits for a concurrent first read of the same owner's payments, so that old text is not written after the change.
   await tx`
     insert into payment_text_owners (merchant_id, mode) select distinct merchant_id, mode from payments where id = any(${ids}::text[])
     order by 1, 2 on conflict do nothing`;
@@ -153,7 +153,7 @@ async function indexChanged(tx: Tx): Promise<boolean> {
   return due.length === STEP;
 }
 
-/** A payment that changed meanwhile was read by somebody else with its newer version, which stays. */
+/** If a payment changed in the meantime, another process has read its newer version, which is kept. */
 const writeTexts = (tx: Tx, texts: Awaited<ReturnType<typeof readTexts>>) => tx`
   insert into payment_texts as t (owner, sequence, version, body)
   select o.number, i.sequence, i.version, i.body
@@ -162,7 +162,7 @@ const writeTexts = (tx: Tx, texts: Awaited<ReturnType<typeof readTexts>>) => tx`
     join payment_text_owners o using (merchant_id, mode) order by 1, 2
   on conflict (owner, sequence) do update set version = excluded.version, body = excluded.body where t.version < excluded.version`;
 
-/** Forgets the texts of payments whose data is erased; what is left of them is read again. */
+/** Deletes the texts of payments whose data is erased; the remaining text is read again. */
 export async function dropTexts(tx: Tx, ids: readonly string[]): Promise<void> {
   await tx`
     delete from payment_texts t using payments p, payment_text_owners o

@@ -1,24 +1,24 @@
-/** Addresses that were given before the blocks of their coin were read, against the block from which on all are read. */
+/** Addresses that were issued before the first block of their coin from which all blocks are read. */
 import type { Context } from '../context.ts';
 import { COINS, type Coin } from '../core/coin.ts';
 
 export type Unwatched = {
   coin: Coin;
   addresses: number;
-  /** Since when one of them was given. */
+  /** When the first of them was issued. */
   earliest: Date;
   /** The lowest block that was read; null before the first one. */
   from: number | null;
-  /** Down to which height blocks are still to be read; null when none is left. */
+  /** The height down to which blocks are still to be read; null when there are none. */
   to: number | null;
   /** Why they cannot be read. */
   failure: string | null;
 };
 
-/** The follower notes its own beginning a moment before the first address can be given. */
+/** The follower records its start a moment before the first address can be issued. */
 const SLACK = '1 minute';
 
-/** One row for each coin with addresses that a block could have paid which nobody read. */
+/** One row for each coin with addresses that may have been paid in a block that was not read. */
 export async function readUnwatched(ctx: Context): Promise<Unwatched[]> {
   return ctx.db.sql<Unwatched[]>`
     select c.coin, d.addresses, d.earliest, t.watched_from::int as "from", t.read_back_to::int as "to", f.read_back_failure as failure
@@ -32,7 +32,7 @@ export async function readUnwatched(ctx: Context): Promise<Unwatched[]> {
 
 const plural = (count: number, one: string): string => `${count} ${count === 1 ? one : `${one}es`}`;
 
-/** What is so, and what to do about it. */
+/** The problem, and how to fix it. */
 export function explainUnwatched({ coin, addresses, earliest, from, to, failure }: Unwatched): { detail: string; fix: string } {
   const given = `${plural(addresses, 'address')} given since ${earliest.toISOString()}`;
   if (from === null)

@@ -8,7 +8,7 @@ import { type Newcomer, readCompany } from './company.ts';
 import type { PaymentRecord } from './facts.ts';
 import { valuesToJson } from './stored.ts';
 
-/** Rows in one statement, and transfers looked at between two turns of the event loop. */
+/** Rows in one statement, and transfers processed between two turns of the event loop. */
 const ROWS_AT_ONCE = 2_000;
 
 /**
@@ -38,7 +38,7 @@ export async function valueTransfers(ctx: Context, tx: Tx, records: PaymentRecor
 
 type Spot = ReturnType<typeof spotPrice>;
 type Unvalued = Newcomer & { record: PaymentRecord; place: number; spot: Spot };
-/** What is to be valued now, with turns of the event loop in between: a payment may have tens of thousands of transfers. */
+/** The transfers to value now, with turns of the event loop in between, because a payment may have tens of thousands of transfers. */
 async function findUnvalued(ctx: Context, records: readonly PaymentRecord[]): Promise<Unvalued[]> {
   const found: Unvalued[] = [];
   let looked = 0;

@@ -1,7 +1,7 @@
-/** Which of millions of keys are watched, in 16 to 32 bytes each and without any work for the garbage collector. */
+/** Set of millions of watched keys, at 16 to 32 bytes each and with no work for the garbage collector. */
 import { randomInt } from 'node:crypto';
 
-/** Parts that grow each by itself, so that growing never takes long; those without a key cost nothing. */
+/** Shards that grow independently, so that growing never takes long; empty ones use no memory. */
 type Part = { slots: Int32Array; count: number };
 const PARTS = 512;
 const FIRST_SLOTS = 16;
@@ -9,27 +9,27 @@ const FIRST_SLOTS = 16;
 export type WatchSet = {
   /** Adds a key of hex digits. */
   add(key: string): void;
-  /** No is certain. Yes is wrong once in 2^64 times or so, and for keys made to be mistaken for one another: see in the table. */
+  /** False is certain. True is wrong about once in 2^64 times, or for keys crafted to collide, so verify it in the table. */
   has(key: string): boolean;
   addBytes(bytes: Uint8Array, from: number, to: number): void;
   hasBytes(bytes: Uint8Array, from: number, to: number): boolean;
 };
 
-/** An open-addressing table of 64-bit hashes of keys (in the way of MurmurHash3, with a seed that nobody outside knows). */
+/** An open-addressing table of 64-bit hashes of keys (similar to MurmurHash3, with a secret seed). */
 export function createWatchSet(): WatchSet {
   const seed = randomInt(2 ** 32);
   const parts = Array.from({ length: PARTS }, (): Part | null => null);
   let first = 0;
   let second = 0;
 
-  /** Leaves its result in `first` and `second`: the way that costs nothing. */
+  /** Returns its result in `first` and `second`, to avoid allocations. */
   const hash = (bytes: Uint8Array, from: number, to: number): void => {
     const view = viewOf(bytes);
     let a = seed ^ (to - from);
     let b = ~seed;
     const last = to - 4;
     for (let at = from; at < to; at += 4) {
-      // The last word may repeat bytes of the one before it; what is shorter than one is all in its length and its bytes.
+      // The last word may overlap the one before it; a key shorter than one word is fully covered by its length and its bytes.
       const word = at <= last ? view.getInt32(at, true) : last >= from ? view.getInt32(last, true) : shortWord(bytes, from, to);
       const x = Math.imul(word, 0xcc9e2d51);
       a ^= Math.imul((x << 15) | (x >>> 17), 0x1b873593);
@@ -39,7 +39,7 @@ export function createWatchSet(): WatchSet {
       b = (Math.imul((b << 17) | (b >>> 15), 5) + 0x561ccd1b) | 0;
     }
     first = spread(a ^ b);
-    // Zero is an empty slot.
+    // Zero marks an empty slot.
     second = spread(b + first) || 1;
   };
   const slotOf = (slots: Int32Array, one: number, two: number): number => {
@@ -88,7 +88,7 @@ export function createWatchSet(): WatchSet {
 
 let viewed: Uint8Array = new Uint8Array();
 let view = new DataView(viewed.buffer);
-/** A block is asked about thousands of times: its words are read through one view. */
+/** A block causes thousands of lookups, so its words are read through one view. */
 function viewOf(bytes: Uint8Array): DataView {
   if (bytes === viewed) return view;
   viewed = bytes;
@@ -108,7 +108,7 @@ function spread(hash: number): number {
   return h ^ (h >>> 16);
 }
 
-/** An outpoint (`txid:n`) as transactions name it: 32 bytes of hash, 4 of index. Null: it is none (ETH). */
+/** An outpoint (`txid:n`) as transactions encode it: 32 bytes of hash, 4 of index. Null: not an outpoint (ETH). */
 export function outpointBytes(outpoint: string): Uint8Array | null {
   const [, txid, n] = /^([0-9a-f]{64}):(\d+)$/.exec(outpoint) ?? [];
   if (txid === undefined) return null;
