@@ -25,7 +25,7 @@ export function dashboardTypes(): string {
 ${Object.entries(unions)
   .map(([name, list]) => `export type ${name} = ${list.map((value) => `'${value}'`).join(' | ')};\n`)
   .join('')}
-${values('COINS', UNIONS.Coin)}${values('PAYMENT_STATUSES', UNIONS.PaymentStatus)}${values('ROLES', ROLES)}${values('EVENT_TYPES', PAYMENT_EVENTS)}
+${values('COINS', UNIONS.Coin)}${values('PAYMENT_STATUSES', UNIONS.PaymentStatus)}${values('ROLES', ROLES)}${values('EVENT_TYPES', PAYMENT_EVENTS)}${values('FIATS', UNIONS.FiatCurrency)}
 /** Method and path -> what is sent and answered. */
 export type Api = {
 ${routes.join('')}};

@@ -24,6 +24,7 @@ export const COINS = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const;
 export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
 export const ROLES = ['owner', 'admin', 'developer', 'finance', 'support', 'viewer'] as const;
 export const EVENT_TYPES = ['payment.created', 'payment.processing', 'payment.completed', 'payment.failed', 'payment.expired', 'payment.cancelled', 'payment.updated', 'payment.reversed'] as const;
+export const FIATS = ['USD', 'EUR', 'GBP', 'CAD', 'AUD', 'CHF', 'JPY', 'AED', 'BDT', 'BHD', 'BMD', 'BRL', 'CLP', 'CNY', 'CZK', 'DKK', 'GEL', 'HKD', 'HUF', 'IDR', 'ILS', 'INR', 'ISK', 'KRW', 'KWD', 'LKR', 'MXN', 'MYR', 'NOK', 'NZD', 'PHP', 'PKR', 'PLN', 'RON', 'SAR', 'SEK', 'SGD', 'THB', 'TRY', 'TWD', 'UAH', 'VND', 'ZAR'] as const;
 
 /** Method and path -> what is sent and answered. */
 export type Api = {
@@ -425,6 +426,8 @@ export type Api = {
         mode: Mode;
         name: string;
         amount_usd: string | null;
+        amount: string | null;
+        currency: string;
         reusable: boolean;
         return_url: string | null;
         state: 'active' | 'archived';
@@ -441,6 +444,8 @@ export type Api = {
     body: {
       name: string;
       amount_usd?: string | undefined;
+      amount?: string | undefined;
+      currency?: string | undefined;
       reusable: boolean;
       return_url?: string | undefined;
     };
@@ -451,6 +456,8 @@ export type Api = {
         mode: Mode;
         name: string;
         amount_usd: string | null;
+        amount: string | null;
+        currency: string;
         reusable: boolean;
         return_url: string | null;
         state: 'active' | 'archived';
@@ -469,6 +476,43 @@ export type Api = {
       }[];
     };
   };
+  'POST /:mode/links/:id': {
+    query: undefined;
+    body: {
+      name: string;
+      amount_usd?: string | undefined;
+      amount?: string | undefined;
+      currency?: string | undefined;
+      reusable: boolean;
+      return_url?: string | undefined;
+    };
+    reply: {
+      success: boolean;
+      link: {
+        id: string;
+        mode: Mode;
+        name: string;
+        amount_usd: string | null;
+        amount: string | null;
+        currency: string;
+        reusable: boolean;
+        return_url: string | null;
+        state: 'active' | 'archived';
+        payments: number;
+        payment_id: string | null;
+        url: string;
+        created_at: string;
+      };
+    };
+  };
+  'GET /:mode/links/:id/qr': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      svg: string;
+    };
+  };
   'POST /:mode/links/:id/state': {
     query: undefined;
     body: {
@@ -481,6 +525,8 @@ export type Api = {
         mode: Mode;
         name: string;
         amount_usd: string | null;
+        amount: string | null;
+        currency: string;
         reusable: boolean;
         return_url: string | null;
         state: 'active' | 'archived';
@@ -651,6 +697,8 @@ export type Api = {
     query: undefined;
     body: {
       amount_usd?: string | undefined;
+      amount?: string | undefined;
+      currency_fiat?: string | undefined;
       items?: {
         /** Your identifier of the product. */
         product_id: string;
@@ -673,6 +721,8 @@ export type Api = {
       id: string;
       payment_url: string;
       amount_usd: string;
+      amount: string;
+      currency_fiat: string;
       qr: string;
       warnings: {
         /** What the warning is about, for your code. */
@@ -770,12 +820,12 @@ export type Api = {
           name: string;
           /** How many of it. */
           quantity: number;
-          /** Price of one, in US dollars. */
+          /** Price of one, in US dollars, or in `currency_fiat` if the payment has it. */
           unit_price: string;
         }[] | undefined;
         /** Number of lines. Only for payments created with items. */
         items_count?: number | undefined;
-        /** Tax in US dollars. Only for payments created with items. */
+        /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
         tax?: string | undefined;
         /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
@@ -904,12 +954,12 @@ export type Api = {
           name: string;
           /** How many of it. */
           quantity: number;
-          /** Price of one, in US dollars. */
+          /** Price of one, in US dollars, or in `currency_fiat` if the payment has it. */
           unit_price: string;
         }[] | undefined;
         /** Number of lines. Only for payments created with items. */
         items_count?: number | undefined;
-        /** Tax in US dollars. Only for payments created with items. */
+        /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
         tax?: string | undefined;
         /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
@@ -1087,12 +1137,12 @@ export type Api = {
           name: string;
           /** How many of it. */
           quantity: number;
-          /** Price of one, in US dollars. */
+          /** Price of one, in US dollars, or in `currency_fiat` if the payment has it. */
           unit_price: string;
         }[] | undefined;
         /** Number of lines. Only for payments created with items. */
         items_count?: number | undefined;
-        /** Tax in US dollars. Only for payments created with items. */
+        /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
         tax?: string | undefined;
         /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
@@ -1276,12 +1326,12 @@ export type Api = {
           name: string;
           /** How many of it. */
           quantity: number;
-          /** Price of one, in US dollars. */
+          /** Price of one, in US dollars, or in `currency_fiat` if the payment has it. */
           unit_price: string;
         }[] | undefined;
         /** Number of lines. Only for payments created with items. */
         items_count?: number | undefined;
-        /** Tax in US dollars. Only for payments created with items. */
+        /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
         tax?: string | undefined;
         /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
@@ -1410,12 +1460,12 @@ export type Api = {
           name: string;
           /** How many of it. */
           quantity: number;
-          /** Price of one, in US dollars. */
+          /** Price of one, in US dollars, or in `currency_fiat` if the payment has it. */
           unit_price: string;
         }[] | undefined;
         /** Number of lines. Only for payments created with items. */
         items_count?: number | undefined;
-        /** Tax in US dollars. Only for payments created with items. */
+        /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
         tax?: string | undefined;
         /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
@@ -1545,12 +1595,12 @@ export type Api = {
           name: string;
           /** How many of it. */
           quantity: number;
-          /** Price of one, in US dollars. */
+          /** Price of one, in US dollars, or in `currency_fiat` if the payment has it. */
           unit_price: string;
         }[] | undefined;
         /** Number of lines. Only for payments created with items. */
         items_count?: number | undefined;
-        /** Tax in US dollars. Only for payments created with items. */
+        /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
         tax?: string | undefined;
         /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;

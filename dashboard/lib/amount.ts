@@ -1,4 +1,5 @@
 /** Amounts as the exact decimal texts that the service sends. Nothing here goes through a float. */
+import { COINS } from '../generated/api.ts';
 
 /** Decimals of a coin amount that are shown; the others are on hover and in exports. */
 const SHOWN = 8;
@@ -19,7 +20,8 @@ export function significant(amount: string): string {
 
 /** "27.23 DASH", or "$816.95" for US dollars. */
 export function moneyText(amount: string, currency = 'USD'): string {
-  if (currency !== 'USD') return `${grouped(significant(amount))} ${currency}`;
+  if (COINS.some((coin) => coin === currency)) return `${grouped(significant(amount))} ${currency}`;
+  if (currency !== 'USD') return `${grouped(amount)} ${currency}`;
   return amount.startsWith('-') ? `-$${grouped(amount.slice(1))}` : `$${grouped(amount)}`;
 }
 

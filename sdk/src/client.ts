@@ -90,8 +90,14 @@ export function createClient(options: ClientOptions) {
 
   return {
     payments: {
-      /** Creates a payment in USD; the customer chooses the coin. Takes a secret or a public key. */
-      createSimple: (params: CreateSimpleParams, more?: RequestOptions) => post<CreatedPayment>('/api/payment/create/simple', params, more),
+      /**
+       * Creates a payment; the customer chooses the coin. The price is `amount_usd`, or `amount` with `currency_fiat`. Takes a secret or a
+       * public key.
+       */
+      createSimple: (
+        params: CreateSimpleParams & ({ amount_usd: number | string } | { amount: number | string; currency_fiat: string }),
+        more?: RequestOptions,
+      ) => post<CreatedPayment>('/api/payment/create/simple', params, more),
       /** Creates a payment with items and tax. Takes a secret or a public key. */
       createAdvanced: (params: CreateAdvancedParams, more?: RequestOptions) =>
         post<CreatedPayment>('/api/payment/create/advanced', params, more),

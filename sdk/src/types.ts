@@ -202,7 +202,7 @@ export type Payment = {
   items?: PaymentItem[] | undefined;
   /** Number of lines. Only for payments created with items. */
   items_count?: number | undefined;
-  /** Tax in US dollars. Only for payments created with items. */
+  /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
   tax?: string | undefined;
   /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
   amount_fiat?: string | undefined;
@@ -273,7 +273,7 @@ export type PaymentItem = {
   name: string;
   /** How many of it. */
   quantity: number;
-  /** Price of one, in US dollars. */
+  /** Price of one, in US dollars, or in `currency_fiat` if the payment has it. */
   unit_price: string;
 };
 
@@ -410,8 +410,12 @@ export type CreatedLegacyPayment = {
 };
 
 export type CreateSimpleParams = {
-  /** Amount in US dollars: above 0, up to 1000000.00, with at most two decimals. */
-  amount_usd: number | string;
+  /** Amount in US dollars: above 0, up to 1000000.00, with at most two decimals. Required unless `amount` and `currency_fiat` are given. */
+  amount_usd?: number | string | undefined;
+  /** In place of `amount_usd`: an amount in `currency_fiat`, with at most its number of decimals: two for EUR, none for JPY, three for KWD. */
+  amount?: number | string | undefined;
+  /** Currency of the amount (ISO 4217). Other currencies are converted to US dollars when the payment is created, rounded up to a cent. */
+  currency_fiat?: FiatCurrency | undefined;
   /** Where the customer returns to after paying: an absolute https URL (in test mode also http on localhost). `transaction_id` and `status` are added to its query. */
   return_url: string;
   /** What the payment is for. Customers see it on the payment page. */
@@ -433,8 +437,10 @@ export type CreateAdvancedParams = {
   return_url: string;
   /** What is sold. The payment is for the sum of quantity times unit price, plus tax. */
   items: ItemParams[];
-  /** Tax on the whole order in US dollars: 0 or more, with at most two decimals. */
+  /** Tax on the whole order, in US dollars or in `currency_fiat`: 0 or more, with at most the decimals of the currency. */
   tax: number | string;
+  /** Currency of the unit prices and the tax (ISO 4217). Defaults to USD. The total is converted to US dollars when the payment is created, rounded up to a cent. */
+  currency_fiat?: FiatCurrency | undefined;
   /** What the payment is for. Customers see it on the payment page. */
   description?: string | undefined;
   /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. */
@@ -457,7 +463,7 @@ export type ItemParams = {
   name: string;
   /** How many of it, from 1 to 1000000. */
   quantity: number;
-  /** Price of one, in US dollars: 0 or more, with at most two decimals. */
+  /** Price of one, in US dollars or in `currency_fiat`: 0 or more, with at most the decimals of the currency. */
   unit_price: number | string;
 };
 
@@ -487,7 +493,7 @@ export type CreateTransactionParams = {
   crypto: Coin;
   /** Amount in `currency_fiat`, with at most its number of decimals: two for EUR, none for JPY, three for KWD. */
   amount: number | string;
-  /** Currency of the amount (ISO 4217). Other currencies are converted to US dollars when the payment is created. */
+  /** Currency of the amount (ISO 4217). Other currencies are converted to US dollars when the payment is created, rounded up to a cent. */
   currency_fiat: FiatCurrency;
   /** Where the customer returns to after paying: an absolute https URL (in test mode also http on localhost). `transaction_id` and `status` are added to its query. */
   return_url?: string | undefined;
@@ -924,7 +930,7 @@ export type PaymentEventData = {
   items?: PaymentItem[] | undefined;
   /** Number of lines. Only for payments created with items. */
   items_count?: number | undefined;
-  /** Tax in US dollars. Only for payments created with items. */
+  /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
   tax?: string | undefined;
   /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
   amount_fiat?: string | undefined;

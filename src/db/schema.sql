@@ -713,9 +713,12 @@ create table payment_links (
   payment_id text collate "C",
   payments bigint not null default 0,
   created_at timestamp with time zone not null default clock_timestamp(),
+  currency text not null default 'USD'::text,
+  amount_minor bigint,
   PRIMARY KEY (id),
   UNIQUE (number),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  CHECK ((amount_minor > 0)),
   CHECK ((amount_usd_cents > 0)),
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text]))),
   CHECK ((state = ANY (ARRAY['active'::text, 'archived'::text])))

@@ -3,6 +3,7 @@
 import type { Static } from 'typebox';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, isCoin } from '../core/coin.ts';
+import type { Fiat } from '../core/fiat.ts';
 import { e8ToCents, formatUnits, formatUsd, worthUsdE8 } from '../core/money.ts';
 import { PAYMENT_STATUSES } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
@@ -11,11 +12,13 @@ import { defaultCoin, getMerchant } from '../merchants/merchants.ts';
 import { heldDetail, paymentDetail, paymentUrl } from '../payments/detail.ts';
 import { type ListFilter, listFilteredPayments } from '../payments/lists.ts';
 import { createPayment, type PaymentDraft } from '../payments/payments.ts';
+import { priceAt } from '../payments/price.ts';
 import { getPayment, type ListItem, listPayments } from '../payments/queries.ts';
 import { type Warning, warningsFor } from '../payments/readiness.ts';
 import type { PaymentItem, PaymentRequest, PaymentView, Rendered } from '../payments/view.ts';
 import { collect, type ReadingsOf, readBody, together } from './body.ts';
 import type { ParsedBody } from './json.ts';
+import { CreateSimpleInUsd, readFiatCode, readMinor, readPrice } from './price.ts';
 import {
   type Query,
   readLimit,
@@ -27,7 +30,6 @@ import {
   readReturnUrl,
   readScenario,
   readUnits,
-  readUsd,
 } from './read.ts';
 import type { Answer, Call } from './routes.ts';
 import { CreateAdvanced, CreateLegacy, CreateSimple, type Item } from './schema.ts';
@@ -77,7 +79,7 @@ export const commonReadings = (owner: KeyOwner, given: Common): ReadingsOf<Commo
 /** The payment that a creation asks for. */
 export function draftOf(
   { common, metadata, scenario }: CommonRead,
-  more: { amountUsdCents: bigint; returnUrl: string | null; items?: PaymentItem[]; taxCents?: bigint; fiat?: PaymentRequest['fiat'] },
+  more: { amountUsdCents: bigint; returnUrl: string | null; items?: PaymentItem[]; taxMinor?: bigint; fiat?: PaymentRequest['fiat'] },
 ): PaymentDraft {
   return {
     amountUsdCents: more.amountUsdCents,
@@ -87,7 +89,7 @@ export function draftOf(
       returnUrl: more.returnUrl,
       description: common.description ?? null,
       items: more.items ?? null,
-      taxCents: more.taxCents ?? null,
+      taxMinor: more.taxMinor ?? null,
       fiat: more.fiat ?? null,
       locale: common.locale ?? null,
     },
@@ -112,41 +114,48 @@ function returnUrlFor(owner: KeyOwner, text: string): string {
 }
 
 export async function createSimple(call: Call): Promise<Answer> {
-  const { owner, body } = call;
-  const { read } = readBody(CreateSimple, body, (given) => ({
+  const { ctx, owner, body } = call;
+  const asked = body.value as { amount?: unknown; currency_fiat?: unknown } | null;
+  const isInUsd = asked?.amount === undefined && asked?.currency_fiat === undefined;
+  const { read } = readBody(isInUsd ? CreateSimpleInUsd : CreateSimple, body, (given) => ({
     ...commonReadings(owner, given as Common),
-    amountUsdCents: { params: ['amount_usd'], read: () => readUsd(body, 'amount_usd', given.amount_usd) },
+    price: { params: ['amount_usd', 'amount', 'currency_fiat'], read: () => readPrice(ctx, { mode: owner.mode, body, given }) },
     returnUrl: { params: ['return_url'], read: () => returnUrlFor(owner, given.return_url) },
   }));
-  const draft = draftOf(read, { amountUsdCents: read.amountUsdCents, returnUrl: read.returnUrl });
+  const draft = draftOf(read, { ...read.price, returnUrl: read.returnUrl });
   return createOpen(call, draft);
 }
 
 /** The lines of an order. The faults of all lines are reported together. */
-function readItems(body: ParsedBody, items: readonly Static<typeof Item>[]): PaymentItem[] {
+function readItems(body: ParsedBody, items: readonly Static<typeof Item>[], currency: Fiat): PaymentItem[] {
   const faults: Problem[] = [];
   const read = items.map((item, i): PaymentItem => {
     const param = `items[${i}].unit_price`;
-    const unitPriceCents = collect(faults, () => readUsd(body, param, item.unit_price, { zero: true })) ?? 0n;
-    return { productId: item.product_id, name: item.name, quantity: BigInt(item.quantity), unitPriceCents };
+    const unitPriceMinor = collect(faults, () => readMinor(body, param, item.unit_price, currency, { zero: true })) ?? 0n;
+    return { productId: item.product_id, name: item.name, quantity: BigInt(item.quantity), unitPriceMinor };
   });
   if (faults.length > 0) throw together(faults);
   return read;
 }
 
 export async function createAdvanced(call: Call): Promise<Answer> {
-  const { owner, body } = call;
-  const { read } = readBody(CreateAdvanced, body, (given) => ({
-    ...commonReadings(owner, given as Common),
-    items: { params: ['items'], read: () => readItems(body, given.items) },
-    taxCents: { params: ['tax'], read: () => readUsd(body, 'tax', given.tax, { zero: true }) },
-    returnUrl: { params: ['return_url'], read: () => returnUrlFor(owner, given.return_url) },
-  }));
-  const { items, taxCents, returnUrl } = read;
-  const amountUsdCents = items.reduce((sum, item) => sum + item.quantity * item.unitPriceCents, taxCents);
-  if (amountUsdCents === 0n) throw new Problem('amount_invalid', {}, { param: 'items' });
-  if (amountUsdCents > 100_000_000n) throw new Problem('amount_too_large', { maximum: '1000000.00' }, { param: 'items' });
-  const draft = draftOf(read, { amountUsdCents, returnUrl, items, taxCents });
+  const { ctx, owner, body } = call;
+  const { read } = readBody(CreateAdvanced, body, (given) => {
+    const currency = (): Fiat => readFiatCode(given.currency_fiat ?? 'USD');
+    return {
+      ...commonReadings(owner, given as Common),
+      currency: { params: ['currency_fiat'], read: currency },
+      items: { params: ['items', 'currency_fiat'], read: () => readItems(body, given.items, currency()) },
+      taxMinor: { params: ['tax', 'currency_fiat'], read: () => readMinor(body, 'tax', given.tax, currency(), { zero: true }) },
+      returnUrl: { params: ['return_url'], read: () => returnUrlFor(owner, given.return_url) },
+    };
+  });
+  const { currency, items, taxMinor, returnUrl } = read;
+  const minor = items.reduce((sum, item) => sum + item.quantity * item.unitPriceMinor, taxMinor);
+  if (minor === 0n) throw new Problem('amount_invalid', {}, { param: 'items' });
+  // The total is converted to dollars once, so that lines and tax are not rounded one by one.
+  const price = priceAt(ctx, { mode: owner.mode, currency, minor, params: { amount: 'items', currency: 'currency_fiat' } });
+  const draft = draftOf(read, { ...price, returnUrl, items, taxMinor });
   return createOpen(call, draft);
 }
 

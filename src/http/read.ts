@@ -26,16 +26,22 @@ export function readUsd(body: ParsedBody, path: string, given: unknown, { zero =
   return cents;
 }
 
-/** An amount in another currency, in its smallest units: with at most its decimals, above zero. */
-export function readFiat(body: ParsedBody, path: string, given: unknown, currency: Fiat): bigint {
-  return readPositive(body, path, given, fiatDecimals(currency));
+/** An amount in another currency, in its smallest units: with at most its decimals, above zero unless `zero`. */
+export function readFiat(
+  body: ParsedBody,
+  path: string,
+  given: unknown,
+  currency: Fiat,
+  { zero = false }: { zero?: boolean } = {},
+): bigint {
+  return readPositive(body, path, given, fiatDecimals(currency), { zero });
 }
 
 /** Coin units from a decimal with at most eight places (ETH 18), above zero. */
 export const readUnits = (body: ParsedBody, path: string, given: unknown, decimals: number): bigint =>
   readPositive(body, path, given, decimals);
 
-function readPositive(body: ParsedBody, path: string, given: unknown, decimals: number): bigint {
+function readPositive(body: ParsedBody, path: string, given: unknown, decimals: number, { zero = false }: { zero?: boolean } = {}): bigint {
   const text = amountText(body, path, given);
   const units = parseDecimal(text, decimals);
   if (units === null) {
@@ -43,7 +49,7 @@ function readPositive(body: ParsedBody, path: string, given: unknown, decimals: 
     if (/^-/.test(text)) throw new Problem('amount_invalid', {}, { param: path });
     throw new Problem('parameter_invalid', { reason: 'it must be a decimal such as 0.05' }, { param: path });
   }
-  if (units === 0n) throw new Problem('amount_invalid', {}, { param: path });
+  if (units === 0n && !zero) throw new Problem('amount_invalid', {}, { param: path });
   return units;
 }
 

@@ -54,8 +54,24 @@ const common = {
   locale: Type.Optional(Text('Language of the payment page, such as `pt-BR`. Defaults to that of the browser.', 'en', { maxLength: 12 })),
 };
 
+const CurrencyFiat = OneOf(
+  'FiatCurrency',
+  'Currency of the amount (ISO 4217). Other currencies are converted to US dollars when the payment is created, rounded up to a cent.',
+  'USD',
+  { 'x-problem': 'fiat_unsupported' },
+);
 export const CreateSimple = Type.Object({
-  amount_usd: Amount('Amount in US dollars: above 0, up to 1000000.00, with at most two decimals.'),
+  amount_usd: Type.Optional(
+    Amount(
+      'Amount in US dollars: above 0, up to 1000000.00, with at most two decimals. Required unless `amount` and `currency_fiat` are given.',
+    ),
+  ),
+  amount: Type.Optional(
+    Amount(
+      'In place of `amount_usd`: an amount in `currency_fiat`, with at most its number of decimals: two for EUR, none for JPY, three for KWD.',
+    ),
+  ),
+  currency_fiat: Type.Optional(CurrencyFiat),
   return_url: ReturnUrl,
   ...common,
 });
@@ -64,7 +80,7 @@ export const Item = Type.Object(
     product_id: Text('Your identifier of the product.', 'mug', { minLength: 1, maxLength: 100 }),
     name: Text('Name of the product, as customers see it.', 'Mug', { minLength: 1, maxLength: 250 }),
     quantity: Count('How many of it, from 1 to 1000000.', 2, { minimum: 1, maximum: 1_000_000 }),
-    unit_price: Amount('Price of one, in US dollars: 0 or more, with at most two decimals.', 12.5),
+    unit_price: Amount('Price of one, in US dollars or in `currency_fiat`: 0 or more, with at most the decimals of the currency.', 12.5),
   },
   { description: 'A line of the order.', examples: [{ product_id: 'mug', name: 'Mug', quantity: 2, unit_price: 12.5 }] },
 );
@@ -75,7 +91,15 @@ export const CreateAdvanced = Type.Object({
     maxItems: 100,
     description: 'What is sold. The payment is for the sum of quantity times unit price, plus tax.',
   }),
-  tax: Amount('Tax on the whole order in US dollars: 0 or more, with at most two decimals.', 2),
+  tax: Amount('Tax on the whole order, in US dollars or in `currency_fiat`: 0 or more, with at most the decimals of the currency.', 2),
+  currency_fiat: Type.Optional(
+    OneOf(
+      'FiatCurrency',
+      'Currency of the unit prices and the tax (ISO 4217). Defaults to USD. The total is converted to US dollars when the payment is created, rounded up to a cent.',
+      'EUR',
+      { 'x-problem': 'fiat_unsupported' },
+    ),
+  ),
   ...common,
 });
 export const CreateLegacy = Type.Object({
@@ -87,12 +111,7 @@ export const CreateLegacy = Type.Object({
 export const CreateTransaction = Type.Object({
   crypto: Coin('Coin that the customer pays in.'),
   amount: Amount('Amount in `currency_fiat`, with at most its number of decimals: two for EUR, none for JPY, three for KWD.'),
-  currency_fiat: OneOf(
-    'FiatCurrency',
-    'Currency of the amount (ISO 4217). Other currencies are converted to US dollars when the payment is created.',
-    'USD',
-    { 'x-problem': 'fiat_unsupported' },
-  ),
+  currency_fiat: CurrencyFiat,
   return_url: Type.Optional(ReturnUrl),
   ...common,
 });
@@ -267,7 +286,7 @@ export const PaidItem = Type.Object(
     product_id: Text('Your identifier of the product.', 'mug'),
     name: Text('Name of the product.', 'Mug'),
     quantity: Count('How many of it.', 2),
-    unit_price: Decimal('Price of one, in US dollars.', '12.50'),
+    unit_price: Decimal('Price of one, in US dollars, or in `currency_fiat` if the payment has it.', '12.50'),
   },
   { description: 'A line of the order.' },
 );
@@ -353,7 +372,9 @@ export const Detail = Type.Object(
     return_url: OrNull(Text('A URL.', 'https://shop.example/thanks'), 'Where the customer returns to. Null when you gave none.'),
     items: Type.Optional(Type.Array(PaidItem, { description: 'The lines of the order. Only for payments created with items.' })),
     items_count: Type.Optional(Count('Number of lines. Only for payments created with items.', 2)),
-    tax: Type.Optional(Decimal('Tax in US dollars. Only for payments created with items.', '0.00')),
+    tax: Type.Optional(
+      Decimal('Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items.', '0.00'),
+    ),
     amount_fiat: Type.Optional(
       Decimal('Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD.', '25.50'),
     ),

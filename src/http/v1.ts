@@ -1,21 +1,16 @@
 /** The endpoints of /v1: the fiat creation, decisions over a payment, events, and test mode. */
 
-import type { Context } from '../context.ts';
 import { PAYMENT_EVENTS } from '../core/event.ts';
-import { fiatToUsdCents, formatFiat, isFiat } from '../core/fiat.ts';
-import { MAX_USD_CENTS } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
-import type { KeyOwner } from '../merchants/keys.ts';
 import { type LoggedRequest, listRequests } from '../merchants/requests.ts';
 import { fiatDetail, paymentDetail, paymentUrl, transferDetail } from '../payments/detail.ts';
 import { advanceClock, cancelPayment, createPayment, resolvePayment, setMetadata, simulatePayment } from '../payments/payments.ts';
 import { listTransfers } from '../payments/queries.ts';
-import type { PaymentRequest } from '../payments/view.ts';
 import { getEvent, listEvents } from '../webhooks/events.ts';
 import { checkBody, readBody } from './body.ts';
-import type { ParsedBody } from './json.ts';
 import { commonReadings, draftOf, madeBy, mine, render, renderDetail } from './payments.ts';
-import { checkMetadataKeys, readFiat, readLimit, readQuery, readReturnUrl, readUsd } from './read.ts';
+import { readFiatPrice } from './price.ts';
+import { checkMetadataKeys, readLimit, readQuery, readReturnUrl } from './read.ts';
 import type { Answer, Call } from './routes.ts';
 import { AdvanceClock, CreateTransaction, Resolve, Simulate, UpdateMetadata } from './schema.ts';
 
@@ -24,7 +19,10 @@ type Common = Parameters<typeof commonReadings>[1];
 export async function createTransaction({ ctx, owner, body, claim }: Call): Promise<Answer> {
   const { given, read } = readBody(CreateTransaction, body, (given) => ({
     ...commonReadings(owner, given as Common),
-    price: { params: ['amount', 'currency_fiat'], read: () => priceOf(ctx, owner, body, given) },
+    price: {
+      params: ['amount', 'currency_fiat'],
+      read: () => readFiatPrice(ctx, { mode: owner.mode, body, amount: given.amount, currency: given.currency_fiat }),
+    },
     returnUrl: {
       params: ['return_url'],
       read: () => (given.return_url === undefined ? null : readReturnUrl(given.return_url, owner.mode)),
@@ -73,26 +71,6 @@ export async function createTransaction({ ctx, owner, body, claim }: Call): Prom
     if (error instanceof Problem && error.param === 'currency') throw error.with({ param: 'crypto' });
     throw error;
   }
-}
-/** The price in US dollars, converted at the current rate when it is given in another currency. */
-function priceOf(
-  ctx: Context,
-  owner: KeyOwner,
-  body: ParsedBody,
-  { currency_fiat: currency, amount }: { currency_fiat: string; amount: unknown },
-): { amountUsdCents: bigint; fiat: PaymentRequest['fiat'] } {
-  if (!isFiat(currency)) throw new Problem('fiat_unsupported', {}, { param: 'currency_fiat' });
-  if (currency === 'USD') return { amountUsdCents: readUsd(body, 'amount', amount), fiat: null };
-  const minor = readFiat(body, 'amount', amount, currency);
-  const found = owner.mode === 'test' ? { rate: ctx.fiat.forTest(currency) } : ctx.fiat.quotable(currency);
-  if (!('rate' in found))
-    throw new Problem('price_unavailable', { coin: currency, reason: found.reason }, { param: 'currency_fiat', retryAfterSeconds: 60 });
-  const { rateE8, sources, asOf } = found.rate;
-  const amountUsdCents = fiatToUsdCents(currency, minor, rateE8);
-  if (amountUsdCents > MAX_USD_CENTS)
-    throw new Problem('amount_too_large', { maximum: 'the worth of 1000000.00 USD' }, { param: 'amount' });
-  const fiat = { amount: formatFiat(currency, minor), currency, rateE8, source: sources.join(', '), at: asOf.toISOString() };
-  return { amountUsdCents, fiat };
 }
 
 export async function readTransfers({ ctx, owner, params, query }: Call): Promise<Answer> {

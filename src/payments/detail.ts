@@ -3,6 +3,7 @@
 import { COIN, type Coin } from '../core/coin.ts';
 import { e8ToCents, formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
 import type { Transfer, Uncounted } from '../core/payment.ts';
+import { itemAmount } from './price.ts';
 import type { PaymentRequest, PaymentView } from './view.ts';
 
 const at = (date: Date | null): string | null => date?.toISOString() ?? null;
@@ -91,10 +92,10 @@ export function paymentDetail(view: PaymentView, pageUrl: string): Record<string
         product_id: item.productId,
         name: item.name,
         quantity: Number(item.quantity),
-        unit_price: formatUsd(item.unitPriceCents),
+        unit_price: itemAmount(view.request, item.unitPriceMinor),
       })),
       items_count: view.request.items.length,
-      tax: formatUsd(view.request.taxCents ?? 0n),
+      tax: itemAmount(view.request, view.request.taxMinor ?? 0n),
     }),
     ...(view.request.fiat && fiatDetail(view.request.fiat)),
     transfers: view.transfers.map(transferDetail),

@@ -7,6 +7,7 @@ import type { Exception, PaymentStatus, TransferValue, Uncounted } from '../core
 import type { Fragment } from '../db/db.ts';
 import { readDayRows } from './days.ts';
 import { heldDetail } from './detail.ts';
+import { itemUsdCents } from './price.ts';
 import { conditionsOf, type Filter, sequencesOf } from './search.ts';
 import { requestFromJson, uncountedFromJson, valuesFromJson } from './stored.ts';
 import type { PaymentRequest } from './view.ts';
@@ -75,7 +76,7 @@ const PAYMENT_CELLS = {
   expires_at: (row) => at(row.expiresAt),
   completed_at: (row) => at(row.completedAt),
   amount_usd: (row) => formatUsd(row.amountUsdCents),
-  tax_usd: (row) => (row.request.taxCents === null ? null : formatUsd(row.request.taxCents)),
+  tax_usd: (row) => (row.request.taxMinor === null ? null : formatUsd(itemUsdCents(row.request, row.request.taxMinor))),
   currency: (row) => row.coin,
   amount_received: (row) => (row.coin ? formatUnits(row.coin, row.receivedUnits) : null),
   usd_at_first_sight: (row) => worth(row, first),

@@ -1,6 +1,7 @@
-/** Payment links: a page that makes a payment for whoever comes, of a fixed amount or one the payer names. */
+/** Payment links: a page that makes a payment for everybody who comes, of a fixed amount or one the payer chooses. */
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
+import type { Fiat } from '../core/fiat.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import { runOnce } from '../db/batch.ts';
@@ -8,13 +9,15 @@ import type { Tx } from '../db/db.ts';
 import { getMerchant, type Merchant } from '../merchants/merchants.ts';
 import { createOne, prepareCreate } from './create-payments.ts';
 import { readRecords, toView } from './facts.ts';
+import { type AskedPrice, priceAt } from './price.ts';
 
 export type PaymentLink = {
   id: string;
   mode: Mode;
   name: string;
-  /** Null: the payer names it. */
-  amountUsdCents: bigint | null;
+  currency: Fiat;
+  /** In the smallest units of the currency; null: the payer chooses. */
+  amountMinor: bigint | null;
   reusable: boolean;
   returnUrl: string | null;
   state: 'active' | 'archived';
@@ -23,29 +26,52 @@ export type PaymentLink = {
   paymentId: string | null;
   createdAt: Date;
 };
+/** What the merchant decides about a link. */
+export type LinkTerms = Pick<PaymentLink, 'name' | 'currency' | 'amountMinor' | 'reusable' | 'returnUrl'>;
+const usdCentsOf = ({ currency, amountMinor }: LinkTerms): string | null => (currency === 'USD' ? (amountMinor?.toString() ?? null) : null);
 type Owner = { merchantId: string; mode: Mode };
 /** Where a payment says which link it was made through. */
 export const LINK_METADATA = 'payment_link';
 
 const columns = (sql: Context['db']['sql'] | Tx) => sql`
-  id, mode, name, amount_usd_cents as "amountUsdCents", reusable, return_url as "returnUrl", state, payments, payment_id as "paymentId", created_at as "createdAt"`;
+  id, mode, name, currency, coalesce(amount_minor, amount_usd_cents) as "amountMinor", reusable, return_url as "returnUrl", state, payments, payment_id as "paymentId", created_at as "createdAt"`;
 
 export async function createLink(
   ctx: Context,
-  {
-    merchantId,
-    mode,
-    link,
-    also,
-  }: Owner & { link: Pick<PaymentLink, 'name' | 'amountUsdCents' | 'reusable' | 'returnUrl'>; also: (tx: Tx, id: string) => Promise<void> },
+  { merchantId, mode, link, also }: Owner & { link: LinkTerms; also: (tx: Tx, id: string) => Promise<void> },
 ): Promise<PaymentLink> {
   const id = newId('lnk', ctx.random);
   return ctx.db.begin(async (tx) => {
     const [row] = await tx<PaymentLink[]>`
-      insert into payment_links (id, merchant_id, mode, name, amount_usd_cents, reusable, return_url)
-      values (${id}, ${merchantId}, ${mode}, ${link.name}, ${link.amountUsdCents?.toString() ?? null}, ${link.reusable}, ${link.returnUrl})
+      insert into payment_links (id, merchant_id, mode, name, currency, amount_minor, amount_usd_cents, reusable, return_url)
+      values (${id}, ${merchantId}, ${mode}, ${link.name}, ${link.currency}, ${link.amountMinor?.toString() ?? null}, ${usdCentsOf(link)}, ${link.reusable},
+        ${link.returnUrl})
       returning ${columns(tx)}`;
     await also(tx, id);
+    return row!;
+  });
+}
+
+/** Changes a link; payments made through it stay as they are. Errors: link_not_found. */
+export async function changeLink(
+  ctx: Context,
+  {
+    merchantId,
+    mode,
+    linkId,
+    link,
+    also,
+  }: Owner & { linkId: string; link: LinkTerms; also: (tx: Tx, before: PaymentLink) => Promise<void> },
+): Promise<PaymentLink> {
+  return ctx.db.begin(async (tx) => {
+    const mine = tx`id = ${linkId} and merchant_id = ${merchantId} and mode = ${mode}`;
+    const [before] = await tx<PaymentLink[]>`select ${columns(tx)} from payment_links where ${mine} for update`;
+    if (!before) throw new Problem('link_not_found', { id: linkId });
+    const [row] = await tx<PaymentLink[]>`
+      update payment_links set name = ${link.name}, currency = ${link.currency}, amount_minor = ${link.amountMinor?.toString() ?? null},
+        amount_usd_cents = ${usdCentsOf(link)}, reusable = ${link.reusable}, return_url = ${link.returnUrl}
+      where ${mine} returning ${columns(tx)}`;
+    await also(tx, before);
     return row!;
   });
 }
@@ -63,6 +89,15 @@ export async function archiveLink(
     await also(tx);
     return row;
   });
+}
+
+/** Errors: link_not_found. */
+export async function getLink(ctx: Context, { merchantId, mode, linkId }: Owner & { linkId: string }): Promise<PaymentLink> {
+  const { sql } = ctx.db;
+  const [row] = await sql<PaymentLink[]>`
+    select ${columns(sql)} from payment_links where id = ${linkId} and merchant_id = ${merchantId} and mode = ${mode}`;
+  if (!row) throw new Problem('link_not_found', { id: linkId });
+  return row;
 }
 
 /** Newest first, by an index in that order. Errors: cursor_invalid. */
@@ -117,28 +152,30 @@ export const standingPayment = (ctx: Context, link: PaymentLink): Promise<string
 /**
  * Makes the payment of a link. Payers count as holders of a public key: their payments take part in the month's limit when
  * money arrives, and in the hourly limit of addresses. Payers who come to a link for one payment at once get the same one.
- * With `idempotency` the same claim leads to the same payment. Errors: link_not_found, plan_limit_exceeded.
+ * With `idempotency` the same claim leads to the same payment. `chosen` is the price that the payer chose; it is used only if the
+ * link has none. Errors: link_not_found, amount_invalid, plan_limit_exceeded, price_unavailable, amount_too_large.
  */
 export async function payLink(
   ctx: Context,
   {
     linkId,
-    amountUsdCents,
+    chosen,
     idempotency = null,
-  }: { linkId: string; amountUsdCents: bigint | null; idempotency?: { claim: Buffer; fingerprint: Buffer } | null },
+  }: { linkId: string; chosen: AskedPrice | null; idempotency?: { claim: Buffer; fingerprint: Buffer } | null },
 ): Promise<{ paymentId: string }> {
   const { merchant, link: opened } = await getLinkForPayer(ctx, { linkId });
-  const amount = opened.amountUsdCents ?? amountUsdCents;
-  if (amount === null || amount <= 0n) throw new Problem('amount_invalid', {}, { param: 'amount' });
+  const asked = opened.amountMinor === null ? chosen : { currency: opened.currency, minor: opened.amountMinor };
+  if (asked === null || asked.minor <= 0n) throw new Problem('amount_invalid', {}, { param: 'amount' });
+  const { amountUsdCents, fiat } = priceAt(ctx, { mode: opened.mode, ...asked, params: { amount: 'amount', currency: 'currency' } });
   const item = await prepareCreate(ctx, {
     merchantId: merchant.id,
     mode: opened.mode,
     createdWith: 'public',
     draft: {
-      amountUsdCents: amount,
+      amountUsdCents,
       fixed: null,
       coin: null,
-      request: { returnUrl: opened.returnUrl, description: opened.name, items: null, taxCents: null, fiat: null, locale: null },
+      request: { returnUrl: opened.returnUrl, description: opened.name, items: null, taxMinor: null, fiat, locale: null },
       invoiceId: null,
       metadata: { [LINK_METADATA]: opened.id },
       expiresInSeconds: null,

@@ -21,6 +21,7 @@ import { createOne, createTogether, type PaymentDraft, prepareCreate } from './c
 import { nextScenarios, type PaymentRecord, readRecords, tipsOf } from './facts.ts';
 import { LINK_METADATA, payLink } from './links.ts';
 import { dropMetadataPairs, metadataPairs } from './lists.ts';
+import { askedOf, priceAt } from './price.ts';
 import { getPaymentForCustomer } from './queries.ts';
 import { amountTooSmall, isCarried } from './readiness.ts';
 import { lockAndSettle, type SettledPayment } from './settle-payments.ts';
@@ -325,16 +326,19 @@ export async function repeatPayment(ctx: Context, { paymentId }: { paymentId: st
   const { merchantId, facts, request, invoiceId, metadata, scenario } = view;
   const idempotency = { claim: createHash('sha256').update(`repeat ${paymentId}`).digest(), fingerprint: Buffer.from(paymentId) };
   const linkId = metadata[LINK_METADATA];
-  if (linkId !== undefined) return (await payLink(ctx, { linkId, amountUsdCents: facts.targetUsdCents, idempotency })).paymentId;
+  // The same price in its own currency, at the current rate.
+  const asked = askedOf(request, facts.targetUsdCents);
+  if (linkId !== undefined) return (await payLink(ctx, { linkId, chosen: asked, idempotency })).paymentId;
+  const { amountUsdCents, fiat } = priceAt(ctx, { mode: facts.mode, ...asked, params: { amount: 'amount', currency: 'currency_fiat' } });
   const made = await createPayment(ctx, {
     merchantId,
     mode: facts.mode,
     createdWith: 'public',
     draft: {
-      amountUsdCents: facts.targetUsdCents,
+      amountUsdCents,
       fixed: null,
       coin: null,
-      request,
+      request: { ...request, fiat },
       invoiceId,
       metadata: { ...metadata },
       expiresInSeconds: facts.rules.windowSeconds,
@@ -457,10 +461,6 @@ export function metadataFault(metadata: Readonly<Record<string, string>>): strin
   return bytes > 8_192 ? 'keys and values together are larger than 8 kB' : null;
 }
 
-/** A payer leaves an address for a refund: kept once, never changed, unverified. Errors: payment_not_found, address_invalid, parameter_invalid. */
-export async function leaveRefundAddress(
-  ctx: Context,
-  { paymentId, coin, address, email }: { paymentId: string; coin: Coin; address: string; email: string | null },
 /** Live: an address of the coin's network. Test: an address of any of its networks, or a test address such as `test_btc_payer`. */
 function checkRefundAddress(ctx: Context, { mode, coin, address }: { mode: Mode; coin: Coin; address: string }): void {
   if (mode === 'live') {
@@ -484,6 +484,10 @@ function checkRefundAddress(ctx: Context, { mode, coin, address }: { mode: Mode;
     );
 }
 
+/** A payer leaves an address for a refund: kept once, never changed, unverified. Errors: payment_not_found, address_invalid, parameter_invalid. */
+export async function leaveRefundAddress(
+  ctx: Context,
+  { paymentId, coin, address, email }: { paymentId: string; coin: Coin; address: string; email: string | null },
 ): Promise<void> {
   const [row] = await ctx.db.sql<{ merchantId: string; mode: Mode }[]>`
     select merchant_id as "merchantId", mode from payments where id = ${paymentId}`;

@@ -28,12 +28,12 @@ const rules: Rules = {
 const request: PaymentRequest = {
   returnUrl: 'https://shop.example/thanks',
   description: 'Two mugs',
-  items: [{ productId: 'mug', name: 'Mug', quantity: 2n, unitPriceCents: 1_250n }],
-  taxCents: 50n,
+  items: [{ productId: 'mug', name: 'Mug', quantity: 2n, unitPriceMinor: 1_250n }],
+  taxMinor: 50n,
   locale: 'de',
   fiat: { amount: '23.50', currency: 'EUR', rateE8: 92_165_000n, source: 'coinbase, kraken', at: '2026-11-21T10:00:00.000Z' },
 };
-const empty: PaymentRequest = { returnUrl: null, description: null, items: null, taxCents: null, locale: null, fiat: null };
+const empty: PaymentRequest = { returnUrl: null, description: null, items: null, taxMinor: null, locale: null, fiat: null };
 const values: TransferValue[] = [
   { usdE8: 2_550_000_000n, at: new Date('2026-11-21T10:02:00Z'), basis: 'quote', reason: 'first_sight' },
   { usdE8: 2_400_000_000n, at: new Date('2026-11-22T11:00:00Z'), basis: 'spot', reason: 'confirmation' },

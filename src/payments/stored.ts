@@ -72,11 +72,18 @@ export const requestToJson = (request: PaymentRequest): Json => ({
   v: VERSION,
   ...(request.returnUrl === null ? {} : { returnUrl: request.returnUrl }),
   ...(request.description === null ? {} : { description: request.description }),
-  ...(request.taxCents === null ? {} : { taxCents: String(request.taxCents) }),
+  // The name is from the time when all prices were in US dollars.
+  ...(request.taxMinor === null ? {} : { taxCents: String(request.taxMinor) }),
   ...(request.locale === null ? {} : { locale: request.locale }),
   ...(request.items === null
     ? {}
-    : { items: request.items.map((i) => ({ ...i, quantity: String(i.quantity), unitPriceCents: String(i.unitPriceCents) })) }),
+    : {
+        items: request.items.map(({ unitPriceMinor, quantity, ...item }) => ({
+          ...item,
+          quantity: String(quantity),
+          unitPriceCents: String(unitPriceMinor),
+        })),
+      }),
   ...(request.fiat === null ? {} : { fiat: { ...request.fiat, rateE8: String(request.fiat.rateE8) } }),
 });
 
@@ -85,7 +92,7 @@ export function requestFromJson(value: unknown): PaymentRequest {
   return {
     returnUrl: asText(stored.returnUrl),
     description: asText(stored.description),
-    taxCents: asBigint(stored.taxCents),
+    taxMinor: asBigint(stored.taxCents),
     locale: asText(stored.locale),
     items: Array.isArray(stored.items) ? stored.items.map(itemFromJson) : null,
     fiat: fiatFromJson(stored.fiat),
@@ -97,7 +104,7 @@ function itemFromJson(value: unknown): PaymentItem {
     productId: asText(stored.productId) ?? '',
     name: asText(stored.name) ?? '',
     quantity: asBigint(stored.quantity) ?? 0n,
-    unitPriceCents: asBigint(stored.unitPriceCents) ?? 0n,
+    unitPriceMinor: asBigint(stored.unitPriceCents) ?? 0n,
   };
 }
 /** Null where the price cannot be told: half of it would be a wrong one. */

@@ -3,14 +3,16 @@ import type { Scenario } from '../chains/simulated.ts';
 import type { Coin } from '../core/coin.ts';
 import type { PaymentFacts, Quote, Settlement, Transfer } from '../core/payment.ts';
 
-export type PaymentItem = { productId: string; name: string; quantity: bigint; unitPriceCents: bigint };
+/** `unitPriceMinor` is in the smallest units of the currency that the payment is priced in: cents, or those of `fiat`. */
+export type PaymentItem = { productId: string; name: string; quantity: bigint; unitPriceMinor: bigint };
 
 /** What the merchant asked for, shown again as given. */
 export type PaymentRequest = {
   returnUrl: string | null;
   description: string | null;
   items: readonly PaymentItem[] | null;
-  taxCents: bigint | null;
+  /** In the smallest units of the currency that the payment is priced in. */
+  taxMinor: bigint | null;
   /** A price in another currency: `rateE8` units of it made one US dollar, by whom and when. Null for US dollars. */
   fiat: { amount: string; currency: string; rateE8: bigint; source: string; at: string } | null;
   locale: string | null;

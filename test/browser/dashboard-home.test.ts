@@ -172,9 +172,13 @@ test('a payment is made from items, its code leads to its page', async () => {
   await go('Payments');
   await page.getByRole('link', { name: '$25.00' }).waitFor();
   await page.getByRole('button', { name: 'Create payment' }).press('Enter');
-  await page.getByLabel('Amount in USD').fill('1.005');
+  await page.getByLabel('Currency').selectOption('EUR');
+  await page.getByText('Customers see EUR.').waitFor();
+  await audit('create payment in euros');
+  await page.getByLabel('Currency').selectOption('USD');
+  await page.getByRole('textbox', { name: 'Amount', exact: true }).fill('1.005');
   await page.getByRole('dialog').getByRole('button', { name: 'Create payment' }).click();
-  await page.getByText('Amount in USD must have at most 2 decimals.').waitFor();
+  await page.getByText('Amount must have at most 2 decimals.').waitFor();
   assert.equal(await page.getByText('at most 2 decimals').count(), 1, 'once, beside its field');
   forgiveFaults();
   await page.getByLabel('Items and tax').check();

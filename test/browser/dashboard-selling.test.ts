@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { asIfFollowed } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
-import { openTab } from '../kit/browser.ts';
+import { openTab, readQr } from '../kit/browser.ts';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
 
 // The node is never asked: it only makes the coin one that is followed. What a follower would write, the tests do.
@@ -208,31 +208,51 @@ test('the first key of a further coin says before it is used that it waits, and 
   noFaults();
 });
 
-test('links: none, made by keys, filtered to none, archived; payers open one, name an amount and reach the payment', async () => {
+test('links: none, created by keyboard, edited, shown as a QR code, archived; payers open one, choose an amount and reach the payment', async () => {
   await go('test/links', 'Links & buttons');
   await page.getByText('No payment links yet').waitFor();
   await audit('links, none');
   await page.getByRole('button', { name: 'New link' }).focus();
   await page.keyboard.press('Enter');
   await page.getByRole('dialog').waitFor();
-  await page.getByLabel('What it is for').fill('Donation');
-  await page.getByLabel('Return to (optional)').fill('ftp://x.example/');
-  await page.getByLabel('US dollars').fill('25.001');
+  await page.getByLabel('Name', { exact: true }).fill('Gift');
+  await page.getByLabel('Return URL (optional)').fill('ftp://x.example/');
+  await page.getByLabel('Amount', { exact: true }).fill('25.001');
   await page.keyboard.press('Enter');
-  await page.getByText('US dollars must have at most 2 decimals').waitFor();
+  await page.getByText('Amount must have at most 2 decimals').waitFor();
   await audit('new link, refused');
   noFaults(/400 .*links/);
-  // With the focus there, as a person does it: the field of the amount, which goes, has it otherwise.
-  await page.getByLabel('Amount').focus();
-  await page.getByLabel('Amount').selectOption('open');
-  await page.getByLabel('Return to (optional)').fill('');
-  await page.getByRole('button', { name: 'Make the link' }).click();
-  await page.getByText('Your link').waitFor();
-  const url = (await page.locator('[role=status] code').innerText()).trim();
-  await page.getByRole('link', { name: 'Donation' }).waitFor();
+  await page.getByLabel('Amount', { exact: true }).fill('20.00');
+  await page.getByLabel('Currency').selectOption('EUR');
+  await page.getByLabel('Return URL (optional)').fill('');
+  await page.getByRole('button', { name: 'Create link' }).click();
+  const code = page.getByAltText('QR code of the payment link');
+  await code.waitFor();
+  const url = await readQr(code);
+  assert.match(url, /\/link\/lnk_[0-9A-Za-z]{24}$/);
+  assert.match((await page.getByRole('link', { name: 'Download QR code' }).getAttribute('href'))!, /^data:image\/svg/);
+  await audit('the new link');
+  const shown = await openTab(browser, url);
+  await shown.page.getByText('€20.00').waitFor();
+  await shown.close();
+  await page.keyboard.press('Escape');
+  await page.getByRole('cell', { name: '20.00 EUR' }).waitFor();
   await audit('links');
+  // The terms of a link can be changed: what is open becomes a price that the customer chooses, in dollars.
+  await page.getByRole('button', { name: 'Actions for Gift' }).focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('menuitem', { name: 'Edit' }).click();
+  await page.getByRole('dialog', { name: 'Edit payment link' }).waitFor();
+  assert.equal(await page.getByLabel('Amount', { exact: true }).inputValue(), '20.00');
+  await audit('edit link');
+  await page.getByLabel('Name', { exact: true }).fill('Donation');
+  await page.getByLabel('Currency').selectOption('USD');
+  await page.getByLabel('Price').selectOption('open');
+  await page.getByRole('button', { name: 'Save changes' }).click();
+  await page.getByRole('link', { name: 'Donation' }).waitFor();
+  await page.getByRole('cell', { name: 'Customer chooses', exact: true }).waitFor();
   await page.getByLabel('State').selectOption('archived');
-  await page.getByText('No link is in this state').waitFor();
+  await page.getByText('No links with this state').waitFor();
   await audit('links, filtered empty');
   await page.getByRole('button', { name: 'Show all links' }).click();
   for (const scripts of [true, false]) {
@@ -247,8 +267,12 @@ test('links: none, made by keys, filtered to none, archived; payers open one, na
   }
   await page.reload();
   await page.getByRole('link', { name: '2, newest' }).waitFor();
-  await page.getByRole('button', { name: 'Acts of Donation' }).focus();
+  await page.getByRole('button', { name: 'Actions for Donation' }).focus();
   await page.keyboard.press('Enter');
+  for (const entry of ['Show QR code', 'Edit']) {
+    await page.locator('[role=menuitem]:focus', { hasText: entry }).waitFor();
+    await page.keyboard.press('ArrowDown');
+  }
   await page.locator('[role=menuitem]:focus', { hasText: 'Archive' }).waitFor();
   await page.keyboard.press('Enter');
   await page.locator('tbody').getByText('Archived', { exact: true }).waitFor();
@@ -258,20 +282,22 @@ test('links: none, made by keys, filtered to none, archived; payers open one, na
 test('the button: a secret key is cleared and warned of, a public one stands in the HTML, the preview follows', async () => {
   await page.getByRole('button', { name: 'Button', exact: true }).click();
   assert.match(page.url(), /view=button/);
-  await page.getByText('No page is allowed yet').waitFor();
+  await page.getByText('No website is allowed yet').waitFor();
   const box = page.getByLabel('Public key');
   await box.fill(app.merchant.keys.testSecret);
-  await page.getByText('That is a secret key.').waitFor();
+  await page.getByText('That was a secret key').waitFor();
   assert.ok(!(await page.content()).includes(app.merchant.keys.testSecret));
   await audit('button, secret key');
   await box.fill(app.merchant.keys.livePublic);
-  await page.getByText('This key is not one of test mode.').waitFor();
+  await page.getByText('This key does not belong to test mode.').waitFor();
   await box.fill(app.merchant.keys.testPublic);
-  await page.getByLabel('Text on the button').fill('Buy <now>');
+  await page.getByLabel('Button text').fill('Buy <now>');
   await page.locator('[data-preview]', { hasText: 'Buy <now>' }).waitFor();
   const code = await page.locator('pre').innerText();
   assert.ok(code.includes(`public-key="${app.merchant.keys.testPublic}"`) && code.includes('Buy &lt;now&gt;'), code);
   assert.ok(code.includes(`${app.config.publicUrl}/embed/v1.js`));
+  await page.getByLabel('Currency').selectOption('EUR');
+  await page.locator('pre', { hasText: 'amount="25.00" currency-fiat="EUR"' }).waitFor();
   await audit('button');
   noFaults();
 });

@@ -22,6 +22,7 @@ const ROWS: readonly [action: string, object: string, place: string | null, afte
   ['endpoint.delete', 'we_1', 'webhooks'],
   ['delivery.resend', 'del_1', 'webhooks/we_1/deliveries', { event: 'evt_1', endpoint: 'we_1' }],
   ['link.created', 'lnk_1', 'links'],
+  ['link.changed', 'lnk_1', 'links'],
   ['wallet.set', 'BTC', 'wallets'],
   ['chain.released', 'BTC', 'wallets'],
   ['wallet.wait_on', 'mer_1', 'wallets'],

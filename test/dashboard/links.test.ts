@@ -8,12 +8,12 @@ import { Person, setUpPerson, setupToken } from '../kit/person.ts';
 let app: TestApp;
 let owner: Person;
 before(async () => {
-  app = await startTestApp({ LOG_LEVEL: 'silent' });
+  app = await startTestApp({ LOG_LEVEL: 'silent', TRUSTED_PROXIES: '127.0.0.1' });
   owner = await setUpPerson(app);
 });
 after(() => app?.stop());
 
-type Link = { id: string; amount_usd: string | null; payments: number; payment_id: string | null; state: string };
+type Link = { id: string; amount_usd: string | null; amount: string | null; payments: number; payment_id: string | null; state: string };
 const make = async (more: object = {}, mode = 'test'): Promise<Link> =>
   (await owner.post(`/${mode}/links`, { name: 'Coffee', amount_usd: '25.00', reusable: true, ...more })).json.link;
 const shown = async (id: string): Promise<Link> =>
@@ -28,10 +28,13 @@ const open = async (id: string) => {
     token: /name="token" value="([^"]+)"/.exec(text)?.[1] ?? '',
   };
 };
-const start = async (id: string, fields: Record<string, string>) => {
-  const reply = await fetch(`${app.url}/link/${id}`, { method: 'POST', redirect: 'manual', body: new URLSearchParams(fields) });
+/** Starts the payment of a link, from `address` if given. The number of starts per address is limited. */
+const start = async (id: string, fields: Record<string, string>, address?: string) => {
+  const headers = address === undefined ? {} : { 'x-forwarded-for': address };
+  const reply = await fetch(`${app.url}/link/${id}`, { method: 'POST', redirect: 'manual', body: new URLSearchParams(fields), headers });
   return { status: reply.status, payment: /id=(pay_\w+)/.exec(reply.headers.get('location') ?? '')?.[1] ?? null };
 };
+const OWN = '203.0.113.9';
 const count = async () => Number((await app.app.ctx.db.sql`select count(*) as n from payments`)[0]!.n);
 
 test('a link of a fixed amount: looking makes nothing, the form makes a payment of that amount, again and again', async () => {
@@ -110,6 +113,14 @@ test('paying again goes through the link: one for one payment never has two that
     assert.equal(await count(), before);
     await owner.post(`/test/links/${link.id}/state`, { archived: false });
   }
+  // A price that the customer chose keeps its currency, even if the link has another one by now.
+  const link = await make({ amount_usd: undefined, currency: 'JPY' });
+  const chosen = (await start(link.id, { token: (await open(link.id)).token, amount: '1500' }, OWN)).payment!;
+  assert.equal((await owner.post(`/test/links/${link.id}`, { name: 'Tip', currency: 'KWD', reusable: true })).status, 200);
+  await act('cancel', chosen, await tokenOf(chosen));
+  const again = (await act('again', chosen, await tokenOf(chosen))).payment;
+  const { amount_fiat, currency_fiat, amount_usd } = (await app.test.get(`/api/payment/${again}`)).json;
+  assert.deepEqual([amount_fiat, currency_fiat, amount_usd], ['1500', 'JPY', '10.00']);
   await owner.post('/test/settings/checkout', { payer_cancel: false });
 });
 
@@ -156,10 +167,64 @@ test('the list goes page by page, newest first, and can be narrowed to a state',
   );
 });
 
+test('a link in another currency shows its price in it, and each payment has the rate of its own moment', async () => {
+  const { sql } = app.app.ctx.db;
+  const link = await make({ amount_usd: undefined, amount: '20.00', currency: 'EUR' });
+  assert.deepEqual(link, { ...link, amount_usd: null, amount: '20.00', currency: 'EUR' });
+  const page = await open(link.id);
+  assert.match(page.text, /€20\.00/);
+  const { payment } = await start(link.id, { token: page.token }, OWN);
+  const detail = (await app.test.get(`/api/payment/${payment}`)).json;
+  // At the sample rate of 0.92 EUR for a dollar, rounded up.
+  assert.deepEqual([detail.amount_fiat, detail.currency_fiat, detail.amount_usd], ['20.00', 'EUR', '21.74']);
+  assert.equal((await sql`select amount_usd_cents from payment_links where id = ${link.id}`)[0]!.amount_usd_cents, null);
+  const yen = await make({ amount_usd: undefined, currency: 'JPY' });
+  const { token, text } = await open(yen.id);
+  assert.match(text, /\(JPY\).*placeholder="25"/s);
+  for (const amount of ['1.5', '151000000']) assert.equal((await start(yen.id, { token, amount }, OWN)).status, 400, amount);
+  const chosen = await start(yen.id, { token, amount: '1500' }, OWN);
+  assert.equal((await app.test.get(`/api/payment/${chosen.payment}`)).json.amount_usd, '10.00');
+  const older = await make();
+  await sql`update payment_links set amount_minor = null where id = ${older.id}`;
+  assert.equal((await shown(older.id)).amount, '25.00', 'as an older version of the service writes it');
+});
+
+test('a link is edited: its next payments have the new terms, those made keep theirs, and the log has both', async () => {
+  const link = await make({ return_url: 'https://shop.example/thanks' });
+  const { token } = await open(link.id);
+  const first = await start(link.id, { token }, OWN);
+  const terms = { name: 'Tea', amount: '12.50', currency: 'GBP', reusable: false };
+  const reply = await owner.post(`/test/links/${link.id}`, terms);
+  assert.equal(reply.status, 200, reply.text);
+  assert.deepEqual(reply.json.link, {
+    ...reply.json.link,
+    ...terms,
+    amount_usd: null,
+    return_url: null,
+    payments: 1,
+    payment_id: first.payment,
+  });
+  assert.match((await open(link.id)).location ?? '', new RegExp(first.payment!), 'the payment that is open is now the only one');
+  await app.test.post(`/v1/payments/${first.payment}/cancel`);
+  const second = (await app.test.get(`/api/payment/${(await start(link.id, { token }, OWN)).payment}`)).json;
+  assert.deepEqual([second.description, second.amount_fiat, second.currency_fiat, second.return_url], ['Tea', '12.50', 'GBP', null]);
+  assert.equal((await app.test.get(`/api/payment/${first.payment}`)).json.amount_usd, '25.00');
+  const [entry] = await app.app.ctx.db.sql`select before, after from audit_log where action = 'link.changed' and object = ${link.id}`;
+  assert.deepEqual([entry!.before.amount, entry!.after.amount, entry!.after.name], ['25.00 USD', '12.50 GBP', 'Tea']);
+  const qr = (await owner.get(`/test/links/${link.id}/qr`)).json.svg as string;
+  assert.match(qr, /^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" .*<path d="M/s);
+  for (const path of [`/live/links/${link.id}`, '/test/links/lnk_none'])
+    assert.equal((await owner.post(path, { ...terms, currency: 'USD' })).status, 404, path);
+  assert.equal((await owner.get(`/live/links/${link.id}/qr`)).status, 404);
+});
+
 test('what cannot be a link is refused with its field', async () => {
   for (const [body, param] of [
     [{ amount_usd: '0' }, 'amount_usd'],
     [{ amount_usd: '1.001' }, 'amount_usd'],
+    [{ amount: '1.5', currency: 'JPY' }, 'amount'],
+    [{ amount: '1.50', currency: 'XXX' }, 'currency'],
+    [{ amount: '920000.01', currency: 'EUR' }, 'amount'],
     [{ return_url: 'javascript:alert(1)' }, 'return_url'],
     [{ name: '' }, 'name'],
   ] as const) {

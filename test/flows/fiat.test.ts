@@ -57,6 +57,52 @@ test('a price in euros is turned into dollars at the rate of the moment, which s
   assert.match(page, /<title>TEST .* – €20\.00<\/title>/);
 });
 
+test('simple and advanced payments take other currencies too, and the payer chooses the coin', async () => {
+  const RETURN = 'https://shop.example/thanks';
+  const create = (kind: string, body: object, client = app.test) =>
+    client.post(`/api/payment/create/${kind}`, { return_url: RETURN, ...body });
+  for (const client of [app.test, app.testPublic]) {
+    const simple = ok(await create('simple', { amount: '20.00', currency_fiat: 'EUR' }, client));
+    assert.equal(simple.amount_usd, '21.71');
+    const detail = (await app.test.get(`/api/payment/${simple.id}`)).json;
+    assert.deepEqual(
+      [detail.amount_fiat, detail.currency_fiat, detail.fiat_rate, detail.currency, detail.amount],
+      ['20.00', 'EUR', '0.92165000', null, null],
+    );
+    assert.match(await pageOf(simple.id), /<bdi>€20\.00<\/bdi><\/p>/);
+  }
+  const plain = ok(await create('simple', { amount: 20.5, currency_fiat: 'USD' }));
+  assert.deepEqual([plain.amount_usd, (await app.test.get(`/api/payment/${plain.id}`)).json.amount_fiat], ['20.50', undefined]);
+
+  // 3 x 3.33 + 1 x 0.005 + 0.5 = 10.495 KWD, turned into dollars once: 34.1857… at 0.307.
+  const items = [
+    { product_id: 'mug', name: 'Mug', quantity: 3, unit_price: '3.33' },
+    { product_id: 'bag', name: 'Bag', quantity: 1, unit_price: 0.005 },
+  ];
+  const advanced = ok(await create('advanced', { items, tax: '0.5', currency_fiat: 'KWD' }));
+  assert.equal(advanced.amount_usd, '34.19');
+  const detail = (await app.test.get(`/api/payment/${advanced.id}`)).json;
+  assert.deepEqual(
+    [detail.amount_fiat, detail.currency_fiat, detail.tax, detail.items.map((item: { unit_price: string }) => item.unit_price)],
+    ['10.495', 'KWD', '0.500', ['3.330', '0.005']],
+  );
+  const page = await pageOf(advanced.id);
+  for (const shown of [/KWD\s9\.990/, /KWD\s0\.005/, /KWD\s0\.500/, /KWD\s10\.495/]) assert.match(page, shown);
+
+  const simple = (body: object) => create('simple', body);
+  refused(await simple({}), 400, 'parameter_missing', 'amount_usd');
+  refused(await simple({ amount: '5' }), 400, 'parameter_missing', 'currency_fiat');
+  refused(await simple({ currency_fiat: 'EUR' }), 400, 'parameter_missing', 'amount');
+  refused(await simple({ amount_usd: '5', amount: '5', currency_fiat: 'EUR' }), 400, 'parameter_invalid', 'amount_usd');
+  refused(await simple({ amount_usd: '5', currency_fiat: 'EUR' }), 400, 'parameter_invalid', 'amount_usd');
+  refused(await simple({ amount: '5', currency_fiat: 'XXX' }), 400, 'fiat_unsupported', 'currency_fiat');
+  refused(await simple({ amount: '5.5', currency_fiat: 'JPY' }), 400, 'amount_precision', 'amount');
+  refused(await create('advanced', { items, tax: 0, currency_fiat: 'EUR' }), 400, 'amount_precision', 'items[1].unit_price');
+  const dear = [{ product_id: 'x', name: 'X', quantity: 1_000_000, unit_price: '1.00' }];
+  refused(await create('advanced', { items: dear, tax: 0, currency_fiat: 'EUR' }), 400, 'amount_too_large', 'items');
+  refused(await create('simple', { amount: '5', currency_fiat: 'EUR' }, offline.live), 503, 'price_unavailable', 'currency_fiat');
+});
+
 test('amounts have the decimals of their currency: none in yen, three in dinars', async () => {
   const yen = ok(await ask(app.test, 1500, 'JPY'));
   assert.deepEqual([yen.amount_fiat, yen.amount_usd, yen.fiat_rate], ['1500', '9.68', '155.00000000']);

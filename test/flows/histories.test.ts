@@ -208,7 +208,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
           amountUsdCents: targetCents,
           fixed: null,
           coin: null,
-          request: { returnUrl: null, description: null, items: null, taxCents: null, fiat: null, locale: null },
+          request: { returnUrl: null, description: null, items: null, taxMinor: null, fiat: null, locale: null },
           invoiceId: null,
           metadata: {},
           expiresInSeconds: WINDOW_SECONDS,

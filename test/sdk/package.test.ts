@@ -206,6 +206,9 @@ export async function pages(): Promise<number> {
 florin.payments.list({ status: 'paid' });
 // @ts-expect-error an amount is needed
 florin.payments.createSimple({ return_url: 'https://shop.example/' });
+// @ts-expect-error an amount needs its currency
+florin.payments.createSimple({ return_url: 'https://shop.example/', amount: '20.00' });
+florin.payments.createSimple({ return_url: 'https://shop.example/', amount: '20.00', currency_fiat: 'EUR' });
 // @ts-expect-error a coin that does not exist
 florin.crypto.fees('XMR');
 export const isOurs = (error: unknown): string | null => (error instanceof ApiError && error.code === 'amount_invalid' ? error.param : null);

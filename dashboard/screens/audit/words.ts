@@ -21,6 +21,7 @@ const WORDS: Readonly<Record<string, string>> = {
   'key.rolled': 'Rolled an API key',
   'link.activated': 'Unarchived a payment link',
   'link.archived': 'Archived a payment link',
+  'link.changed': 'Edited a payment link',
   'link.created': 'Created a payment link',
   'member.invited': 'Invited a member',
   'member.joined': 'Joined the team',

@@ -1,6 +1,7 @@
-/** A button for the merchant's own pages: what it asks for, how it looks, and the HTML to copy. */
+/** A button for the merchant's own pages: its price, how it looks, and the HTML to copy. */
 import { useState } from 'react';
 import { useApi, useMode } from '../../lib/hooks.ts';
+import { AmountField } from '../../ui/amount.tsx';
 import { Field } from '../../ui/field.tsx';
 import { Note, Tick } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
@@ -34,6 +35,7 @@ function Builder({ scriptUrl, origins, accent }: { scriptUrl: string; origins: r
   const mode = useMode();
   const [key, setKey] = useState('');
   const [amount, setAmount] = useState('25.00');
+  const [currency, setCurrency] = useState('USD');
   const [text, setText] = useState('Pay with crypto');
   const [invoice, setInvoice] = useState('');
   const [colour, setColour] = useState(accent);
@@ -47,7 +49,9 @@ function Builder({ scriptUrl, origins, accent }: { scriptUrl: string; origins: r
   const take = (value: string) => setKey(/(^|_)sk_/.test(value.trim()) && value.trim().length > 20 ? 'sk_' : value);
   const attributes = [
     `public-key="${escaped(isPublic ? given : `pk_${mode}_…`)}"`,
-    `amount-usd="${escaped(amount.trim())}"`,
+    ...(currency === 'USD'
+      ? [`amount-usd="${escaped(amount.trim())}"`]
+      : [`amount="${escaped(amount.trim())}" currency-fiat="${currency}"`]),
     ...(invoice.trim() ? [`invoice-id="${escaped(invoice.trim())}"`] : []),
     ...(inline ? ['inline'] : []),
     `style="--florin-accent:${shown};--florin-on:${ink}"`,
@@ -55,7 +59,7 @@ function Builder({ scriptUrl, origins, accent }: { scriptUrl: string; origins: r
   const code = `<script src="${scriptUrl}" async></script>\n<florin-button ${attributes.join(' ')}>\n  ${escaped(text)}\n</florin-button>`;
   return (
     <div className="grid items-start gap-4 lg:grid-cols-2">
-      <Card title="The button">
+      <Card title="Button">
         <div className="grid gap-4 p-4">
           <Field
             label="Public key"
@@ -64,22 +68,22 @@ function Builder({ scriptUrl, origins, accent }: { scriptUrl: string; origins: r
             placeholder={`pk_${mode}_…`}
             value={key}
             onChange={(event) => take(event.target.value)}
-            hint="It stands on your page for everybody to read. It can create payments and do nothing else."
+            hint="This key is public: anyone who opens your page can read it. It can create payments and nothing else."
             fault={
               secret
-                ? 'That is a secret key. It was cleared: on a page, anybody could use it. Take the public key, which begins with pk_.'
+                ? 'That was a secret key, so it was cleared: anyone who opens your page could use it. Use a public key, which starts with pk_.'
                 : otherMode
-                  ? `This key is not one of ${mode} mode.`
+                  ? `This key does not belong to ${mode} mode.`
                   : null
             }
           />
-          <Field label="Amount in US dollars" inputMode="decimal" value={amount} onChange={(event) => setAmount(event.target.value)} />
-          <Field label="Text on the button" maxLength={60} value={text} onChange={(event) => setText(event.target.value)} />
-          <Field label="Invoice (optional)" maxLength={100} value={invoice} onChange={(event) => setInvoice(event.target.value)} />
-          <Field label="Colour" type="color" className="h-10" value={shown} onChange={(event) => setColour(event.target.value)} />
+          <AmountField amount={amount} onAmount={setAmount} currency={currency} onCurrency={setCurrency} />
+          <Field label="Button text" maxLength={60} value={text} onChange={(event) => setText(event.target.value)} />
+          <Field label="Invoice ID (optional)" maxLength={100} value={invoice} onChange={(event) => setInvoice(event.target.value)} />
+          <Field label="Color" type="color" className="h-10" value={shown} onChange={(event) => setColour(event.target.value)} />
           <Tick
-            label="Show the payment in the page itself"
-            hint="Otherwise it opens over the page; on small screens the payment page itself opens."
+            label="Show the payment inline"
+            hint="Otherwise it opens in a dialog over your page, or as a full page on small screens."
             checked={inline}
             onChange={(event) => setInline(event.target.checked)}
           />
@@ -101,22 +105,21 @@ function Builder({ scriptUrl, origins, accent }: { scriptUrl: string; origins: r
           <pre className="p-4 font-mono text-xs leading-relaxed whitespace-pre-wrap break-all">{code}</pre>
           <div className="border-t border-line p-4">
             <Note tone="info">
-              Whoever looks at your page can change the amount. Check <code>amount_usd</code> in the webhook before you deliver.
+              Anyone can change the amount in their browser. Check <code>{currency === 'USD' ? 'amount_usd' : 'amount_fiat'}</code> in the
+              webhook before you deliver.
             </Note>
           </div>
         </Card>
-        <Card title="Where it works">
+        <Card title="Allowed websites">
           <div className="grid gap-3 p-4 text-sm">
             {origins.length === 0 ? (
               <Note tone="warn">
-                No page is allowed yet. Name the origins of your pages in the <ModeLink to="checkout">checkout settings</ModeLink>, or the
-                browser refuses the button.
+                No website is allowed yet. Add the origin of your website in the <ModeLink to="checkout">checkout settings</ModeLink>; until
+                then, browsers block the button.
               </Note>
             ) : (
               <>
-                <p className="text-soft">
-                  Pages of these origins may create payments with your public keys and show the payment page in a frame:
-                </p>
+                <p className="text-soft">Pages on these origins can create payments with your public keys and embed the payment page:</p>
                 <ul className="grid gap-1">
                   {origins.map((origin) => (
                     <li key={origin}>
@@ -125,7 +128,7 @@ function Builder({ scriptUrl, origins, accent }: { scriptUrl: string; origins: r
                   ))}
                 </ul>
                 <p>
-                  <ModeLink to="checkout">Change the origins</ModeLink>
+                  <ModeLink to="checkout">Edit allowed origins</ModeLink>
                 </p>
               </>
             )}

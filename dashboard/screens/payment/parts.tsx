@@ -37,7 +37,7 @@ export function Items({ payment }: { payment: Payment }) {
               <td className="px-4 py-2 break-words">{item.name}</td>
               <td className="px-4 py-2 text-right tabular-nums">{item.quantity}</td>
               <td className="px-4 py-2 text-right">
-                <Money amount={item.unit_price} />
+                <Money amount={item.unit_price} currency={payment.currency_fiat ?? 'USD'} />
               </td>
             </tr>
           ))}
@@ -46,7 +46,7 @@ export function Items({ payment }: { payment: Payment }) {
               Tax
             </td>
             <td className="px-4 py-2 text-right">
-              <Money amount={payment.tax ?? '0.00'} />
+              <Money amount={payment.tax ?? '0.00'} currency={payment.currency_fiat ?? 'USD'} />
             </td>
           </tr>
           <tr className="border-t border-line font-medium">
@@ -54,7 +54,7 @@ export function Items({ payment }: { payment: Payment }) {
               Total
             </td>
             <td className="px-4 py-2 text-right">
-              <Money amount={payment.amount_usd} />
+              <Money amount={payment.amount_fiat ?? payment.amount_usd} currency={payment.currency_fiat ?? 'USD'} />
             </td>
           </tr>
         </tbody>

@@ -3,6 +3,7 @@ import { type FormEvent, useState } from 'react';
 import { COINS, type Coin } from '../../generated/api.ts';
 import { ApiError, type Reply } from '../../lib/api.ts';
 import { useAct, useMode } from '../../lib/hooks.ts';
+import { AmountField } from '../../ui/amount.tsx';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field, Select } from '../../ui/field.tsx';
@@ -28,10 +29,14 @@ export function Create({ onClose }: { onClose: () => void }) {
   const [made, setMade] = useState<Made | null>(null);
   const [kind, setKind] = useState<'amount' | 'items'>('amount');
   const [items, setItems] = useState<readonly Item[]>([item(0)]);
+  const [amount, setAmount] = useState('');
+  const [fiat, setFiat] = useState('USD');
   const [pairs, setPairs] = useState<readonly Pair[]>([]);
   const param = create.error instanceof ApiError ? create.error.param : null;
   const fault = (name: string) => (param === name ? create.error?.message : null);
-  const isShown = ['amount_usd', 'tax', 'description', 'invoice_id', 'return_url'].includes(param ?? '');
+  const isShown = ['amount_usd', 'amount', 'currency_fiat', 'items', 'tax', 'description', 'invoice_id', 'return_url'].includes(
+    param ?? '',
+  );
   const setItem = (key: number, change: Partial<Item>) => setItems(items.map((one) => (one.key === key ? { ...one, ...change } : one)));
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -48,8 +53,9 @@ export function Create({ onClose }: { onClose: () => void }) {
     };
     const priced =
       kind === 'amount'
-        ? { amount_usd: text('amount') }
+        ? { amount: amount.trim(), currency_fiat: fiat }
         : {
+            currency_fiat: fiat,
             items: items.map((one, i) => ({
               product_id: `item-${i + 1}`,
               name: one.name.trim(),
@@ -65,8 +71,13 @@ export function Create({ onClose }: { onClose: () => void }) {
       <Dialog open onClose={onClose} title="Payment created">
         <div className="grid justify-items-center gap-3 text-center">
           <p className="text-2xl font-semibold">
-            <Money amount={made.amount_usd} />
+            <Money amount={made.amount} currency={made.currency_fiat} />
           </p>
+          {made.currency_fiat !== 'USD' && (
+            <p className="text-sm text-soft">
+              = <Money amount={made.amount_usd} />
+            </p>
+          )}
           <img src={made.qr} alt="QR code of the payment link" className="size-52 rounded-lg border border-line" />
           <p className="flex max-w-full items-center gap-1 text-sm">
             <span className="min-w-0 break-all">{made.payment_url}</span>
@@ -96,14 +107,12 @@ export function Create({ onClose }: { onClose: () => void }) {
           ))}
         </fieldset>
         {kind === 'amount' ? (
-          <Field
-            label="Amount in USD"
-            name="amount"
-            required
-            inputMode="decimal"
-            placeholder="25.50"
-            fault={fault('amount_usd')}
-            autoComplete="off"
+          <AmountField
+            amount={amount}
+            onAmount={setAmount}
+            currency={fiat}
+            onCurrency={setFiat}
+            fault={fault('amount_usd') ?? fault('amount') ?? fault('currency_fiat')}
           />
         ) : (
           <div className="grid gap-2">
@@ -128,7 +137,7 @@ export function Create({ onClose }: { onClose: () => void }) {
                 />
                 <input
                   className={SMALL_INPUT}
-                  aria-label={`Price of item ${i + 1}, in USD`}
+                  aria-label={`Price of item ${i + 1}, in ${fiat}`}
                   required
                   inputMode="decimal"
                   placeholder="12.50"
@@ -151,7 +160,8 @@ export function Create({ onClose }: { onClose: () => void }) {
                 Add item
               </Button>
             </div>
-            <Field label="Tax in USD" name="tax" inputMode="decimal" placeholder="0.00" fault={fault('tax')} autoComplete="off" />
+            <Field label={`Tax in ${fiat}`} name="tax" inputMode="decimal" placeholder="0" fault={fault('tax')} autoComplete="off" />
+            <AmountField currency={fiat} onCurrency={setFiat} fault={fault('currency_fiat') ?? fault('items')} />
           </div>
         )}
         <Field

@@ -68,7 +68,7 @@ const metadataOf = (flags: Flags): Record<string, string> =>
     }),
   );
 
-const paramsOf = (flags: Flags): CreateSimpleParams => ({
+const paramsOf = (flags: Flags): CreateSimpleParams & { amount_usd: string } => ({
   amount_usd: flags['amount-usd'] ?? '25.00',
   return_url: flags['return-url'] ?? 'https://example.com/thanks',
   description: flags.description,

@@ -178,7 +178,7 @@ class FlorinButton extends HTMLElement {
     if (!/^(pk_|(live|test)_pk_)/.test(key))
       throw new Error('public-key must be a public key (pk_...); a secret key never belongs on a page');
     const fields: Record<string, string> = {};
-    for (const name of ['amount-usd', 'return-url', 'description', 'invoice-id', 'locale']) {
+    for (const name of ['amount-usd', 'amount', 'currency-fiat', 'return-url', 'description', 'invoice-id', 'locale']) {
       const value = this.getAttribute(name);
       if (value !== null) fields[name.replace('-', '_')] = value;
     }

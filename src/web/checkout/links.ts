@@ -2,7 +2,8 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
-import { MAX_USD_CENTS, parseDecimal } from '../../core/money.ts';
+import { fiatDecimals, formatFiat } from '../../core/fiat.ts';
+import { parseDecimal } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import type { Merchant } from '../../merchants/merchants.ts';
 import { getLinkForPayer, type PaymentLink, payLink, standingPayment } from '../../payments/links.ts';
@@ -12,6 +13,11 @@ import { SIGNS } from './icons.ts';
 import { sendDocument } from './shell.ts';
 import { type Language, say } from './words.ts';
 
+/** An amount above the maximum is a typing error of the payer: the form is shown again. */
+const tooLarge = (error: unknown): null => {
+  if (error instanceof Problem && error.code === 'amount_too_large') return null;
+  throw error;
+};
 const ID = /^lnk_[0-9A-Za-z]{24}$/;
 
 type Doors = { counting: Counting; languageOf: (request: FastifyRequest, merchant: Merchant) => Language };
@@ -57,13 +63,16 @@ export function registerLinks(pages: FastifyInstance, ctx: Context, { counting, 
     if (token.length !== wanted.length || !timingSafeEqual(token, wanted)) throw new Problem('link_not_found', { id: '' });
     await counting.start(request);
     const given = (form.get('amount') ?? '').trim().slice(0, 20);
-    const cents = link.amountUsdCents ?? parseDecimal(given.replace(/^(\d+),(\d{1,2})$/, '$1.$2'), 2);
-    if (cents === null || cents <= 0n || cents > MAX_USD_CENTS) return show(request, reply, opened, { status: 400, given, wrong: true });
-    const { paymentId } = await payLink(ctx, { linkId: link.id, amountUsdCents: cents });
+    const minor = link.amountMinor ?? parseDecimal(given.replace(/^(\d+),(\d{1,2})$/, '$1.$2'), fiatDecimals(link.currency));
+    const made =
+      minor === null || minor <= 0n
+        ? null
+        : await payLink(ctx, { linkId: link.id, chosen: { currency: link.currency, minor } }).catch(tooLarge);
+    if (made === null) return show(request, reply, opened, { status: 400, given, wrong: true });
     const lang = form.get('lang');
     return reply
       .code(303)
-      .headers({ location: `/pay?id=${paymentId}${lang ? `&lang=${encodeURIComponent(lang)}` : ''}`, 'cache-control': 'no-store' })
+      .headers({ location: `/pay?id=${made.paymentId}${lang ? `&lang=${encodeURIComponent(lang)}` : ''}`, 'cache-control': 'no-store' })
       .send();
   });
 }
@@ -74,18 +83,18 @@ export function renderLink(
   merchant: Merchant,
   { language, token, given, wrong }: { language: Language; token: string; given: string; wrong: boolean },
 ): { title: string; main: Html } {
-  const { words, usd } = language;
+  const { words, money } = language;
   const heading = say(words.pay, { merchant: merchant.name });
   const logo = merchant.logo
     ? html`<img class="logo" src="/pay/logo/${merchant.logo}" alt="" width="40" height="40">`
     : html`<span class="logo letter" aria-hidden="true">${[...merchant.name][0]?.toUpperCase() ?? ''}</span>`;
   const amount =
-    link.amountUsdCents === null
-      ? html`<label class="field"><span>${words.total} (USD)</span><input name="amount" id="amount" type="text" inputmode="decimal" required maxlength="12" autocomplete="off" placeholder="25.00" dir="ltr" value="${given}"${wrong && new Html(' aria-invalid="true" aria-describedby="fault"')}>${wrong && html`<span class="fault" id="fault" role="alert">${words.amountInvalid}</span>`}</label>`
+    link.amountMinor === null
+      ? html`<label class="field"><span>${words.total} (${link.currency})</span><input name="amount" id="amount" type="text" inputmode="decimal" required maxlength="12" autocomplete="off" placeholder="${formatFiat(link.currency, 25n * 10n ** BigInt(fiatDecimals(link.currency)))}" dir="ltr" value="${given}"${wrong && new Html(' aria-invalid="true" aria-describedby="fault"')}>${wrong && html`<span class="fault" id="fault" role="alert">${words.amountInvalid}</span>`}</label>`
       : null;
   return {
     title: `${link.mode === 'test' ? `${words.test} ` : ''}${heading}`,
-    main: html`<main id="main" data-state="link">${link.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}<header class="top"><div class="who">${logo}<h1 id="h" tabindex="-1">${heading}</h1></div>${link.amountUsdCents !== null && html`<p class="usd"><bdi>${usd(link.amountUsdCents)}</bdi></p>`}</header><p class="lead">${link.name}</p>
+    main: html`<main id="main" data-state="link">${link.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}<header class="top"><div class="who">${logo}<h1 id="h" tabindex="-1">${heading}</h1></div>${link.amountMinor !== null && html`<p class="usd"><bdi>${money(formatFiat(link.currency, link.amountMinor), link.currency)}</bdi></p>`}</header><p class="lead">${link.name}</p>
 <form method="post" action="/link/${link.id}"><input type="hidden" name="token" value="${token}"><input type="hidden" name="lang" value="${language.tag}">${amount}<button class="main" id="start">${words.continue}</button></form>${merchant.settings.website && html`<p class="tip">${SIGNS.info}<a rel="noopener noreferrer" target="_blank" href="${merchant.settings.website}">${new URL(merchant.settings.website).host}</a></p>`}</main>`,
   };
 }

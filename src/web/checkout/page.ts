@@ -5,6 +5,7 @@ import { HOUR_MS } from '../../core/clock.ts';
 import { COIN, type Coin, type Network } from '../../core/coin.ts';
 import { formatDecimal, formatUnits } from '../../core/money.ts';
 import { mayRepeat } from '../../payments/payments.ts';
+import { itemAmount } from '../../payments/price.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { Html, html } from '../html.ts';
 import { drawer } from './drawer.ts';
@@ -132,6 +133,9 @@ const logo = ({ merchant }: CustomerView): Html =>
 /** The price in the currency it was asked in, and how the US dollars follow from it. */
 const priceOf = ({ request: { fiat }, facts }: CustomerView, { usd, money }: Language): string =>
   fiat ? money(fiat.amount, fiat.currency) : usd(facts.targetUsdCents);
+/** A unit price or tax, in the currency of the price. */
+const itemPrice = ({ request }: CustomerView, minor: bigint, { usd, money }: Language): string =>
+  request.fiat ? money(itemAmount(request, minor), request.fiat.currency) : usd(minor);
 const fiatNote = ({ request: { fiat }, facts }: CustomerView, language: Language): Html | null =>
   fiat &&
   html`<p class="tip">${SIGNS.info}<span><bdi>= ${language.usd(facts.targetUsdCents)} · 1 USD = ${formatDecimal(fiat.rateE8, 8, 2)} ${fiat.currency}</bdi> (${fiat.source === 'sample' ? language.words.sample : fiat.source}, ${dayOf(new Date(fiat.at), language)})</span></p>`;
@@ -208,11 +212,12 @@ function body(state: PageState, view: CustomerView, options: PageOptions): Html 
 const hidden = (view: CustomerView, { formToken, chosen }: PageOptions): Html =>
   html`<input type="hidden" name="id" value="${view.facts.id}"><input type="hidden" name="token" value="${formToken}">${chosen && html`<input type="hidden" name="lang" value="${chosen}">`}`;
 
-function itemList(view: CustomerView, { language: { words, usd, count } }: PageOptions): Html | null {
+function itemList(view: CustomerView, { language }: PageOptions): Html | null {
+  const { words, count } = language;
   if (!view.request.items) return view.request.description ? html`<p class="lead">${view.request.description}</p>` : null;
-  const cents = (value: bigint) => html`<td class="num"><bdi>${usd(value)}</bdi></td>`;
-  return html`<details><summary>${words.order}</summary><table><tbody>${view.request.items.map((item) => html`<tr><td>${count(Number(item.quantity))} × <bdi>${item.name}</bdi></td>${cents(item.quantity * item.unitPriceCents)}</tr>`)}
-<tr><td>${words.tax}</td>${cents(view.request.taxCents ?? 0n)}</tr><tr class="sum"><td>${words.total}</td>${cents(view.facts.targetUsdCents)}</tr></tbody></table></details>`;
+  const cents = (value: bigint) => html`<td class="num"><bdi>${itemPrice(view, value, language)}</bdi></td>`;
+  return html`<details><summary>${words.order}</summary><table><tbody>${view.request.items.map((item) => html`<tr><td>${count(Number(item.quantity))} × <bdi>${item.name}</bdi></td>${cents(item.quantity * item.unitPriceMinor)}</tr>`)}
+<tr><td>${words.tax}</td>${cents(view.request.taxMinor ?? 0n)}</tr><tr class="sum"><td>${words.total}</td><td class="num"><bdi>${priceOf(view, language)}</bdi></td></tr></tbody></table></details>`;
 }
 
 /** A coin that cannot carry so small an amount will not become payable: it is left out. */
@@ -418,18 +423,18 @@ export function returnUrl(view: CustomerView, back: string): string {
 
 /** A receipt to print: what was bought, what was paid, at which rate and when. */
 export function renderReceipt(view: CustomerView, options: PageOptions): { title: string; main: Html } {
-  const { words, usd, rate, count } = options.language;
+  const { words, rate, count } = options.language;
   const { settlement: s, request, facts } = view;
   const row = (name: string | Html, value: string | Html | null, sum = false) =>
     value !== null && html`<tr${sum && new Html(' class="sum"')}><th scope="row">${name}</th><td>${value}</td></tr>`;
-  const cents = (value: bigint) => html`<bdi>${usd(value)}</bdi>`;
+  const cents = (value: bigint) => html`<bdi>${itemPrice(view, value, options.language)}</bdi>`;
   const rateE8 = view.quote?.rateE8 ?? null;
   return {
     title: `${words.receipt} – ${view.merchant.name}`,
     main: html`<main id="main" data-state="receipt">${facts.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}<header class="top"><div class="who">${logo(view)}<h1>${words.receipt}</h1></div><p class="usd"><bdi>${priceOf(view, options.language)}</bdi></p></header>${fiatNote(view, options.language)}<table><tbody>
 ${row(words.merchant, view.merchant.name)}${row(words.paidOn, s.completedAt && dayOf(s.completedAt, options.language))}
-${request.description && row(words.order, request.description)}${request.items?.map((item) => row(html`${count(Number(item.quantity))} × <bdi>${item.name}</bdi>`, cents(item.quantity * item.unitPriceCents))) ?? []}
-${request.taxCents !== null && row(words.tax, cents(request.taxCents))}${row(words.total, cents(facts.targetUsdCents), true)}
+${request.description && row(words.order, request.description)}${request.items?.map((item) => row(html`${count(Number(item.quantity))} × <bdi>${item.name}</bdi>`, cents(item.quantity * item.unitPriceMinor))) ?? []}
+${request.taxMinor !== null && row(words.tax, cents(request.taxMinor))}${row(words.total, html`<bdi>${priceOf(view, options.language)}</bdi>`, true)}
 ${s.coin && row(words.arrived, amountOf(s.coin, s.receivedUnits))}${s.coin && rateE8 !== null && row(words.rate, html`<bdi>1 ${s.coin} = ${rate(rateE8)}</bdi>`)}
 ${listed(view).map((t) => t.txid !== null && t.conflict === null && row(words.transaction, txLink(view, t.coin, t.txid, options)))}${unlisted(view) > 0 && row(words.transaction, more(view, options.language))}${row(words.number, html`<bdi class="mono">${facts.id}</bdi>`)}</tbody></table>
 <p class="noprint js"><button type="button" class="main" id="print">${words.print}</button></p></main>`,

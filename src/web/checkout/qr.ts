@@ -21,3 +21,7 @@ export function drawQr(text: string, label: string): Html {
     `<svg role="img" aria-label="${escapeHtml(label)}" viewBox="0 0 ${side} ${side}" shape-rendering="crispEdges"><rect width="${side}" height="${side}" fill="#fff"/><path d="${path}" fill="#000"/></svg>`,
   );
 }
+
+/** The QR code as an SVG file. */
+export const svgOf = (text: string, label: string): string =>
+  drawQr(text, label).text.replace('<svg ', '<svg xmlns="http://www.w3.org/2000/svg" ');

@@ -31,8 +31,8 @@ const ADDRESSES: Readonly<Record<Coin, string>> = {
 };
 const TXID = '6f1c0a52d9e84b3f7a21c5e09b8d4f6e3a7c2b1d0f9e8d7c6b5a49382716051a';
 const ITEMS: readonly PaymentItem[] = [
-  { productId: 'mug', name: 'Mug, hand-made', quantity: 2n, unitPriceCents: 1_150n },
-  { productId: 'beans', name: 'Coffee beans, 1 kg', quantity: 1n, unitPriceCents: 2_400n },
+  { productId: 'mug', name: 'Mug, hand-made', quantity: 2n, unitPriceMinor: 1_150n },
+  { productId: 'beans', name: 'Coffee beans, 1 kg', quantity: 1n, unitPriceMinor: 2_400n },
 ];
 
 type Paid = { share: readonly [part: bigint, of: bigint]; minutesAgo: number; confirmations?: number; more?: Partial<Transfer> };
@@ -148,7 +148,7 @@ function viewOf(story: Story, now: Date, before: Before): CustomerView {
       returnUrl: 'https://shop.example/thanks',
       description: null,
       items: null,
-      taxCents: null,
+      taxMinor: null,
       fiat: null,
       locale: null,
       ...story.request,
@@ -185,7 +185,7 @@ const over = { age: 70, quotes: [{ minutesAgo: 65 }] } as const;
 const awaiting = (coin: Coin): Story => ({ state: 'awaiting', coin });
 
 const STORIES = {
-  choose: { state: 'choose', request: { items: ITEMS, taxCents: 550n } },
+  choose: { state: 'choose', request: { items: ITEMS, taxMinor: 550n } },
   'choose, two coins away': {
     state: 'choose',
     coins: coinsAt(5_250n).map((c) =>

@@ -1,13 +1,16 @@
-/** Payment links, and what the button builder needs to know of this install. */
+/** Payment links, and the settings that the button builder needs. */
 import Type, { type Static } from 'typebox';
-import { formatUsd } from '../../core/money.ts';
-import { readReturnUrl, readUsd } from '../../http/read.ts';
+import { formatFiat } from '../../core/fiat.ts';
+import { readFiatCode, readMinor } from '../../http/price.ts';
+import { readReturnUrl } from '../../http/read.ts';
 import { Warning } from '../../http/schema.ts';
 import { writeAudit } from '../../merchants/members.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
-import { archiveLink, createLink, listLinks, type PaymentLink } from '../../payments/links.ts';
+import { archiveLink, changeLink, createLink, getLink, type LinkTerms, listLinks, type PaymentLink } from '../../payments/links.ts';
+import { priceAt } from '../../payments/price.ts';
 import { warningsFor } from '../../payments/readiness.ts';
 import { EMBED_PATH } from '../checkout/embedding.ts';
+import { svgOf } from '../checkout/qr.ts';
 import { type Call, literals, ModeName, memberRoute, Nullable, ownerOf, pageOf, paging, type Route, Text, Timestamp } from './route.ts';
 
 const State = literals(['active', 'archived'] as const);
@@ -16,6 +19,9 @@ const Link = Type.Object({
   mode: ModeName,
   name: Text,
   amount_usd: Nullable(Text),
+  /** In `currency`; null: the customer chooses. */
+  amount: Nullable(Text),
+  currency: Text,
   reusable: Type.Boolean(),
   return_url: Nullable(Text),
   state: State,
@@ -29,7 +35,9 @@ const linkBody = (call: Call, link: PaymentLink): Static<typeof Link> =>
     id: link.id,
     mode: link.mode,
     name: link.name,
-    amount_usd: link.amountUsdCents === null ? null : formatUsd(link.amountUsdCents),
+    amount_usd: link.amountMinor === null || link.currency !== 'USD' ? null : formatFiat('USD', link.amountMinor),
+    amount: amountOf(link),
+    currency: link.currency,
     reusable: link.reusable,
     return_url: link.returnUrl,
     state: link.state,
@@ -38,6 +46,44 @@ const linkBody = (call: Call, link: PaymentLink): Static<typeof Link> =>
     url: `${call.ctx.settings.paymentPageUrl}/link/${link.id}`,
     created_at: link.createdAt.toISOString(),
   }) as Static<typeof Link>;
+const amountOf = ({ currency, amountMinor }: LinkTerms): string | null => (amountMinor === null ? null : formatFiat(currency, amountMinor));
+const Terms = Type.Object({
+  name: Type.String({ minLength: 1, maxLength: 200 }),
+  /** In US dollars; `amount` is in `currency`. With neither the customer chooses. */
+  amount_usd: Type.Optional(Type.String({ maxLength: 20 })),
+  amount: Type.Optional(Type.String({ maxLength: 20 })),
+  currency: Type.Optional(Type.String({ minLength: 3, maxLength: 3 })),
+  reusable: Type.Boolean(),
+  return_url: Type.Optional(Type.String({ maxLength: 2_000 })),
+});
+function termsOf(call: Call, { name, amount_usd, amount, currency: code = 'USD', reusable, return_url }: Static<typeof Terms>): LinkTerms {
+  const currency = readFiatCode(code, 'currency');
+  const given = amount ?? amount_usd;
+  const param = amount === undefined ? 'amount_usd' : 'amount';
+  const amountMinor = given === undefined || given === '' ? null : readMinor(call.parsed, param, given, currency);
+  const terms = {
+    name: name.trim() || name,
+    currency,
+    amountMinor,
+    reusable,
+    returnUrl: return_url === undefined || return_url === '' ? null : readReturnUrl(return_url, call.mode),
+  };
+  // A price that cannot be converted or is too large is refused now, not when a customer opens the link.
+  worthOf(call, terms, param);
+  return terms;
+}
+/** The amount in US cents at the current rate; null if the customer chooses. Errors: price_unavailable, amount_too_large. */
+function worthOf(call: Call, { currency, amountMinor: minor }: LinkTerms, param: string): bigint | null {
+  if (minor === null) return null;
+  return priceAt(call.ctx, { mode: call.mode, currency, minor, params: { amount: param, currency: 'currency' } }).amountUsdCents;
+}
+/** The terms as the audit log shows them. */
+const written = (link: LinkTerms) => ({
+  name: link.name,
+  amount: link.amountMinor === null ? null : `${amountOf(link)} ${link.currency}`,
+  reusable: link.reusable,
+  return_url: link.returnUrl,
+});
 const one = Type.Object({ success: Type.Boolean(), link: Link });
 const created = Type.Object({ ...one.properties, warnings: Type.Array(Warning) });
 
@@ -63,32 +109,48 @@ export const LINKS: readonly Route[] = [
     method: 'POST',
     path: '/links',
     action: 'links.write',
-    body: Type.Object({
-      name: Type.String({ minLength: 1, maxLength: 200 }),
-      amount_usd: Type.Optional(Type.String({ maxLength: 20 })),
-      reusable: Type.Boolean(),
-      return_url: Type.Optional(Type.String({ maxLength: 2_000 })),
-    }),
+    body: Terms,
     reply: created,
     handle: async (call) => {
-      const { name, amount_usd, reusable, return_url } = call.body;
-      const link = {
-        name: name.trim() || name,
-        amountUsdCents: amount_usd === undefined || amount_usd === '' ? null : readUsd(call.parsed, 'amount_usd', amount_usd),
-        reusable,
-        returnUrl: return_url === undefined || return_url === '' ? null : readReturnUrl(return_url, call.mode),
-      };
+      const link = termsOf(call, call.body);
       const made = await createLink(call.ctx, {
         ...ownerOf(call),
         link,
-        also: (tx, object) =>
+        also: (tx, object) => writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'link.created', object, after: written(link) }),
+      });
+      const warnings = await warningsFor(call.ctx, { ...ownerOf(call), amountUsdCents: worthOf(call, link, 'amount') });
+      return { success: true, link: linkBody(call, made), warnings: [...warnings] };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/links/:id',
+    action: 'links.write',
+    body: Terms,
+    reply: one,
+    handle: async (call) => {
+      const link = termsOf(call, call.body);
+      const linkId = call.params.id!;
+      const changed = await changeLink(call.ctx, {
+        ...{ ...ownerOf(call), linkId, link },
+        also: (tx, before) =>
           writeAudit(tx, {
-            ...{ ...ownerOf(call), actor: call.actor, action: 'link.created', object },
-            after: { name: link.name, amount_usd: link.amountUsdCents === null ? null : formatUsd(link.amountUsdCents), reusable },
+            ...{ ...ownerOf(call), actor: call.actor, action: 'link.changed', object: linkId },
+            before: written(before),
+            after: written(link),
           }),
       });
-      const warnings = await warningsFor(call.ctx, { ...ownerOf(call), amountUsdCents: link.amountUsdCents });
-      return { success: true, link: linkBody(call, made), warnings: [...warnings] };
+      return { success: true, link: linkBody(call, changed) };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/links/:id/qr',
+    action: 'links.read',
+    reply: Type.Object({ success: Type.Boolean(), svg: Text }),
+    handle: async (call) => {
+      const link = await getLink(call.ctx, { ...ownerOf(call), linkId: call.params.id! });
+      return { success: true, svg: svgOf(linkBody(call, link).url, `QR code of the payment link ${link.name}`) };
     },
   }),
   memberRoute({

@@ -2,14 +2,16 @@
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
 import { draftOf } from '../../http/payments.ts';
-import { checkMetadataKeys, readMetadata, readReturnUrl, readUsd } from '../../http/read.ts';
+import { readFiatCode, readMinor, readPrice } from '../../http/price.ts';
+import { checkMetadataKeys, readMetadata, readReturnUrl } from '../../http/read.ts';
 import { Detail, Item, Warning } from '../../http/schema.ts';
 import { writeAudit } from '../../merchants/members.ts';
 import { paymentDetail, paymentUrl } from '../../payments/detail.ts';
 import { createPayment, SCENARIOS, setMetadata, simulatePayment } from '../../payments/payments.ts';
+import { priceAt } from '../../payments/price.ts';
 import { warningsFor } from '../../payments/readiness.ts';
 import type { PaymentView } from '../../payments/view.ts';
-import { drawQr } from '../checkout/qr.ts';
+import { svgOf } from '../checkout/qr.ts';
 import { deciding } from './payments.ts';
 import { Coin, literals, memberRoute, ownerOf, type Route, Text } from './route.ts';
 
@@ -23,6 +25,9 @@ export const PAYMENT_ACTS: readonly Route[] = [
     action: 'payments.create',
     body: Type.Object({
       amount_usd: Type.Optional(Amount),
+      /** In `currency_fiat`, in which items and tax are as well. */
+      amount: Type.Optional(Amount),
+      currency_fiat: Type.Optional(Type.String({ minLength: 3, maxLength: 3 })),
       items: Type.Optional(Type.Array(Type.Object({ ...Item.properties, unit_price: Amount }), { minItems: 1, maxItems: 100 })),
       tax: Type.Optional(Amount),
       currency: Type.Optional(Coin),
@@ -32,30 +37,39 @@ export const PAYMENT_ACTS: readonly Route[] = [
       return_url: Type.Optional(Type.String({ minLength: 1, maxLength: 2048 })),
       metadata: Type.Optional(Type.Record(Type.String(), Type.String({ maxLength: 500 }))),
     }),
-    reply: Type.Object({ success: Type.Boolean(), id: Text, payment_url: Text, amount_usd: Text, qr: Text, warnings: Type.Array(Warning) }),
+    reply: Type.Object({
+      success: Type.Boolean(),
+      id: Text,
+      payment_url: Text,
+      amount_usd: Text,
+      amount: Text,
+      currency_fiat: Text,
+      qr: Text,
+      warnings: Type.Array(Warning),
+    }),
     handle: async (call) => {
       const { body: given, parsed, ctx } = call;
+      const currency = readFiatCode(given.currency_fiat ?? 'USD');
       const items = given.items?.map((item, i) => ({
         productId: item.product_id,
         name: item.name,
         quantity: BigInt(item.quantity),
-        unitPriceCents: readUsd(parsed, `items[${i}].unit_price`, item.unit_price, { zero: true }),
+        unitPriceMinor: readMinor(parsed, `items[${i}].unit_price`, item.unit_price, currency, { zero: true }),
       }));
-      const taxCents = items ? readUsd(parsed, 'tax', given.tax ?? '0', { zero: true }) : null;
-      if (!items && given.amount_usd === undefined) throw new Problem('parameter_missing', {}, { param: 'amount_usd' });
-      const amountUsdCents = items
-        ? items.reduce((sum, item) => sum + item.quantity * item.unitPriceCents, taxCents!)
-        : readUsd(parsed, 'amount_usd', given.amount_usd);
-      if (amountUsdCents === 0n) throw new Problem('amount_invalid', {}, { param: 'items' });
-      if (amountUsdCents > 100_000_000n)
-        throw new Problem('amount_too_large', { maximum: '1000000.00' }, { param: items ? 'items' : 'amount_usd' });
+      const taxMinor = items ? readMinor(parsed, 'tax', given.tax ?? '0', currency, { zero: true }) : null;
+      const minor = items?.reduce((sum, item) => sum + item.quantity * item.unitPriceMinor, taxMinor!);
+      if (minor === 0n) throw new Problem('amount_invalid', {}, { param: 'items' });
+      const price =
+        minor === undefined
+          ? readPrice(ctx, { mode: call.mode, body: parsed, given })
+          : priceAt(ctx, { mode: call.mode, currency, minor, params: { amount: 'items', currency: 'currency_fiat' } });
       const read = { common: given as never, metadata: readMetadata(given.metadata, 'secret'), scenario: null };
       const draft = draftOf(read, {
-        amountUsdCents,
+        ...price,
         returnUrl: given.return_url === undefined ? null : readReturnUrl(given.return_url, call.mode),
-        ...(items && { items, taxCents: taxCents! }),
+        ...(items && { items, taxMinor: taxMinor! }),
       });
-      const warnings = given.currency ? [] : await warningsFor(ctx, { ...ownerOf(call), amountUsdCents });
+      const warnings = given.currency ? [] : await warningsFor(ctx, { ...ownerOf(call), amountUsdCents: price.amountUsdCents });
       return createPayment(ctx, {
         ...ownerOf(call),
         createdWith: 'secret',
@@ -63,10 +77,10 @@ export const PAYMENT_ACTS: readonly Route[] = [
         idempotency: null,
         render: (view) => {
           const url = paymentUrl(ctx.settings.paymentPageUrl, view.facts.id);
-          const { amount_usd } = paymentDetail(view, ctx.settings.paymentPageUrl);
-          const svg = drawQr(url, 'QR code of the payment link').text.replace('<svg ', '<svg xmlns="http://www.w3.org/2000/svg" ');
+          const { amount_usd, amount_fiat = amount_usd, currency_fiat = 'USD' } = paymentDetail(view, ctx.settings.paymentPageUrl);
+          const svg = svgOf(url, 'QR code of the payment link');
           const qr = `data:image/svg+xml;base64,${Buffer.from(svg).toString('base64')}`;
-          const body = { success: true, id: view.facts.id, payment_url: url, amount_usd, qr, warnings };
+          const body = { success: true, id: view.facts.id, payment_url: url, amount_usd, amount: amount_fiat, currency_fiat, qr, warnings };
           return { status: 201, body: Buffer.from(JSON.stringify(body)) };
         },
         also: (tx, view: PaymentView) =>
