@@ -3052,6 +3052,8 @@ export type Api = {
         ip: string;
         /** Body that was sent, without secrets; the first 2048 characters. Null when there was none. */
         request_body: string | null;
+        /** Body that was returned, without secrets; the first 2048 characters. Null when the request failed. */
+        response_body: string | null;
         /** Parameters that the request does not take and that were ignored; at most 20. */
         ignored_parameters: string[];
         /** Number of further requests with the same key in the same second that were counted but not kept. */
@@ -3098,6 +3100,8 @@ export type Api = {
         ip: string;
         /** Body that was sent, without secrets; the first 2048 characters. Null when there was none. */
         request_body: string | null;
+        /** Body that was returned, without secrets; the first 2048 characters. Null when the request failed. */
+        response_body: string | null;
         /** Parameters that the request does not take and that were ignored; at most 20. */
         ignored_parameters: string[];
         /** Number of further requests with the same key in the same second that were counted but not kept. */

@@ -8,6 +8,7 @@ import { StatusCode } from '../ui/status-code.tsx';
 import { Back, PendingPage } from '../ui/thing.tsx';
 import { Badge, CopyButton, Time } from '../ui/values.tsx';
 
+const SHORT = 'Secrets are redacted. Only the first 2 kB are kept.';
 const LIST = ['requests', 'Request log'] as const;
 
 export function Screen() {
@@ -57,11 +58,19 @@ export function Screen() {
               <p className="px-4 py-6 text-sm text-soft">This request has no body.</p>
             ) : (
               <div className="grid gap-2 p-4">
-                <Code text={prettyJson(request.request_body)} label="Copy body" />
-                <p className="text-sm text-soft">Secrets are redacted. Only the first 2 kB are kept.</p>
+                <Code text={prettyJson(request.request_body)} label="Copy request body" />
+                <p className="text-sm text-soft">{SHORT}</p>
               </div>
             )}
           </Card>
+          {request.response_body !== null && (
+            <Card title="Response body">
+              <div className="grid gap-2 p-4">
+                <Code text={prettyJson(request.response_body)} label="Copy response body" />
+                <p className="text-sm text-soft">{SHORT}</p>
+              </div>
+            </Card>
+          )}
         </div>
         <Card title="Details">
           <Facts

@@ -57,7 +57,7 @@ export function Screen() {
       cell: (row) => (
         <span className="grid justify-items-end">
           <Time at={row.created_at} />
-          {row.omitted > 0 && <span className="text-xs text-soft">and {row.omitted} more in that second</span>}
+          {row.omitted > 0 && <span className="text-xs text-soft">and {row.omitted} more in the same second</span>}
         </span>
       ),
       right: true,

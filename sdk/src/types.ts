@@ -1204,6 +1204,8 @@ export type LoggedRequest = {
   ip: string;
   /** Body that was sent, without secrets; the first 2048 characters. Null when there was none. */
   request_body: string | null;
+  /** Body that was returned, without secrets; the first 2048 characters. Null when the request failed. */
+  response_body: string | null;
   /** Parameters that the request does not take and that were ignored; at most 20. */
   ignored_parameters: string[];
   /** Number of further requests with the same key in the same second that were counted but not kept. */

@@ -911,6 +911,7 @@ create table requests (
   body text,
   omitted integer not null,
   ignored text[],
+  response_body text,
   PRIMARY KEY (id)
 );
 CREATE INDEX requests_by_key ON requests USING btree (key_id, id DESC);

@@ -434,6 +434,7 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
           has_idempotency_key: false,
           ip: '203.0.113.7',
           request_body: '{"amount_usd":0,"return_url":"https://shop.example/thanks"}',
+          response_body: null,
           ignored_parameters: [],
           omitted: 0,
         },

@@ -67,6 +67,10 @@ export const RequestEntry = Type.Object(
       Text('A text.', '{"amount_usd":0}'),
       'Body that was sent, without secrets; the first 2048 characters. Null when there was none.',
     ),
+    response_body: OrNull(
+      Text('A text.', '{"success":true}'),
+      'Body that was returned, without secrets; the first 2048 characters. Null when the request failed.',
+    ),
     ignored_parameters: Type.Array(Text('Name of a parameter.', 'colour'), {
       description: 'Parameters that the request does not take and that were ignored; at most 20.',
     }),

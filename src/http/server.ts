@@ -17,7 +17,7 @@ import type { Limits } from './limits.ts';
 import { openapiDocument } from './openapi.ts';
 import { createNameChecks, ignoredHeader, type Unknown, unknownProblem } from './parameters.ts';
 import { type Query, readQuery } from './read.ts';
-import { ROUTES, type Route } from './routes.ts';
+import { type Answer, ROUTES, type Route } from './routes.ts';
 
 const BODY_LIMIT = 65_536;
 const EMPTY_BODY: ParsedBody = { value: {}, numbers: new Map() };
@@ -89,7 +89,7 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
   });
   app.setErrorHandler((error: FastifyError | Problem, request, reply) => {
     const problem = toProblem(ctx, request, error);
-    note(ctx, request, problem.status, problem.code);
+    note(ctx, request, { status: problem.status, errorCode: problem.code });
     sendProblem(ctx, request, reply, problem);
   });
 
@@ -192,7 +192,7 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
       if (answer.replayed) reply.raw.setHeader('idempotent-replayed', 'true');
       if (route.path === '/payments') reply.raw.setHeader('link', '</api/payment/create/simple>; rel="successor-version"');
       reply.raw.setHeader('cache-control', 'no-store');
-      if (route.isLogged !== false) note(ctx, request, answer.status, null);
+      if (route.isLogged !== false) note(ctx, request, answer);
       return reply.code(answer.status).type('application/json; charset=utf-8').send(answer.body);
     },
   };
@@ -220,10 +220,14 @@ async function meetUnknown(
   if (refused.length > 0 && !(claim && (await isAnswered(ctx.db, claim)))) throw unknownProblem(refused);
 }
 /** Records an answered request for the log of requests. */
-function note(ctx: Context, request: FastifyRequest, status: number, errorCode: string | null): void {
+function note(
+  ctx: Context,
+  request: FastifyRequest,
+  { status, errorCode = null, body = null }: { status: number; errorCode?: string | null; body?: Answer['body'] | null },
+): void {
   const owner = request.keyOwner;
   if (owner === null) return;
-  noteRequest(ctx, {
+  const asked = {
     requestId: request.id,
     owner,
     method: request.method,
@@ -236,7 +240,8 @@ function note(ctx: Context, request: FastifyRequest, status: number, errorCode: 
     body: typeof request.body === 'string' ? request.body : null,
     ignored: request.ignoredParameters,
     isPoll: status < 400 && request.method === 'GET' && request.headers['x-florin-poll'] === 'listen',
-  });
+  };
+  noteRequest(ctx, asked, body);
 }
 const requiresBody = (route: Route): boolean => ((route.body as { required?: string[] } | undefined)?.required?.length ?? 0) > 0;
 

@@ -145,6 +145,7 @@ export const requestBody = (request: LoggedRequest) => ({
   has_idempotency_key: request.hasIdempotencyKey,
   ip: request.ip,
   request_body: request.body,
+  response_body: request.responseBody,
   ignored_parameters: request.ignored ?? [],
   omitted: request.omitted,
 });

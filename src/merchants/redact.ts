@@ -38,6 +38,13 @@ export function redactBody(text: string): string {
   return storable(cut(redactText(kept), MOST_BODY));
 }
 
+/** As much of a body as `redactBody` reads, as a copy, so that a long body is not kept in memory. */
+export function startOfBody(body: string | Uint8Array): string {
+  if (body.length <= MOST_READ) return typeof body === 'string' ? body : Buffer.from(body).toString();
+  const start = typeof body === 'string' ? Buffer.from(body.slice(0, 2 * MOST_BODY)) : Buffer.from(body.subarray(0, 6 * MOST_BODY));
+  return start.toString().slice(0, 2 * MOST_BODY);
+}
+
 /** A parameter name, redacted in case it is a secret. */
 export const redactName = (name: string): string => storable(cut(redactText(name), 120));
 

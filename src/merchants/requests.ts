@@ -4,7 +4,7 @@ import type { Mode } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import { type LookedBackTo, lookThrough } from '../db/look.ts';
 import type { KeyOwner } from './keys.ts';
-import { redactBody, redactName, redactUrl } from './redact.ts';
+import { redactBody, redactName, redactUrl, startOfBody } from './redact.ts';
 
 const WRITE_MS = 1_000;
 /** Logged per key, process and second: this many successful and this many failed requests. The rest are counted on the last logged one. */
@@ -38,7 +38,7 @@ export type Asked = {
   /** A successful poll by `florin listen`: counts as a use of the key, but is not logged. */
   isPoll: boolean;
 };
-type Kept = Asked & { endedMs: number; omitted: number };
+type Kept = Asked & { response: string | null; endedMs: number; omitted: number };
 type Use = {
   calls: number;
   failed: number;
@@ -58,8 +58,8 @@ export const requestLogCounts = (ctx: Context): Record<'kept' | 'omitted' | 'dro
   return { kept, omitted, dropped };
 };
 
-/** Records a request. It runs on the path of the request, so it neither reads the body nor waits. */
-export function noteRequest(ctx: Context, asked: Asked): void {
+/** Records a request. It runs on the path of the request, so it neither parses bodies nor waits. */
+export function noteRequest(ctx: Context, asked: Asked, response: string | Uint8Array | null = null): void {
   const log = logOf(ctx);
   const failed = asked.status >= 400;
   let use = log.uses.get(asked.owner.keyId);
@@ -80,7 +80,7 @@ export function noteRequest(ctx: Context, asked: Asked): void {
     log.dropped++;
     return;
   }
-  const kept = { ...asked, endedMs: ctx.clock.monotonicMs(), omitted: 0 };
+  const kept = { ...asked, response: response === null ? null : startOfBody(response), endedMs: ctx.clock.monotonicMs(), omitted: 0 };
   use.lastKept = kept;
   log.waiting.push(kept);
 }
@@ -147,14 +147,15 @@ async function writeRows(ctx: Context, rows: readonly Kept[]): Promise<void> {
     has_idempotency_key: row.hasIdempotencyKey,
     ip: row.ip,
     body: row.body === null || row.body === '' ? null : redactBody(row.body),
+    response_body: row.response === null ? null : redactBody(row.response),
     omitted: row.omitted,
     ignored: row.ignored?.slice(0, MOST_IGNORED).map(redactName) ?? null,
   }));
   await ctx.db.sql`
-    insert into requests (request_id, merchant_id, mode, key_id, at, method, path, query, status, error_code, duration_ms, has_idempotency_key, ip, body, omitted, ignored)
-    select request_id, merchant_id, mode, key_id, at, method, path, query, status, error_code, duration_ms, has_idempotency_key, ip, body, omitted, ignored
+    insert into requests (request_id, merchant_id, mode, key_id, at, method, path, query, status, error_code, duration_ms, has_idempotency_key, ip, body, response_body, omitted, ignored)
+    select request_id, merchant_id, mode, key_id, at, method, path, query, status, error_code, duration_ms, has_idempotency_key, ip, body, response_body, omitted, ignored
     from json_to_recordset(${JSON.stringify(values)}::text::json) as r (request_id text, merchant_id text, mode text, key_id text, at timestamptz,
-      method text, path text, query text, status int, error_code text, duration_ms int, has_idempotency_key boolean, ip text, body text, omitted int, ignored text[])`;
+      method text, path text, query text, status int, error_code text, duration_ms int, has_idempotency_key boolean, ip text, body text, response_body text, omitted int, ignored text[])`;
 }
 
 async function writeUses(ctx: Context, used: readonly [keyId: string, use: Use][]): Promise<void> {
@@ -204,6 +205,7 @@ export type LoggedRequest = {
   hasIdempotencyKey: boolean;
   ip: string;
   body: string | null;
+  responseBody: string | null;
   omitted: number;
   /** Names of parameters that were ignored. */
   ignored: string[] | null;
@@ -211,7 +213,7 @@ export type LoggedRequest = {
 type Owner = { merchantId: string; mode: Mode };
 const COLUMNS = (ctx: Context) => ctx.db.sql`
   r.request_id as id, r.mode, r.key_id as "keyId", k.name as "keyName", k.hint as "keyHint", r.at, r.method, r.path, r.query, r.status,
-  r.error_code as "errorCode", r.duration_ms as "durationMs", r.has_idempotency_key as "hasIdempotencyKey", r.ip, r.body, r.omitted, r.ignored`;
+  r.error_code as "errorCode", r.duration_ms as "durationMs", r.has_idempotency_key as "hasIdempotencyKey", r.ip, r.body, r.response_body as "responseBody", r.omitted, r.ignored`;
 
 export type RequestFilter = {
   /** Only failed requests. */

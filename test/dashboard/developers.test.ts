@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createKey } from '../../src/merchants/keys.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { redactBody, redactUrl } from '../../src/merchants/redact.ts';
+import { redactBody, redactUrl, startOfBody } from '../../src/merchants/redact.ts';
 import { forgetRequests, noteRequest, requestLogCounts } from '../../src/merchants/requests.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
@@ -241,6 +241,9 @@ test('requests stand in the log with what they asked and what came of it', async
     ],
   );
   assert.deepEqual(JSON.parse(row(made).request_body), { ...simple, description: 'Two mugs' });
+  const answered = JSON.parse(row(made).response_body);
+  assert.deepEqual([answered.transaction_id, answered.amount_usd], [made.json.id, made.json.amount_usd]);
+  assert.equal(row(wrong).response_body, null);
   assert.equal(row(lost).request_body, null);
   assert.ok(!row(broken).request_body.includes('hush'));
   assert.equal(row(made).ip, '127.0.0.1');
@@ -382,6 +385,13 @@ test('secrets do not reach the log, in whatever part of a request they stand', (
   assert.ok(!redactBody(`{"api_key":"hush",${'"pad":1,'.repeat(4_000)}"end":1}`).includes('hush'));
   assert.equal(redactBody(`{"pad":"${'x'.repeat(9_000)}"}`).length, 2_048);
   assert.ok(!redactBody('{"a":"\\u0000\\ud800"}').includes('\u0000'));
+  const long = JSON.stringify({ client_secret: 'hush', pad: 'ä'.repeat(20_000) });
+  for (const body of [long, Buffer.from(long)]) {
+    assert.ok(startOfBody(body).length <= 4_096);
+    assert.equal(redactBody(startOfBody(body)), redactBody(long));
+  }
+  assert.ok(!redactBody(long).includes('hush'));
+  assert.equal(startOfBody(Buffer.from('{"a":"ä"}')), '{"a":"ä"}');
   assert.equal(redactUrl('/api/payments?limit=10').query, 'limit=10');
 });
 
