@@ -19,6 +19,7 @@ const configuration = (content: object, key: string | null) => ({
   withDefaultFonts: false,
   telemetry: false,
   persistAuth: false,
+  defaultOpenAllTags: true,
   hideClientButton: true,
   showDeveloperTools: 'never',
   agent: { disabled: true },

@@ -186,7 +186,7 @@ test('every answer of the page: kept by nobody, framed by nobody, told to nobody
       const reply = await fetch(new URL(path, url), { headers: more });
       const header = (name: string) => reply.headers.get(name);
       assert.equal(header('cache-control'), 'no-store');
-      assert.equal(header('vary'), 'x-fragment, accept-language');
+      assert.equal(header('vary'), 'x-fragment, accept-language, accept-encoding');
       assert.equal(header('referrer-policy'), 'no-referrer');
       assert.equal(header('x-content-type-options'), 'nosniff');
       assert.equal(header('x-robots-tag'), 'noindex, nofollow');

@@ -157,7 +157,7 @@ test('an address that is none of the coin is refused with what it is', async () 
     ['BTC', 'hello', /it is not an address/],
     ['ETH', addressOf('BTC', 2), /it is a Bitcoin address/],
     ['ETH', '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAee', /its checksum \(upper and lower case\) is wrong/],
-    ['ETH', '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeA', /0x and 40 hex digits/],
+    ['ETH', '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeA', /0x followed by 40 hex digits/],
     ['LTC', 'ltcmweb1qq2muwdtpx36crn9qykq6y5x5kuwzd9q6j0r8vvtx0hsdqxxfw4wzsq', /MWEB balances are private/],
     ['LTC', addressOf('DOGE', 2), /it is a Dogecoin address/],
     ['DASH', addressOf('BTC', 2), /it is a Bitcoin address/],

@@ -9,8 +9,9 @@ import { EventReply } from '../../http/schema-webhooks.ts';
 
 export const WHO: Readonly<Record<Access, string>> = { secret: 'secret key', any: 'secret or public key', secret_test: 'secret test key' };
 export const pathOf = (route: Route): string => route.path.replace(/:(\w+)/g, '{$1}');
-/** Where the interactive reference shows an operation. */
-export const operationAnchor = (route: Route): string => `${route.method}${pathOf(route)}`;
+/** The anchor of an operation in the interactive reference, which groups operations by tag. */
+export const operationAnchor = (route: Route): string =>
+  `tag/${groupOf(route).toLowerCase().replaceAll(' ', '-')}/${route.method}${pathOf(route)}`;
 
 /** Shapes that many operations answer with: told once. */
 const OBJECTS: readonly { schema: unknown; name: string; about: string }[] = [
