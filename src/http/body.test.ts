@@ -1,4 +1,4 @@
-/** What a body is told about itself: every fault at once, each with what is allowed. */
+/** Validation errors of a body: all of them at once, each with the allowed values. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { PROBLEMS, Problem } from '../core/problem.ts';
@@ -9,7 +9,7 @@ import { CreateSimple, CreateTransaction, Simulate } from './schema.ts';
 import { CreateEndpoint } from './schema-webhooks.ts';
 
 const RETURN_URL = 'https://shop.example/';
-/** Code, parameter and message of each fault, the gravest first. */
+/** Code, parameter and message of each error, the most serious first. */
 function faultsOf(run: () => unknown): string[] {
   try {
     run();

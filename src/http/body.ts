@@ -1,4 +1,4 @@
-/** Checks a body against its schema, and says everything that is wrong with it at once. */
+/** Checks a body against its schema and reports all errors at once. */
 import type { Static, TSchema } from 'typebox';
 import { Compile, type Validator } from 'typebox/schema';
 import { Settings } from 'typebox/system';
@@ -6,7 +6,7 @@ import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts';
 import type { Json, ParsedBody } from './json.ts';
 
 export type Body<S extends TSchema> = Static<S>;
-/** The parts of a schema that a message is made of. */
+/** The parts of a schema that a message is built from. */
 type Shape = {
   type?: string;
   const?: unknown;
@@ -20,13 +20,13 @@ type Shape = {
   maxLength?: number;
   minItems?: number;
   maxItems?: number;
-  /** The code for a text that is none of the values; otherwise parameter_invalid. */
+  /** The code for a string that is not one of the values; otherwise parameter_invalid. */
   'x-problem'?: ProblemCode;
 };
 const validators = new WeakMap<TSchema, Validator>();
-/** The first faults of a body are reported; more of them help nobody. */
+/** Only the first errors of a body are reported; more would not help. */
 const MOST_FAULTS = 50;
-/** A value that is none of a set is one error for each of its values, so the default of 8 would hide other faults. */
+/** A value outside a set is one error for each value of the set, so the default of 8 would hide other errors. */
 Settings.Set({ maxErrors: 1_000 });
 
 /** The parts of a JSON pointer. */
@@ -39,7 +39,7 @@ const partsOf = (pointer: string): string[] =>
 const paramOf = (parts: readonly string[]): string =>
   parts.reduce((path, part) => (/^\d+$/.test(part) ? `${path}[${part}]` : path === '' ? part : `${path}.${part}`), '');
 
-/** The schema of what stands at a path of the body. */
+/** The schema at a path of the body. */
 function shapeAt(schema: Shape, parts: readonly string[]): Shape {
   let at = schema;
   for (const part of parts) {
@@ -62,7 +62,7 @@ const rangeText = (low: number | undefined, high: number | undefined, unit: stri
       ? ` of up to ${high}${unit}`
       : '';
 
-/** What a field takes, as the end of "it must be ...". */
+/** What a field accepts, as the end of "it must be ...". */
 export function expected(shape: Shape): string {
   if (shape.anyOf) {
     const values = shape.anyOf.flatMap((option) => (option.const === undefined ? [] : [String(option.const)]));
@@ -95,7 +95,7 @@ export function expected(shape: Shape): string {
   }
 }
 
-/** The faults that the schema finds, by parameter. */
+/** The errors that the schema finds, by parameter. */
 function faultsOf(schema: TSchema, body: ParsedBody): Map<string, Problem> {
   let validator = validators.get(schema);
   if (!validator) {
@@ -125,7 +125,7 @@ function faultsOf(schema: TSchema, body: ParsedBody): Map<string, Problem> {
 }
 
 const RANK = new Map(Object.keys(PROBLEMS).map((code, i) => [code, i]));
-/** Several problems as one: the gravest by the catalogue, with the others beside it, each once. */
+/** Combines several problems: the most serious one by the catalogue, with the others attached, each once. */
 export function together(problems: readonly Problem[]): Problem {
   const once = new Map(problems.map((problem) => [`${problem.code} ${problem.param}`, problem]));
   const [first, ...others] = [...once.values()].toSorted((a, b) => RANK.get(a.code)! - RANK.get(b.code)!);
@@ -139,7 +139,7 @@ export function checkBody<S extends TSchema>(schema: S, body: ParsedBody): Stati
   return body.value as Static<S>;
 }
 
-/** What `read` returns. A Problem that it throws is added to `faults` instead. */
+/** Returns the result of `read`. A Problem that it throws is added to `faults` instead. */
 export function collect<T>(faults: Problem[], read: () => T): T | undefined {
   try {
     return read();
@@ -150,13 +150,13 @@ export function collect<T>(faults: Problem[], read: () => T): T | undefined {
   }
 }
 
-/** What reads a value from parameters of a body, beyond what a schema can say. It may throw a Problem. */
+/** Reads a value from parameters of a body, for rules that a schema cannot express. It may throw a Problem. */
 export type Reading<T> = { params: readonly string[]; read: () => T };
 export type ReadingsOf<R> = { [K in keyof R]: Reading<R[K]> };
 
 /**
- * The body as the schema's type, and what `readings` make of it. Every fault of the schema and every Problem of a reading is reported
- * together; a reading runs only where the schema finds no fault in its parameters.
+ * The body as the schema's type, and the results of `readings`. All schema errors and all Problems of readings are reported
+ * together; a reading runs only if the schema finds no error in its parameters.
  */
 export function readBody<S extends TSchema, R extends Record<string, unknown>>(
   schema: S,

@@ -1,4 +1,4 @@
-/** Who is at the other end: only listed proxies may say, others are ignored and named to the operator. */
+/** Determines the client address: only listed proxies may set it; other proxies are ignored and reported to the operator. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually, startTestApp } from '../../test/kit/app.ts';
@@ -6,7 +6,7 @@ import { diagnose } from '../payments/doctor.ts';
 
 const FORWARDED = { 'x-forwarded-for': '203.0.113.7', 'x-forwarded-proto': 'https' };
 
-/** What the doctor says of proxies once a request with forwarded headers was answered. */
+/** What doctor reports about proxies after a request with forwarded headers was answered. */
 async function afterForwarded(environment: Record<string, string>) {
   const shop = await startTestApp(environment);
   try {

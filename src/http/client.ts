@@ -1,17 +1,17 @@
-/** Who is at the other end: the peer itself, or the caller a listed proxy names. */
+/** Determines the client: the peer itself, or the caller that a listed proxy names. */
 import { isIP } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 import type { Context } from '../context.ts';
 import { clientNetwork, matchNetworks, plainIp } from '../core/networks.ts';
 
-/** The caller's address, whom it counts as where requests are counted, and whether the request came over TLS. */
+/** The caller's address, the key it is rate limited under, and whether the request came over TLS. */
 export type ReadClient = (request: FastifyRequest) => { ip: string; network: string; secure: boolean };
 
-/** So many unlisted peers are remembered, each written at most so often: headers are free to send. */
+/** The number of unlisted peers that are remembered, and how often each is written: anyone can send headers. */
 const MOST_UNLISTED = 20;
 const WRITE_MS = 600_000;
 
-/** Reads the caller through `trustedProxies` (addresses or CIDRs). What other peers claim is ignored, and remembered for the doctor. */
+/** Reads the caller through `trustedProxies` (addresses or CIDRs). Claims of other peers are ignored, and recorded for doctor. */
 export function createClientReader(ctx: Context, trustedProxies: readonly string[]): ReadClient {
   const isProxy = matchNetworks(trustedProxies);
   const written = new Map<string, number>();
@@ -34,13 +34,13 @@ export function createClientReader(ctx: Context, trustedProxies: readonly string
       .split(',')
       .map((hop) => hop.trim())
       .filter((hop) => isIP(hop) !== 0);
-    // The last hop that is no proxy of ours is the caller; what stands before it is the caller's own claim.
+    // The last hop that is not one of our proxies is the caller; anything before it is the caller's own claim.
     const ip = hops.findLast((hop) => !isProxy(hop)) ?? peer;
     return { ip, network: clientNetwork(ip), secure: tls || headers['x-forwarded-proto'] === 'https' };
   };
 }
 
-/** Notes a peer that sent forwarded headers; what was seen last a week ago makes room. */
+/** Records a peer that sent forwarded headers; entries last seen a week ago are removed first. */
 const rememberUnlisted = ({ db: { sql } }: Context, peer: string) => sql`
   with old as (
     delete from unlisted_proxies where seen_at < clock_timestamp() - interval '7 days' and peer <> ${peer}

@@ -1,4 +1,4 @@
-/** Market and chain look-ups: exact, or 501 naming the missing source, or 503. Nothing is invented. */
+/** Market and chain lookups: exact values, or 501 naming the missing source, or 503. Nothing is estimated. */
 import { type AddressSummary, type Chain, ChainError } from '../chains/chain.ts';
 import { decodeAddress } from '../core/address.ts';
 import { COIN, type Coin } from '../core/coin.ts';
@@ -11,7 +11,7 @@ import { render } from './payments.ts';
 import { readCoin, readCoins, readQuery } from './read.ts';
 import type { Answer, Call } from './routes.ts';
 
-/** The source of a live coin; its failures become the documented answers. */
+/** The source of a live coin; its failures become the documented errors. */
 async function ask<T>({ ctx }: Call, coin: Coin, question: (source: Chain) => Promise<T>): Promise<T> {
   const source = ctx.chains.get(coin);
   if (!source)
@@ -45,7 +45,7 @@ function priceOf({ ctx, owner }: Call, coin: Coin): Price {
   );
 }
 
-/** A decimal text as a JSON number. Display only: nothing is computed with it. */
+/** A decimal string as a JSON number. Display only: nothing is computed with it. */
 const number = (text: string): number => Number(text);
 
 export async function readPrices(call: Call): Promise<Answer> {
@@ -94,7 +94,7 @@ export async function readBalance(call: Call): Promise<Answer> {
   });
 }
 
-/** A deposit address of the merchant from the ledger; any other, and one that was spent from, from a source with an index. */
+/** Reads a merchant's deposit address from the ledger; other addresses, and those with outgoing payments, need an indexed source. */
 const readLiveBalance = (call: Call, { coin, address, key }: { coin: Coin; address: string; key: string }): Promise<AddressSummary> =>
   ask(call, coin, async (source) => {
     const own = await getDepositBalance(call.ctx, source, { merchantId: call.owner.merchantId, coin, key });

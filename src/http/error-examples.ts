@@ -1,8 +1,8 @@
-/** What the API document and the page of errors show: one body for each error. */
+/** Examples for the API document and the page of errors: one body for each error. */
 import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts';
 import { PAYMENT_ID } from './examples.ts';
 
-/** Problems of operator commands, which no request of the API returns. */
+/** Problems of operator commands, which API requests never return. */
 const OFF_API: ReadonlySet<string> = new Set([
   'account_key_invalid',
   'private_key_refused',
@@ -58,7 +58,7 @@ const PARAMS: Readonly<Partial<Record<ProblemCode, string>>> = {
   history_pruned: 'txid',
   price_unavailable: 'currency',
 };
-/** Reasons that fit where the usual one would not. */
+/** Reasons for cases where the usual one would not fit. */
 const REASONS: Readonly<Partial<Record<ProblemCode, string>>> = {
   request_unreadable: 'its headers are too large',
   invalid_json: 'a comma or } is missing at character 42',
@@ -76,7 +76,7 @@ export function errorExample(code: ProblemCode, url: string): { error: object } 
   const { type, message, param } = new Problem(code, details, { param: PARAMS[code] ?? null });
   return { error: { type, message, param, code, doc_url: `${url}/docs/errors#${code}`, request_id: 'req_Yt3mB8qKx0ZsVn5LrW2dFh7c' } };
 }
-/** The error bodies that answer with `status`, by code. */
+/** The error bodies with this `status`, by code. */
 export function errorExamples(status: number, url: string): Record<string, { value: object }> {
   return Object.fromEntries(
     (Object.keys(PROBLEMS) as ProblemCode[])

@@ -1,4 +1,4 @@
-/** What the API document shows: for each operation the requests that work and one reply. The ids are the same throughout. */
+/** Examples for the API document: for each operation the valid requests and one reply. The ids are the same throughout. */
 import { API_VERSION, type EventType, TEST_EVENT } from '../core/event.ts';
 
 export const PAYMENT_ID = 'pay_4fTq0ZcJb8sWn2LxR7vKd1Ye';
@@ -117,7 +117,7 @@ const late = {
   transfers_count: 1,
 };
 
-/** The block that held its only transfer was replaced, and the transfer is not in the new one. */
+/** The block with its only transfer was replaced, and the new block does not contain the transfer. */
 const reversed = {
   ...completed,
   confirmations: 0,

@@ -1,4 +1,4 @@
-/** What every API request passes: HTTPS, key, permission, limit; and the claim of its Idempotency-Key. */
+/** The checks that every API request passes: HTTPS, key, permission, limit; and the claim of its Idempotency-Key. */
 import { createHash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../context.ts';
@@ -12,15 +12,15 @@ import { canonicalJson, type ParsedBody } from './json.ts';
 import { type Limits, WINDOW_SECONDS } from './limits.ts';
 
 declare module 'fastify' {
-  // An interface because it adds to one of the library's.
+  // An interface because it extends one of the library's.
   interface FastifyRequest {
-    /** Whose key it carries, once that is known. */
+    /** The owner of its key, once known. */
     keyOwner: KeyOwner | null;
-    /** The address it came from, known with its owner. */
+    /** The client address, known together with the owner. */
     clientIp: string;
-    /** When it began, on the monotonic clock. */
+    /** When it started, on the monotonic clock. */
     startedMs: number;
-    /** Names of parameters that its route does not take and that are ignored; null: none. */
+    /** Names of parameters that its route does not accept and that are ignored; null: none. */
     ignoredParameters: readonly string[] | null;
   }
 }
@@ -28,17 +28,17 @@ declare module 'fastify' {
 /** Who may call: a secret key, any key, or a secret key of test mode. */
 export type Access = 'secret' | 'any' | 'secret_test';
 
-/** Replies without a key that is valid for the call show this bucket, by client. */
+/** Replies to calls without a valid key show this bucket, by client. */
 const ANONYMOUS_PER_MINUTE = 300;
-/** A public key stands in shops' pages: its creates are limited by client too. */
+/** A public key is visible in shop pages, so its creates are also limited by client. */
 const PUBLIC_PER_MINUTE_PER_CLIENT = 10;
 
 export type Gate = {
   /** The caller's address and whether the request came over TLS, through trusted proxies. */
   client: ReadClient;
-  /** Lets a request through or throws the problem; rate limit headers are set either way. Whoever is known stays on the request. */
+  /** Lets a request through or throws the problem; rate limit headers are set either way. Stores the identified caller on the request. */
   enter(request: FastifyRequest, reply: FastifyReply, access: Access): Promise<KeyOwner>;
-  /** Who asks, whether or not the request leads anywhere. */
+  /** Identifies the caller, regardless of whether the request succeeds. */
   identify(request: FastifyRequest): Promise<KeyOwner | null>;
   /** Sets the rate limit headers of a caller without a key (unknown route, preflight). */
   anonymous(request: FastifyRequest, reply: FastifyReply): Promise<void>;
@@ -46,7 +46,7 @@ export type Gate = {
 
 export function createGate(ctx: Context, { trustedProxies, limits }: { trustedProxies: readonly string[]; limits: Limits }): Gate {
   const client = createClientReader(ctx, trustedProxies);
-  /** `quiet`: the headers go on showing another bucket, unless this one refuses. */
+  /** `quiet`: the headers keep showing another bucket, unless this one refuses. */
   const consume = async (reply: FastifyReply, bucket: string, points: number, { quiet = false } = {}): Promise<void> => {
     const show = (remaining: number, resetMs: number) => {
       const seconds = Math.max(1, Math.ceil(resetMs / 1000));
@@ -88,7 +88,7 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
         throw new Problem('https_required');
       }
       const owner = await identify(request);
-      // Only creations are called from pages.
+      // Pages call only create routes.
       const origin = access === 'any' ? request.headers.origin : undefined;
       if (!owner) {
         await consume(reply, `ip ${network}`, ANONYMOUS_PER_MINUTE);
@@ -109,19 +109,19 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
       if (page !== undefined && !isListed) refuseOrigin(page, reply);
       if (origin !== undefined && isFromOtherSite(request) && !isListed && !(await originAllowedByAnyKey(ctx, origin)))
         refuseOrigin(origin, reply);
-      // What is refused for another reason costs the merchant's other payers nothing.
+      // A request refused for another reason does not use up the limit of the merchant's other payers.
       if (owner.kind === 'public') await consume(reply, `public ${owner.merchantId} ${owner.mode}`, perMinute, { quiet: true });
       return owner;
     },
   };
 }
 
-/** Refuses a page in a way that it can read: without the header, its script is told nothing but `Failed to fetch`. */
+/** Refuses a page in a way it can read: without the header, its script only sees `Failed to fetch`. */
 function refuseOrigin(origin: string, reply: FastifyReply): never {
   showTo(origin, reply);
   throw new Problem('origin_not_allowed', { origin: origin.slice(0, 200) });
 }
-/** Whether a browser says that a page of another site asks. Preflights are answered for every origin, so the POST itself is checked. */
+/** Whether the browser reports a cross-site page. Preflights are answered for every origin, so the POST itself is checked. */
 const isFromOtherSite = (request: FastifyRequest): boolean =>
   ['cross-site', 'same-site'].includes(String(request.headers['sec-fetch-site'] ?? ''));
 
@@ -135,7 +135,10 @@ function showTo(origin: string, reply: FastifyReply): void {
   );
 }
 
-/** The claim of an Idempotency-Key (draft-ietf-httpapi-idempotency-key-header): quoted or bare, scoped to key kind, merchant, mode and route; with a public key, which everybody has, to the client too. */
+/**
+ * The claim of an Idempotency-Key (draft-ietf-httpapi-idempotency-key-header): quoted or bare, scoped to key kind, merchant, mode and
+ * route; with a public key, which everyone has, also to the client.
+ */
 export function readClaim(request: FastifyRequest, owner: KeyOwner, route: string, body: ParsedBody): IdempotencyClaim | null {
   const header = request.headers['idempotency-key'];
   if (header === undefined) return null;

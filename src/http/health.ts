@@ -1,4 +1,4 @@
-/** Alive, ready, and the figures an operator's monitoring reads. */
+/** Liveness, readiness, and the metrics for an operator's monitoring. */
 
 import type { Context } from '../context.ts';
 import { DOUBTS } from '../core/certainty.ts';
@@ -12,17 +12,17 @@ import { readDeliveryQueue } from '../webhooks/queue.ts';
 
 export const isAlive = (): object => ({ status: 'ok' });
 
-/** Followers look every few seconds: one that has not for so long cannot, or does not run. */
+/** Followers poll every few seconds: one that has not polled for this long is broken or not running. */
 const UNREAD_SECONDS = 25;
-/** Looks that are never complete are one thing that nobody else names. */
+/** Polls that are never complete are one problem that nothing else reports. */
 const INCOMPLETE_SECONDS = 180;
 
-/** Whether the service can do its work: database, followers, prices of the coins that can be paid. Reasons say what is missing. */
+/** Whether the service can work: database, followers, prices of the payable coins. Reasons say what is missing. */
 export async function readReadiness(
   ctx: Context,
 ): Promise<{ ready: boolean; reasons: string[]; holds: string[]; warnings: string[]; followers: object }> {
   const reasons: string[] = [];
-  // A held chain completes nothing, but payments are created, seen and told as ever: it is no reason to send requests elsewhere.
+  // On a chain on hold nothing completes, but payments are created, detected and reported as usual, so requests need no rerouting.
   const holds: string[] = [];
   const warnings: string[] = [];
   const followers: Record<string, object> = {};
@@ -56,7 +56,7 @@ export async function readReadiness(
     }
     for (const { coin, binding, reasons: found, aboveReason, sources } of await readGuards(ctx)) {
       (binding ? holds : warnings).push(...found.map((reason) => `${coin}: ${reason}`));
-      // Holds larger payments only.
+      // Holds only larger payments.
       if (aboveReason !== null) warnings.push(`${coin}: ${aboveReason}`);
       const without = sources.filter((source) => source.state !== 'ok').length;
       if (without > 0 && sources.length > 1) warnings.push(`${coin}: ${without} of ${sources.length} sources have no vote`);

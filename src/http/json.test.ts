@@ -1,4 +1,4 @@
-/** Strict JSON: one meaning or a refusal with the reason. */
+/** Strict JSON: one meaning, or a refusal with the reason. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -16,11 +16,11 @@ test('what JSON allows is read as JSON.parse reads it', () => {
       try {
         read = parseJson(spaced);
       } catch (error) {
-        // Two numbers whose paths read alike, as in {"a":0,"":{"a":0}}, are refused rather than taken for each other.
+        // Two numbers whose paths look the same, as in {"a":0,"":{"a":0}}, are refused so that they cannot be confused.
         assert.match((error as Error).message, /two numbers have the path/);
         return;
       }
-      // Objects are read without a prototype.
+      // Objects are parsed without a prototype.
       assert.deepEqual(JSON.parse(JSON.stringify(read.value)), JSON.parse(spaced));
     }),
     { numRuns: 2_000 },

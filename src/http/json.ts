@@ -1,4 +1,4 @@
-/** Strict JSON (RFC 8259) with one meaning: no duplicate keys, no depth without end, no text that cannot be stored; numbers keep their source text. */
+/** Strict JSON (RFC 8259) with one meaning: no duplicate keys, limited depth, only storable text; numbers keep their source text. */
 import { Problem } from '../core/problem.ts';
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
@@ -12,7 +12,7 @@ const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const STRING = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
 const SPACE = /[ \t\n\r]*/y;
 
-/** Parses a body; errors: invalid_json, or parameter_invalid for text that the database cannot keep. */
+/** Parses a body; errors: invalid_json, or parameter_invalid for text that the database cannot store. */
 export function parseJson(text: string): ParsedBody {
   const numbers = new Map<string, string>();
   let at = 0;
@@ -45,7 +45,7 @@ export function parseJson(text: string): ParsedBody {
     const start = text[at];
     if (start === '{') {
       at++;
-      // Without a prototype: keys are data, `__proto__` too.
+      // Without a prototype, so that keys are data, including `__proto__`.
       const object: { [key: string]: Json } = Object.create(null);
       skip();
       if (text[at] === '}') {
@@ -97,7 +97,7 @@ export function parseJson(text: string): ParsedBody {
     const match = NUMBER.exec(text);
     if (!match) return fail(at >= text.length ? 'it ends before it is complete' : `character ${at} is unexpected`);
     at = NUMBER.lastIndex;
-    // A key such as `items[0].unit_price` must not stand in for the number at that path.
+    // A key such as `items[0].unit_price` must not be mistaken for the number at that path.
     if (numbers.has(path)) return fail(`two numbers have the path ${path.slice(0, 40)}`);
     numbers.set(path, match[0]);
     return Number(match[0]);

@@ -1,24 +1,24 @@
-/** How many requests in a time: fixed windows from the first use, in memory or, for several api processes, in Redis or Valkey. */
+/** Rate limits: fixed windows that start at the first use, in memory or, for several API processes, in Redis or Valkey. */
 import { RateLimiterMemory, RateLimiterRedis, type RateLimiterRes } from 'rate-limiter-flexible';
 import type { Log } from '../log.ts';
 
 export const WINDOW_SECONDS = 60;
 export type Use = { allowed: boolean; remaining: number; resetMs: number };
 export type Limits = {
-  /** Takes `cost` of the `points` uses of the bucket's window; a minute and one, when nothing else is said. */
+  /** Takes `cost` of the bucket's `points` in the window; a minute and a cost of one by default. */
   consume(bucket: string, points: number, options?: { cost?: number; seconds?: number }): Promise<Use>;
   close(): Promise<void>;
 };
 
 /**
- * Limits in this process, or shared through `redisUrl`. While the shared store does not answer each process counts by itself:
- * a payment matters more than a limit, and the limit comes back with the store.
+ * Limits in this process, or shared through `redisUrl`. While the shared store does not respond, each process counts on its own:
+ * a payment matters more than a limit, and the shared limit returns with the store.
  */
 export async function openLimits({ redisUrl, log }: { redisUrl: string | null; log: Log }): Promise<Limits> {
   const store = redisUrl === null ? null : await connect(redisUrl, log);
   const limiters = new Map<string, RateLimiterMemory | RateLimiterRedis>();
   const limiterOf = (points: number, duration: number): RateLimiterMemory | RateLimiterRedis => {
-    // The windows of a minute keep the name they always had in the shared store.
+    // One-minute windows keep their original names in the shared store.
     const name = duration === WINDOW_SECONDS ? `florin ${points}` : `florin ${points} in ${duration}`;
     const known = limiters.get(name);
     if (known) return known;
@@ -56,11 +56,11 @@ export async function openLimits({ redisUrl, log }: { redisUrl: string | null; l
 }
 
 async function connect(url: string, log: Log) {
-  // Most installs are one process: they need not read it.
+  // Most installs are one process and need not load it.
   const { createClient } = await import('@redis/client');
   const store = createClient({
     url,
-    // An answer in time beats an exact count: what waits for a lost connection is refused at once.
+    // A timely reply matters more than an exact count: commands waiting for a lost connection fail immediately.
     disableOfflineQueue: true,
     socket: { connectTimeout: 2_000, reconnectStrategy: (tries: number) => Math.min(5_000, 100 * 2 ** tries) },
   });
@@ -72,7 +72,7 @@ async function connect(url: string, log: Log) {
   store.on('ready', () => {
     told = false;
   });
-  // Not waited for to the end: without the store the service starts all the same.
+  // Waits only briefly, because the service starts even without the store.
   await Promise.race([store.connect().catch(() => {}), new Promise((resolve) => setTimeout(resolve, 2_000).unref())]);
   return store;
 }

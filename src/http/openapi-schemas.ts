@@ -1,4 +1,4 @@
-/** Schemas as the API document shows them: named ones once, values as enums, in the form that tools and generators read best. */
+/** Schemas for the API document: named ones once, values as enums, in the form that tools and generators read best. */
 import type { TSchema } from 'typebox';
 import { UNIONS } from './schema-fields.ts';
 import { SCHEMAS } from './schema-names.ts';
@@ -8,12 +8,12 @@ type Properties = Readonly<Record<string, Shape>>;
 
 const NAMES = new Map<unknown, string>(Object.entries(SCHEMAS).map(([name, schema]) => [schema, name]));
 const UNION_NAMES = new Map<string, string>(Object.entries(UNIONS).map(([name, values]) => [values.join(), name]));
-/** Unions of objects, and the field that says which one it is. */
+/** Unions of objects, and the field that distinguishes them. */
 const TAGGED = new Set(['PaymentEvent', 'WebhookEvent']);
 
 export const schemaRef = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 
-/** The values when all options are texts, with the name of their set when it has one. */
+/** The values when all options are strings, with the name of their set when it has one. */
 export function valuesOf(shape: { anyOf?: unknown }): { values: string[]; name: string | null } | null {
   const options = (shape.anyOf ?? []) as { const?: unknown }[];
   const values = options.flatMap((option) => (typeof option.const === 'string' ? [option.const] : []));
@@ -21,13 +21,13 @@ export function valuesOf(shape: { anyOf?: unknown }): { values: string[]; name: 
   return { values, name: UNION_NAMES.get(values.join()) ?? null };
 }
 
-/** A schema in place: a reference where it has a name. */
+/** A schema in place: a reference if it has a name. */
 export function shown(schema: TSchema | Shape): object {
   const name = NAMES.get(schema);
   return name === undefined ? body(schema as Shape) : schemaRef(name);
 }
 
-/** A field whose schema has a name also says what it is. */
+/** A field whose schema has a name also keeps its own description. */
 function shownField(field: Shape): object {
   return NAMES.has(field) ? { ...shown(field), description: field.description } : shown(field);
 }
@@ -48,7 +48,7 @@ function body(schema: Shape): object {
   };
 }
 
-/** The options of a union. What describes the option alone, in a union with null, is already said by the field. */
+/** The options of a union. In a union with null, the field already has the description of the option. */
 function optionsOf(anyOf: readonly Shape[]): object {
   const others = anyOf.filter((option) => option.type !== 'null');
   if (others.length === anyOf.length || others.length > 1) return { anyOf: anyOf.map(shown) };
@@ -58,7 +58,7 @@ function optionsOf(anyOf: readonly Shape[]): object {
     : { anyOf: [option, { type: 'null' }] };
 }
 
-/** A union of events, told apart by `type`. */
+/** A union of events, distinguished by `type`. */
 function tagged(schema: Shape): object {
   const options = schema.anyOf as (Shape & { properties: { type: { const: string } } })[];
   return {

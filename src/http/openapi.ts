@@ -1,4 +1,4 @@
-/** The OpenAPI 3.1 document, made from the routes and from the schemas that validate requests. */
+/** The OpenAPI 3.1 document, generated from the routes and from the schemas that validate requests. */
 import type { TSchema } from 'typebox';
 import { PAYMENT_EVENTS, TEST_EVENT } from '../core/event.ts';
 import { PROBLEMS } from '../core/problem.ts';
@@ -47,7 +47,7 @@ const IDS = [
   ['/v1/webhook_deliveries', DELIVERY_ID],
   ['/v1/webhook_recoveries', RECOVERY_ID],
 ] as const;
-/** What an id names, by its prefix. */
+/** The kind of object for each id prefix. */
 const WHAT: Readonly<Record<string, string>> = {
   pay: 'payment',
   evt: 'event',

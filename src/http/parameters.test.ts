@@ -1,4 +1,4 @@
-/** Which names are refused and which are only ignored, over the routes as they are. */
+/** Which names are refused and which are only ignored, for all current routes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createNameChecks, ignoredHeader, mistakesBetween, unknownProblem } from './parameters.ts';
@@ -17,7 +17,7 @@ const LEGACY = 'POST /payments';
 const LIST = 'GET /api/payments';
 
 const REFUSED: readonly [operation: string, given: Given, param: string, hint: string][] = [
-  // A slip of one or two letters
+  // A typo of one or two letters
   [LEGACY, { body: { curency: 'LTC' } }, 'curency', 'Did you mean currency?'],
   [LEGACY, { body: { ammount: 1 } }, 'ammount', 'Did you mean amount?'],
   [SIMPLE, { body: { metdata: {} } }, 'metdata', 'Did you mean metadata?'],
@@ -27,7 +27,7 @@ const REFUSED: readonly [operation: string, given: Given, param: string, hint: s
   [LIST, { query: { stauts: 'completed' } }, 'stauts', 'Did you mean status?'],
   [LIST, { query: { limt: '5' } }, 'limt', 'Did you mean limit?'],
   ['GET /v1/events', { query: { tpye: 'payment.created' } }, 'tpye', 'Did you mean type?'],
-  // Another case or spelling
+  // Different case or spelling
   [SIMPLE, { body: { amountUsd: 1 } }, 'amountUsd', 'Did you mean amount_usd?'],
   [SIMPLE, { body: { 'amount-usd': 1 } }, 'amount-usd', 'Did you mean amount_usd?'],
   [SIMPLE, { body: { AMOUNT_USD: 1 } }, 'AMOUNT_USD', 'Did you mean amount_usd?'],
@@ -38,7 +38,7 @@ const REFUSED: readonly [operation: string, given: Given, param: string, hint: s
   // In the rows of a list
   [ADVANCED, { body: { items: [{ quantity: 1 }, { quantty: 2 }] } }, 'items[1].quantty', 'Did you mean quantity?'],
   [ADVANCED, { body: { items: [{ unitPrice: 2 }] } }, 'items[0].unitPrice', 'Did you mean unit_price?'],
-  // What a sibling takes
+  // Names that a sibling route accepts
   [SIMPLE, { body: { currency: 'LTC' } }, 'currency', 'This request does not take it; POST /payments does.'],
   [SIMPLE, { body: { tax: 1 } }, 'tax', 'This request does not take it; POST /api/payment/create/advanced does.'],
   [LEGACY, { body: { return_url: '' } }, 'return_url', 'This request does not take it; POST /api/payment/create/simple does.'],

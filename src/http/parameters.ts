@@ -1,6 +1,6 @@
 /**
- * Names of parameters that a request carries and its route does not take. What was probably meant to have an effect is refused:
- * dropped in silence, a misspelled currency asks for another coin and a misspelled filter returns everything.
+ * Names of parameters that a request contains and its route does not accept. Those that were probably meant to have an effect are
+ * refused: if dropped silently, a misspelled currency requests another coin and a misspelled filter returns everything.
  */
 import type { TSchema } from 'typebox';
 import { Problem } from '../core/problem.ts';
@@ -8,17 +8,17 @@ import type { Json } from './json.ts';
 import type { Query } from './read.ts';
 import type { Route } from './routes.ts';
 
-/** What a request carries beyond what its route takes: what is refused and why, and what is ignored, as `items[].colour`. */
+/** Names in a request that its route does not accept: what is refused and why, and what is ignored, as `items[].colour`. */
 export type Unknown = { refused: readonly { param: string; hint: string }[]; ignored: readonly string[] };
-/** Null when every name is known, which is all that most requests cost. `isStrict` is asked otherwise: refuse all of them? */
+/** Null when every name is known, the fast path for most requests. `isStrict` is called otherwise: refuse all of them? */
 export type CheckNames = (given: { query: Query; body: Json; isStrict: () => Promise<boolean> }) => Promise<Unknown> | null;
 
-/** The names of an object in a body, and those of the objects in it; what is not in `inside` has names of its callers' own. */
+/** The names of an object in a body, and those of the objects in it. Objects not in `inside` have names that callers choose. */
 type Tree = { names: ReadonlySet<string>; listed: readonly string[]; inside: ReadonlyMap<string, Tree> };
 /** A name where it was found: `param` is its path, `shape` the same for all rows of an array. */
 type Stranger = { name: string; param: string; shape: string; place: 'query' | 'body'; names: readonly string[] };
 
-/** Names longer than this are not typos. */
+/** Longer names are not typos. */
 const LONGEST_NAME = 100;
 /** This many names of a request are compared with known ones; further ones are ignored and reported as ignored. */
 const MOST_COMPARED = 50;
@@ -42,7 +42,7 @@ function checkOf(route: Route, elsewhere: Record<'query' | 'body', ReadonlyMap<s
   const query = new Set(listed);
   const maps = mapsOf(route.query);
   const tree = treeOf(route.body);
-  // Nearer ones replace what is further away: a filter by a shown field, a parameter sent in the query, one a level too high.
+  // Closer ones replace more distant ones: a filter by a shown field, a parameter sent in the query, one a level too high.
   const siblings = {
     query: new Map([
       ...elsewhere.query,
@@ -108,7 +108,7 @@ export function unknownProblem(refused: Unknown['refused']): Problem {
   return new Problem('parameter_unknown', { hint: refused[0]!.hint }, { param: first!.param, others });
 }
 
-/** Names as a header carries them: separated by commas, what could not stand there escaped as in a URL. */
+/** Names in a header: separated by commas, with other characters escaped as in a URL. */
 export function ignoredHeader(names: readonly string[]): string {
   const escaped = names
     .slice(0, MOST_TOLD)
@@ -120,20 +120,20 @@ const cut = (name: string): string => (name.length <= LONGEST_NAME ? name : `${n
 /** What was probably meant, as a sentence; null when the name resembles nothing. */
 export function hintFor(given: string, names: readonly string[], siblings: ReadonlyMap<string, string>): string | null {
   if (given.length > LONGEST_NAME) return null;
-  // `status[]` and `metadata.order` are ways of other services to write `status` and `metadata`.
+  // Other services write `status[]` and `metadata.order` for `status` and `metadata`.
   const name = given.split(/[[.]/, 1)[0]!;
   const meant = nearest(name, names, mistakesAllowed);
   if (meant !== null) return `Did you mean ${meant}?`;
   const told = siblings.get(given) ?? siblings.get(name);
   if (told !== undefined) return told;
-  // Of names that are not taken here only a slip of one letter: there are many of them.
+  // For names of other routes, only a typo of one letter: there are many of them.
   const sibling = nearest(name, [...siblings.keys()], (known) => Math.min(1, mistakesAllowed(known)));
   return sibling === null ? null : `Did you mean ${sibling}? ${siblings.get(sibling)}`;
 }
 
-/** In one word whatever the convention: amountUsd, amount-usd and AMOUNT_USD are amount_usd. */
+/** Ignores the naming convention: amountUsd, amount-usd and AMOUNT_USD are amount_usd. */
 const plain = (name: string): string => name.replace(/[_\-\s]/g, '').toLowerCase();
-/** Short names have too many neighbours: `tax` and `fax`, `name` and `note`. */
+/** Short names have too many neighbors: `tax` and `fax`, `name` and `note`. */
 const mistakesAllowed = (known: string): number => (known.length <= 3 ? 0 : known.length <= 5 ? 1 : 2);
 
 function nearest(given: string, names: readonly string[], allowed: (known: string) => number): string | null {
@@ -151,7 +151,7 @@ function nearest(given: string, names: readonly string[], allowed: (known: strin
   return best?.name ?? null;
 }
 
-/** Letters left out, added, replaced, or swapped with their neighbour (optimal string alignment); beyond `most` it stops to count. */
+/** Letters left out, added, replaced, or swapped with their neighbor (optimal string alignment); stops counting beyond `most`. */
 export function mistakesBetween(a: string, b: string, most = Number.POSITIVE_INFINITY): number {
   let before: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);
@@ -172,7 +172,7 @@ export function mistakesBetween(a: string, b: string, most = Number.POSITIVE_INF
 type Described = { type?: string; properties?: Record<string, TSchema>; items?: TSchema; anyOf?: TSchema[] };
 const namesOf = (schema: TSchema | undefined): string[] => Object.keys((schema as Described | undefined)?.properties ?? {});
 
-/** Query parameters written as `name[key]=value`; their keys are the caller's own. */
+/** Query parameters written as `name[key]=value`; callers choose the keys. */
 const mapsOf = (schema: TSchema | undefined): ReadonlySet<string> =>
   new Set(
     Object.entries((schema as Described | undefined)?.properties ?? {}).flatMap(([name, held]) =>

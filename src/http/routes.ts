@@ -1,4 +1,4 @@
-/** All routes on one screen: method, path, who may call, handler, schemas. */
+/** All routes at a glance: method, path, who may call, handler, schemas. */
 import type { TObject, TSchema } from 'typebox';
 import type { Context } from '../context.ts';
 import type { KeyOwner } from '../merchants/keys.ts';
@@ -62,7 +62,7 @@ export type Route = {
   isLogged?: false;
 };
 
-/** What routes are about, in the order in which documents list them. */
+/** The groups of routes, in the order in which documents list them. */
 export const GROUPS: readonly { name: string; about: string; owns: RegExp }[] = [
   {
     name: 'Payments',
@@ -325,7 +325,7 @@ export const ROUTES: readonly Route[] = [
     summary: 'List the requests made with your keys, newest first',
     query: RequestsQuery,
     reply: RequestList,
-    // Reading the log does not add to it: following it would never end.
+    // Reading the log does not add to it, so that following it does not produce new entries.
     isLogged: false,
   },
   {

@@ -1,4 +1,4 @@
-/** The kinds of fields that objects of the API are made of. Each field says what it is, in which unit, and when it is null. */
+/** The field types of API objects. Each field documents its meaning, its unit, and when it is null. */
 import Type, { type TSchema, type TSchemaOptions } from 'typebox';
 import { SCENARIOS } from '../chains/simulated.ts';
 import { COINS, COMPLETION_RULES, MODES } from '../core/coin.ts';
@@ -16,14 +16,14 @@ export const literals = <T extends readonly string[]>(values: T, options: TSchem
   );
 export const OrNull = (schema: TSchema, description: string) => Type.Union([schema, Type.Null()], { description });
 
-/** Event types that an endpoint can ask for. */
+/** Event types that an endpoint can subscribe to. */
 export const ENDPOINT_EVENTS = ['*', ...PAYMENT_EVENTS] as const;
 const CREATED_WITH = ['secret', 'public'] as const;
 const RESOLVE_ACTIONS = ['accept', 'reject', 'refund_sent'] as const;
 const CHANGE_FROM = ['sources', 'history', 'none'] as const;
 const TRANSACTION_STATUSES = ['pending', 'confirmed', 'failed', 'replaced'] as const;
 
-/** Sets of values by the name that they have in the API document and in generated clients. */
+/** Sets of values, by their name in the API document and in generated clients. */
 export const UNIONS = {
   Coin: COINS,
   Mode: MODES,
@@ -62,7 +62,7 @@ export const Flag = (description: string, example?: boolean) =>
 export const Decimal = (description: string, example: string) => Type.String({ description, examples: [example] });
 export const Time = (description: string, example = '2026-11-21T10:00:00.000Z') =>
   Type.String({ format: 'date-time', description, examples: [example] });
-/** A decimal as a number or as text; its bounds are checked on the source text. */
+/** A decimal as a number or a string; its bounds are checked on the source text. */
 export const Amount = (description: string, example: number | string = 25.5) =>
   Type.Union([Type.Number(), Type.String()], { description, examples: [example] });
 

@@ -1,4 +1,4 @@
-/** Schemas of the look-ups: prices, balances, fees and on-chain transactions. */
+/** Schemas of the lookups: prices, balances, fees and on-chain transactions. */
 import Type from 'typebox';
 import { Coin, Count, Decimal, Flag, OneOf, OrNull, Success, Text, Time } from './schema-fields.ts';
 

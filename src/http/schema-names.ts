@@ -61,7 +61,7 @@ export const SCHEMAS: Readonly<Record<string, TSchema>> = {
   ErrorItem: errors.ErrorItem,
 };
 
-/** Parameters of queries, which the document lists one by one and the SDK as types. */
+/** Query parameters, which the document lists one by one and the SDK as types. */
 export const QUERIES: Readonly<Record<string, TSchema>> = {
   ListPaymentsParams: payments.ListQuery,
   ListTransfersParams: payments.TransfersQuery,

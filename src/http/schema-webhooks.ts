@@ -42,7 +42,7 @@ export const EventData = Type.Object(
   { description: 'The payment as it was when the event happened.' },
 );
 const Version = Text('Version of the shape of `data`.', API_VERSION);
-/** The status of the payment at that moment; of types that are not named it can be any. */
+/** The status of the payment at that moment; for unlisted types it can be any. */
 const STATUS_OF: Readonly<Partial<Record<EventType, PaymentStatus>>> = {
   'payment.created': 'pending',
   'payment.processing': 'processing',

@@ -1,9 +1,9 @@
-/** How endpoints, deliveries and recoveries are shown: by the API, the dashboard and the commands alike. */
+/** How endpoints, deliveries and recoveries are shown by the API, the dashboard and the commands. */
 import type { Delivery, DeliveryItem, Recovery } from '../webhooks/deliveries.ts';
 import type { Endpoint } from '../webhooks/endpoints.ts';
 
 const at = (instant: Date | null): string | null => instant?.toISOString() ?? null;
-/** Wire shape of an endpoint; the secret only in the reply that made it. */
+/** Wire shape of an endpoint; the secret appears only in the reply that created it. */
 export const endpointBody = (endpoint: Endpoint & { secret?: string }): object => ({
   success: true,
   id: endpoint.id,
@@ -31,7 +31,7 @@ export const itemBody = (item: DeliveryItem): object => ({
   delivered_at: at(item.deliveredAt),
   next_attempt_at: at(item.nextAttemptAt),
 });
-/** Replies of receivers are shown as text, whatever they are. */
+/** Replies of receivers are always shown as text. */
 export const deliveryBody = (delivery: Delivery): object => ({
   success: true,
   ...itemBody(delivery),

@@ -1,4 +1,4 @@
-/** The endpoints that manage webhooks: merchants' URLs, the log of deliveries, sending again. */
+/** The endpoints that manage webhooks: merchants' URLs, the log of deliveries, resending. */
 
 import { idOfNumber } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
@@ -22,7 +22,7 @@ import type { Answer, Call } from './routes.ts';
 import { CreateEndpoint, Recover, RotateSecret, UpdateEndpoint } from './schema-webhooks.ts';
 import { deliveryBody, endpointBody, itemBody, recoveryBody } from './webhook-bodies.ts';
 
-/** Runs a change at most once per Idempotency-Key. A reply that holds a secret is stored sealed. */
+/** Runs a change at most once per Idempotency-Key. A reply that contains a secret is stored encrypted. */
 const once = ({ ctx, claim }: Call, work: (tx: Tx) => Promise<StoredReply>, { secret = false } = {}): Promise<Answer> =>
   runOnce(ctx.db, claim, work, secret ? { seal: (bytes) => ctx.seal('reply', bytes), open: (bytes) => ctx.open('reply', bytes) } : null);
 
@@ -72,7 +72,7 @@ export async function recoverWebhookEndpoint(call: Call): Promise<Answer> {
     render(201, recoveryBody(await startRecovery(call.ctx, tx, { ...mine(call.owner), endpointId: call.params.id!, since }))),
   );
 }
-/** ISO 8601 with a zone, as all timestamps here. */
+/** ISO 8601 with a zone, like all timestamps here. */
 function readInstant(text: string): Date {
   const instant = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/.test(text) ? new Date(text) : null;
   if (!instant || Number.isNaN(instant.getTime()))
