@@ -1,18 +1,18 @@
 /**
- * Compressed answers (RFC 9110, section 12.5.3): files are compressed once and kept, pages as they are made.
+ * Response compression (RFC 9110, section 12.5.3): files are compressed once and cached, pages on each request.
  *
- * A compressed page gives away secrets only where somebody can make another person's browser ask for it and choose a part of it
- * (BREACH). The payment page has no cookie: whoever can ask for it holds its address, and with it everything the page says. Answers to
- * people who are signed in, such as the API of the dashboard, are never compressed.
+ * A compressed page leaks secrets only if an attacker can make another person's browser request it and control a part of it
+ * (BREACH). The payment page has no cookie: everyone who can request it has its URL, and with it all its contents. Responses to
+ * signed-in users, such as the dashboard's API, are never compressed.
  */
 import { promisify } from 'node:util';
 import { brotliCompress, brotliCompressSync, constants, gzip, gzipSync } from 'node:zlib';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-/** A file as it is, and as browsers take it. */
+/** A file uncompressed and in each encoding. */
 export type Packed = { plain: Buffer; br: Buffer; gzip: Buffer };
 
-/** A larger file would keep its first reader waiting for seconds. */
+/** Compressing a larger file would delay its first reader for seconds. */
 const LARGE = 1 << 20;
 const compressBrotli = promisify(brotliCompress);
 const compressGzip = promisify(gzip);
@@ -29,7 +29,7 @@ export async function pack(plain: Buffer): Promise<Packed> {
 }
 
 type Encoding = 'br' | 'gzip' | null;
-/** The smallest encoding that an Accept-Encoding header takes. */
+/** The smallest encoding that an Accept-Encoding header accepts. */
 export function encodingFor(header: string | string[] | undefined): Encoding {
   const taken = new Set(
     String(header ?? '')
@@ -42,17 +42,17 @@ export function encodingFor(header: string | string[] | undefined): Encoding {
   return taken.has('br') ? 'br' : taken.has('gzip') ? 'gzip' : null;
 }
 
-/** Sends a file that was packed before. */
+/** Sends a file that was compressed before. */
 export function sendPacked(request: FastifyRequest, reply: FastifyReply, packed: Packed): FastifyReply {
   const encoding = encodingFor(request.headers['accept-encoding']);
   reply.header('vary', 'accept-encoding');
   return encoding === null ? reply.send(packed.plain) : reply.header('content-encoding', encoding).send(packed[encoding]);
 }
 
-/** A page takes less than half a millisecond at this quality, which is less than what handing it to another thread costs. */
+/** At this quality, a page takes less than half a millisecond, which is less than the cost of handing it to another thread. */
 const PAGE_QUALITY = 4;
 
-/** Sends a page that was made for this request; the caller names `accept-encoding` in Vary. */
+/** Sends a page generated for this request; the caller lists `accept-encoding` in Vary. */
 export function sendText(request: FastifyRequest, reply: FastifyReply, text: string): FastifyReply {
   const encoding = encodingFor(request.headers['accept-encoding']);
   if (encoding === null) return reply.send(text);

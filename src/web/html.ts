@@ -1,4 +1,4 @@
-/** HTML from templates: everything put in is text, unless it was made by the same function. */
+/** HTML from templates: every inserted value is text, unless the same function created it. */
 export class Html {
   readonly text: string;
   constructor(text: string) {

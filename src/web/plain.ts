@@ -1,4 +1,4 @@
-/** Pages of words alone: one narrow column, no script, nothing loaded from anywhere. */
+/** Text-only pages: one narrow column, no scripts, no external resources. */
 import { createHash } from 'node:crypto';
 import type { FastifyReply } from 'fastify';
 import { Html, html } from './html.ts';
@@ -14,7 +14,7 @@ const STYLE =
 const CSP = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
 const style = new Html(`<style>${STYLE}</style>`);
 
-/** Sends a page. `cacheable` only where everybody may see the same. */
+/** Sends a page. Set `cacheable` only if everyone may see the same page. */
 export function sendPlain(
   reply: FastifyReply,
   { status = 200, title, main, cacheable = false }: { status?: number; title: string; main: Html; cacheable?: boolean },

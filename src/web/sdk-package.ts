@@ -1,4 +1,4 @@
-/** `/florin.tgz`: the client as a package of npm, built from the sources of this install, so that nobody has to trust a name elsewhere. */
+/** `/florin.tgz`: the client as an npm package, built from the sources of this install, so that no registry name has to be trusted. */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -13,14 +13,14 @@ import type { Log } from '../log.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const SDK = join(ROOT, 'sdk');
 const OUT = join(ROOT, 'dist/package');
-/** The date in every archive that npm makes: the same sources are the same bytes. */
+/** The date in every archive that npm creates, so that the same sources produce the same bytes. */
 const DATE_SECONDS = 499_162_500;
 const RETRY_MS = 30_000;
 const BLOCK = 512;
 
 type Entry = { path: string; bytes: Buffer; program: boolean };
 
-/** A file of an archive: its header (POSIX ustar), its bytes, and zeros up to a whole block. */
+/** A file of an archive: its header (POSIX ustar), its bytes, and zeros up to a full block. */
 function archived({ path, bytes, program }: Entry): Buffer[] {
   const header = Buffer.alloc(BLOCK);
   const octal = (value: number, at: number, length: number) => header.write(value.toString(8).padStart(length - 1, '0'), at, 'latin1');
@@ -44,7 +44,7 @@ async function filesOf(folder: string, patterns: string[]): Promise<string[]> {
   for await (const path of glob(patterns, { cwd: folder })) paths.push(path);
   return paths.sort();
 }
-/** The name of what these sources make. */
+/** The name for the package of these sources. */
 async function nameOfSources(): Promise<string> {
   const hash = createHash('sha256');
   const paths = await filesOf(SDK, ['src/**/*.ts', 'scripts/*.ts', '*.json', 'README.md', 'LICENSE']);
@@ -56,7 +56,7 @@ async function nameOfSources(): Promise<string> {
   return hash.digest('hex').slice(0, 16);
 }
 
-/** The package as a file, built in a child process unless it is there. Of several builders nobody sees half of one. */
+/** The package as a file, built in a child process if it is missing. Concurrent builders never see a partial file. */
 export async function buildPackage(log: Pick<Log, 'info'>): Promise<string> {
   const file = join(OUT, `${await nameOfSources()}.tgz`);
   if (

@@ -1,9 +1,9 @@
-/** A merchant's accent colour, moved until it can be read: WCAG 2.2 contrast of 4.5 on both backgrounds of each theme. */
+/** A merchant's accent color, adjusted until it is readable: WCAG 2.2 contrast of 4.5 on both backgrounds of each theme. */
 
 type Rgb = readonly [number, number, number];
 export type Accent = { brand: string; on: string };
 
-/** Card and page behind it, of the style sheet. */
+/** The backgrounds of card and page, as in the style sheet. */
 export const BACKGROUNDS = { light: ['#ffffff', '#f4f6f9'], dark: ['#161c24', '#0d1218'] } as const;
 const CONTRAST = 4.6;
 
@@ -18,13 +18,13 @@ function luminance(rgb: Rgb): number {
   }) as unknown as Rgb;
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
-/** Contrast of two colours given as #rrggbb, from 1 to 21. */
+/** Contrast of two colors given as #rrggbb, from 1 to 21. */
 export function contrast(one: string, other: string): number {
   const [low, high] = [luminance(parse(one)), luminance(parse(other))].sort((a, b) => a - b) as [number, number];
   return (high + 0.05) / (low + 0.05);
 }
 
-/** The colour as it is used on a theme, and the text colour on top of it. Hue stays; it is mixed with black or white as far as needed. */
+/** The color as used on a theme, and the text color on top of it. The hue stays; it is mixed with black or white as far as needed. */
 export function accentFor(hex: string, theme: keyof typeof BACKGROUNDS): Accent {
   const [r, g, b] = parse(hex);
   const end = theme === 'light' ? 0 : 255;

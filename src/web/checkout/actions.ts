@@ -1,4 +1,4 @@
-/** The routes of the hosted page. Only a POST allocates an address: link previews and bots use GET. */
+/** The routes of the hosted page. Only a POST allocates an address, because link previews and bots use GET. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
@@ -24,7 +24,7 @@ import { registerStates } from './states.ts';
 import { chooseLanguage, type Locale, matchLocale, say } from './words.ts';
 
 const ID = /^pay_[0-9A-Za-z]{24}$/;
-/** Loading again is what a browser without scripts does to see news. */
+/** Browsers without scripts reload the page to show changes. */
 const REFRESH_SECONDS = 5;
 const RELOADED: readonly PageState[] = ['unavailable', 'awaiting', 'underpaid', 'processing'];
 
@@ -34,7 +34,7 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
   const counting = countRequests({ client, limits });
   const formToken = (id: string) => createHmac('sha256', ctx.installKey).update(`form ${id}`).digest('base64url');
 
-  /** `lang` of the query or the form, when it is one of ours. */
+  /** `lang` from the query or the form, if it is a supported language. */
   const chosenBy = (request: FastifyRequest): Locale | null => {
     const { lang } = request.query as { lang?: unknown };
     const given = request.body instanceof URLSearchParams ? request.body.get('lang') : lang;
@@ -80,7 +80,7 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
         main,
         path: '/pay',
         live: waits,
-        // A page on which something is being chosen or written is not taken away.
+        // Do not reload a page on which the payer is choosing or typing.
         refresh: waits && RELOADED.includes(state) && (state === 'unavailable' || view.nextScenarios.length === 0) ? REFRESH_SECONDS : null,
       },
       { secure },
@@ -125,7 +125,7 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
       if (pageState(view) === 'unavailable' && !isTooSmall(view)) await reportUnpayable(ctx, view);
       return showPayment(request, reply, view);
     });
-    // What a merchant's page asks before it opens a frame that the browser would refuse. The page itself says the same in its policy.
+    // A merchant's page asks this before it opens a frame that the browser would refuse. The page's policy says the same.
     pages.get('/pay/framing', async (request, reply) => {
       const id = idOf(request);
       await counting.news(request);
@@ -180,7 +180,7 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
         .send(logo.bytes);
     });
 
-    /** Runs a form's action; what it refuses is said on the page, which stays usable. */
+    /** Runs a form's action; the page shows errors and stays usable. */
     const act = async (request: FastifyRequest, reply: FastifyReply, action: (id: string, form: URLSearchParams) => Promise<unknown>) => {
       let answer: unknown;
       const form = request.body instanceof URLSearchParams ? request.body : new URLSearchParams();
@@ -242,7 +242,7 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
     );
 
     pages.post('/pay/cancel', (request, reply) => act(request, reply, (id) => cancelByPayer(ctx, { paymentId: id })));
-    // Leads to another page, so it is no part of this one: without scripts and with them it is a plain form.
+    // Leads to another page, so it is always a plain form, with and without scripts.
     pages.post('/pay/again', (request, reply) =>
       act(request, reply, async (id) => ({ location: `/pay?id=${await repeatPayment(ctx, { paymentId: id })}` })),
     );
@@ -254,7 +254,7 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
   });
 }
 
-/** What a payer is told of a refusal, in the language of the page. */
+/** The error message shown to the payer, in the language of the page. */
 function faultOf(problem: Problem, form: URLSearchParams, words: PageOptions['language']['words']): Fault {
   const given = { address: (form.get('address') ?? '').slice(0, 200), email: (form.get('email') ?? '').slice(0, 200) };
   const coin = form.get('currency') ?? '';

@@ -1,4 +1,7 @@
-/** What the page does when scripts run: countdown, local times, copying, forms without reloading, live updates, talk with the frame's owner. Everything works without it. */
+/**
+ * What scripts add to the page: countdown, local times, copying, forms without reloads, live updates, messages to the embedding page.
+ * Everything works without scripts.
+ */
 const body = document.body;
 const main = (): HTMLElement => document.getElementById('main')!;
 const byId = (name: string): HTMLElement | null => document.getElementById(name);
@@ -17,14 +20,14 @@ const post = (type: string, more: object = {}): void => {
   if (parentOrigin) window.parent.postMessage({ type: `florin.${type}`, id, ...more }, parentOrigin);
 };
 const report = (): void => {
-  // To ask for a height is to lay the page out.
+  // Reading a height forces a layout.
   if (!parentOrigin) return;
   post('status', { status: main().dataset.status, state: main().dataset.state });
   post('resize', { height: document.documentElement.scrollHeight });
 };
 if (framed) {
   document.documentElement.classList.add('framed');
-  // The owner of the frame says hello; it is believed when the merchant allows its origin.
+  // The embedding page sends a hello; it is trusted when the merchant allows its origin.
   addEventListener('message', ({ source, origin, data }) => {
     if (source !== window.parent || data?.type !== 'florin.hello' || !(body.dataset.origins ?? '').split(' ').includes(origin)) return;
     parentOrigin = origin;
@@ -53,21 +56,21 @@ const tick = (): void => {
   }
 };
 
-/** How a minute of each hour is written in the page's language: to make a formatter is the slowest thing a phone would do here. */
+/** The pattern of a time in each hour, in the page's language: creating a formatter is the slowest thing a phone would do here. */
 const hours = (body.dataset.hours ?? '').split('|');
-/** The payer's own time instead of UTC, in the form and the room that the page keeps for it. */
+/** The payer's local time instead of UTC, in the form and the space that the page provides for it. */
 const localTimes = (): void => {
   for (const time of document.querySelectorAll('time')) {
     const at = new Date(time.dateTime);
     const clock = hours[at.getHours()]!.replace('#', String(at.getMinutes()).padStart(2, '0'));
     const days = time.dataset.days?.split('|');
-    // The calendar here is at most a day behind or ahead of UTC.
+    // The local calendar is at most a day behind or ahead of UTC.
     const day = Date.UTC(at.getFullYear(), at.getMonth(), at.getDate()) / 864e5 - Math.floor(at.getTime() / 864e5);
     time.firstElementChild!.textContent = days ? days[1 + day]!.replace('#', clock) : clock;
   }
 };
 
-/** What only scripts can say about a page that has just been put in place. */
+/** The parts of a newly inserted page that need scripts. */
 const settle = (): void => {
   tick();
   localTimes();
@@ -77,14 +80,14 @@ const settle = (): void => {
     const radio = main().dataset.state === 'choose' && last && document.querySelector<HTMLInputElement>(`#c-${last}:enabled`);
     if (radio) radio.checked = true;
   } catch {
-    // Storage may be forbidden in frames; the hint is then left out.
+    // Storage may be blocked in frames; the hint is then omitted.
   }
   leave();
   void stayAwake();
   report();
 };
 
-/** A counter's screen stays on while there is a code to scan; the browser lets go by itself when the page is hidden. */
+/** Keeps a counter's screen on while there is a code to scan; the browser releases the lock when the page is hidden. */
 let lock: WakeLockSentinel | null = null;
 let asking = false;
 const stayAwake = async (): Promise<void> => {
@@ -98,7 +101,7 @@ const stayAwake = async (): Promise<void> => {
   asking = true;
   lock = (await navigator.wakeLock?.request('screen').catch(() => null)) ?? null;
   asking = false;
-  // The payment may have moved on meanwhile.
+  // The payment may have changed in the meantime.
   if (!('awake' in main().dataset)) void stayAwake();
 };
 
@@ -125,12 +128,12 @@ const show = (text: string): void => {
   const next = page.getElementById('main');
   if (!next) return;
   const { state: before, say, version } = main().dataset;
-  // Answers overtake one another: one that is older than what stands there comes too late.
+  // Responses can arrive out of order: one that is older than the page shown is dropped.
   if (Number(next.dataset.version) < Number(version)) return;
   const focused = document.activeElement?.id;
   const open = [...document.querySelectorAll('input:checked')].map((input) => input.id);
   const typed = [...document.querySelectorAll<HTMLInputElement>('main input[id]')].filter((input) => input.value !== input.defaultValue);
-  // The drawer of a test payment stays as it was left, in every state.
+  // The drawer of a test payment keeps its open or closed state.
   const drawer = document.querySelector<HTMLDetailsElement>('.sim')?.open;
   const folded = [...document.querySelectorAll('main details')].map((part) => (part as HTMLDetailsElement).open);
   main().replaceWith(next);
@@ -158,7 +161,7 @@ const show = (text: string): void => {
   else if (focused) byId(focused)?.focus();
 };
 
-/** Connection lost, or an error of the server: what is shown stays, with a word above it. */
+/** Connection lost, or a server error: the page stays, with a notice above it. */
 const state = (name: '' | 'offline' | 'broken'): void => {
   body.classList.toggle('offline', name === 'offline');
   body.classList.toggle('broken', name === 'broken');
@@ -237,7 +240,7 @@ document.addEventListener('submit', (event) => {
   fetch(form.action, { method: 'POST', headers: { 'x-fragment': '1' }, body: fields })
     .then(async (reply) => {
       const text = await reply.text();
-      // An error of the server comes without the payment: what is shown stays.
+      // A server error does not include the payment, so the page stays.
       if (text.includes('data-version')) show(text);
       state(reply.status >= 500 && !text.includes('data-version') ? 'broken' : '');
     })
@@ -261,7 +264,7 @@ const poll = async (): Promise<void> => {
   }
 };
 
-/** Nothing announces that a coin became payable, so the page asks. */
+/** No event announces that a coin became payable, so the page polls. */
 const look = (): Promise<void> => (main().dataset.state === 'unavailable' ? refresh() : poll());
 
 let source: EventSource | null = null;
@@ -273,7 +276,7 @@ const listen = (): void => {
 };
 const loop = (): void => {
   setTimeout(async () => {
-    // The stream tells what changes; that the service answers again, only an answer does.
+    // The stream reports changes; only a response shows that the service is available again.
     if (source?.readyState !== EventSource.OPEN || main().dataset.state === 'unavailable' || body.matches('.offline, .broken'))
       await look();
     if (source?.readyState === EventSource.CLOSED) listen();

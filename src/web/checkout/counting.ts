@@ -1,4 +1,4 @@
-/** How much one client may ask of the payment pages: behind an address may be a whole office, but no shop's worth of payers. */
+/** Limits per client for the payment pages: an address may be shared by a whole office, but not by a shop's worth of payers. */
 import type { FastifyRequest } from 'fastify';
 import type { Coin } from '../../core/coin.ts';
 import { Problem } from '../../core/problem.ts';
@@ -8,28 +8,28 @@ import type { CustomerView } from '../../payments/view.ts';
 
 const MINUTE_SECONDS = 60;
 const HOUR_SECONDS = 3_600;
-/** Pages in a minute. Without scripts an open page loads itself every five seconds. */
+/** Pages per minute. Without scripts, an open page reloads every five seconds. */
 const LOOKS_A_MINUTE = 600;
-/** A payment of so many transfers is as much work as another page. */
+/** A payment with this many transfers costs as much as another page. */
 const TRANSFERS_A_LOOK = 100;
-/** Answers about news, which cost little, and streams of them. */
+/** Update polls, which are cheap, and streams of updates. */
 const NEWS_A_MINUTE = 1_200;
-/** Forms sent for one payment. */
+/** Forms submitted for one payment. */
 const ACTS_A_MINUTE = 10;
 /** Payments started from links. */
 const STARTS_A_MINUTE = 20;
-/** New deposit addresses of a merchant, for payments that anybody can make: a part of what its wallet gives in an hour. */
+/** New deposit addresses of a merchant, for payments that anyone can create: a part of what its wallet issues in an hour. */
 const ADDRESSES_AN_HOUR = 30;
 
 export type Counting = {
-  /** Each throws rate_limit_exceeded where the client asked for more than that. */
+  /** Each throws rate_limit_exceeded when the client exceeds its limit. */
   look(request: FastifyRequest): Promise<void>;
-  /** What showing this payment costs beyond a look; the client's next looks pay for it. */
+  /** The cost of showing this payment beyond a normal view, charged to the client's next views. */
   looked(request: FastifyRequest, view: CustomerView): Promise<void>;
   news(request: FastifyRequest): Promise<void>;
   act(request: FastifyRequest, paymentId: string): Promise<void>;
   start(request: FastifyRequest): Promise<void>;
-  /** The choice of a coin, where it takes an address that the wallet has not given yet. */
+  /** The choice of a coin that takes a new address from the wallet. */
   address(request: FastifyRequest, view: CustomerView, coin: Coin): Promise<void>;
 };
 

@@ -1,4 +1,4 @@
-/** The drawer beside the page of a test payment: what its payer does next is picked here, in place of real money. */
+/** The drawer beside the page of a test payment, in which the tester picks what the payer does next instead of sending real money. */
 import type { Scenario } from '../../chains/simulated.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { Html, html } from '../html.ts';
@@ -17,7 +17,7 @@ const NAMES = {
   reversed: 'playReversed',
 } as const satisfies Readonly<Record<Scenario, keyof Words>>;
 
-/** Never part of a live page. A plain form, so that it works without scripts; `hidden` binds it to the payment. */
+/** Never part of a live page. A plain form, so that it works without scripts; `hidden` ties it to the payment. */
 export function drawer(view: CustomerView, words: Words, hidden: Html): Html {
   return html`<details class="sim noprint" open><summary>${words.simulate}</summary>${view.quote ? picker(view, words, hidden) : html`<p>${view.facts.status === 'pending' ? words.simulateFirst : words.simulateDone}</p>`}</details>`;
 }

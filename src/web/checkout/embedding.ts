@@ -1,4 +1,4 @@
-/** `/embed/v1.js`: the script that merchants put on their pages. */
+/** `/embed/v1.js`: the script that merchants add to their pages. */
 import type { FastifyInstance } from 'fastify';
 import type { Context } from '../../context.ts';
 import { pack, sendPacked } from '../encoding.ts';
@@ -6,7 +6,7 @@ import { browserScript } from './shell.ts';
 
 export const EMBED_PATH = '/embed/v1.js';
 
-/** The script with the addresses of this install in it; it leaves nothing but `Florin` and the element behind. */
+/** The script with the addresses of this install; it defines only `Florin` and the custom element. */
 export const embedScript = ({ publicUrl, paymentPageUrl }: Context['settings']): string =>
   `(()=>{${browserScript('embed.ts').replace('__API__', publicUrl).replace('__PAGE__', new URL(paymentPageUrl).origin)}})();`;
 

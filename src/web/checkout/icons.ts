@@ -1,4 +1,4 @@
-/** Pictures of the page as inline SVG: the five coins, the marks of the states, and the small signs on buttons. */
+/** Icons of the page as inline SVG: the five coins, the states, and the small icons on buttons. */
 import type { Coin } from '../../core/coin.ts';
 import { Html } from '../html.ts';
 
@@ -32,7 +32,7 @@ const MARKS: Readonly<Record<Mark, string>> = {
   over: '<path d="M24 14v11M24 32v1"/>',
   warn: '<path d="M24 14v11M24 32v1"/>',
 };
-/** The large mark of a result. */
+/** The large icon of a result. */
 export const mark = (kind: Mark): Html =>
   new Html(`<svg class="mark" viewBox="0 0 48 48" aria-hidden="true"><circle cx="24" cy="24" r="22"/>${MARKS[kind]}</svg>`);
 

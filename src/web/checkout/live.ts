@@ -1,4 +1,4 @@
-/** Open pages: one look at the database for all of them, a line to those whose payment changed. */
+/** Open pages: one database query for all of them, and a line to each whose payment changed. */
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
@@ -6,13 +6,13 @@ import { markOpened } from '../../payments/days.ts';
 import { getNewVersions, getVersion } from '../../payments/queries.ts';
 import type { Counting } from './counting.ts';
 
-/** A change shows within this time; with many pages the look is taken less often. */
+/** A change shows within this time; with many pages the query runs less often. */
 const LOOK_MS = 100;
 const LOOK_MAX_MS = 1_000;
 const PAGES_PER_MS = 20;
 const KEEPALIVE_MS = 20_000;
 
-/** Only what is needed is kept a page: of its payment the version, of itself the bare response. */
+/** Only what is needed is kept per page: the version of its payment and the raw response. */
 type Watched = { version: bigint; pages: ServerResponse[] };
 
 export function registerLive(
@@ -62,7 +62,7 @@ export function registerLive(
     const id = idOf(request);
     await counting.news(request);
     const version = await getVersion(ctx, { paymentId: id });
-    // Only the page's script asks for news: somebody looks at it.
+    // Only the page's script requests updates, so someone is viewing it.
     await markOpened(ctx, { paymentId: id });
     const page = reply.raw;
     reply.hijack();

@@ -1,4 +1,4 @@
-/** The page without a browser: every state in every language, the accent colours, the choice of language, logos. */
+/** The page without a browser: every state in every language, accent colors, choice of language, logos. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GLOSSARY, TERMS, type Term } from '../../../test/kit/glossary.ts';
@@ -60,7 +60,7 @@ test('a time keeps room for every way a payer may read it, in every language and
   assert.equal(view.facts.createdAt.toISOString(), '2026-11-21T09:55:00.000Z', 'made-up payments are as old as their stories say');
 });
 
-/** The main action of each state; what stands in folds is no main action. */
+/** The main action of each state; actions inside collapsed sections do not count. */
 const MAIN: Readonly<Record<(typeof PAGE_STATES)[number], RegExp>> = {
   choose: /id="c-continue"/,
   unavailable: /href="mailto:|id="reload"/,
@@ -190,7 +190,7 @@ test('every language has every text, with the same blanks as the English one, an
   }
 });
 
-/** Texts that cannot do without the term. */
+/** Texts that need the term. */
 const USED_IN: Readonly<Record<Term, readonly (keyof typeof en)[]>> = {
   payment: ['preparing', 'waiting', 'partial', 'expired', 'cancelled', 'number', 'notFound', 'simulate', 'again'],
   amount: ['qrRequest', 'noWallet', 'rateOverText', 'newAmount', 'tooSmall', 'incompleteText', 'amountInvalid'],
@@ -264,7 +264,7 @@ test('any accent colour is readable on both themes, as text and under text', () 
       assert.ok(contrast(brand, on) >= 4.5, `${on} on ${brand}`);
     }
   }
-  // One that can be read already stays as it is.
+  // A color that is readable already stays unchanged.
   assert.equal(accentFor('#1b4fd6', 'light').brand, '#1b4fd6');
   assert.equal(contrast('#000000', '#ffffff'), 21);
 });

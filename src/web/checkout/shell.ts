@@ -1,4 +1,4 @@
-/** The document around every state: head, style, security policy, language switch; or the bare fragment for a page that is open. */
+/** The document around every state: head, style, security policy, language switch; or only the fragment for a page that is open. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
@@ -10,7 +10,7 @@ import { SIGNS } from './icons.ts';
 import { accentSheet, BASE } from './style.ts';
 import { type Language, LOCALES, type Locale } from './words.ts';
 
-/** A file as browsers get it: types and comments removed, named by what it says. */
+/** A file as browsers receive it: without types and comments, named by a hash of its contents. */
 export function browserScript(file: string): string {
   return stripTypeScriptTypes(readFileSync(join(import.meta.dirname, file), 'utf8'))
     .replace(/\/\*\*.*?\*\//gs, '')
@@ -27,21 +27,21 @@ export type Document = {
   title: string;
   main: Html;
   language: Language;
-  /** Language the payer chose; the switch shows the one in use. */
+  /** Language the payer chose; the switch shows the current one. */
   id?: string | null;
   theme?: 'system' | 'light' | 'dark';
   accent?: string | null;
-  /** Who may show the page in a frame; nobody when empty. */
+  /** Origins that may show the page in a frame; empty forbids all. */
   origins?: readonly string[];
-  /** Whether the page waits for something: it then listens. */
+  /** Whether the page waits for something and should subscribe to updates. */
   live?: boolean;
-  /** Seconds after which a browser without scripts loads it again. */
+  /** Seconds after which a browser without scripts reloads it. */
   refresh?: number | null;
   /** Where the language switch leads. */
   path?: string;
 };
 
-/** A coin, in the page itself: one request less. */
+/** The icon is inlined, which saves a request. */
 const icon = new Html(
   `<link rel="icon" href="data:image/svg+xml,${encodeURIComponent('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="8" fill="#1b4fd6"/><path d="M6 12V4h5M6 8h4" fill="none" stroke="#fff" stroke-width="2"/></svg>')}">`,
 );
@@ -59,7 +59,7 @@ function policy(styles: string, origins: readonly string[]): string {
   return made;
 }
 
-/** Sends a page. `secure`: whether the pages are reached over https. */
+/** Sends a page. `secure`: whether the pages are served over HTTPS. */
 export function sendDocument(request: FastifyRequest, reply: FastifyReply, page: Document, { secure }: { secure: boolean }): FastifyReply {
   const { words, tag, dir } = page.language;
   const { origins = [] } = page;
@@ -87,6 +87,6 @@ export function sendDocument(request: FastifyRequest, reply: FastifyReply, page:
   );
 }
 
-/** A plain form: it works without scripts, and the choice stays in the address. */
+/** A plain form: it works without scripts, and the choice stays in the URL. */
 const languageSwitch = ({ tag, words }: Language, id: string | null, path: string): Html =>
   html`<footer class="page noprint"><details><summary>${SIGNS.globe}<span class="sr">${words.language}: </span><span lang="${tag}">${LOCALES[tag].name}</span></summary><form action="${path}">${id !== null && html`<input type="hidden" name="id" value="${id}">`}<select name="lang" aria-label="${words.language}">${(Object.keys(LOCALES) as Locale[]).map((other) => html`<option value="${other}" lang="${other}"${other === tag && new Html(' selected')}>${LOCALES[other].name}</option>`)}</select><button>${words.continue}</button></form></details></footer>`;

@@ -1,4 +1,4 @@
-/** The one style sheet of the payment page, inlined. Mobile first; light, dark, forced colours, right-to-left, print. */
+/** The single style sheet of the payment page, inlined. Mobile first; light, dark, forced colors, right-to-left, print. */
 import { createHash } from 'node:crypto';
 import { Html } from '../html.ts';
 import { type Accent, accentFor } from './accent.ts';
@@ -9,7 +9,7 @@ const DARK =
   '--ink:#e9eef4;--dim:#a6b1be;--line:#2d3742;--card:#161c24;--back:#0d1218;--soft:#1d2530;--brand:#8ab4ff;--on:#0b1220;--good:#5fd594;--warn:#ffca7a;--warnback:#2c2310;--bad:#ff9a92';
 
 /**
- * The closed list of languages is sized by its one shown name: browsers lay it out for their form filling, and to measure names in
+ * The closed language list is sized by its one visible name: browsers lay out the options for autofill, and measuring names in
  * twenty scripts took a slow phone longer than the rest of the page.
  */
 const STYLE = `
@@ -79,7 +79,7 @@ export const BASE = sheet(STYLE);
 
 const vars = ({ brand, on }: Accent) => `--brand:${brand};--on:${on}`;
 const accents = new Map<string, Sheet>();
-/** The few rules that put a merchant's colour in place, with their hash for the security policy. */
+/** The few rules that apply a merchant's color, with their hash for the security policy. */
 export function accentSheet(accent: string): Sheet {
   let made = accents.get(accent);
   if (!made) {

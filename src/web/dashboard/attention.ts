@@ -1,4 +1,4 @@
-/** The queue of payments that wait for the merchant: list, count for the navigation, decisions over many at once. */
+/** The queue of payments that need a decision: list, count for the navigation, bulk decisions. */
 import Type from 'typebox';
 import { EXCEPTIONS } from '../../core/payment.ts';
 import { Problem } from '../../core/problem.ts';
@@ -55,7 +55,7 @@ export const ATTENTION: readonly Route[] = [
     handle: async (call) => {
       if (call.body.action !== 'reviewed') needRecent(call);
       const results: { id: string; done: boolean; problem: string | null }[] = [];
-      // One transaction each: what one payment refuses must not undo the others. At most fifty.
+      // One transaction each, so that an error on one payment does not undo the others. At most fifty.
       for (const id of new Set(call.body.ids)) {
         try {
           await resolveOne(call, id, { action: call.body.action });

@@ -1,4 +1,4 @@
-/** The log of what members did: read page by page, by who, what, object, mode and time. */
+/** The audit log of members' actions: paginated, filtered by user, action, object, mode and time. */
 import Type from 'typebox';
 import { MODES } from '../../core/coin.ts';
 import { Problem } from '../../core/problem.ts';
@@ -14,7 +14,7 @@ const Entry = Type.Object({
   actor_name: Text,
   action: Text,
   object: Text,
-  /** Of a user, as it is now. */
+  /** The user's current data. */
   object_name: Nullable(Text),
   before: Changed,
   after: Changed,

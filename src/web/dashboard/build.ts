@@ -1,4 +1,4 @@
-/** Builds the app of the dashboard with the tools that are installed beside it. Its folder is named by its sources, so it is never stale. */
+/** Builds the dashboard app with the installed tools. Its folder is named by a hash of its sources, so it is never stale. */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -16,7 +16,7 @@ const exists = (path: string): Promise<boolean> =>
     () => false,
   );
 
-/** The name of what these sources make: a hash over their contents, and over the versions of what builds them. */
+/** The name of the build of these sources: a hash over their contents, and over the versions of the build tools. */
 async function nameOfSources(): Promise<string> {
   const hash = createHash('sha256');
   const paths: string[] = [];
@@ -31,7 +31,7 @@ async function nameOfSources(): Promise<string> {
   return hash.digest('hex').slice(0, 16);
 }
 
-/** The folder of the app as its sources are now; null when it was not built yet. */
+/** The app's folder for the current sources; null when it is not built yet. */
 export async function findApp(): Promise<string | null> {
   const folder = join(OUT, await nameOfSources());
   return (await exists(join(folder, 'index.html'))) ? folder : null;
@@ -46,7 +46,7 @@ export function buildApp(log: Pick<Log, 'info'>): Promise<void> {
   return building;
 }
 
-/** Builds into a temporary folder and renames it: of concurrent builds one wins, and a partial app is never served. */
+/** Builds into a temporary folder and renames it: one of the concurrent builds wins, and a partial app is never served. */
 async function build(log: Pick<Log, 'info'>): Promise<void> {
   const name = await nameOfSources();
   const folder = join(OUT, name);

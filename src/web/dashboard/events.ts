@@ -7,7 +7,7 @@ import { literals, ModeName, memberRoute, Nullable, ownerOf, pageOf, paging, typ
 
 const TYPES = PAYMENT_EVENTS;
 const Item = Type.Object({ id: Text, mode: ModeName, type: Text, payment_id: Nullable(Text), created_at: Timestamp });
-/** Endpoints that one event may have gone to; a merchant has fewer. */
+/** Maximum number of endpoints per event; a merchant has fewer. */
 const MOST_DELIVERIES = 100;
 
 type Body = { data?: { id?: string } };

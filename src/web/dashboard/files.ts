@@ -1,4 +1,4 @@
-/** The built app: made in a child process when it is missing or older than its sources, then served from memory. */
+/** The built app: built in a child process when it is missing or older than its sources, then served from memory. */
 import { readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
@@ -18,8 +18,8 @@ const TYPES: Readonly<Record<string, string>> = {
 const CSP =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 /**
- * The interactive reference writes styles while it runs: a sheet of its own, `style` attributes, and those of its editor, which take
- * no nonce. Its scripts are files of this service like all others, and it may ask nobody else.
+ * The interactive reference writes styles at run time: its own style sheet, `style` attributes, and those of its editor, which do not
+ * support a nonce. Its scripts are served like all other files, and it may not contact other hosts.
  */
 const REFERENCE_CSP = CSP.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'");
 
@@ -31,7 +31,7 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
   let building: Promise<void> | null = null;
   let failedAt = Number.NEGATIVE_INFINITY;
 
-  /** The folder of the built app; null while it is being made. */
+  /** The folder of the built app; null during the build. */
   const ready = async (): Promise<string | null> => {
     folder ??= await findApp();
     if (folder === null && building === null && ctx.clock.monotonicMs() - failedAt > 30_000) {
@@ -53,7 +53,7 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
       async (bytes) => ({ type: TYPES[extname(path)] ?? 'application/octet-stream', packed: await pack(bytes) }),
       () => null,
     );
-    // Only what exists is kept, so that no list of made-up paths fills the memory.
+    // Caches only existing files, so that requests for made-up paths do not fill the memory.
     files.set(path, file);
     void file.then((found) => {
       if (!found) files.delete(path);
@@ -101,7 +101,7 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
   app.get('/docs/api', { exposeHeadRoute: false }, (request, reply) =>
     page(request, reply, { name: 'reference.html', csp: REFERENCE_CSP }),
   );
-  // The address of the interactive reference while there were two.
+  // The former URL of the interactive reference.
   app.get('/docs/reference', { exposeHeadRoute: false }, (_request, reply) => reply.redirect('/docs/api', 308));
   app.get<{ Params: { '*': string } }>('/dashboard/*', { exposeHeadRoute: false }, async (request, reply) => {
     if (request.url.startsWith('/dashboard/api/')) return reply.callNotFound();
@@ -111,8 +111,8 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
     return page(request, reply);
   });
 
-  // The token is a fragment, which no server is sent and no log keeps, and which a browser takes along where it is led. Links that were
-  // printed before have it in the query. Looking spends nothing.
+  // The token is in the fragment, which browsers do not send to servers, so no log contains it, and which they keep on redirects. Links
+  // printed by older versions have it in the query. Opening the page does not use up the token.
   app.get<{ Querystring: { token?: unknown } }>('/setup', { exposeHeadRoute: false }, async (request, reply) => {
     const { token } = request.query;
     if (token === undefined) return reply.code(303).headers({ location: '/dashboard/set-up', 'cache-control': 'no-store' }).send();
@@ -131,12 +131,12 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
 }
 
 type Manifest = Readonly<Record<string, { file: string; imports?: readonly string[] }>>;
-/** What home asks for as soon as it runs. */
+/** What the home screen requests as soon as it runs. */
 const ALSO: Readonly<Record<string, readonly string[]>> = { home: ['ui/charts.tsx'] };
 
 /**
- * The scripts of a screen by its path, such as `live/home`: named in the reply to the page, they are fetched beside the entry, which would
- * ask for them only once it runs. None for screens whose file is not named after their path.
+ * The scripts of a screen by its path, such as `live/home`: named in the reply to the page, they are fetched with the entry script,
+ * which otherwise requests them only once it runs. None for screens whose file is not named after their path.
  */
 function createScreenFiles(): (root: string, path: string) => Promise<string[]> {
   let known: { root: string; manifest: Promise<Manifest> } | null = null;

@@ -1,4 +1,4 @@
-/** The first screen: totals of a range and of the one before it, days, funnel, failures, health; the way to the first live payment; own preferences. */
+/** The first screen: totals of a range and of the previous one, days, funnel, failures, health, onboarding, and member preferences. */
 import Type from 'typebox';
 import { COINS } from '../../core/coin.ts';
 import { formatUsd } from '../../core/money.ts';
@@ -12,13 +12,13 @@ import { listHealth } from '../../webhooks/health.ts';
 import { Readiness, readinessBody } from './readiness.ts';
 import { Coin, Done, literals, memberRoute, Nullable, ownerOf, type Route, Text, Timestamp } from './route.ts';
 
-/** A day of UTC. */
+/** A UTC day. */
 export const DayName = Type.String({ pattern: '^20[0-9]{2}-[0-9]{2}-[0-9]{2}$' });
 const LONGEST_DAYS = 366;
 const DAY_MS = 86_400_000;
 const textOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
-/** The range asked for, and the one of the same length before it. Errors: parameter_invalid. */
+/** The requested range, and the previous one of the same length. Errors: parameter_invalid. */
 export function rangeOf({ from, until }: { from: string; until: string }): {
   from: string;
   until: string;
@@ -176,7 +176,7 @@ export const HOME: readonly Route[] = [
       steps: Type.Array(Type.Object({ step: literals(ONBOARDING), done: Type.Boolean() })),
       dismissed: Type.Boolean(),
       webhook: literals(WEBHOOK_STATES),
-      /** That can be paid now in live mode. */
+      /** Coins that can be paid now in live mode. */
       payable: Type.Array(Coin),
       /** What keeps coins from being detected and priced. */
       sources: Type.Array(Readiness),
@@ -205,7 +205,7 @@ export const HOME: readonly Route[] = [
       return { success: true, views: own['payments.views'] ?? [], columns: own['payments.columns'] ?? null };
     },
   }),
-  // Preferences are the member's own and nobody else's: no act for the log.
+  // Preferences are personal, so changes are not written to the audit log.
   memberRoute({
     method: 'POST',
     path: '/preferences',

@@ -26,7 +26,7 @@ const Item = Type.Object({
   last_used_path: Nullable(Text),
   is_active: Type.Boolean(),
 });
-/** The only reply that contains the text of a key. */
+/** The only reply that contains the key itself. */
 const Shown = Type.Object({ success: Type.Boolean(), key: Item, text: Text });
 const ENDS = Object.keys(ROLL_ENDS) as RollEnds[];
 

@@ -1,4 +1,4 @@
-/** The bell: notices of a mode, which of them are read, and where each member wants to get them. */
+/** The bell: notices of a mode, which of them are read, and how each member receives them. */
 import Type, { type Static } from 'typebox';
 import { MODES } from '../../core/coin.ts';
 import type { MailTiming } from '../../core/mail-timing.ts';

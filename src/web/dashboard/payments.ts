@@ -45,7 +45,7 @@ export const LISTED = {
   description: Nullable(Text),
   created_at: Timestamp,
   refund_requested_at: Nullable(Timestamp),
-  /** Gravest first. */
+  /** Most serious first. */
   exceptions: Type.Array(Exception),
   currency: Nullable(Coin),
   /** What counts: in `currency`, and its worth in all coins. */
@@ -96,7 +96,7 @@ const Item = Type.Object({
   ...LISTED,
   completed_at: Nullable(Timestamp),
   archived_at: Nullable(Timestamp),
-  /** Where the text that was searched for is: `id`, `invoice_id`, `metadata.order`, `email`, `transaction_id` and so on. */
+  /** Where the matching text is: `id`, `invoice_id`, `metadata.order`, `email`, `transaction_id` and so on. */
   match: Nullable(Type.Object({ field: Text, text: Text })),
 });
 const TimelineEntry = Type.Object({
@@ -107,14 +107,14 @@ const TimelineEntry = Type.Object({
   amount: Nullable(Text),
   ref: Nullable(Text),
   actor: Nullable(Text),
-  /** That a transfer was confirmed in. */
+  /** The block that confirmed a transfer. */
   block_height: Nullable(Type.Integer()),
-  /** US dollars per coin, and whose prices agreed on it. */
+  /** US dollars per coin, and the price sources that agreed on it. */
   rate: Nullable(Text),
   rate_sources: Type.Array(Text),
-  /** That made the payment, for members who may read keys. */
+  /** The API key that created the payment, for members who may read keys. */
   key: Nullable(Type.Object({ id: Text, name: Text, hint: Text })),
-  /** What came of telling an endpoint of the event that `what` names. */
+  /** The result of sending the event named by `what` to an endpoint. */
   delivery: Nullable(
     Type.Object({
       id: Text,
@@ -188,7 +188,7 @@ export function filterOf(query: Static<typeof Filters>): Filter {
   };
 }
 
-/** The decision as replied, and as it is written into the audit log in its own transaction. */
+/** The decision as replied, and as written to the audit log in its own transaction. */
 export const deciding = (call: Call, decision: string, paymentId = call.params.id!) => ({
   ...ownerOf(call),
   paymentId,
@@ -209,8 +209,8 @@ export const deciding = (call: Call, decision: string, paymentId = call.params.i
 });
 
 /**
- * One decision of a member over one payment. What decides whether money counts asks for recent authentication; taking a payment off
- * the list does not. Errors: recent_authentication_required, those of `resolvePayment`.
+ * A member's decision on one payment. Deciding whether money counts requires recent authentication; removing a payment from the
+ * list does not. Errors: recent_authentication_required, those of `resolvePayment`.
  */
 export const resolveOne = (
   call: Call,
@@ -263,14 +263,14 @@ export const PAYMENTS: readonly Route[] = [
       timeline: Type.Array(TimelineEntry),
       attention: Type.Boolean(),
       archived_at: Nullable(Timestamp),
-      /** How much less than due still counts as paid. */
+      /** How much less than the amount due still counts as paid. */
       tolerance: Type.Object({ percent: Text, cap_usd: Text }),
       refund_request: Nullable(Type.Object({ currency: Coin, address: Text, email: Nullable(Text), requested_at: Timestamp })),
       explorers: Type.Record(Type.String(), Type.String(), { description: 'Of on-chain transactions, by their id.' }),
       uncounted: LISTED.uncounted,
-      /** All that a decision is about: what counts and what does not, by coin. */
+      /** Everything a decision concerns: what counts and what does not, by coin. */
       arrived: Type.Array(CoinAmount),
-      /** The state of each transfer of the payment, in their order, and what it is to the payment. */
+      /** The state of each transfer of the payment, in their order, and its role in the payment. */
       standings: Type.Array(
         Type.Object({
           state: literals(TRANSFER_STATES),

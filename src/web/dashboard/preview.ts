@@ -1,4 +1,4 @@
-/** The payment page as it would look: the real page of every state, from made-up payments, with settings that are not saved yet. */
+/** Preview of the payment page: the real page in every state, from sample payments, with unsaved settings. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { MODES } from '../../core/coin.ts';
@@ -53,7 +53,7 @@ export function registerPreview(
         {
           ...{ title, main, language: options.language, accent: view.merchant.accent },
           theme: THEMES.find((theme) => theme === asked('theme')) ?? settings.theme,
-          // The dashboard alone shows it in a frame.
+          // Only the dashboard shows it in a frame.
           origins: ["'self'"],
         },
         { secure: ctx.settings.publicUrl.startsWith('https:') },

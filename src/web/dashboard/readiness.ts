@@ -7,7 +7,7 @@ export const Missing = Type.Object({
   code: literals(MISSING),
   message: Text,
   fix: Text,
-  /** Settings to paste as they are. */
+  /** Settings to paste unchanged. */
   lines: Type.Array(Text),
   doc_url: Text,
 });

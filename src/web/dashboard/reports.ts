@@ -1,4 +1,4 @@
-/** CSV files, streamed: the payments of a filter, and the reports of a range of days. Taking data out is written into the log. */
+/** CSV files, streamed: the filtered payments, and the reports of a date range. Exports are written to the audit log. */
 import Type from 'typebox';
 import { writeAudit } from '../../merchants/members.ts';
 import { exportDays, exportFees, exportPayments, exportTransfers, PAYMENT_COLUMNS } from '../../payments/exports.ts';
@@ -16,7 +16,7 @@ const logExport = (call: Call, what: object) =>
   );
 
 export const REPORTS: readonly Route[] = [
-  // A file is opened by a link, which cannot ask who it is: the dashboard asks here first.
+  // A file is opened by a link, which cannot ask the user to authenticate, so the dashboard checks here first.
   memberRoute({
     method: 'POST',
     path: '/exports/confirm',

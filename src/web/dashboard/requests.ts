@@ -1,4 +1,4 @@
-/** The log of requests: what was asked of the API with the keys of this merchant. */
+/** The log of API requests made with this merchant's keys. */
 import Type from 'typebox';
 import { RequestEntry } from '../../http/schema-errors.ts';
 import { requestBody } from '../../http/v1.ts';

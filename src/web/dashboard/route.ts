@@ -1,4 +1,4 @@
-/** What a route of the dashboard's API is: its action, its schemas, what it answers. */
+/** What a route of the dashboard's API consists of: its action, its schemas, its reply. */
 import Type, { type Static, type TObject, type TSchema } from 'typebox';
 import type { Context } from '../../context.ts';
 import { COINS, MODES, type Mode } from '../../core/coin.ts';
@@ -21,18 +21,18 @@ export const Status = literals(PAYMENT_STATUSES);
 export const Exception = literals(EXCEPTIONS);
 export const Done = Type.Object({ success: Type.Boolean() });
 export const Empty = Type.Object({});
-/** Query parameters of a page of a list; values of a query are text. */
+/** Query parameters of a list page; query values are strings. */
 export const paging = { limit: Type.Optional(Type.String({ pattern: '^([1-9][0-9]?|100)$' })), starting_after: Type.Optional(Text) };
 /** The envelope of the public lists, without a count. */
 export const pageOf = <S extends TSchema>(item: S) =>
   Type.Object({ success: Type.Boolean(), data: Type.Array(item), has_more: Type.Boolean() });
 
-/** A page that may end before it is full, because what was asked for has no index; its id is a cursor to look further. */
+/** A page that may end before it is full, because the query has no index; its id is a cursor to continue from. */
 export const lookedPageOf = <S extends TSchema>(item: S) =>
   Type.Object({ ...pageOf(item).properties, looked_back_to: Nullable(Type.Object({ id: Text, at: Timestamp })) });
 export const lookedBack = (to: LookedBackTo) => to && { id: to.id, at: to.at.toISOString() };
 
-/** What every handler gets. */
+/** What every handler receives. */
 export type Request = {
   ctx: Context;
   visitor: Visitor;
@@ -52,24 +52,24 @@ type Common<Q extends TSchema, B extends TSchema> = {
   body?: B;
   reply: TObject;
 };
-/** A file made while it is sent. */
+/** A file generated while it is sent. */
 export type Download = { name: string; parts: AsyncIterable<string> };
 type Answer = Promise<object | Rendered | Download>;
 export type OpenRoute = Common<TSchema, TSchema> & {
-  /** Reached before anybody is signed in. */
+  /** Available without signing in. */
   open: true;
-  /** Attempts a minute from one address; for all that takes secrets. */
+  /** Attempts per minute from one address, for every route that accepts secrets. */
   attempts?: number;
   handle(call: OpenCall & { query: never; body: never }): Answer;
 };
 export type MemberRoute = Common<TSchema, TSchema> & {
   open?: never;
   action: Action;
-  /** Asks for recent authentication first. */
+  /** Requires recent authentication. */
   recent?: true;
   /** Part of the user's own account: also for members who still have to set up two-factor authentication. */
   withoutFactor?: true;
-  /** For operators of the install, whatever their role. */
+  /** For operators of the install, regardless of their role. */
   operator?: true;
   attempts?: number;
   handle(call: Call & { query: never; body: never }): Answer;
@@ -91,7 +91,7 @@ export const openRoute = <Q extends TSchema = TObject, B extends TSchema = TObje
   route: Common<Q, B> & { attempts?: number; handle(call: OpenCall & { query: Static<Q>; body: Static<B> }): Answer },
 ): OpenRoute => ({ ...route, open: true }) as unknown as OpenRoute;
 
-/** For acts that are risky only with what the body says; whole routes say `recent`. Errors: recent_authentication_required. */
+/** For actions that are risky only with certain bodies; whole routes set `recent`. Errors: recent_authentication_required. */
 export const needRecent = ({ signedIn }: Call): void => {
   if (!signedIn.isRecent) throw new Problem('recent_authentication_required');
 };

@@ -1,5 +1,5 @@
-/**
- * The account of the signed-in user: passkeys, backup codes, sessions, password, email. Members who still have to set up two-factor
+/**The account of the signed-in user: passkeys, backup codes, sessions, password, email. Members who still have to set up two-factor
+ * authentication can open it too.
  * authentication can open it too.
  */
 import Type from 'typebox';
@@ -203,7 +203,7 @@ export const SECURITY: readonly Route[] = [
     ...own,
     recent: true,
     attempts: 5,
-    // Not called `email`: that is the account whose attempts are counted.
+    // Not called `email`: that name is the account whose attempts are counted.
     body: Type.Object({ new_email: Email, password: Password }),
     reply: Done,
     handle: async ({ ctx, visitor, signedIn, body }) => {

@@ -19,7 +19,7 @@ import { DASHBOARD_ROUTES } from './routes.ts';
 import { registerStream } from './stream.ts';
 
 export const API = '/dashboard/api';
-/** No page of another site can add it without being asked for a preflight, which nothing here answers. */
+/** Cross-site pages cannot send it without a preflight, which this server never answers. */
 export const WRITE_HEADER = 'x-florin-dashboard';
 const EMPTY_BODY: ParsedBody = { value: {}, numbers: new Map() };
 
@@ -29,11 +29,11 @@ export type Doors = {
   client(request: FastifyRequest): { ip: string; secure: boolean };
 };
 
-/** Where a route answers: routes for members once in each mode. */
+/** The paths of a route: routes for members exist once per mode. */
 export const pathsOf = (route: Route): { url: string; mode: Mode | null }[] =>
   route.open ? [{ url: `${API}${route.path}`, mode: null }] : MODES.map((mode) => ({ url: `${API}/${mode}${route.path}`, mode }));
 
-/** An office shares an address: there each person has a limit of their own, and the address one that floods meet. */
+/** Offices share an address, so each person has their own limit, and each address has a higher one against floods. */
 const PER_MINUTE_PER_ADDRESS = 3_000;
 const PER_MINUTE_PER_USER = 1_200;
 
@@ -51,7 +51,7 @@ export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doo
     const seconds = Math.max(1, Math.ceil(resetMs / 1000));
     if (!allowed) throw new Problem('rate_limit_exceeded', { seconds }, { retryAfterSeconds: seconds });
   };
-  /** What every request passes before its body is read. */
+  /** The checks that every request passes before its body is read. */
   const enter = async (request: FastifyRequest) => {
     const { ip, secure } = doors.client(request);
     if (httpsOnly && !secure) throw new Problem('https_required');

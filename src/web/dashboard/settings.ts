@@ -12,10 +12,10 @@ import { Coin, Done, literals, memberRoute, Nullable, type Route, Text } from '.
 export const Tier = Type.Object({
   below_usd: Nullable(Text),
   confirmations: Type.Integer(),
-  /** The least: the default of this install. */
+  /** The minimum: the default of this install. */
   minimum: Type.Integer(),
   rule: Text,
-  /** What the default table asks for where this install asks for less. */
+  /** What the default table requires where this install requires less. */
   lowered_from: Nullable(Type.Object({ confirmations: Type.Integer(), rule: Text })),
 });
 export const tierBody = (tier: OwnTier): Static<typeof Tier> => ({
@@ -129,7 +129,7 @@ export const SETTINGS: readonly Route[] = [
       tolerance_cap_usd: Maybe(Short),
       late_accept_minutes: Maybe(Nullable(Type.Integer())),
       confirmations: Maybe(Confirmations),
-      /** The file in base64; null takes it away. */
+      /** The file in base64; null removes it. */
       logo: Maybe(Nullable(Type.String({ maxLength: 90_000 }))),
     }),
     reply: Done,

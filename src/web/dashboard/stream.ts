@@ -1,4 +1,4 @@
-/** Open dashboards: one look at the database for all of them, a line to those whose data may have changed. */
+/** Open dashboards: one database query for all of them, and a line to each whose data may have changed. */
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
@@ -14,7 +14,7 @@ const KEEPALIVE_MS = 20_000;
 const LIFE_MS = 5 * 60_000;
 
 type Owner = { merchantId: string; mode: Mode };
-/** Query keys of the app, with what changes when their data does. A new kind of news is a line here. */
+/** Query keys of the app, with the events that change their data. Add new kinds of updates here. */
 const PULSES: readonly { keys: readonly string[]; read: (ctx: Context, owners: readonly Owner[]) => Promise<(string | null)[]> }[] = [
   { keys: ['payments', 'payment', 'events', 'attention', 'home'], read: (ctx, owners) => readPulse(ctx, { owners }) },
   { keys: ['payment'], read: (ctx, owners) => readChainPulse(ctx, { owners }) },

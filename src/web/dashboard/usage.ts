@@ -13,7 +13,7 @@ export const USAGE: readonly Route[] = [
       success: Type.Boolean(),
       plan: literals(PLANS),
       used: Type.Integer(),
-      /** Null: as many as there are. */
+      /** Null: unlimited. */
       per_month: Nullable(Type.Integer()),
       per_minute: Nullable(Type.Integer()),
       webhooks: Type.Boolean(),
@@ -47,7 +47,7 @@ export const USAGE: readonly Route[] = [
           hour: Timestamp,
           requests: Type.Integer(),
           failed: Type.Integer(),
-          /** Of the key that asked most. */
+          /** Of the key with the most requests. */
           busiest_key: Type.Integer(),
         }),
       ),

@@ -1,4 +1,4 @@
-/** Wallets: a card for each coin, the import of account keys, and what waits for its time. Live alone: test mode needs none. */
+/** Wallets: a card for each coin, the import of account keys, and scheduled changes. Live mode only: test mode needs none. */
 import Type from 'typebox';
 import { type Coin as CoinCode, isCoin, NETWORKS } from '../../core/coin.ts';
 import { formatUnits } from '../../core/money.ts';
@@ -26,7 +26,7 @@ import { Tier, tierBody } from './settings.ts';
 const Script = literals(['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh', 'eoa'] as const);
 const Network = literals(NETWORKS);
 const Key = Type.String({ minLength: 1, maxLength: 2_000 });
-/** Who asked for what takes effect at a time. */
+/** Who requested a scheduled change. */
 const Asked = { asked_by: Text, asked_by_me: Type.Boolean(), due_at: Timestamp };
 const askedBody = (call: Call, { askedBy, askedByName, dueAt }: { askedBy: string; askedByName: string; dueAt: Date }) => ({
   asked_by: askedByName,
@@ -52,7 +52,7 @@ const Card = Type.Object({
   former_keys: Type.Integer(),
   tiers: Type.Array(Tier),
   waiting: Nullable(Type.Object({ key: Text, script: Script, ...Asked })),
-  /** The coin has no key, and its first one would wait, because another coin is live. */
+  /** The coin has no key, and its first one would be delayed, because another coin is live. */
   first_key_waits: Type.Boolean(),
 });
 
@@ -74,7 +74,7 @@ export const WALLETS: readonly Route[] = [
     reply: Type.Object({
       success: Type.Boolean(),
       wait_hours: Type.Integer(),
-      /** That changed keys do not wait, or will not from a time on. */
+      /** Whether key changes skip the delay, or will from a given time on. */
       wait_off: Nullable(Type.Object({ is_off: Type.Boolean(), ...Asked })),
       owners: Type.Integer(),
       wallets: Type.Array(Card),
@@ -137,14 +137,14 @@ export const WALLETS: readonly Route[] = [
       path: Text,
       fingerprint: Nullable(Text),
       standing: literals(['new', 'active', 'known', 'foreign'] as const),
-      /** Why it would wait before payments go to it; null: it would be used at once. */
+      /** Why payments would use it only after a delay; null: it would be used immediately. */
       waits: Nullable(literals(['changed_key', 'further_coin'] as const)),
       addresses: Type.Array(Type.Object({ path: Text, address: Text })),
     }),
     handle: async (call) => {
       const { currency, key, script } = call.body;
       const preview = await previewKey(call.ctx, { ...liveOnly(call), coin: coinIn(currency), accountKey: key, script: script ?? null });
-      // Keys of accounts alone are read.
+      // Only account keys are read.
       return { success: true, depth: 3, ...preview };
     },
   }),

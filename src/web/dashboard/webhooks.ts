@@ -164,7 +164,7 @@ const ENDPOINTS: readonly Route[] = [
       const write = await planUpdate(call.ctx, { ...targetOf(call), ...call.body, by: call.actor });
       const changed = await call.ctx.db.begin(async (tx) => {
         const before = await getEndpoint(call.ctx, { ...targetOf(call), tx });
-        // The receiver of the events learns of every payment.
+        // The receiver of the events sees every payment.
         if (call.body.url !== undefined && call.body.url !== before.url) needRecent(call);
         const after = await write(tx);
         await audit(tx, call, { action: 'endpoint.update', object: after.id, before: kept(before), after: kept(after) });

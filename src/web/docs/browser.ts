@@ -1,8 +1,8 @@
-/** What a documentation page does when scripts run: copy buttons, code tabs, results while typing. Everything is readable without it. */
+/** What scripts add to a documentation page: copy buttons, code tabs, results while typing. Everything is readable without it. */
 
 const REMEMBERED = 'florin-docs-tab';
 
-/** A button that copies the code beside it; what a command prints needs none. */
+/** A button that copies the code beside it; command output does not get one. */
 function addCopyButtons(): void {
   for (const block of document.querySelectorAll<HTMLElement>('.code:not([data-language=text])')) {
     const button = document.createElement('button');

@@ -1,11 +1,11 @@
-/** The documents that every install serves: read from the folder `docs`, in the order in which a reader needs them. */
+/** The documents that every install serves: read from the folder `docs`, in reading order. */
 import { globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import type { LinkOf } from './markdown.ts';
 
 const FOLDER = join(import.meta.dirname, '../../../docs');
 
-/** The sidebar: files without `.md`, or pages with a path of their own. A test compares it with the folder. */
+/** The sidebar: files without `.md`, or pages with their own path. A test compares it with the folder. */
 export const CONTENTS: readonly { title: string; entries: readonly (string | { path: string; title: string })[] }[] = [
   { title: 'Get started', entries: ['guides/quickstart', 'guides/test-mode', 'guides/going-live'] },
   {
@@ -68,7 +68,7 @@ export function contentsOf(documents: readonly Document[]): { title: string; ent
   }));
 }
 
-/** Links within the documents lead to their pages; links to other files of the source lead nowhere, because they are not served. */
+/** Links between documents lead to their pages; links to other source files are removed, because those files are not served. */
 export function linksFrom(file: string, documents: readonly Document[]): LinkOf {
   const byFile = new Map(documents.map((document) => [document.file, document]));
   return (target) => {

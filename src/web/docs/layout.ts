@@ -1,4 +1,4 @@
-/** The frame around every document: search, sidebar, contents of the page, the pages before and after. */
+/** The layout of every document: search, sidebar, table of contents, previous and next page. */
 import { createHash } from 'node:crypto';
 import type { FastifyReply } from 'fastify';
 import { browserScript } from '../checkout/shell.ts';
@@ -29,7 +29,7 @@ const groups = (contents: Contents, path: string) =>
           html`<li><a href="${entry.path}"${entry.path === path ? new Html(' aria-current="page"') : null}>${entry.title}</a></li>`,
       )}</ul>`,
   );
-/** Beside the document, or on a phone folded above it. One of the two is shown. */
+/** Beside the document, or collapsed above it on a phone. Only one of the two is visible. */
 const sidebar = (contents: Contents, path: string): Html => {
   const links = groups(contents, path);
   return html`<nav class="side" aria-label="Documentation">${links}</nav><details class="all"><summary>All pages</summary><nav aria-label="All pages">${links}</nav></details>`;
@@ -43,7 +43,7 @@ function contentsOfPage(headings: readonly Heading[]): Html | null {
   )}</ul></nav>`;
 }
 
-/** The pages before and after, in the order of the sidebar. */
+/** The previous and next page, in the order of the sidebar. */
 function neighbors(contents: Contents, path: string): Html | null {
   const all = contents.flatMap(({ entries }) => entries);
   const at = all.findIndex((entry) => entry.path === path);
@@ -57,7 +57,7 @@ const ICON = new Html(
   `<link rel="icon" href="data:image/svg+xml,${encodeURIComponent('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="8" fill="#1b4fd6"/><path d="M6 12V4h5M6 8h4" fill="none" stroke="#fff" stroke-width="2"/></svg>')}">`,
 );
 
-/** Sends a page. Everyone sees the same, so it may be kept for five minutes. */
+/** Sends a page. It is the same for everyone, so it may be cached for five minutes. */
 export function sendPage(reply: FastifyReply, contents: Contents, page: Page): FastifyReply {
   const { path, title, body, headings = [], question = '', status = 200 } = page;
   reply.code(status).headers({

@@ -35,7 +35,7 @@ const anchorOf = (heading: string): string =>
     .trim()
     .replace(/\s+/g, '-');
 
-/** The words of inline tokens, without their marks. */
+/** The words of inline tokens, without markup. */
 export const plainText = (tokens: readonly Token[]): string =>
   tokens
     .map((token) =>
@@ -70,7 +70,7 @@ function codeParts({ lang = '', text }: Tokens.Code): { language: string; tab: s
 const codeBlock = ({ language, body }: { language: string; body: string }): string =>
   `<div class="code"${language === '' ? '' : ` data-language="${escapeHtml(language)}"`}><pre tabindex="0"><code>${body}</code></pre></div>`;
 
-/** Code blocks that follow one another and name a tab each become tabs; without scripts all of them are shown, each under its name. */
+/** Consecutive code blocks with tab names become tabs; without scripts all of them are shown, each under its name. */
 function withTabs(tokens: readonly Token[]): (Token | Tokens.Code[])[] {
   const grouped: (Token | Tokens.Code[])[] = [];
   for (const token of tokens) {
@@ -88,7 +88,7 @@ const tabs = (blocks: readonly Tokens.Code[]): string =>
     .map((part) => `<section aria-label="${escapeHtml(part.tab)}"><p class="tab">${escapeHtml(part.tab)}</p>${codeBlock(part)}</section>`)
     .join('')}</div>`;
 
-/** An empty anchor is the one piece of HTML that a document may contain. */
+/** An empty anchor is the only HTML that a document may contain. */
 const ANCHOR = /^<a id="([\w.-]+)">$/;
 
 export function renderMarkdown(source: string, linkOf: LinkOf): Rendered {
@@ -107,7 +107,7 @@ export function renderMarkdown(source: string, linkOf: LinkOf): Rendered {
       image: ({ text }) => escapeHtml(text),
       link({ href, tokens }) {
         const target = linkOf(href);
-        // A link named by its file, as GitHub shows it, is named by its title here.
+        // A link whose text is a file name, as GitHub shows it, gets the document's title here.
         const words = target?.title && /\.md$/.test(plainText(tokens)) ? escapeHtml(target.title) : this.parser.parseInline(tokens);
         return target === null ? words : `<a href="${escapeHtml(target.to)}">${words}</a>`;
       },
@@ -128,7 +128,7 @@ export function renderMarkdown(source: string, linkOf: LinkOf): Rendered {
 
 /** A part of a document for the search: from one heading to the next. */
 export type Section = { anchor: string; heading: string; text: string };
-/** The sections of a document as plain words, code included. */
+/** The sections of a document as plain words, including code. */
 export function sectionsOf(source: string): Section[] {
   const tokens = new Marked({ gfm: true }).lexer(source.replace(/<!--[\s\S]*?-->\n?/g, ''));
   const headings = anchored(tokens);

@@ -1,4 +1,4 @@
-/** The reference of the API as Markdown, made from the routes, schemas and examples that validate and are replayed by tests. */
+/** The API reference as Markdown, generated from the routes, schemas and examples that requests are validated with and tests replay. */
 import type { TSchema } from 'typebox';
 import { PAYMENT_EVENTS } from '../../core/event.ts';
 import { EVENTS, EXAMPLES } from '../../http/examples.ts';
@@ -13,7 +13,7 @@ export const pathOf = (route: Route): string => route.path.replace(/:(\w+)/g, '{
 export const operationAnchor = (route: Route): string =>
   `tag/${groupOf(route).toLowerCase().replaceAll(' ', '-')}/${route.method}${pathOf(route)}`;
 
-/** Shapes that many operations answer with: told once. */
+/** Shapes that many operations return, documented once. */
 const OBJECTS: readonly { schema: unknown; name: string; about: string }[] = [
   { schema: Detail, name: 'Payment', about: 'What everything about a payment answers with.' },
   {
@@ -23,7 +23,7 @@ const OBJECTS: readonly { schema: unknown; name: string; about: string }[] = [
   },
 ];
 
-/** The function of the client for each operation. */
+/** The client function for each operation. */
 export const CLIENT: Readonly<Record<string, string>> = {
   createSimple: 'payments.createSimple(params)',
   createAdvanced: 'payments.createAdvanced(params)',
@@ -104,7 +104,7 @@ function boundsOf(shape: Shape): string {
 const sentence = (text: string): string => (text === '' ? '' : `${text[0]!.toUpperCase()}${text.slice(1)}.`);
 const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
 
-/** Fields by their path, those of nested objects below their parent. */
+/** Fields by their path, with those of nested objects below their parent. */
 function fieldsOf(schema: Shape, prefix = ''): string[][] {
   const [part] = schema.allOf ?? [schema];
   const inside = part!.anyOf?.find((option) => option.properties) ?? part!;

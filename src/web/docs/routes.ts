@@ -8,7 +8,7 @@ import { renderMarkdown } from './markdown.ts';
 import { referenceMarkdown } from './reference.ts';
 import { createSearch, type Found } from './search.ts';
 
-/** The first sentence of a document as it stands in a list: without the paragraph around it. */
+/** The first sentence of a document for a list, without its paragraph element. */
 const summary = ({ about }: Document): Html => new Html(renderMarkdown(about, () => null).body.text.replace(/^<p>|<\/p>\s*$/g, ''));
 
 function frontPage(contents: Contents, documents: readonly Document[]): Html {
@@ -66,7 +66,7 @@ function sendText(reply: FastifyReply, text: string, type: 'markdown' | 'plain')
     .send(text);
 }
 
-/** Made when it is first asked for, so that no start waits for it. */
+/** Created on the first request, so that it does not delay startup. */
 function once<T extends NonNullable<unknown>>(make: () => T): () => T {
   let made: T | null = null;
   return () => {
@@ -75,7 +75,7 @@ function once<T extends NonNullable<unknown>>(make: () => T): () => T {
   };
 }
 
-/** `/docs/api` itself is a page of the built app: see the files of the dashboard. */
+/** `/docs/api` itself is a page of the built app: see the dashboard's files. */
 export function registerDocs(app: FastifyInstance, ctx: Context): void {
   const url = ctx.settings.publicUrl;
   const documents = readDocuments();

@@ -43,7 +43,7 @@ function excerptOf(text: string, words: readonly string[]): string {
   return `${from > 0 ? '… ' : ''}${cut.slice(0, to)}${from + to < flat.length ? ' …' : ''}`;
 }
 
-/** Makes the index, once; the search returns at most 20 sections, best first, and looks at no more than 8 words of the question. */
+/** Builds the index, once; the search returns at most 20 sections, best first, and considers at most 8 words of the query. */
 export function createSearch(documents: readonly Document[]): (question: string) => Found[] {
   const index = new MiniSearch<Entry>({
     fields: ['heading', 'page', 'text'],
@@ -52,7 +52,7 @@ export function createSearch(documents: readonly Document[]): (question: string)
       boost: { heading: 4, page: 2 },
       prefix: true,
       combineWith: 'AND',
-      // Two edits make a transposition of two letters.
+      // A transposition of two letters is two edits.
       fuzzy: (term) => (term.length > 6 ? 2 : term.length > 4 ? 1 : false),
     },
   });

@@ -1,4 +1,4 @@
-/** The style sheet of the documentation: sidebar, document, contents of the page; light and dark, one column on a phone. */
+/** The style sheet of the documentation: sidebar, document, table of contents; light and dark, one column on a phone. */
 const LIGHT =
   '--ink:#1c2430;--dim:#55606e;--line:#dfe4ea;--back:#fff;--soft:#f4f6f9;--link:#0b57b7;--k:#9a2a6b;--s:#0a6640;--n:#8a4b00;--c:#5f6b7a';
 const DARK =
