@@ -1,4 +1,4 @@
-/** The command line of operators: what it takes, what it refuses and how it says so. */
+/** The operator command line: what it accepts, what it rejects, and its error messages. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** How operator commands are described, how their options are read, and the help that follows from the descriptions. */
+/** How operator commands are described, how their options are parsed, and the help generated from the descriptions. */
 import { parseArgs } from 'node:util';
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
@@ -18,18 +18,18 @@ export class UsageError extends Error {
 
 /** Without `value` it is a switch. */
 export type Option = { value?: string; about: string; required?: true };
-/** What was given: a switch that is on is `true` as text. */
+/** The given options; an enabled switch is the string `true`. */
 export type Flags = Readonly<Record<string, string | undefined>>;
 export type Command = {
   about: string;
   options?: Readonly<Record<string, Option>>;
-  /** For people: the columns of its list, of those in its JSON. */
+  /** Columns of the human-readable list, a subset of those in its JSON. */
   columns?: readonly string[];
-  /** More to know, below the options in its help. */
+  /** Notes, shown below the options in the command's help. */
   notes?: string;
 } & (
   | { run(ctx: Context, flags: Flags): Promise<object> }
-  /** Works on the database as it is: neither migrates it nor needs what it holds. */
+  /** Works on any database: neither migrates it nor needs its contents. */
   | { onStore(config: Config, flags: Flags, log: Log): Promise<object> }
   | { serve(config: Config, flags: Flags): Promise<void> }
 );

@@ -1,4 +1,4 @@
-/** Operator commands about the install: the service, its database, its chains, and what is wrong with them. */
+/** Operator commands for the install: the service, its database, its chains, and problems with them. */
 import { backup, ROLES, restore } from '../app.ts';
 import { readChainStatus, releaseChain } from '../payments/chain-acts.ts';
 import { claimDeposit, diagnose, verifyAddresses } from '../payments/doctor.ts';

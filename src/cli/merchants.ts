@@ -1,4 +1,4 @@
-/** Operator commands about merchants: their keys, wallets, payment page, plans and users. */
+/** Operator commands for merchants: their keys, wallets, payment page, plans and users. */
 import { readFile } from 'node:fs/promises';
 import { MODES } from '../core/coin.ts';
 import { formatDecimal, formatUsd } from '../core/money.ts';
@@ -179,7 +179,7 @@ export const MERCHANT_COMMANDS: Commands = {
         wallet_id: set.walletId,
         first_addresses: set.firstAddresses,
         next_index: Number(set.nextIndex),
-        // How much less still counts as paid in full. It can be changed in the dashboard, under Checkout.
+        // The underpayment tolerance. It can be changed in the dashboard, under Checkout.
         tolerance_percent: formatDecimal(BigInt(settings.toleranceBasisPoints), 2),
         tolerance_cap_usd: formatUsd(BigInt(settings.toleranceCapUsdCents)),
       };

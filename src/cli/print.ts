@@ -1,11 +1,11 @@
-/** What commands print for people; colors on a terminal only. */
+/** What commands print for people, with colors only on a terminal. */
 import { styleText } from 'node:util';
 import type { ChainStatus } from '../payments/chain-acts.ts';
 import type { Finding } from '../payments/doctor.ts';
 import type { Command, Flags } from './command.ts';
 
 type Style = Parameters<typeof styleText>[0];
-/** styleText leaves colors out where standard output is no terminal, and with NO_COLOR. */
+/** styleText omits colors when standard output is not a terminal, and with NO_COLOR. */
 const paint = (style: Style, text: string): string => styleText(style, text, { stream: process.stdout });
 const line = (text = ''): void => void process.stdout.write(`${text}\n`);
 
@@ -49,7 +49,7 @@ function printList(result: Record<string, unknown>, columns: readonly string[]):
   if (result.has_more) line(`\nThere are more. Show them with --after ${cellText(rows!.at(-1)![columns[0]!])}`);
 }
 
-/** What the doctor found: `FIX` must be fixed, `note` is advice. */
+/** The doctor's findings: `FIX` must be fixed, `note` is advice. */
 function printFindings(findings: readonly Finding[]): void {
   for (const { check, ok, detail, fix } of findings) {
     const label = ok ? (fix === null ? paint('green', 'ok  ') : paint('yellow', 'note')) : paint(['red', 'bold'], 'FIX ');
@@ -59,7 +59,7 @@ function printFindings(findings: readonly Finding[]): void {
   line(wrong === 0 ? '\nNo problems found.' : `\n${wrong} of ${findings.length} checks failed.`);
 }
 
-/** A paragraph per chain; holds and problems stand out. */
+/** A paragraph per chain; holds and problems are highlighted. */
 function printChains(chains: readonly ChainStatus[]): void {
   for (const { coin, network, sources, height, cursor, behind, watched_from, holds, troubles, released } of chains) {
     const place = cursor ? `read to block ${cursor.height}, ${behind ?? 'unknown number of blocks'} behind` : 'not started';
@@ -76,7 +76,7 @@ function printChains(chains: readonly ChainStatus[]): void {
   if (chains.length === 0) line('No chain is configured.');
 }
 
-/** With --json the JSON and nothing else. */
+/** With --json, only the JSON. */
 export function print(result: object, { columns }: Command, flags: Flags): void {
   if (flags.json) line(JSON.stringify(result));
   else if ('findings' in result) printFindings(result.findings as Finding[]);

@@ -1,4 +1,4 @@
-/** Operator commands about webhook endpoints and what was sent to them: the same as /v1/webhook_endpoints and /v1/webhook_deliveries. */
+/** Operator commands for webhook endpoints and their deliveries: the same as /v1/webhook_endpoints and /v1/webhook_deliveries. */
 import { idOfNumber } from '../core/id.ts';
 import { deliveryBody, endpointBody, itemBody, recoveryBody } from '../http/webhook-bodies.ts';
 import { DELIVERY_STATES, getDelivery, getRecovery, listDeliveries, resendDelivery, startRecovery } from '../webhooks/deliveries.ts';

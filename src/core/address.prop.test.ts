@@ -25,7 +25,7 @@ const SCRIPTS = {
 } as const satisfies Partial<Record<Script, { purpose: number; version: number }>>;
 const NAMES = Object.keys(SCRIPTS) as (keyof typeof SCRIPTS)[];
 
-/** What the second implementation makes of a public key. */
+/** The second implementation's output for a public key. */
 function other(script: keyof typeof SCRIPTS, pubkey: Uint8Array, network: Params): { address: string; output: string } {
   const segwit = payments.p2wpkh({ pubkey, network });
   const made =
@@ -47,7 +47,7 @@ for (const [coin, params] of Object.entries(PARAMS) as [keyof typeof PARAMS, Par
         const path = `${coin === 'BTC' ? 0 : 2}'/${number}'`;
         const key = bip32.fromSeed(bytes, network).derivePath(`m/${purpose}'/${path}`).neutered();
         const parsed = parseAccountKey(key.toBase58(), { coin, network: 'mainnet' });
-        // An xpub leaves the script open; ypub and zpub name it.
+        // An xpub does not determine the script; ypub and zpub do.
         const spelling = spelled && named !== 'p2pkh' ? named : null;
         assert.equal(parsed.script, spelling);
         assert.equal(parsed.path, '0');
@@ -56,7 +56,7 @@ for (const [coin, params] of Object.entries(PARAMS) as [keyof typeof PARAMS, Par
           const ours = deriveAddress({ chainKey: parsed.chainKey, script, coin, network: 'mainnet', index: BigInt(at) });
           const theirs = other(script, publicKey, params);
           assert.deepEqual(ours, { address: theirs.address, key: theirs.output });
-          // And back: the address names the same output script to both.
+          // And back: both derive the same output script from the address.
           assert.equal(decodeAddress(theirs.address, { coin, network: 'mainnet' }).key, theirs.output);
           assert.equal(Buffer.from(addresses.toOutputScript(ours.address, params)).toString('hex'), ours.key);
         }

@@ -144,7 +144,7 @@ test('addresses and private keys of the nodes own test suites', () => {
       checked[coin]++;
     }
   }
-  // Dogecoin Core's older form: the hash alone, and what it is the hash of.
+  // Dogecoin Core's older format: only the hash, and whether it is of a key or a script.
   for (const [text, hash, { addrType, isPrivkey, isTestnet }] of vectors('dogecoin-base58_keys_valid')) {
     const where = { coin: 'DOGE', network: isTestnet ? 'testnet' : 'mainnet' } as const;
     if (isPrivkey) refused(text, 'DOGE', where.network);
@@ -159,7 +159,7 @@ test('addresses and private keys of the nodes own test suites', () => {
 });
 
 test('LTC: an address of the old form that begins like Bech32 is read as what it is', () => {
-  // Met by a random account key: taken for a mistyped one, its look-up was refused, and what came to it not seen in blocks read page by page.
+  // Found with a random account key. It was mistaken for a mistyped address: lookups were refused, and blocks read by page missed payments.
   assert.equal(
     decodeAddress('LTc12fpPkK6eCnmuwSTZ7uxFVjtaQxVHPW', { coin: 'LTC', network: 'mainnet' }).key,
     '76a9145bec777f71ef08c0c03e092a9125e38747bcf81b88ac',

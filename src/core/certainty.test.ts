@@ -1,4 +1,4 @@
-/** When a look at a chain is certain, and when a transfer in a block counts as seen, by tables. */
+/** Tables of when a poll of a chain is certain, and when a transfer in a block counts as seen. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Doubt, doubtOf, firstSightInBlock, type Look } from './certainty.ts';
@@ -38,7 +38,7 @@ for (const [what, look, code] of LOOKS) {
   });
 }
 
-/** Minutes from now: time of the block, when it was read, when the address was given, the last certain look before, and the sight. */
+/** Minutes from now: time of the block, when it was read, when the address was assigned, the last certain poll before, and the sighting. */
 const SIGHTS: readonly [what: string, coin: Coin, block: number, read: number, given: number, certain: number | null, seen: number][] = [
   ['read late, after an outage: the block tells', 'BTC', -90, 0, -120, -100, -90],
   ['read late by a follower that never looked before', 'BTC', -90, 0, -120, null, -90],

@@ -1,4 +1,4 @@
-/** Prices in other currencies become US cents without losing any of what was asked. */
+/** Converting prices in other currencies to US cents never loses part of the price. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

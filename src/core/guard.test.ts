@@ -1,4 +1,4 @@
-/** When completion is held: each rule of the chain-health guard at its edge. */
+/** When completion is held: each rule of the chain-health guard at its boundary. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { COIN, COINS, type Coin } from './coin.ts';
@@ -63,7 +63,7 @@ test('a node older than the known-safe version holds, by its own number', () => 
     ['DOGE', 1_140_800, true],
     ['DOGE', 1_140_900, false],
     ['ETH', 1, false],
-    // Blockbook before an upgrade of its own may not tell the version of its node.
+    // Blockbook before one of its upgrades may not report the version of its node.
     ['BTC', 0, false],
   ];
   for (const [coin, version, old] of rows)
@@ -85,7 +85,7 @@ test('only mainnet is held', () => {
 });
 
 test('who may complete, by the trust of the sources and which of them have a vote', () => {
-  // One letter a source, in order of preference: O own, U untrusted, lower case away. The first with a vote is followed.
+  // One letter per source, in order of preference: O own, U untrusted, lower case unreachable. The first with a vote is followed.
   const rows: readonly (readonly [sources: string, all: boolean, above: boolean, locks: boolean])[] = [
     ['O', true, true, true],
     ['U', true, true, false],

@@ -1,4 +1,4 @@
-/** Identifiers: their form, their spread, and events that keep theirs. */
+/** Identifiers: their form, their distribution, and the stable ids of events. */
 import assert from 'node:assert/strict';
 import { createSecretKey, randomBytes } from 'node:crypto';
 import { test } from 'node:test';
@@ -17,7 +17,7 @@ test('every letter is as likely as every other', () => {
   const counts = new Map<string, number>();
   for (const letter of text) counts.set(letter, (counts.get(letter) ?? 0) + 1);
   assert.equal(counts.size, 62);
-  // Ten thousand of each are expected, with a deviation of a hundred. Without rejection eight letters had a fifth more.
+  // Ten thousand of each are expected, with a standard deviation of a hundred. Without rejection, eight letters would appear a fifth more.
   for (const [letter, count] of counts) assert.ok(Math.abs(count - 10_000) < 700, `${letter}: ${count}`);
 });
 
@@ -38,7 +38,7 @@ test('the identifier of an event follows from what happened and from the install
   assert.match(id, /^evt_[0-9A-Za-z]{24}$/);
   assert.equal(eventId(createSecretKey(Buffer.alloc(32, 1)), ['pay_1', 'payment.created', '0']), id);
   assert.notEqual(eventId(createSecretKey(Buffer.alloc(32, 2)), ['pay_1', 'payment.created', '0']), id);
-  // Parts are kept apart.
+  // Parts are joined unambiguously.
   const apart = [['ab', 'c'], ['a', 'bc'], ['abc'], ['abc', ''], ['a', 'b', 'c'], ['a"', '"b'], ['a","b'], []];
   assert.equal(new Set(apart.map((parts) => eventId(key, parts))).size, apart.length);
 });

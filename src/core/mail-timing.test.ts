@@ -1,4 +1,4 @@
-/** When e-mails come, on days of 23, 24 and 25 hours. */
+/** When emails are sent, on days of 23, 24 and 25 hours. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isTimeZone, type MailTiming, nextMail, wallText } from './mail-timing.ts';
@@ -48,7 +48,7 @@ test('a digest comes once on every day of a year, at its hour, in every kind of 
         const [day, clock] = wallText(timeZone, next).split(' ') as [string, string];
         assert.ok(!days.has(day), `${timeZone} ${day}: twice`);
         days.add(day);
-        // An hour that is skipped that day comes when it is skipped.
+        // A time skipped on that day becomes the moment of the change.
         const late = Number(clock.slice(0, 2)) * 60 + Number(clock.slice(3)) - dailyHour * 60;
         assert.ok(late >= 0 && late <= 60, `${timeZone} ${dailyHour}: ${day} ${clock}`);
         assert.equal(nextMail(timing, new Date(next.getTime() - 1))!.getTime(), next.getTime());

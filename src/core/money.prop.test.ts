@@ -1,4 +1,4 @@
-/** Money over random amounts: decimals survive every passage, and each rounding goes the way it is documented to go. */
+/** Money over random amounts: decimals survive every round trip, and each rounding goes in its documented direction. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -33,7 +33,7 @@ const prove = <T extends [unknown, ...unknown[]]>(
 };
 
 const coin = fc.constantFrom(...COINS);
-/** From one base unit up to more than all coins there are, small numbers as often as large ones. */
+/** From one base unit to more than the total supply, small numbers as often as large ones. */
 const units = fc.oneof(fc.bigInt({ min: 0n, max: 10n ** 10n }), fc.bigInt({ min: 0n, max: 10n ** 29n }));
 const cents = fc.oneof(fc.bigInt({ min: 1n, max: 10_000n }), fc.bigInt({ min: 1n, max: MAX_USD_CENTS }));
 /** A price from a hundredth of a cent to ten million USD, with eight decimals. */
@@ -42,7 +42,7 @@ const price = fc.oneof(fc.bigInt({ min: 10_000n, max: 10n ** 9n }), fc.bigInt({ 
 prove('every coin amount survives being written and read again', [coin, units], (of, amount) => {
   const text = formatUnits(of, amount);
   assert.equal(parseDecimal(text, COIN[of].decimals), amount);
-  // Plain digits with eight decimals, more only where ETH needs them: no exponent, no sign, no trailing noise.
+  // Plain digits with eight decimals, more only where ETH needs them: no exponent, no sign, no trailing zeros.
   assert.match(text, /^(0|[1-9]\d*)\.\d{8}(\d{0,9}[1-9])?$/);
   if (COIN[of].decimals === 8) assert.equal(text.split('.')[1]!.length, 8);
 });

@@ -1,4 +1,4 @@
-/** What is a network, and what is within it. */
+/** Which strings are networks, and which addresses they contain. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { clientNetwork, isNetwork, matchNetworks } from './networks.ts';

@@ -1,4 +1,4 @@
-/** How much work settling is: counted, not timed, so that no machine is too slow for it. */
+/** How much work settling takes: counted, not timed, so that it does not depend on the machine's speed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { addMs, MINUTE_MS } from './clock.ts';
@@ -42,7 +42,7 @@ const tip: Tip = {
   holdReason: null,
 };
 
-/** Times a property of a transfer is read, and elements that a search in an array may have to compare. */
+/** Counts reads of transfer properties, and elements that an array search may have to compare. */
 let looks = 0;
 const watched = (t: Transfer): Transfer =>
   new Proxy(t, {
@@ -51,7 +51,7 @@ const watched = (t: Transfer): Transfer =>
       return Reflect.get(target, name);
     },
   });
-/** `count` transfers of 0.01 DOGE from the minute on; every tenth waits with a conflict, every third is in no block. */
+/** `count` transfers of 0.01 DOGE from the given minute on; every tenth is unconfirmed with a conflict, every third is in no block. */
 const flood = (count: number, minute: number): Transfer[] =>
   Array.from({ length: count }, (_, i) =>
     watched({

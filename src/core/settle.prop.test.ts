@@ -1,6 +1,6 @@
 /**
- * The rules of a payment as properties: random histories of a payment, its chains and its merchant, settled after random
- * moments as after restarts and missed wake-ups. What must hold is judged from the facts alone, in words of its own.
+ * The rules of a payment as properties: random histories of a payment, its chains and its merchant, settled at random moments, as
+ * happens with restarts and missed wake-ups. The expected results are derived only from the facts, in independent code.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -14,21 +14,21 @@ import { rolesOf, settle, valueTransfer } from './settle.ts';
 const RUNS = process.env.FLORIN_LONG ? 50_000 : 3_000;
 const START = new Date('2026-01-01T00:00:00Z');
 const WINDOW_MS = HOUR_MS;
-/** Three coins: two of eight decimals, one of eighteen. */
+/** Three coins: two with eight decimals, one with eighteen. */
 const PAID_IN = ['BTC', 'LTC', 'ETH'] as const satisfies readonly Coin[];
 const PRICE_E8: Readonly<Record<(typeof PAID_IN)[number], bigint>> = {
   BTC: 10_000_000_000_000n,
   LTC: 8_999_000_001n,
   ETH: 333_333_333_333n,
 };
-/** Confirmations wanted in every coin: one below 150 USD, three from there. */
+/** Confirmations required for every coin: one below 150 USD, three from there. */
 const LARGE_CENTS = 15_000n;
 const TIERS: readonly ConfirmationTier[] = [
   { belowUsdCents: LARGE_CENTS, confirmations: 1, rule: 'confirmations' },
   { belowUsdCents: null, confirmations: 3, rule: 'confirmations' },
 ];
 
-// What can happen
+// Events
 
 type PaidIn = (typeof PAID_IN)[number];
 type Fact =
@@ -80,14 +80,14 @@ const terms: fc.Arbitrary<Terms> = fc.record({
   late: fc.constantFrom(null, null, 30),
   protection: fc.constantFrom(24, 48),
 });
-/** A fact and whether the payment is settled then. */
+/** A fact, and whether the payment is settled then. */
 type Moment = { fact: Fact; settles: boolean };
 const moment = (fact: fc.Arbitrary<Fact>): fc.Arbitrary<Moment> => fc.record({ fact, settles: fc.boolean() });
 const history = fc.array(moment(anything), { minLength: 1, maxLength: 30, size: 'max' });
 
-// The world it happens in
+// The simulated world
 
-/** One settling: what was known, and what followed. */
+/** One settlement: what was known, and the result. */
 type Entry = { facts: PaymentFacts; transfers: readonly Transfer[]; tips: Record<PaidIn, Tip>; now: Date; result: Settlement };
 
 const chooseRules = ({ tolerance, late, protection }: Terms): Rules => ({
@@ -106,7 +106,7 @@ class World {
   now = START;
   facts: PaymentFacts;
   transfers: Transfer[] = [];
-  /** Seen on a chain whose follower is behind: recorded when it has caught up. */
+  /** Seen on a chain whose follower lags: recorded once it has caught up. */
   unrecorded: Transfer[] = [];
   tips: Record<PaidIn, Tip>;
   behind = new Set<PaidIn>();
@@ -172,7 +172,7 @@ class World {
     if (this.behind.has(of)) this.unrecorded.push(transfer);
     else this.transfers = [...this.transfers, transfer];
   }
-  /** Changes the picked transfer when its follower is in sync: a chain that is behind shows nothing new. */
+  /** Changes the picked transfer when its follower is in sync: a lagging chain shows nothing new. */
   #change(picked: number, change: (t: Transfer, coin: PaidIn) => Partial<Transfer>): void {
     this.transfers = this.transfers.map((t, i) =>
       i === picked % this.transfers.length && !this.behind.has(t.coin as PaidIn) ? { ...t, ...change(t, t.coin as PaidIn) } : t,
@@ -186,7 +186,7 @@ class World {
         for (const c of PAID_IN) if (!this.behind.has(c)) this.#tip(c, { scannedThrough: this.now });
         break;
       case 'quote':
-        // Choosing a coin is for the open window.
+        // A coin can be chosen only while the window is open.
         if (this.decided().status === 'pending' && this.now < this.decided().expiresAt) this.#quote(fact.coin);
         break;
       case 'see': {
@@ -276,7 +276,7 @@ class World {
         break;
       }
     }
-    // Whoever records a transfer values it in the same transaction.
+    // A transfer is valued in the same transaction that records it.
     this.transfers = this.transfers.map((t) => {
       const c = t.coin as PaidIn;
       const spot = this.unpriced.has(c) ? null : { priceE8: PRICE_E8[c], at: this.now };
@@ -286,16 +286,16 @@ class World {
   }
   readonly #replacements: [PaidIn, bigint][] = [];
 
-  /** A decision and what follows from it are one transaction, which first records what had followed before it. */
+  /** A decision and its result are one transaction, which first records the result of everything before it. */
   #decide(kind: Decision['kind'], transfers: readonly string[]): void {
     this.facts = { ...this.facts, decisions: [...this.facts.decisions, { kind, at: this.now, transfers }] };
     this.settle();
   }
-  /** What follows now, unrecorded. */
+  /** The current result, unrecorded. */
   decided(): Settlement {
     return settle(this.facts, this.transfers, this.tips, this.now);
   }
-  /** Settles and records, as a transaction does. */
+  /** Settles and records, like a transaction. */
   settle(): Settlement {
     const result = this.decided();
     if (result.extension) {
@@ -308,7 +308,7 @@ class World {
   }
 }
 
-/** Lives a history; settles where it says and at its end. */
+/** Runs a history; settles where it says and at its end. */
 function live(given: Terms, moments: readonly Moment[]): World {
   const world = new World(given);
   for (const { fact, settles } of moments) {
@@ -319,7 +319,7 @@ function live(given: Terms, moments: readonly Moment[]): World {
   return world;
 }
 
-/** A property of every settling in every history. */
+/** A property of every settlement in every history. */
 function always(name: string, check: (entry: Entry, before: readonly Entry[]) => void): void {
   test(name, () => {
     fc.assert(
@@ -332,7 +332,7 @@ function always(name: string, check: (entry: Entry, before: readonly Entry[]) =>
   });
 }
 
-// Judgement from the facts, in words of its own
+// Expected results from the facts, in independent code
 
 const isDust = (t: Transfer): boolean => t.units < COIN[t.coin].dustUnits;
 const tipOf = (entry: Entry, t: Transfer): Tip => entry.tips[t.coin as PaidIn];
@@ -346,7 +346,7 @@ const isLost = (entry: Entry, t: Transfer): boolean =>
 const isContested = (t: Transfer): boolean => !t.block && t.conflict?.height === null;
 const present = (entry: Entry): Transfer[] => entry.transfers.filter((t) => !isDust(t) && !isLost(entry, t) && !isContested(t));
 
-/** When a transfer counts as seen: mined after its protection ended, it is seen when mined. */
+/** When a transfer counts as seen: if it was mined after its protection ended, when it was mined. */
 function sightOf({ facts }: Entry, t: Transfer): number {
   const hours =
     facts.targetUsdCents >= facts.rules.protectionLargeUsdCents ? facts.rules.protectionLargeHours : facts.rules.protectionHours;
@@ -357,7 +357,7 @@ const endOf = ({ facts }: Entry): number => Math.max(START.getTime() + WINDOW_MS
 const isInTime = (entry: Entry, t: Transfer): boolean => sightOf(entry, t) <= endOf(entry) + slackMs(t.coin);
 const isClosed = ({ facts }: Entry): boolean => facts.decisions.some((d) => d.kind !== 'accept');
 
-/** What each accept still names: refs rejected or refunded after it are out. */
+/** What each accept still covers: without refs rejected or refunded later. */
 const acceptsOf = ({ facts }: Entry): string[][] =>
   facts.decisions.flatMap((d, i) => {
     if (d.kind !== 'accept') return [];
@@ -365,7 +365,7 @@ const acceptsOf = ({ facts }: Entry): string[][] =>
     const left = d.transfers.filter((ref) => !out.includes(ref));
     return left.length > 0 ? [left] : [];
   });
-/** The least that makes a payment paid; the tolerance never exceeds its share, its cap and what rounding may cost. */
+/** The least that makes a payment paid; the tolerance never exceeds its share, its cap and the possible rounding. */
 function enough({ facts, transfers }: Entry): bigint {
   const target = centsToE8(facts.targetUsdCents);
   const share = (target * BigInt(facts.rules.toleranceBasisPoints)) / 10_000n;
@@ -373,7 +373,7 @@ function enough({ facts, transfers }: Entry): bigint {
   const crumbs = PAID_IN.map((c) => divideCeil(PRICE_E8[c] * shownUnit(c), 10n ** BigInt(COIN[c].decimals)) + BigInt(transfers.length));
   return target - [capped, ...crumbs].reduce((a, b) => (b > a ? b : a));
 }
-/** What counts: in time while the merchant left it open, what the late rule takes, and what was accepted. */
+/** What counts: transfers in time if the merchant did not decide on them, those that the late rule accepts, and accepted ones. */
 function countable(entry: Entry): Transfer[] {
   const accepted = new Set(acceptsOf(entry).flat());
   const { lateAcceptMinutes } = entry.facts.rules;
@@ -384,14 +384,14 @@ const isDeep = (entry: Entry, t: Transfer): boolean => {
   const needed = entry.facts.targetUsdCents < LARGE_CENTS ? 1 : 3;
   return t.block !== null && tipOf(entry, t).height - t.block.height + 1 >= needed;
 };
-/** Whether an accept stands with all it names in hand. */
+/** Whether an accept is in effect and everything it covers is still there. */
 const isAccepted = (entry: Entry, holds: (t: Transfer) => boolean): boolean => {
   const here = new Map(present(entry).map((t) => [t.ref, t]));
   return acceptsOf(entry).some((refs) => refs.every((ref) => here.has(ref) && here.get(ref)!.values.length > 0 && holds(here.get(ref)!)));
 };
 const steps = (entry: Entry): string[] => entry.result.steps.map((s) => `${s.from} ${s.status}`);
 
-// What always holds
+// Invariants
 
 const LEGAL = new Set([
   'pending processing',
@@ -530,7 +530,7 @@ always('each transfer is valued once, again only when it lost its protection, an
   const { receivedUsdE8, receivedUnits, coin: shown } = entry.result;
   assert.ok(receivedUsdE8 <= worthOf(countable(entry)));
   assert.ok(receivedUnits <= countable(entry).reduce((total, t) => (t.coin === shown ? total + t.units : total), 0n));
-  // Without the late rule and without a decision, what is received is exactly what came in time.
+  // Without the late rule and without a decision, the received amount is exactly what arrived in time.
   if (entry.facts.rules.lateAcceptMinutes === null) assert.equal(receivedUsdE8, worthOf(countable(entry)));
 });
 
@@ -585,7 +585,7 @@ always('a payment that waits for time is due at a time to come', ({ result, now 
   if (result.nextDueAt !== null) assert.ok(result.nextDueAt > now);
 });
 
-/** Time and blocks that pass only wake the worker, which may be late; whoever writes another fact settles its payment with it. */
+/** Time and blocks only wake the worker, which may be late; every other fact is written together with a settlement of its payment. */
 const isWakeUp = (fact: Fact): boolean => fact.do === 'pass' || fact.do === 'grow';
 
 test('missed wake-ups change nothing: settled after every fact or once at the end, inside the window, the status is the same', () => {
@@ -606,9 +606,9 @@ test('missed wake-ups change nothing: settled after every fact or once at the en
       for (const fact of happenings) {
         for (const world of [eager, lazy]) world.happen(fact);
         eager.settle();
-        // What a merchant decides is about what stood there then.
+        // A merchant's decision applies to the state at that moment.
         if (lazy.facts.decisions.length > 0 && !isWakeUp(fact)) lazy.settle();
-        // Completed is final: what would have happened to it later is another story.
+        // Completed is final, so later events are not compared.
         if (eager.facts.status === 'completed') break;
       }
       lazy.settle();
@@ -631,14 +631,14 @@ test('missed wake-ups change nothing across the end of the window either, while 
       const eager = new World(given);
       const lazy = new World(given);
       for (const fact of happenings) {
-        // Nobody pays again what is on its way.
+        // Payers are not asked again for money that is on its way.
         if (fact.do === 'see' && eager.facts.status === 'processing') continue;
         for (const world of [eager, lazy]) world.happen(fact);
         eager.settle();
         if (eager.facts.status === 'completed') break;
       }
       lazy.settle();
-      // Late money that was taken and then lost its first sight: who looked meanwhile saw money come and fail, who did not saw none.
+      // Accepted late money that then lost its first sighting: the eager world saw money arrive and fail, the lazy one saw none.
       const wasLate = given.late !== null && eager.facts.status === 'failed' && lazy.facts.status === 'expired';
       if (!wasLate) assert.equal(lazy.facts.status, eager.facts.status);
     }),
@@ -684,7 +684,7 @@ test('the quoted amount covers the payment whatever the tolerance, also in sever
         const result = settle(facts, paid, {}, START);
         assert.equal(result.status, 'processing');
         assert.equal(result.remainingUnits, 0n);
-        // A missing part is no rounding.
+        // A missing part is not a rounding difference.
         if (parts[0]! > 100n * shownUnit(of)) assert.equal(settle(facts, paid.slice(1), {}, START).status, 'pending');
       },
     ),

@@ -1,4 +1,4 @@
-/** The rules of a payment as stories. Due 100 USD in BTC at 100,000 (0.00100000 BTC), window 60 min, tolerance 1 % (cap $5), two confirmations. */
+/** Payment rules by example. Due 100 USD in BTC at 100,000 (0.00100000 BTC), window 60 min, tolerance 1 % (cap $5), 2 confirmations. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { addMs, MINUTE_MS } from './clock.ts';
@@ -56,7 +56,7 @@ const tip = (at: Date, more: Partial<Tip> = {}): Tip => ({
   ...more,
 });
 
-/** `60@5 x1` is 60 USD first seen in minute 5 with one confirmation; `!` conflict in the mempool, `!!` conflict mined, `~` unmined since minute 10. */
+/** `60@5 x1`: 60 USD first seen in minute 5, one confirmation; `!` conflict unconfirmed, `!!` mined, `~` missing since minute 10. */
 function transferOf(text: string, index: number): Transfer {
   const match = /^([\d.]+)@([\d.]+) x(\d+)(!{0,2})(~?)$/.exec(text.trim());
   assert.ok(match, text);
@@ -195,7 +195,7 @@ test('an accept needs all it names: there, worth something, and confirmed', () =
   assert.equal(status('1@65 x2', '50@65 x0!'), 'expired');
   assert.equal(status('1@65 x2', '50@65 x0!!'), 'expired');
   assert.equal(status('1@65 x2'), 'expired');
-  // What is rejected afterwards is no longer named.
+  // What is rejected later is no longer covered.
   const reject: Decision = { kind: 'reject', at: minute(72), transfers: ['t1:0'] };
   const left = settle(
     { ...base, status: 'expired', decisions: [accept, reject] },
@@ -239,7 +239,7 @@ test('less than a tenth of the amount moves no clock, however long the window is
     const result = paid(...texts);
     assert.deepEqual([result.status, result.extension, result.quoteExpiresAt], ['pending', null, minute(15)], texts.join());
   }
-  // From a tenth on, also in parts: from when it was reached, and never to the end of a long window.
+  // From a tenth of the amount, also in parts: from when it was reached, and never to the end of a long window.
   assert.deepEqual(paid('500@5 x0', '500@8 x0').extension, { windowUntil: minute(1_440), rateLockUntil: minute(23) });
 });
 
@@ -259,7 +259,7 @@ test('with several sources a transfer counts as far as all of them show its bloc
   const at = (confirmations: number, agreement: NonNullable<Tip['agreement']>) =>
     settle(base, [transferOf(`100@5 x${confirmations}`, 0)], { BTC: tip(minute(10), { agreement }) }, minute(10));
   const agreed = (height: number) => ({ height, above: null, lockUsdCents: null });
-  // Two confirmations are wanted: the transfer's block and one on it must be agreed on.
+  // Two confirmations are required, so the sources must agree on the transfer's block and on the one after it.
   assert.deepEqual([at(3, agreed(HEIGHT)).status, at(3, agreed(HEIGHT - 1)).status], ['completed', 'completed']);
   const short = at(3, agreed(HEIGHT - 2));
   assert.deepEqual(
@@ -273,7 +273,7 @@ test('with several sources a transfer counts as far as all of them show its bloc
       ['processing', `the sources of this chain have not agreed on block ${HEIGHT - 2} yet`],
     );
   }
-  // Agreed on further than was read: what was read counts.
+  // The sources agree on more than was read: only what was read counts.
   assert.equal(at(1, agreed(HEIGHT + 5)).status, 'processing');
   assert.equal(at(1, agreed(HEIGHT + 5)).holdReason, null, 'it waits for blocks, and nothing holds it');
 });
@@ -305,12 +305,12 @@ test('a lock that the own node reports completes a small Dash payment before its
   assert.deepEqual([status(t, 100_000n), status(mined, 100_000n)], ['completed', 'completed']);
   assert.deepEqual([status(t, 8_999n), status(t, null), status(mined, null)], ['processing', 'processing', 'processing']);
   assert.equal(status(mined, null, HEIGHT), 'completed', 'once its block is agreed on, whoever reports the lock');
-  // Depth is no lock: blocks that are not agreed on give none.
+  // Depth does not replace a lock: blocks without agreement do not lock.
   const deep = { ...mined, lock: null, block: { height: HEIGHT - 30, hash: 'b', time: minute(6) } };
   assert.equal(status(deep, 100_000n, HEIGHT - 31), 'processing');
 });
 
-/** 100 USD of which a payer may have sent more, in whole dollars. */
+/** 100 USD when the payer may have sent more, in whole dollars. */
 const among = ({ transaction = 0, merchant = 0 }: { transaction?: number; merchant?: number }): Transfer => {
   const t = transferOf('100@5 x2', 0);
   const company = { transactionUsdCents: BigInt(transaction) * 100n, merchantUsdCents: BigInt(merchant) * 100n };
@@ -354,7 +354,7 @@ test('what a transfer counts among is kept with its first worth', () => {
 });
 
 const renewed = (rateE8: bigint): PaymentFacts => ({ ...base, quotes: [quote, { ...quote, rateE8, from: minute(16), until: minute(31) }] });
-/** The worth of 100 USD at the first rate, first seen in the minute; null: held. */
+/** The worth of 100 USD at the first rate, first seen in the given minute; null: held. */
 const worthAt = (payment: PaymentFacts, m: number, spot: bigint | null = null) => {
   const value = valueTransfer({
     payment,
@@ -386,7 +386,7 @@ test('money first seen under a renewed rate is worth that rate, whether it is be
 test('money that was on its way when the payer renewed the rate is not worth less for it', () => {
   assert.equal(worthAt(renewed(LOWER), 16.5), '100 quote');
   assert.equal(worthAt(renewed(HIGHER), 16.5), '110 quote');
-  // A rate that had lapsed for longer than ten minutes is not among them.
+  // A rate that expired more than ten minutes before is not considered.
   const much = { ...base, quotes: [quote, { ...quote, rateE8: LOWER, from: minute(26), until: minute(41) }] };
   assert.equal(worthAt(much, 26.5), '90 quote');
 });
@@ -443,13 +443,13 @@ test('a payment that is taken for paid although a little is missing says how muc
   assert.deepEqual(short(100), ['completed', 0n, 0n]);
   assert.deepEqual(short(120), ['completed', 0n, 0n]);
   assert.deepEqual(short(60), ['pending', 0n, 0n], 'what still has to come is remaining, not short');
-  // By a decision as well.
+  // Also by a decision.
   assert.deepEqual(short(60, [{ kind: 'accept', at: minute(65), transfers: ['t0:0'] }], 'failed'), [
     'completed',
     40_000n,
     40n * E8_PER_USD,
   ]);
-  // Rounding takes no notice of itself.
+  // Rounding alone does not count as an underpayment.
   const rounded = {
     ...transferOf('100@5 x2', 0),
     values: [{ usdE8: 100n * E8_PER_USD - 1n, at: minute(5), basis: 'quote', reason: 'first_sight' } as const],
@@ -543,7 +543,7 @@ test('each transfer stands by itself: waiting, confirmed, replaced, no longer se
   assert.equal(stands('60@5 x0', { absentSince: minute(6) }), 'absent 0 of 2');
   assert.equal(stands('60@5 x0~'), 'waiting 0 of 2', 'out of its block, to be mined again');
   assert.equal(stands('60@5 x2', {}, base, tip(minute(10)), 20_000n), 'waiting 2 of 6', 'what was received may ask for more');
-  // Rules other than a number of confirmations name none.
+  // Rules that do not count confirmations report no number.
   assert.equal(stands('60@5 x0', { coin: 'DASH', lock: 'instantsend' }), 'confirmed 0 of null');
   assert.equal(stands('60@5 x0', { coin: 'DASH' }), 'waiting 0 of null');
   for (const text of ['60@5 x0', '60@5 x1', '60@5 x2']) {

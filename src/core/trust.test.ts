@@ -1,4 +1,4 @@
-/** What a source is taken for unless the operator says otherwise. */
+/** The default trust level of a source. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { defaultTrust } from './trust.ts';

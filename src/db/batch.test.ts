@@ -1,4 +1,4 @@
-/** Writing together: each gets its own answer, a fault stays with its row, and a lost answer writes nothing twice. */
+/** Batched writes: each item gets its own reply, an error stays with its row, and a lost reply does not cause a second write. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { client, startTestApp, type TestApp, testEnvironment } from '../../test/kit/app.ts';
@@ -41,7 +41,7 @@ test('what comes while batches run goes together in the next one, in order, neve
   const answers = [1, 2].map(write);
   await tick();
   assert.deepEqual(batches, [[1, 2]]);
-  // A second goes out beside the first, and no third beside the two.
+  // A second batch starts beside the first, but no third one.
   answers.push(write(3), write(4));
   await tick();
   assert.deepEqual(batches.slice(1), [[3, 4]]);
@@ -124,7 +124,7 @@ for (const { name, mode, key } of [
     const taken = await prepare(mode, null);
     await createTogether(shop.app.ctx, taken);
     const items = await Promise.all(Array.from({ length: 9 }, (_, i) => prepare(mode, key ? `${mode} row ${i}` : null)));
-    // Its identifier is taken: the statement of the whole batch fails.
+    // Its identifier is taken, so the statement of the whole batch fails.
     const bad = 4;
     items[bad] = { ...items[bad]!, id: taken.id };
     const results = await Promise.allSettled(items.map((item) => createTogether(shop.app.ctx, item)));
@@ -217,7 +217,7 @@ test('the answer to a commit is lost: it is answered all the same, and nothing i
     proxy.loseReply({ text: 'pay_', at });
     const lost = await create(mode, key);
     assert.equal(proxy.lost(), replies + 1, 'nothing was cut');
-    // What was written is found, and answered as if nothing had happened.
+    // The written row is found, and the reply is the same as without the failure.
     assert.equal(lost.status, 201, lost.text);
     assert.equal((await database.db.sql`select 1 from payments where id = ${lost.json.id}`).length, 1);
     assert.equal(await count(), before + 1n);

@@ -1,4 +1,4 @@
-/** The database handle: values go in and come out as they were. */
+/** The database handle: values are read back as they were written. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

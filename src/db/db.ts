@@ -34,7 +34,7 @@ const bigintType = (oid: number) => ({
 /** Array types of parameters that the driver cannot infer from the first element: `sql.array(values, OID.int8)`. */
 export const OID = { bool: 1000, bytea: 1001, int8: 1016, timestamptz: 1185 } as const;
 
-/** Words and numbers stand for themselves, except the one that means nothing. */
+/** Words and numbers need no quotes, except NULL. */
 const quoted = (text: string): string => (/^[\w.+-]+$/.test(text) && !/^null$/i.test(text) ? text : `"${text.replace(/["\\]/g, '\\$&')}"`);
 /** A one-dimensional array as PostgreSQL writes it: `{a,"b \\"c\\"",NULL}`. */
 const arrayType = <T>(oid: number, write: (item: T) => string, read: (text: string) => T) => ({

@@ -9,7 +9,7 @@ import { type Db, openDb, type Sql, type Tx } from './db.ts';
 
 let database: TestDatabase;
 let proxy: DatabaseProxy;
-/** One connection, so that whatever a dead transaction left behind meets the next user. */
+/** One connection, so that the next user gets whatever a dead transaction left behind. */
 let one: Db;
 before(async () => {
   database = await testDatabase();
@@ -30,7 +30,7 @@ const kill = async (pid: number) => {
   await database.db.sql`select pg_terminate_backend(${pid})`;
   await sleep(50);
 };
-/** How connections end: the server says why and closes, or the network resets them without a word. */
+/** How connections end: the server reports why and closes, or the network resets them silently. */
 const ENDS: Readonly<Record<string, (pid: number) => Promise<void>>> = {
   'the server ends it': kill,
   'the network resets it': async () => {
@@ -50,7 +50,7 @@ for (const [how, end] of Object.entries(ENDS)) {
         await sleep(50);
         await end(pid);
         assert.ok((await cut) instanceof Error);
-        // Work that goes on all the same reaches no connection any more.
+        // Work that continues regardless no longer reaches a connection.
         await tx`insert into kept values ('after')`;
       }),
     );
@@ -82,7 +82,7 @@ for (const [how, end] of Object.entries(ENDS)) {
       })
       .catch((error: Error) => error);
     await started;
-    // Waits for the one connection and gets it anew.
+    // Waits for the one connection and gets its replacement.
     await assert.rejects(
       one.begin(async (tx) => {
         await tx`insert into kept values ('other')`;

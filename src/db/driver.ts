@@ -1,8 +1,8 @@
 /**
- * postgres.js, mended while it is loaded. As published (3.4.9) a connection that ends inside a transaction throws where nobody
- * can catch it, and what the transaction still does runs on the connection made next, outside of any transaction or inside
- * somebody else's (porsager/postgres issues 1208, 1133 and 1216; proven by driver.test.ts). The version is pinned, and a
- * release with other text is refused at the start rather than run unmended. See docs/decisions/driver.md.
+ * postgres.js, patched while it is loaded. In the published version (3.4.9), a connection that ends inside a transaction throws an
+ * uncatchable error, and later statements of the transaction run on the next connection, outside of any transaction or inside
+ * another one (porsager/postgres issues 1208, 1133 and 1216; tested by driver.test.ts). The version is pinned, and a release with
+ * different source text is refused at startup instead of running unpatched. See docs/decisions/driver.md.
  */
 import { registerHooks } from 'node:module';
 

