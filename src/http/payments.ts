@@ -1,4 +1,4 @@
-/** The payment endpoints: read the request, call one use case, shape the reply. */
+/** The payment endpoints: parse the request, call one use case, build the reply. */
 
 import type { Static } from 'typebox';
 import type { Context } from '../context.ts';
@@ -49,7 +49,7 @@ const creation = (ctx: Context, view: PaymentView, warnings: readonly Warning[])
   mode: view.facts.mode,
   ...(warnings.length > 0 && { warnings }),
 });
-/** Creates a payment of which the payer chooses the coin, and warns when there would be none to choose. */
+/** Creates a payment without a coin, and warns if the payer would have no coin to choose. */
 async function createOpen({ ctx, owner, claim }: Call, draft: PaymentDraft): Promise<Answer> {
   const { amountUsdCents } = draft;
   const warnings = await warningsFor(ctx, { ...mine(owner), amountUsdCents });
@@ -70,13 +70,13 @@ type CommonRead = {
   metadata: Record<string, string>;
   scenario: ReturnType<typeof readScenario>;
 };
-/** What all creations read from their bodies. */
+/** The parameters that all create requests share. */
 export const commonReadings = (owner: KeyOwner, given: Common): ReadingsOf<CommonRead> => ({
   common: { params: [], read: () => given },
   metadata: { params: ['metadata'], read: () => readMetadata(given.metadata, owner.kind) },
   scenario: { params: ['payment_address'], read: () => readScenario(given.payment_address, owner.mode) },
 });
-/** The payment that a creation asks for. */
+/** The payment that a create request describes. */
 export function draftOf(
   { common, metadata, scenario }: CommonRead,
   more: { amountUsdCents: bigint; returnUrl: string | null; items?: PaymentItem[]; taxMinor?: bigint; fiat?: PaymentRequest['fiat'] },
@@ -100,7 +100,7 @@ export function draftOf(
   };
 }
 
-/** With a public key that lists origins, the payer may only be sent back to one of them. */
+/** With a public key that lists origins, the payer may only return to one of them. */
 function returnUrlFor(owner: KeyOwner, text: string): string {
   const url = readReturnUrl(text, owner.mode);
   if (owner.kind === 'public' && owner.origins.length > 0 && !owner.origins.includes(new URL(url).origin)) {
@@ -126,7 +126,7 @@ export async function createSimple(call: Call): Promise<Answer> {
   return createOpen(call, draft);
 }
 
-/** The lines of an order. The faults of all lines are reported together. */
+/** The lines of an order. The errors of all lines are reported together. */
 function readItems(body: ParsedBody, items: readonly Static<typeof Item>[], currency: Fiat): PaymentItem[] {
   const faults: Problem[] = [];
   const read = items.map((item, i): PaymentItem => {
@@ -153,7 +153,7 @@ export async function createAdvanced(call: Call): Promise<Answer> {
   const { currency, items, taxMinor, returnUrl } = read;
   const minor = items.reduce((sum, item) => sum + item.quantity * item.unitPriceMinor, taxMinor);
   if (minor === 0n) throw new Problem('amount_invalid', {}, { param: 'items' });
-  // The total is converted to dollars once, so that lines and tax are not rounded one by one.
+  // The total is converted to dollars once, so that lines and tax are not rounded individually.
   const price = priceAt(ctx, { mode: owner.mode, currency, minor, params: { amount: 'items', currency: 'currency_fiat' } });
   const draft = draftOf(read, { ...price, returnUrl, items, taxMinor });
   return createOpen(call, draft);
@@ -161,7 +161,7 @@ export async function createAdvanced(call: Call): Promise<Answer> {
 
 /** POST /payments: a fixed coin amount; its USD worth at creation is stored for tiers and lists. */
 export async function createLegacy({ ctx, owner, body, claim }: Call): Promise<Answer> {
-  // The coin decides how many decimals the amount may have: a default is needed before the rest is read.
+  // The coin determines how many decimals the amount may have, so its default applies before the rest is read.
   const fallback = defaultCoin(await getMerchant(ctx, { merchantId: owner.merchantId }), owner.mode);
   const { given, read } = readBody(CreateLegacy, body, (given) => {
     const coin = (): Coin => given.currency ?? readScenario(given.payment_address, owner.mode)?.coin ?? fallback;
@@ -249,7 +249,7 @@ export async function readPayments({ ctx, owner, query }: Call): Promise<Answer>
   });
 }
 
-/** Null where status and coin are all that is asked for: those are counted exactly. */
+/** Null if only status and coin are filtered: those are counted exactly. */
 function readListFilter(query: Query, { status, coin }: Pick<ListFilter, 'status' | 'coin'>): ListFilter | null {
   const invoiceId = readQuery(query, 'invoice_id');
   if (invoiceId !== null && (invoiceId === '' || invoiceId.length > 100))

@@ -1,4 +1,4 @@
-/** Reads what schemas cannot say: amounts from their source text, URLs, metadata, test identifiers, query parameters. */
+/** Reads what schemas cannot express: amounts from their source text, URLs, metadata, test identifiers, query parameters. */
 import { COINS, type Coin, isCoin, type Mode } from '../core/coin.ts';
 import { type Fiat, fiatDecimals } from '../core/fiat.ts';
 import { MAX_USD_CENTS, parseDecimal } from '../core/money.ts';
@@ -7,7 +7,7 @@ import { Problem } from '../core/problem.ts';
 import { metadataFault, SCENARIOS } from '../payments/payments.ts';
 import type { ParsedBody } from './json.ts';
 
-/** The text of an amount given as number or text, at a path of the body. */
+/** The text of an amount given as a number or a string, at a path of the body. */
 function amountText({ numbers }: ParsedBody, path: string, given: unknown): string {
   return typeof given === 'number' ? numbers.get(path)! : String(given);
 }
@@ -53,7 +53,7 @@ function readPositive(body: ParsedBody, path: string, given: unknown, decimals: 
   return units;
 }
 
-/** An absolute URL to return to: https, in test mode also http on loopback. URLs that two parsers can read differently are refused. */
+/** An absolute return URL: https, in test mode also http on loopback. URLs that two parsers could read differently are refused. */
 export function readReturnUrl(text: string, mode: Mode, param = 'return_url'): string {
   const schemes = mode === 'live' ? 'https' : 'http or https';
   const bad = (reason: string) => new Problem('url_invalid', { schemes, reason }, { param });
@@ -63,7 +63,7 @@ export function readReturnUrl(text: string, mode: Mode, param = 'return_url'): s
   if (url.username !== '' || url.password !== '' || text.split('/')[2]!.includes('@'))
     throw bad('it must not contain a user name or password');
   if (url.hostname.endsWith('.')) throw bad('its host must not end with a dot');
-  // Against look-alike letters: what the payer is shown must be what was written.
+  // Against look-alike letters: what the payer sees must be what was written.
   if (!/^[\x21-\x7e]+$/.test(text.split('/')[2]!)) throw bad('its host must be written in ASCII (punycode)');
   if (mode === 'live' && url.protocol !== 'https:') throw bad('live payments require https');
   if (url.protocol !== 'https:' && !isLoopback(url.hostname))
@@ -71,7 +71,7 @@ export function readReturnUrl(text: string, mode: Mode, param = 'return_url'): s
   return text;
 }
 
-/** Metadata of a creation; refused with a public key. */
+/** Metadata of a create request; refused with a public key. */
 export function readMetadata(given: Readonly<Record<string, string>> | undefined, kind: 'secret' | 'public'): Record<string, string> {
   if (given === undefined) return {};
   if (kind === 'public')
@@ -114,7 +114,7 @@ export function readScenario(text: string | undefined, mode: Mode): { coin: Coin
 }
 
 export type Query = Readonly<Record<string, unknown>>;
-/** A parameter of the query or the path that is given at most once, in text that the database can store. */
+/** A query or path parameter that is given at most once, in text that the database can store. */
 export function readQuery(query: Query, name: string): string | null {
   const value = query[name];
   if (value === undefined) return null;
@@ -144,13 +144,13 @@ export function readQueryUsd(query: Query, name: string): bigint | null {
   if (cents > MAX_USD_CENTS) throw new Problem('amount_too_large', { maximum: '1000000.00' }, { param: name });
   return cents;
 }
-/** A date, which means its first moment in UTC, or a time with its offset from UTC. */
+/** A date, which means its first instant in UTC, or a time with its offset from UTC. */
 export function readQueryTime(query: Query, name: string): Date | null {
   const text = readQuery(query, name);
   if (text === null) return null;
   const match = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d))?$/.exec(text);
   const time = new Date(text);
-  // A day that its month does not have would become one of the next month.
+  // A day that does not exist in its month would become one of the next month.
   const isDay = match && new Date(`${match[1]}T00:00:00Z`).toJSON()?.startsWith(match[1]!);
   if (!isDay || Number.isNaN(time.getTime()))
     throw new Problem(

@@ -1,4 +1,4 @@
-/** TypeBox schemas of payments: the one source of validation, types and the OpenAPI document. Those of other objects are beside it. */
+/** TypeBox schemas of payments: the single source of validation, types and the OpenAPI document. Other objects have their own files. */
 import Type from 'typebox';
 import { SHOWN_TRANSFERS } from '../payments/view.ts';
 import {
@@ -23,7 +23,7 @@ import {
 const TXID = '5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060';
 const BLOCK = '00000000000000000001a7c09e7e5b7f0f3c7b4a9d2e6f1a8b5c4d3e2f1a0b9c';
 
-// What is sent
+// Requests
 
 const ReturnUrl = Text(
   'Where the customer returns to after paying: an absolute https URL (in test mode also http on localhost). `transaction_id` and `status` are added to its query.',
@@ -181,7 +181,7 @@ export const TransfersQuery = Type.Object({
   ),
 });
 
-// What is answered
+// Responses
 
 const Id = PaymentId('Identifier of the payment.');
 const TransactionId = PaymentId('The same as `id`.');

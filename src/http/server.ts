@@ -1,4 +1,4 @@
-/** The HTTP server: routes behind the gate, every failure in the documented form, health and metrics. Building is not listening. */
+/** The HTTP server: routes behind the gate, all errors in the documented form, health and metrics. Building it does not start listening. */
 import type { ServerResponse } from 'node:http';
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
 import type { Context } from '../context.ts';

@@ -1,4 +1,4 @@
-/** The endpoints of /v1: the fiat creation, decisions over a payment, events, and test mode. */
+/** The endpoints of /v1: the fiat create, decisions on payments, events, and test mode. */
 
 import { PAYMENT_EVENTS } from '../core/event.ts';
 import { Problem } from '../core/problem.ts';
@@ -122,7 +122,7 @@ export async function readEvents({ ctx, owner, query }: Call): Promise<Answer> {
     type,
     paymentId: readQuery(query, 'payment_id'),
   });
-  // The stored bytes are sent as they are, so that lists and deliveries carry the same text.
+  // The stored bytes are sent unchanged, so that lists and deliveries contain the same text.
   const data = page.items.map((item) => Buffer.from(item.body).toString()).join(',');
   return { status: 200, body: Buffer.from(`{"success":true,"data":[${data}],"has_more":${page.hasMore}}`) };
 }

@@ -1,4 +1,4 @@
-/** The wire shape of a payment, one for the detail reply and for the data of events. */
+/** The wire shape of a payment, used for both the detail reply and the data of events. */
 
 import { COIN, type Coin } from '../core/coin.ts';
 import { e8ToCents, formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
@@ -8,10 +8,10 @@ import type { PaymentRequest, PaymentView } from './view.ts';
 
 const at = (date: Date | null): string | null => date?.toISOString() ?? null;
 
-/** The payment's hosted page: carries the id as query parameter. */
+/** The payment's hosted page, with the id as a query parameter. */
 export const paymentUrl = (pageUrl: string, id: string): string => `${pageUrl}/pay?id=${id}`;
 
-/** The price as it was asked, and the rate that made dollars of it. */
+/** The price as requested, and the rate that converted it to US dollars. */
 export const fiatDetail = (fiat: NonNullable<PaymentRequest['fiat']>): Record<string, string> => ({
   amount_fiat: fiat.amount,
   currency_fiat: fiat.currency,
@@ -46,8 +46,8 @@ export function heldDetail(coin: Coin | null, uncounted: readonly Uncounted[]): 
 }
 
 /**
- * The documented detail fields and the additive ones. Amounts are decimal strings, timestamps ISO 8601 UTC.
- * Before a coin is chosen amount, currency, payment_address are null and amount_received is "0".
+ * The documented detail fields and the additive ones. Amounts are decimal strings, timestamps are ISO 8601 UTC.
+ * Before a coin is chosen, amount, currency and payment_address are null and amount_received is "0".
  */
 export function paymentDetail(view: PaymentView, pageUrl: string): Record<string, unknown> {
   const { facts, settlement: s, quote } = view;

@@ -1,4 +1,4 @@
-/** Payments, transfers and days as CSV: exact decimal texts, UTC times, columns that keep their names and order. */
+/** Payments, transfers and days as CSV: exact decimal strings, UTC times, stable column names and order. */
 import type { Context } from '../context.ts';
 import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
 import { csvLine } from '../core/csv.ts';
@@ -13,10 +13,10 @@ import { requestFromJson, uncountedFromJson, valuesFromJson } from './stored.ts'
 import type { PaymentRequest } from './view.ts';
 
 type Owner = { merchantId: string; mode: Mode };
-/** Read so many payments at a time: memory stays the same however many there are, and a slow reader holds no statement open. */
+/** Payments read at a time: memory use does not depend on their number, and a slow reader does not keep a statement open. */
 const PAGE = 1_000;
 
-/** With what it was worth as its column holds it. */
+/** With its worth as stored in its column. */
 type Stored<T> = Omit<T, 'values'> & { values: unknown };
 const withValues = <T>(row: Stored<T>) => ({ ...row, values: valuesFromJson(row.values) });
 type TransferRow = {
@@ -57,7 +57,7 @@ type Row = {
 const at = (time: Date | string | null): string | null => (time === null ? null : new Date(time).toISOString());
 const usdE8 = (value: bigint): string => formatDecimal(value, 8, 2);
 const sum = (values: readonly bigint[]): bigint => values.reduce((a, b) => a + b, 0n);
-/** What stands on the chain: what was replaced never arrived. */
+/** What is on the chain; replaced transfers never arrived. */
 const standing = (row: Row): TransferRow[] => row.transfers.filter((t) => !t.replaced);
 const worth = (row: Row, pick: (values: TransferValue[]) => TransferValue | undefined): string | null => {
   const values = standing(row).map((t) => pick(t.values));
@@ -66,7 +66,7 @@ const worth = (row: Row, pick: (values: TransferValue[]) => TransferValue | unde
 const first = (values: TransferValue[]) => values[0];
 const last = (values: TransferValue[]) => values.at(-1);
 
-/** Every column there is, in its order. New ones are added at the end, none is renamed. */
+/** All columns, in order. New ones are added at the end, and none is renamed. */
 const PAYMENT_CELLS = {
   mode: (row) => row.mode,
   id: (row) => row.id,
@@ -109,7 +109,7 @@ export const PAYMENT_COLUMNS: readonly string[] = Object.keys(PAYMENT_CELLS);
 
 type ReceivedRow = Pick<Row, 'id' | 'mode' | 'status' | 'invoiceId'> &
   Omit<TransferRow, 'firstSeenAt' | 'blockTime'> & { firstSeenAt: Date; blockTime: Date | null; description: string | null };
-/** A transfer a line: what arrived, when, and what it was worth then. */
+/** One transfer per line: what arrived, when, and what it was worth then. */
 const TRANSFER_CELLS: Record<string, (row: ReceivedRow) => string | null> = {
   mode: (row) => row.mode,
   received_at: (row) => at(row.firstSeenAt),
@@ -129,7 +129,7 @@ const TRANSFER_CELLS: Record<string, (row: ReceivedRow) => string | null> = {
   description: (row) => row.description,
 };
 
-/** Completed payments: what was asked, what counted, what the difference is; the service itself takes nothing. */
+/** Completed payments: what was requested, what counted, and the difference; the service itself charges nothing. */
 const FEE_CELLS: Record<string, (row: Row) => string | null> = {
   mode: (row) => row.mode,
   completed_at: (row) => at(row.completedAt),
@@ -147,7 +147,7 @@ const FEE_CELLS: Record<string, (row: Row) => string | null> = {
       .join(' '),
 };
 
-/** Pages of payments with their transfers, newest first, until none is left. */
+/** Pages of payments with their transfers, newest first, until there are no more. */
 async function* readPages(ctx: Context, { merchantId, mode, filter }: Owner & { filter: Filter }): AsyncGenerator<Row[]> {
   const { sql } = ctx.db;
   const mine = sql`merchant_id = ${merchantId} and mode = ${mode}`;
@@ -159,7 +159,7 @@ async function* readPages(ctx: Context, { merchantId, mode, filter }: Owner & { 
   const { indexed, others } = await conditionsOf(ctx, { merchantId, mode, filter });
   let below: bigint | null = null;
   for (;;) {
-    // A statement a page, each with its own start: one statement for all would hold its rows in memory, or its snapshot for as long
+    // One statement per page, each with its own snapshot: a single statement would keep its rows in memory, or its snapshot for as long
     // as the reader takes.
     const which = sql`${mine} ${indexed} ${others} ${below === null ? sql`` : sql`and sequence < ${below}`}`;
     const rows: Row[] = await readRows(ctx, { which });
@@ -194,7 +194,7 @@ async function readRows(ctx: Context, { which }: { which: Fragment }): Promise<R
   }));
 }
 
-/** The payments of a filter; `columns` in the order of the catalogue, all where none is named. */
+/** The payments of a filter; `columns` in the order of the catalogue, or all columns if none are given. */
 export async function* exportPayments(
   ctx: Context,
   { columns, ...of }: Owner & { filter: Filter; columns: readonly string[] | null },
@@ -204,7 +204,7 @@ export async function* exportPayments(
   for await (const rows of readPages(ctx, of)) yield rows.map((row) => csvLine(names.map((name) => PAYMENT_CELLS[name]!(row)))).join('');
 }
 
-/** What arrived from `from` until before `until`, a transfer a line, oldest first: by the time of receipt, whenever its payment was created. */
+/** What arrived from `from` until before `until`, one transfer per line, oldest first: by time of receipt, not of creation. */
 export async function* exportTransfers(
   ctx: Context,
   { merchantId, mode, from, until }: Owner & { from: Date; until: Date },
@@ -237,7 +237,7 @@ export async function* exportFees(ctx: Context, of: Owner & { filter: Filter }):
     yield rows.map((row) => csvLine(cells.map((cell) => cell(row)))).join('');
 }
 
-/** The days with anything to tell, oldest first: all coins in one line, and each coin in one of its own. */
+/** The days with any activity, oldest first: one line for all coins, and one for each coin. */
 export async function* exportDays(
   ctx: Context,
   { merchantId, mode, from, until }: Owner & { from: string; until: string },

@@ -1,4 +1,4 @@
-/** Payment links: a page that makes a payment for everybody who comes, of a fixed amount or one the payer chooses. */
+/** Payment links: a page that creates a payment for each visitor, with a fixed amount or one the payer chooses. */
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import type { Fiat } from '../core/fiat.ts';
@@ -22,15 +22,15 @@ export type PaymentLink = {
   returnUrl: string | null;
   state: 'active' | 'archived';
   payments: bigint;
-  /** The newest payment made through it. */
+  /** The newest payment created through it. */
   paymentId: string | null;
   createdAt: Date;
 };
-/** What the merchant decides about a link. */
+/** The merchant's settings for a link. */
 export type LinkTerms = Pick<PaymentLink, 'name' | 'currency' | 'amountMinor' | 'reusable' | 'returnUrl'>;
 const usdCentsOf = ({ currency, amountMinor }: LinkTerms): string | null => (currency === 'USD' ? (amountMinor?.toString() ?? null) : null);
 type Owner = { merchantId: string; mode: Mode };
-/** Where a payment says which link it was made through. */
+/** The link that a payment was created through. */
 export const LINK_METADATA = 'payment_link';
 
 const columns = (sql: Context['db']['sql'] | Tx) => sql`
@@ -52,7 +52,7 @@ export async function createLink(
   });
 }
 
-/** Changes a link; payments made through it stay as they are. Errors: link_not_found. */
+/** Changes a link; payments created through it stay unchanged. Errors: link_not_found. */
 export async function changeLink(
   ctx: Context,
   {
@@ -76,7 +76,7 @@ export async function changeLink(
   });
 }
 
-/** An archived link makes no more payments; those made stay. Errors: link_not_found. */
+/** An archived link creates no more payments; existing ones stay. Errors: link_not_found. */
 export async function archiveLink(
   ctx: Context,
   { merchantId, mode, linkId, archived, also }: Owner & { linkId: string; archived: boolean; also: (tx: Tx) => Promise<void> },
@@ -135,7 +135,7 @@ export async function getLinkForPayer(ctx: Context, { linkId }: { linkId: string
   return { link, merchant: await getMerchant(ctx, { merchantId }) };
 }
 
-/** The payment that a link for one payment leads to: while it can be paid, and when money came. Null: another one may be made. */
+/** The payment that a single-payment link leads to: while it can be paid, and after money arrived. Null: a new one may be created. */
 async function standing(ctx: Context, tx: Tx, paymentId: string | null): Promise<string | null> {
   if (paymentId === null) return null;
   const [record] = await readRecords(ctx, tx, [paymentId]);
@@ -145,14 +145,14 @@ async function standing(ctx: Context, tx: Tx, paymentId: string | null): Promise
   return open || settlement.status === 'processing' || settlement.status === 'completed' || transfers.length > 0 ? paymentId : null;
 }
 
-/** The payment of a link for one payment, when it has one that stands. */
+/** The payment of a single-payment link, if it has a current one. */
 export const standingPayment = (ctx: Context, link: PaymentLink): Promise<string | null> =>
   link.reusable ? Promise.resolve(null) : ctx.db.begin((tx) => standing(ctx, tx, link.paymentId));
 
 /**
- * Makes the payment of a link. Payers count as holders of a public key: their payments take part in the month's limit when
- * money arrives, and in the hourly limit of addresses. Payers who come to a link for one payment at once get the same one.
- * With `idempotency` the same claim leads to the same payment. `chosen` is the price that the payer chose; it is used only if the
+ * Creates a payment from a link. Payers are treated like holders of a public key: their payments count toward the month's limit when
+ * money arrives, and toward the hourly limit of addresses. Payers who open a single-payment link concurrently get the same payment.
+ * With `idempotency`, the same claim returns the same payment. `chosen` is the price that the payer chose; it is used only if the
  * link has none. Errors: link_not_found, amount_invalid, plan_limit_exceeded, price_unavailable, amount_too_large.
  */
 export async function payLink(
@@ -186,7 +186,7 @@ export async function payLink(
   });
   const answer = (paymentId: string) => ({ status: 201, body: Buffer.from(paymentId) });
   const { body } = await runOnce(ctx.db, idempotency, async (tx) => {
-    // Only what leads to one payment makes its payers wait for each other while it is decided.
+    // Only single-payment links make concurrent payers wait for each other.
     const [link] = await tx<
       PaymentLink[]
     >`select ${columns(tx)} from payment_links where id = ${linkId} and state = 'active' ${opened.reusable ? tx`` : tx`for update`}`;

@@ -1,4 +1,4 @@
-/** What can be done with a payment. Each verb writes facts through `lockAndSettle`; none of them sets a status. */
+/** The operations on a payment. Each one writes facts through `lockAndSettle`; none of them sets a status. */
 
 import { createHash } from 'node:crypto';
 import { SCENARIOS, type Scenario, WAITING } from '../chains/simulated.ts';
@@ -33,12 +33,12 @@ export type { PaymentDraft } from './create-payments.ts';
 export { lockAndSettle, settleDuePayments } from './settle-payments.ts';
 
 type Render = (view: PaymentView) => Rendered;
-/** Runs in the transaction of a decision, with the payment before and after it: who decided is written down there. */
+/** Runs in the transaction of a decision, with the payment before and after it, and records who decided. */
 type Also = (tx: Tx, change: { before: PaymentView; after: PaymentView }) => Promise<void>;
 type Owner = { merchantId: string; mode: Mode; paymentId: string };
 
 /**
- * Creates a payment. The reply is rendered inside the transaction and stored with it when an Idempotency-Key came along.
+ * Creates a payment. The reply is rendered inside the transaction and stored with it if there is an Idempotency-Key.
  * Errors: plan_limit_exceeded, idempotency_*, and when a coin is named: coin_not_configured, price_unavailable.
  */
 export async function createPayment(
@@ -47,12 +47,12 @@ export async function createPayment(
     merchantId: string;
     mode: Mode;
     createdWith: 'secret' | 'public';
-    /** Of the program that asks, where one does. */
+    /** The API key that made the request, if any. */
     keyId?: string | null;
     draft: PaymentDraft;
     idempotency: IdempotencyClaim | null;
     render: Render;
-    /** Runs in its transaction: who created it is written down there. */
+    /** Runs in its transaction, and records who created the payment. */
     also?: (tx: Tx, created: PaymentView) => Promise<void>;
   },
 ): Promise<Outcome> {
@@ -73,7 +73,7 @@ export async function createPayment(
   });
 }
 
-/** Adds a quote of the coin unless an open one stands; allocates the deposit address at the first choice. The row is locked. */
+/** Adds a quote of the coin unless there is an open one; allocates the deposit address at the first choice. The row is locked. */
 async function addQuote(
   ctx: Context,
   tx: Tx,
@@ -94,7 +94,7 @@ async function addQuote(
   if (settlement.coin !== coin && !mayChangeCoin(facts, record.transfers)) throw new Problem('coin_fixed', { coin: settlement.coin ?? '' });
   if (facts.fixed && facts.fixed.coin !== coin) throw new Problem('coin_fixed', { coin: facts.fixed.coin });
   const last = facts.quotes.at(-1);
-  // A coin that was chosen before it was taken out of the offer can be paid to the end.
+  // A coin that was disabled after it was chosen can still be paid.
   if (
     byPayer &&
     !facts.fixed &&
@@ -102,7 +102,7 @@ async function addQuote(
     !isOffered((await readMerchant(tx, { merchantId: record.merchantId })).settings, coin)
   )
     throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
-  // A rate that stands is the one that is shown again: turning to another coin and back does not fetch a new one.
+  // A rate that is still valid is shown again: switching to another coin and back does not fetch a new one.
   const standing = facts.quotes.findLast((q) => q.coin === coin && lockEnd(facts, q) > now);
   if (standing && standing === last) return;
   const quote = facts.fixed
@@ -137,7 +137,7 @@ function priceQuote(ctx: Context, record: PaymentRecord, coin: Coin): { rateE8: 
 }
 
 /**
- * The payment's one address in the coin: given before, or the wallet's next. A test payment shows its identifier instead:
+ * The payment's only address in the coin: the existing one, or the wallet's next. A test payment shows its identifier instead:
  * of the scenario that starts with this choice, else of the one it was created with.
  */
 async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coin, scenario: string | null): Promise<string> {
@@ -162,8 +162,9 @@ async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coi
 }
 
 /**
- * The payer chooses a coin, or asks for a new rate of the chosen one. An open quote is returned as it is. In test mode the
- * choice starts the given scenario, or the one the payment was created with; otherwise the page waits until one is picked. Errors: payment_not_found, payment_status_conflict, coin_fixed, coin_not_configured, price_unavailable.
+ * The payer chooses a coin, or requests a new rate for the chosen one. An open quote is returned unchanged. In test mode the
+ * choice starts the given scenario, or the one the payment was created with; otherwise the page waits until one is picked.
+ * Errors: payment_not_found, payment_status_conflict, coin_fixed, coin_not_configured, price_unavailable.
  */
 export async function chooseCoin(
   ctx: Context,
@@ -183,7 +184,7 @@ export async function chooseCoin(
   return getPaymentForCustomer(ctx, { paymentId });
 }
 
-/** A test payment created with a coin starts its scenario when its page is visited. Anything else: nothing happens. */
+/** A test payment created with a coin starts its scenario when its page is visited. Does nothing for other payments. */
 export async function visitPayment(ctx: Context, { paymentId }: { paymentId: string }): Promise<void> {
   const [row] = await ctx.db.sql<{ waits: boolean }[]>`
     select mode = 'test' and coin is not null and status = 'pending'
@@ -200,7 +201,7 @@ export async function visitPayment(ctx: Context, { paymentId }: { paymentId: str
   );
 }
 
-/** Starts a scenario on a test payment, choosing its coin when none is. Errors: scenario_started, payment_status_conflict, payment_not_found. */
+/** Starts a scenario of a test payment; sets its coin if unset. Errors: scenario_started, payment_status_conflict, payment_not_found. */
 export async function simulatePayment(
   ctx: Context,
   {
@@ -232,7 +233,7 @@ export async function simulatePayment(
 }
 
 /**
- * What the tester picks beside the page: the first scenario, or what the payer does next, such as paying what is missing.
+ * What the tester picks in the drawer: the first scenario, or what the payer does next, such as paying the missing amount.
  * Errors: test_key_required, parameter_invalid, scenario_started when it cannot follow, payment_not_found.
  */
 export async function simulateOnPage(ctx: Context, { paymentId, scenario }: { paymentId: string; scenario: string }): Promise<void> {
@@ -255,7 +256,7 @@ function scenarioNamed(text: string): Scenario {
   return found;
 }
 
-/** The first takes the place of waiting; later ones follow it, for what remains to be paid. */
+/** The first scenario replaces waiting; later ones follow it, for the remaining amount. */
 async function startScenario(tx: Tx, record: PaymentRecord, scenario: Scenario | typeof WAITING, coin: Coin): Promise<void> {
   const { facts, now } = record;
   const quote = facts.quotes.findLast((q) => q.coin === coin)!;
@@ -273,7 +274,7 @@ async function startScenario(tx: Tx, record: PaymentRecord, scenario: Scenario |
   await tx`update simulations set more = more || ${tx.json([play])} where payment_id = ${facts.id}`;
 }
 
-/** The merchant cancels, possible while pending, also with partial funds. Errors: payment_not_found, payment_status_conflict. */
+/** The merchant cancels. Possible while pending, even with partial funds. Errors: payment_not_found, payment_status_conflict. */
 export async function cancelPayment(
   ctx: Context,
   input: Owner & { idempotency: IdempotencyClaim | null; render: Render; also?: Also },
@@ -286,26 +287,24 @@ export async function cancelPayment(
   });
 }
 
-/**
- * The payer cancels, where the merchant allows it and nothing has come. Errors: payment_not_found, payment_status_conflict.
- */
+/** The payer cancels, if the merchant allows it and nothing has arrived. Errors: payment_not_found, payment_status_conflict. */
 export async function cancelByPayer(ctx: Context, { paymentId }: { paymentId: string }): Promise<void> {
   const { merchantId, facts, merchant } = await getPaymentForCustomer(ctx, { paymentId });
   if (!merchant.payerCancel) throw new Problem('payment_status_conflict', { status: facts.status, action: 'cancelling by the payer' });
   await change(ctx, { merchantId, mode: facts.mode, paymentId, idempotency: null, render: NOTHING }, (tx, record) => {
-    // What is on its way, or was taken back, is the merchant's to decide.
+    // If money is on its way, or was reversed, the merchant has to decide.
     if (record.facts.status !== 'pending' || record.transfers.length > 0)
       throw new Problem('payment_status_conflict', { status: record.facts.status, action: 'cancelling by the payer' });
     return decide(tx, record, 'cancel', [], { byPayer: true });
   });
 }
 
-/** So long after its end a payment can be started again: prices and stocks are those of a day. */
+/** How long after its end a payment can be restarted: prices and stock change from day to day. */
 const REPEATABLE_MS = DAY_MS;
 
 /**
- * Whether a payment ended without any money, so that the same can be asked for once more. A fixed coin amount was of its moment, and
- * what the merchant decided stays decided.
+ * Whether a payment ended without any money, so that it can be requested again. Not for a fixed coin amount, which was valid only at
+ * the time, and not after a decision of the merchant, which is final.
  */
 export function mayRepeat({ facts, transfers, settlement, now, merchant }: CustomerView): boolean {
   if (!merchant.payerCancel || facts.fixed !== null || transfers.length > 0) return false;
@@ -316,8 +315,8 @@ export function mayRepeat({ facts, transfers, settlement, now, merchant }: Custo
 }
 
 /**
- * The payer starts a payment that ended without money again: a new one of the same, for everybody who asks the same one. One of a
- * payment link comes from the link again. It counts as made with a public key, because it is not the merchant who asks.
+ * The payer restarts a payment that ended without money: creates a new, identical one, the same for everyone who restarts it. A payment
+ * from a link is created through the link again. It counts as created with a public key, because the merchant did not request it.
  * Errors: payment_not_repeatable, link_not_found, plan_limit_exceeded.
  */
 export async function repeatPayment(ctx: Context, { paymentId }: { paymentId: string }): Promise<string> {
@@ -352,15 +351,15 @@ export async function repeatPayment(ctx: Context, { paymentId }: { paymentId: st
 const NOTHING: Render = () => ({ status: 200, body: Buffer.alloc(0) });
 
 /**
- * The merchant's decision over held money: `accept` makes the named transfers count, `reject` and `refund_sent` record what
- * was done and leave the status. Errors: payment_not_found, payment_status_conflict, nothing_received, parameter_invalid.
+ * The merchant's decision on held money: `accept` makes the listed transfers count, `reject` and `refund_sent` record what
+ * was done and leave the status unchanged. Errors: payment_not_found, payment_status_conflict, nothing_received, parameter_invalid.
  */
 export async function resolvePayment(
   ctx: Context,
   input: Owner & {
     action: 'accept' | 'reject' | 'refund_sent';
     transfers: readonly string[] | null;
-    /** The transaction that carried a refund, as the merchant says. */
+    /** The transaction of a refund, as stated by the merchant. */
     txid?: string | null;
     idempotency: IdempotencyClaim | null;
     render: Render;
@@ -401,8 +400,8 @@ async function decide(
 }
 
 /**
- * A member saw what is unusual about a payment that has ended, and nothing is left to do: it leaves the queue until something new
- * turns up. Errors: payment_not_found, payment_status_conflict.
+ * A member has reviewed the exceptions of an ended payment, and nothing is left to do: it leaves the queue until there is a new
+ * exception. Errors: payment_not_found, payment_status_conflict.
  */
 export async function reviewPayment(ctx: Context, input: Owner & { render: Render; also?: Also }): Promise<Outcome> {
   return change(ctx, { ...input, idempotency: null }, async (tx, record) => {
@@ -413,8 +412,8 @@ export async function reviewPayment(ctx: Context, input: Owner & { render: Rende
 }
 
 /**
- * Puts a payment away, out of the lists, or takes it back. Its books stay as they are, and news of it takes it back by itself.
- * Errors: payment_not_found, payment_status_conflict, payment_needs_attention.
+ * Archives a payment, which hides it from the lists, or unarchives it. Its records stay unchanged, and new activity unarchives it
+ * automatically. Errors: payment_not_found, payment_status_conflict, payment_needs_attention.
  */
 export async function archivePayment(ctx: Context, input: Owner & { archived: boolean; render: Render; also?: Also }): Promise<Outcome> {
   return change(ctx, { ...input, idempotency: null }, async (tx, record) => {
@@ -427,7 +426,7 @@ export async function archivePayment(ctx: Context, input: Owner & { archived: bo
   });
 }
 
-/** Merges metadata; null or an empty text removes a key. The limits hold for the result. Errors: payment_not_found, metadata_invalid. */
+/** Merges metadata; null or an empty string removes a key. The limits apply to the result. Errors: payment_not_found, metadata_invalid. */
 export async function setMetadata(
   ctx: Context,
   input: Owner & {
@@ -453,7 +452,7 @@ export async function setMetadata(
   });
 }
 
-/** Why the metadata as a whole cannot be kept; null when it can: at most 50 pairs and 8 kB of UTF-8 together. */
+/** Why the metadata as a whole cannot be stored; null when it can: at most 50 pairs and 8 kB of UTF-8 in total. */
 export function metadataFault(metadata: Readonly<Record<string, string>>): string | null {
   const pairs = Object.entries(metadata);
   if (pairs.length > 50) return 'at most 50 pairs are kept';
@@ -472,7 +471,7 @@ function checkRefundAddress(ctx: Context, { mode, coin, address }: { mode: Mode;
     try {
       return decodeAddress(address, { coin, network }).key !== '';
     } catch {
-      // Not one of this network.
+      // Not an address of this network.
       return false;
     }
   });
@@ -484,7 +483,7 @@ function checkRefundAddress(ctx: Context, { mode, coin, address }: { mode: Mode;
     );
 }
 
-/** A payer leaves an address for a refund: kept once, never changed, unverified. Errors: payment_not_found, address_invalid, parameter_invalid. */
+/** A payer sets a refund address: stored once, never changed, unverified. Errors: payment_not_found, address_invalid, parameter_invalid. */
 export async function leaveRefundAddress(
   ctx: Context,
   { paymentId, coin, address, email }: { paymentId: string; coin: Coin; address: string; email: string | null },
@@ -509,8 +508,8 @@ export async function leaveRefundAddress(
 }
 
 /**
- * Moves the test clock of a merchant, or of one test payment, forward: windows, locks, confirmations and webhook retries follow.
- * At most 90 days a call. Errors: parameter_invalid, payment_not_found.
+ * Moves the test clock of a merchant, or of one test payment, forward; windows, locks, confirmations and webhook retries follow.
+ * At most 90 days per call. Errors: parameter_invalid, payment_not_found.
  */
 export async function advanceClock(
   ctx: Context,
@@ -533,7 +532,7 @@ export async function advanceClock(
   }
   return runOnce(ctx.db, idempotency, async (tx) => {
     const moved = tx`merchant_id = ${merchantId} and mode = 'test' ${paymentId ? tx`and id = ${paymentId}` : tx``}`;
-    // Payment rows before the clock row, as everywhere; only those with something ahead of them.
+    // Locks payment rows before the clock row, as everywhere; only those with scheduled changes.
     const rows = await tx<{ id: string }[]>`
       select id from payments where ${moved} and (due_at is not null or ${paymentId !== null}) order by id for update`;
     if (paymentId && rows.length === 0) throw new Problem('payment_not_found', { id: paymentId }, { param: 'payment_id' });
@@ -545,7 +544,7 @@ export async function advanceClock(
     await tx`
       update payments set due_at = due_at - make_interval(secs => ${seconds}::double precision) where ${moved} and due_at is not null`;
     await advanceDeliveries(tx, { merchantId, paymentId, seconds });
-    // What became due is settled here when it is little, else by the next sweep.
+    // A small amount of due work is settled here, the rest by the next sweep.
     if (rows.length > 0 && rows.length <= 100)
       await lockAndSettle(
         ctx,
@@ -564,8 +563,8 @@ async function change(
   write: (tx: Tx, record: PaymentRecord) => Promise<void>,
 ): Promise<Outcome> {
   return runOnce(ctx.db, idempotency, async (tx) => {
-    // What the clock and the chain already decided comes first and is recorded first: a cancel after the end is too late, and
-    // a payment accepted after its end has expired before.
+    // Settle first what the clock and the chain already decided, and record it: a cancel after the end is too late, and
+    // a payment that is accepted after its end has expired before.
     const { record, view } = await settleOne(ctx, tx, paymentId);
     if (record.merchantId !== merchantId || record.mode !== mode) throw new Problem('payment_not_found', { id: paymentId });
     const { status } = view.settlement;

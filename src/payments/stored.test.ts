@@ -1,4 +1,4 @@
-/** What released versions left in the columns of payments is read for ever. */
+/** Columns of payments written by released versions must always remain readable. */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -39,7 +39,7 @@ const values: TransferValue[] = [
   { usdE8: 2_400_000_000n, at: new Date('2026-11-22T11:00:00Z'), basis: 'spot', reason: 'confirmation' },
 ];
 
-/** The tiers of a fixture: a later table of coins does not change what was agreed on. */
+/** The tiers of a fixture: a later table of coins does not change agreed terms. */
 const tiersOf = (stored: Record<string, [string | null, number, string][]>) =>
   Object.fromEntries(
     COINS.map((coin) => [
@@ -94,7 +94,7 @@ test('a coin or a rule that came later gets its default, and one that has gone i
     assert.deepEqual(Object.keys(rulesFromJson(others)).sort(), Object.keys(rules).sort(), name);
     for (const value of Object.values(rulesFromJson(others))) assert.notEqual(value, undefined, name);
   }
-  // What a merchant never asked for is not given away.
+  // A default must not grant what a merchant never requested.
   assert.deepEqual([rulesFromJson({}).toleranceBasisPoints, rulesFromJson({}).lateAcceptMinutes], [0, null]);
 });
 

@@ -1,6 +1,6 @@
 /**
- * The JSON that payments keep in their columns: written with the version of its form, read field by field. A field that an older
- * version did not write, such as a coin or a rule that came later, gets its default.
+ * The JSON in the columns of payments: written with a format version, read field by field. A field that an older version did not
+ * write, such as a coin or a rule that was added later, gets its default.
  */
 import { COIN, COINS, COMPLETION_RULES, type Coin, type ConfirmationTier } from '../core/coin.ts';
 import { type CompanyWorth, type Rules, type TransferValue, UNCOUNTED_STATES, type Uncounted } from '../core/payment.ts';
@@ -8,12 +8,12 @@ import { asBigint, asList, asObject, asText, asWhole, type Json, oneOf } from '.
 import type { PaymentItem, PaymentRequest } from './view.ts';
 
 /**
- * Grows when the meaning of a field changes. A new field needs no new version: it has a default. What was written before there were
- * versions is the first form.
+ * Incremented when the meaning of a field changes. A new field needs no new version, because it has a default. Data without a version
+ * has the first format.
  */
 const VERSION = 1;
 
-/** What holds for a payment whose rules say nothing about it. */
+/** Defaults for rules that a payment's stored rules do not contain. */
 const DEFAULT_RULES: Omit<Rules, 'confirmations'> = {
   windowSeconds: 3_600,
   rateLockSeconds: 900,
@@ -54,7 +54,7 @@ export function rulesFromJson(value: unknown): Rules {
   };
 }
 
-/** The table of the coin where there are none, or where one cannot be read: half of them would ask for too little. */
+/** The coin's default table if there are no tiers, or if one cannot be read: a partial table would require too little. */
 function tiersFromJson(coin: Coin, value: unknown): readonly ConfirmationTier[] {
   const tiers = asList(value).map((entry): ConfirmationTier | null => {
     const [below, count, kind] = asList(entry);
@@ -67,7 +67,7 @@ function tiersFromJson(coin: Coin, value: unknown): readonly ConfirmationTier[] 
   return whole.length > 0 && whole.length === tiers.length ? whole : COIN[coin].confirmations;
 }
 
-/** What the merchant asked for; absent keys are left out. */
+/** What the merchant requested; absent keys are omitted. */
 export const requestToJson = (request: PaymentRequest): Json => ({
   v: VERSION,
   ...(request.returnUrl === null ? {} : { returnUrl: request.returnUrl }),
@@ -107,7 +107,7 @@ function itemFromJson(value: unknown): PaymentItem {
     unitPriceMinor: asBigint(stored.unitPriceCents) ?? 0n,
   };
 }
-/** Null where the price cannot be told: half of it would be a wrong one. */
+/** Null if the price cannot be read completely: a partial price would be wrong. */
 function fiatFromJson(value: unknown): PaymentRequest['fiat'] {
   const stored = asObject(value);
   const [amount, currency, rateE8] = [asText(stored.amount), asText(stored.currency), asBigint(stored.rateE8)];
@@ -132,7 +132,7 @@ function companyFromJson(value: unknown): CompanyWorth {
   return { transactionUsdCents: asBigint(stored.transactionUsdCents) ?? 0n, merchantUsdCents: asBigint(stored.merchantUsdCents) ?? 0n };
 }
 
-/** Errors: what a transfer is worth cannot be read. It is never guessed. */
+/** Errors: the worth of a transfer cannot be read. It is never guessed. */
 export const valuesFromJson = (value: unknown): TransferValue[] =>
   asList(value).map((entry) => {
     const stored = asObject(entry);
@@ -147,7 +147,7 @@ export const valuesFromJson = (value: unknown): TransferValue[] =>
     };
   });
 
-/** Null where everything counts, as it does in nearly every payment. */
+/** Null if everything counts, as in nearly every payment. */
 export const uncountedToJson = (uncounted: readonly Uncounted[]): readonly Json[] | null =>
   uncounted.length === 0
     ? null
@@ -159,7 +159,7 @@ export const uncountedToJson = (uncounted: readonly Uncounted[]): readonly Json[
         usdE8: usdE8 === null ? null : String(usdE8),
       }));
 
-/** What cannot be read is left out: the payment itself shows it all. */
+/** Unreadable parts are omitted; the payment itself shows everything. */
 export const uncountedFromJson = (value: unknown): Uncounted[] =>
   asList(value).flatMap((entry) => {
     const stored = asObject(entry);

@@ -1,4 +1,4 @@
-/** A payment as read: its facts, what follows from them, and what was asked for. All replies, events and pages are made from it. */
+/** A payment as read: its facts, what follows from them, and what was requested. All replies, events and pages are built from it. */
 import type { Scenario } from '../chains/simulated.ts';
 import type { Coin } from '../core/coin.ts';
 import type { PaymentFacts, Quote, Settlement, Transfer } from '../core/payment.ts';
@@ -6,35 +6,35 @@ import type { PaymentFacts, Quote, Settlement, Transfer } from '../core/payment.
 /** `unitPriceMinor` is in the smallest units of the currency that the payment is priced in: cents, or those of `fiat`. */
 export type PaymentItem = { productId: string; name: string; quantity: bigint; unitPriceMinor: bigint };
 
-/** What the merchant asked for, shown again as given. */
+/** What the merchant requested, returned unchanged. */
 export type PaymentRequest = {
   returnUrl: string | null;
   description: string | null;
   items: readonly PaymentItem[] | null;
   /** In the smallest units of the currency that the payment is priced in. */
   taxMinor: bigint | null;
-  /** A price in another currency: `rateE8` units of it made one US dollar, by whom and when. Null for US dollars. */
+  /** A price in another currency: the rate (`rateE8` units per US dollar), its sources and its time. Null for US dollars. */
   fiat: { amount: string; currency: string; rateE8: bigint; source: string; at: string } | null;
   locale: string | null;
 };
 
-/** How many of its transfers a payment shows: a body with so many stays far below the 100 kB that web frameworks take by default. */
+/** How many transfers a payment shows: its body then stays far below the 100 kB that web frameworks accept by default. */
 export const SHOWN_TRANSFERS = 50;
 
 export type PaymentView = {
   merchantId: string;
   sequence: bigint;
-  /** Grows with every change a payer can see. */
+  /** Increases with every change a payer can see. */
   version: bigint;
   facts: PaymentFacts;
   settlement: Settlement;
-  /** In the order of first sight; where there are more than `SHOWN_TRANSFERS`, those of the largest worth. */
+  /** In the order of first sight; if there are more than `SHOWN_TRANSFERS`, those of the largest worth. */
   transfers: readonly Transfer[];
   /** Of all transfers. */
   transfersCount: number;
-  /** The quote of the shown coin, as it stands; null before a coin is chosen. */
+  /** The current quote of the shown coin; null before a coin is chosen. */
   quote: Quote | null;
-  /** Of the address shown, below the wallet's account key; null in test mode and before a coin is chosen. */
+  /** Of the shown address, below the wallet's account key; null in test mode and before a coin is chosen. */
   derivationPath: string | null;
   request: PaymentRequest;
   invoiceId: string | null;
@@ -44,11 +44,11 @@ export type PaymentView = {
   scenario: { coin: Coin; name: string } | null;
   nextScenarios: readonly Scenario[];
   eventCount: bigint;
-  /** The payment's own present: the database clock plus the test offsets. */
+  /** The payment's current time: the database clock plus the test offsets. */
   now: Date;
 };
 
-/** Why a coin cannot be chosen now: no trustworthy price, no node, or the amount is below what the network carries. */
+/** Why a coin cannot be chosen now: no reliable price, no node, or the amount is below what the network relays. */
 export type Unavailable = 'price' | 'network' | 'small';
 
 /** What the hosted page may see. */
@@ -58,18 +58,18 @@ export type CustomerView = PaymentView & {
     supportContact: string | null;
     accent: string | null;
     theme: 'system' | 'light' | 'dark';
-    /** Hash the logo is served under. */
+    /** Hash in the URL of the logo. */
     logo: string | null;
     locale: string | null;
-    /** Who may show the page in a frame. */
+    /** Origins that may show the page in a frame. */
     origins: readonly string[];
     autoReturn: boolean;
-    /** Whether the payer may cancel, and start a payment that ended without money again. */
+    /** Whether the payer may cancel, and restart a payment that ended without money. */
     payerCancel: boolean;
-    /** Whether the screen stays on while the QR code shows. */
+    /** Whether the screen stays on while the QR code is shown. */
     kiosk: boolean;
   };
-  /** Every coin with why it cannot be chosen, null when it can. `estimateUnits` is null without a price. */
+  /** Every coin, and why it cannot be chosen; null when it can. `estimateUnits` is null without a price. */
   coins: readonly { coin: Coin; unavailable: Unavailable | null; estimateUnits: bigint | null; sample: boolean }[];
   refundAddress: { coin: Coin; address: string } | null;
 };

@@ -1,9 +1,9 @@
-/** What a merchant's page loads: the payment page in a dialog or in place, and `<florin-button>`, which creates a payment with a public key. */
+/** Script for merchants' pages: the payment page in a dialog or inline, and `<florin-button>`, which creates payments with a public key. */
 const API = '__API__';
 const PAGE = '__PAGE__';
-/** A page that has not answered so long after it loaded was refused by the browser, or the service is down. */
+/** If the page has not responded this long after it loaded, the browser refused it or the service is down. */
 const ANSWER_MS = 4000;
-/** On small screens the page itself is better than a frame. */
+/** On small screens the full page works better than a frame. */
 const SMALL = 640;
 
 type Status = { id: string; status: string; state: string };
@@ -14,7 +14,7 @@ const sheetOf = (css: string): CSSStyleSheet => {
   sheet.replaceSync(css);
   return sheet;
 };
-/** What is shown until the page answers. */
+/** What is shown until the page responds. */
 const WORD = 'p{margin:3rem;text-align:center;font:1rem/1.5 system-ui,sans-serif}[hidden]{display:none!important}';
 const DIALOG = sheetOf(
   WORD +
@@ -36,8 +36,8 @@ const pageUrl = (text: string): URL => {
 };
 
 /**
- * A frame with the payment page, and a word in its place until the page answers. Only the page is listened to, and only its origin is
- * spoken to. Where the page may not be framed, the browser goes there instead, and never shows a frame that it refused.
+ * A frame with the payment page, and a text in its place until the page responds. Messages are accepted only from the page, and sent
+ * only to its origin. If the page may not be framed, the browser navigates to it instead, and a refused frame is never shown.
  */
 function connect(
   options: Options,
@@ -66,20 +66,20 @@ function connect(
   const fail = () => word.replaceChildren(make('a', { href: url.href, textContent: 'Open the payment page' }));
   addEventListener('message', hear);
   frame.addEventListener('load', () => {
-    // The empty document before the page belongs to us, not to the page.
+    // The initial empty document belongs to the merchant's page, not to the payment page.
     if (frame.contentDocument) return;
     frame.contentWindow?.postMessage({ type: 'florin.hello' }, PAGE);
     clearTimeout(waiting);
     if (frame.hidden) waiting = window.setTimeout(fail, ANSWER_MS);
   });
-  // Where the security policy of this page forbids the question, only the frame shows whether it is refused.
+  // If this page's security policy blocks the request, only the frame shows whether it is refused.
   fetch(`${PAGE}/pay/framing${url.search}`)
     .then((reply) => reply.json())
     .catch(() => ({}))
     .then(({ allowed }) => {
       if (!word.isConnected) return;
       if (allowed === false) location.assign(url);
-      // Only now: an empty frame would be of the merchant's own origin.
+      // Only now, because an empty frame would have the merchant's own origin.
       else word.after(Object.assign(frame, { src: url.href }));
     });
   return {
@@ -92,7 +92,7 @@ function connect(
   };
 }
 
-/** Opens the payment page over the merchant's page; on small screens goes there. */
+/** Opens the payment page over the merchant's page; on small screens, navigates to it. */
 function open(options: Options): { close: () => void } {
   const url = pageUrl(options.paymentUrl);
   if (innerWidth < SMALL) {
@@ -122,7 +122,7 @@ function open(options: Options): { close: () => void } {
   return { close: () => dialog.close() };
 }
 
-/** Puts the payment page into an element, as high as what it shows. */
+/** Puts the payment page into an element, with the height of its content. */
 function mount(element: Element, options: Options): { close: () => void } {
   const host = make('div', {});
   const root = host.attachShadow({ mode: 'open' });

@@ -1,4 +1,4 @@
-/** `/link/<id>`: the page of a payment link. Looking makes nothing; the form makes a payment and leads to its page. */
+/** `/link/<id>`: the page of a payment link. Viewing it creates nothing; the form creates a payment and leads to its page. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
@@ -77,7 +77,7 @@ export function registerLinks(pages: FastifyInstance, ctx: Context, { counting, 
   });
 }
 
-/** What the page of a link says: who is paid, for what, how much. */
+/** What a link's page shows: who is paid, for what, how much. */
 export function renderLink(
   link: PaymentLink,
   merchant: Merchant,

@@ -1,4 +1,4 @@
-/** The payment page as a pure function of the server's view: every state a full page, one renderer, one place for amounts. */
+/** The payment page as a pure function of the server's view: every state is a full page, with one renderer and one place for amounts. */
 
 import { paymentUri } from '../../core/address.ts';
 import { HOUR_MS } from '../../core/clock.ts';
@@ -31,7 +31,7 @@ export const PAGE_STATES = [
 ] as const;
 export type PageState = (typeof PAGE_STATES)[number];
 
-/** Which page a payment shows; states may follow in any order. */
+/** The page state for a payment; states may follow each other in any order. */
 export function pageState({ facts, settlement: s, quote, now, coins }: CustomerView): PageState {
   switch (facts.status) {
     case 'completed':
@@ -46,7 +46,7 @@ export function pageState({ facts, settlement: s, quote, now, coins }: CustomerV
     case 'failed':
       return s.exceptions.includes('late') ? 'late' : s.exceptions.includes('underpaid') ? 'expired_partial' : 'failed';
     case 'pending':
-      // The page closes at the end; the status follows once nothing more can have been sent in time.
+      // The page closes at the deadline. The status follows once no more transfers can have been sent in time.
       if (now >= s.expiresAt) return s.receivedUnits > 0n ? 'expired_partial' : 'expired';
       if (quote === null) return coins.some((c) => c.unavailable === null) ? 'choose' : 'unavailable';
       if (s.quoteExpiresAt !== null && now >= s.quoteExpiresAt) return 'rate_over';
@@ -54,15 +54,15 @@ export function pageState({ facts, settlement: s, quote, now, coins }: CustomerV
   }
 }
 
-/** What a refused form says: beside its field, or above everything. */
+/** The error of a rejected form: beside its field, or above everything. */
 export type Fault = { field: 'address' | 'email' | null; text: string; given: Readonly<Record<string, string>> };
 export type PageOptions = {
   language: Language;
-  /** The language the payer chose on the page; it stays with forms and links. */
+  /** The language the payer chose on the page; it is kept in forms and links. */
   chosen: Locale | null;
   ethChainId: number;
   networks: Readonly<Record<Coin, Network>>;
-  /** Binds forms to the payment. */
+  /** Ties forms to the payment. */
   formToken: string;
   fault?: Fault | null;
 };
@@ -130,7 +130,7 @@ const logo = ({ merchant }: CustomerView): Html =>
   merchant.logo
     ? html`<img class="logo" src="/pay/logo/${merchant.logo}" alt="" width="40" height="40">`
     : html`<span class="logo letter" aria-hidden="true">${[...merchant.name][0]?.toUpperCase() ?? ''}</span>`;
-/** The price in the currency it was asked in, and how the US dollars follow from it. */
+/** The price in its original currency, and how it converts to US dollars. */
 const priceOf = ({ request: { fiat }, facts }: CustomerView, { usd, money }: Language): string =>
   fiat ? money(fiat.amount, fiat.currency) : usd(facts.targetUsdCents);
 /** A unit price or tax, in the currency of the price. */
@@ -152,7 +152,7 @@ function notices(state: PageState, view: CustomerView, { language: { words }, fa
 ${exceptions.includes('replaced') && view.facts.status === 'pending' && note(words.replacedNote)}${exceptions.includes('reorged') && state !== 'reversed' && note(words.reorgedNote)}${renewal !== null && note(renewal)}`;
 }
 
-/** A renewed rate that changed the amount says so. */
+/** Announces a renewed rate that changed the amount. */
 function renewed({ facts, settlement }: CustomerView, words: Language['words']): string | null {
   const quotes = facts.quotes.filter((quote) => quote.coin === settlement.coin);
   const [before, current] = quotes.slice(-2);
@@ -160,14 +160,14 @@ function renewed({ facts, settlement }: CustomerView, words: Language['words']):
   return say(words.rateRenewed, { amount: amountText(current.coin, current.units), before: amountText(before.coin, before.units) });
 }
 
-/** What is announced when it changes: the heading, and an amount that is another one now. */
+/** What screen readers announce when it changes: the heading, and a changed amount. */
 function news(state: PageState, heading: string, view: CustomerView, words: Language['words']): string {
   const { coin, remainingUnits } = view.settlement;
   if (state === 'underpaid') return `${heading}. ${words.stillDue}: ${amountText(coin!, remainingUnits)}`;
   return [heading, state === 'awaiting' ? renewed(view, words) : null].filter((text) => text !== null).join('. ');
 }
 
-/** One sentence after another; a full-width stop brings its own blank. */
+/** Joins sentences; a full-width period needs no space after it. */
 const after = (text: string, next: string): string => `${text.endsWith('。') ? '' : ' '}${next}`;
 const amountText = (coin: Coin, units: bigint): string => `${formatUnits(coin, units)} ${coin}`;
 const amountOf = (coin: Coin, units: bigint): Html => html`<bdi>${amountText(coin, units)}</bdi>`;
@@ -220,13 +220,13 @@ function itemList(view: CustomerView, { language }: PageOptions): Html | null {
 <tr><td>${words.tax}</td>${cents(view.request.taxMinor ?? 0n)}</tr><tr class="sum"><td>${words.total}</td><td class="num"><bdi>${priceOf(view, language)}</bdi></td></tr></tbody></table></details>`;
 }
 
-/** A coin that cannot carry so small an amount will not become payable: it is left out. */
+/** A coin that cannot carry such a small amount will not become payable, so it is omitted. */
 const offered = ({ coins }: CustomerView): CustomerView['coins'] => coins.filter((c) => c.unavailable !== 'small');
 
-/** Coins could be paid, but none of them carries so small an amount. */
+/** Coins are available, but none of them can carry such a small amount. */
 export const isTooSmall = ({ coins }: CustomerView): boolean => coins.some(({ unavailable }) => unavailable === 'small');
 
-/** `key` keeps ids apart when the form stands behind a coin already chosen. */
+/** `key` keeps ids unique when the form is shown behind a coin that is already chosen. */
 function coinForm(view: CustomerView, options: PageOptions, key: string): Html {
   const { words } = options.language;
   const payable = view.coins.filter((c) => c.unavailable === null);
@@ -242,7 +242,7 @@ function coinForm(view: CustomerView, options: PageOptions, key: string): Html {
 <button class="main" id="${key}-continue">${words.continue}</button></form>`;
 }
 
-/** An estimate needs no more than six decimals; what is sent is shown in full. */
+/** An estimate needs at most six decimals; the amount to send is shown in full. */
 function shortAmount(coin: Coin, units: bigint): string {
   const step = 10n ** BigInt(COIN[coin].decimals - 6);
   const rounded = (units + step / 2n) / step;
@@ -261,7 +261,7 @@ const otherCoin = (view: CustomerView, options: PageOptions): Html | null =>
     ? null
     : html`<details><summary>${options.language.words.changeCoin}</summary>${coinForm(view, options, 'o')}</details>`;
 
-/** What to send where: address, amount and URI are the same values in text, QR, link and clipboard. */
+/** What to send where: address, amount and URI are the same values in text, QR code, link and clipboard. */
 function payTo(view: CustomerView, options: PageOptions): Html {
   const { words } = options.language;
   const coin = view.settlement.coin!;
@@ -280,15 +280,15 @@ ${note(html`${say(words.network, { coin, network: COIN[coin].name })}${coin === 
 const copy = (text: string, label: string, words: Language['words']): Html =>
   html`<button type="button" class="copy js" data-copy="${text}" aria-label="${words.copy}: ${label}">${SIGNS.copy}<span>${words.copy}</span></button>`;
 
-/** Grouped by style alone: what is copied has no blanks. */
+/** Grouped only visually: the copied text contains no spaces. */
 const grouped = (address: string): Html => html`${(address.match(/.{1,4}/g) ?? []).map((part) => html`<span>${part}</span>`)}`;
 
-/** Further away than this, a time needs its date. */
+/** Times further away than this are shown with the date. */
 const CLOCK_ONLY_MS = 20 * HOUR_MS;
 const longest = (texts: readonly string[]): string => texts.reduce((one, other) => (other.length > one.length ? other : one));
 /**
- * In UTC, and saying so, until scripts write the payer's own time. What they may write is decided here, and room is kept for the widest
- * of it, so that nothing moves.
+ * In UTC, with the zone, until scripts write the payer's local time. The possible formats are decided here, and space is reserved for
+ * the widest one, so that nothing moves.
  */
 function moment(at: Date, language: Language, dated: boolean): Html {
   const days = dated ? language.days(at) : ['#'];
@@ -301,7 +301,7 @@ const dayOf = (at: Date, language: Language): Html => moment(at, language, true)
 const deadline = (view: CustomerView, options: PageOptions): Html =>
   html`<p class="tip">${SIGNS.clock}<span>${fill(options.language.words.payUntil, { time: timeOf(view.settlement.expiresAt, view, options) })}</span></p>`;
 
-/** Two clocks: the rate lock counts down; the end of the window stands beside it when it is later. */
+/** Two clocks: the rate lock counts down; the end of the window is shown beside it when it is later. */
 function clock(view: CustomerView, options: PageOptions): Html {
   const { words } = options.language;
   const { quoteExpiresAt, expiresAt } = view.settlement;
@@ -317,7 +317,7 @@ function arrived(view: CustomerView, { language: { words } }: PageOptions): Html
   const { coin, receivedUnits, remainingUnits } = view.settlement;
   return html`<dl class="sums"><div><dt>${words.arrived}</dt><dd>${amountOf(coin!, receivedUnits)}</dd></div><div class="due"><dt>${words.stillDue}</dt><dd>${amountOf(coin!, remainingUnits)}</dd></div></dl>`;
 }
-/** Sent in parts so small that nobody counts them: said, so that nobody waits for them. */
+/** Transfers too small to count: shown so that nobody waits for them. */
 const crumbs = ({ settlement: { coin, dustUnits } }: CustomerView, { language: { words } }: PageOptions): Html | null =>
   coin === null || dustUnits === 0n
     ? null
@@ -325,11 +325,11 @@ const crumbs = ({ settlement: { coin, dustUnits } }: CustomerView, { language: {
 const held = (view: CustomerView, { language: { words, count } }: PageOptions): Html =>
   html`<dl class="sums">${listed(view).map((t) => html`<div><dt>${words.arrived}</dt><dd>${amountOf(t.coin, t.units)}</dd></div>`)}${unlisted(view) > 0 && html`<div><dt>${words.arrived}</dt><dd>+ ${count(unlisted(view))}</dd></div>`}</dl>`;
 
-/** The first question of a payer whose payment expired; starting another one comes after it, so that nobody pays twice. */
+/** Answers the first question of a payer whose payment expired; the restart comes after it, so that nobody pays twice. */
 const alreadySent = (view: CustomerView, { language: { words } }: PageOptions): Html =>
   html`<details class="sent"><summary class="main" id="sent">${words.sent}</summary><p class="lead">${words.sentText}</p>${contactLink(view, words, 'first')}</details>`;
 
-/** How far the network is, in its own measure: a count where one decides, else that a lock is awaited. */
+/** The network's progress: the number of confirmations if that decides, otherwise that a lock is pending. */
 function progress({ settlement: s }: CustomerView, { language }: PageOptions): Html {
   const { words, count, minutes } = language;
   if (s.confirmationsRequired === null || s.coin === null) return html`<p class="wait" role="status">${words.locking}</p>`;
@@ -338,7 +338,7 @@ function progress({ settlement: s }: CustomerView, { language }: PageOptions): H
   return html`<div role="status"><progress max="${s.confirmationsRequired}" value="${done}" aria-label="${words.processing}"></progress><p class="lead">${say(words.confirmations, { count: count(done), needed: count(s.confirmationsRequired) })}<br>${say(words.usually, { time: minutes(left) })}</p></div>`;
 }
 
-/** Public explorers of the main networks; a test payment is on none. */
+/** Public explorers of the main networks; test payments have none. */
 const EXPLORERS: Readonly<Record<Coin, string>> = {
   BTC: 'https://mempool.space/tx/',
   ETH: 'https://etherscan.io/tx/',
@@ -354,7 +354,7 @@ const txLink = (view: CustomerView, coin: Coin, txid: string, { networks }: Page
 };
 const transactions = (view: CustomerView, options: PageOptions): Html =>
   html`${listed(view).map((t) => t.txid !== null && t.conflict === null && html`<p class="tx"><span>${options.language.words.transaction}</span> ${txLink(view, t.coin, t.txid, options)}</p>`)}${unlisted(view) > 0 && html`<p class="tx"><span>${options.language.words.transaction}</span> ${more(view, options.language)}</p>`}`;
-/** Anybody can send very many parts: the largest are shown, the others as a number beside the total. */
+/** Anyone can send very many parts: the largest are shown, the others as a count beside the total. */
 const MOST_LISTED = 10;
 const listed = ({ transfers }: CustomerView): CustomerView['transfers'] => transfers.slice(0, MOST_LISTED);
 const unlisted = (view: CustomerView): number => view.transfersCount - listed(view).length;
@@ -375,7 +375,7 @@ function refund(view: CustomerView, options: PageOptions): Html {
 ${field('address', say(words.refundAddress, { coin }), ' type="text" required maxlength="120" autocomplete="off" autocapitalize="off" spellcheck="false" dir="ltr"')}${field('email', words.refundEmail, ' type="email" maxlength="200" autocomplete="email" dir="ltr"')}<p class="tip">${SIGNS.info}<span>${words.refundNote}</span></p><button class="main second" id="refund">${words.refundSend}</button></form></details>`;
 }
 
-/** Money waits for the merchant's decision, or is gone: the payer contacts the merchant first. */
+/** Money waits for the merchant's decision, or is gone, so the payer should contact the merchant first. */
 const TALK_FIRST: ReadonlySet<PageState> = new Set(['unavailable', 'reversed', 'expired_partial', 'late', 'failed']);
 
 function footer(state: PageState, view: CustomerView, options: PageOptions): Html {
@@ -395,7 +395,7 @@ function footer(state: PageState, view: CustomerView, options: PageOptions): Htm
 ${view.settlement.status !== 'completed' && crumbs(view, options)}<div class="foot">${mayCancel && html`<details class="stop"><summary>${words.cancel}</summary><p class="tip">${SIGNS.info}<span>${words.cancelText}</span></p><form method="post" action="/pay/cancel" data-frag>${hidden(view, options)}<button id="cancel">${words.cancel}</button></form></details>`}${receipt}${(!result || good) && contact}<div class="number"><span>${words.number}</span>${copy(view.facts.id, words.number, words)}<span class="mono"><bdi translate="no">${view.facts.id}</bdi></span></div></div>`;
 }
 const reloadUrl = (view: CustomerView, { chosen }: PageOptions): string => `/pay?id=${view.facts.id}${chosen ? `&lang=${chosen}` : ''}`;
-/** In the foot of the page, beside its main action, or as the main action itself; then it already names the payment. */
+/** In the footer, beside the main action, or as the main action itself; then it already includes the payment. */
 function contactLink(view: CustomerView, words: Language['words'], place: 'first' | 'beside' | 'foot'): Html | null {
   const contact = view.merchant.supportContact;
   if (contact === null) return null;
@@ -413,7 +413,7 @@ function returnLink(view: CustomerView, back: string, { auto, first }: { auto: b
   return html`<p><a class="main${first ? '' : ' second'}" id="return" target="_top" rel="noopener" href="${returnUrl(view, back)}">${say(words.returnTo, { host })}</a></p>${auto && html`<p class="lead js" id="auto" hidden><span data-text="${say(words.returning, { host, seconds: '{seconds}' })}"></span> <button type="button" class="quiet" id="stay">${words.stay}</button></p>`}`;
 }
 
-/** The stored return URL with the payment's id and status; merchants are told to trust the webhook only. */
+/** The stored return URL with the payment's id and status; the docs tell merchants to trust only the webhook. */
 export function returnUrl(view: CustomerView, back: string): string {
   const url = new URL(back);
   url.searchParams.append('transaction_id', view.facts.id);

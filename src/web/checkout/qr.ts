@@ -1,4 +1,4 @@
-/** QR codes as SVG, made on the server: level M, four modules of quiet zone, black on white in every theme (ISO/IEC 18004). */
+/** QR codes as SVG, generated on the server: level M, four modules of quiet zone, black on white in every theme (ISO/IEC 18004). */
 import { encode } from 'uqr';
 import { escapeHtml, Html } from '../html.ts';
 

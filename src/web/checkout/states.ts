@@ -1,4 +1,4 @@
-/** Every state of the page from made-up payments: shown under `/_states` while developing, and what the tests of the page look at. */
+/** Every state of the page with sample payments: served at `/_states` during development, and used by the tests of the page. */
 import type { FastifyInstance } from 'fastify';
 import { SCENARIOS, type Scenario } from '../../chains/simulated.ts';
 import type { Context } from '../../context.ts';
@@ -21,7 +21,7 @@ const PRICES: Readonly<Record<Coin, bigint>> = {
   DASH: 3_000_000_000n,
   DOGE: 20_000_000n,
 };
-/** Of test networks: nobody loses money to a picture. */
+/** Addresses of test networks, so that nobody loses money by paying a screenshot. */
 const ADDRESSES: Readonly<Record<Coin, string>> = {
   BTC: 'tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx',
   ETH: '0x52908400098527886E0F7030069857D2E4169EE7',
@@ -63,12 +63,12 @@ const coinsAt = (usdCents: bigint): CustomerView['coins'] =>
   COINS.map((coin) => ({ coin, unavailable: null, estimateUnits: quoteUnits(coin, usdCents, PRICES[coin]), sample: false }));
 const part = (coin: Coin, units: bigint, [share, of]: Paid['share']): bigint => ((units * share) / of / shownUnit(coin)) * shownUnit(coin);
 
-/** Minutes before the moment at which the state is shown. */
+/** Minutes before the time at which the state is shown. */
 type Before = (minutes: number) => Date;
-/** A story with dates in it is told for that moment. */
+/** A fixture with dates in it has a fixed time. */
 type Told = Story | ((before: Before) => Story);
 
-/** A view as the service would make it at that moment: facts are told, all else follows from them. */
+/** A view as the service would build it at that time: the facts are given, everything else is derived. */
 function viewOf(story: Story, now: Date, before: Before): CustomerView {
   const { coin, age = 5, usdCents = 5_250n, mode = 'live' } = story;
   const quotes: Quote[] = (story.quotes ?? (coin ? [{ minutesAgo: 2 }] : [])).map(({ minutesAgo, priceE8 = PRICES[coin!] }) => ({
@@ -337,7 +337,7 @@ const STORIES = {
 } satisfies Readonly<Record<string, Told>>;
 
 export type Fixture = { name: string; state: PageState; view: CustomerView; fault: Fault | null };
-/** Every state as it looks at a moment: times that are near stay near, on whatever day somebody looks. */
+/** Every state at a given time: near times stay near, regardless of the current date. */
 export function fixturesAt(now: Date): readonly Fixture[] {
   const before: Before = (minutes) => addMs(now, -minutes * MINUTE_MS);
   return Object.entries(STORIES as Readonly<Record<string, Told>>).map(([name, told]) => {
@@ -347,7 +347,7 @@ export function fixturesAt(now: Date): readonly Fixture[] {
 }
 
 const MAINNET = Object.fromEntries(COINS.map((coin) => [coin, NETWORKS[0]])) as Readonly<Record<Coin, Network>>;
-/** A fixture as it is rendered in a language. */
+/** A fixture as rendered in a language. */
 export function fixtureOptions(fixture: Fixture, tag: keyof typeof LOCALES, ethChainId = 1): PageOptions {
   const language = languageOf(tag);
   const { fault } = fixture;
@@ -361,7 +361,7 @@ export function fixtureOptions(fixture: Fixture, tag: keyof typeof LOCALES, ethC
   };
 }
 
-/** Shows the states on installs that only this machine can reach. */
+/** Serves the states on installs that only this machine can reach. */
 export function registerStates(pages: FastifyInstance, ctx: Context): void {
   const url = new URL(ctx.settings.publicUrl);
   if (url.protocol !== 'http:' || !/^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname)) return;

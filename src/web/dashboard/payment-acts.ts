@@ -25,7 +25,7 @@ export const PAYMENT_ACTS: readonly Route[] = [
     action: 'payments.create',
     body: Type.Object({
       amount_usd: Type.Optional(Amount),
-      /** In `currency_fiat`, in which items and tax are as well. */
+      /** In `currency_fiat`, like items and tax. */
       amount: Type.Optional(Amount),
       currency_fiat: Type.Optional(Type.String({ minLength: 3, maxLength: 3 })),
       items: Type.Optional(Type.Array(Type.Object({ ...Item.properties, unit_price: Amount }), { minItems: 1, maxItems: 100 })),
