@@ -1,4 +1,4 @@
-/** The event catalogue: types, when they are sent, and the one shape of `data`. */
+/** The event catalog: types, when they are sent, and the one shape of `data`. */
 import type { Mode } from './coin.ts';
 
 export const EVENT_TYPES = [

@@ -1,4 +1,4 @@
-/** The one catalogue of errors: code -> status, type, message. `{name}` in a message is filled from the details. */
+/** The single catalog of errors: code -> status, type, message. `{name}` in a message is filled from the details. */
 import { FIATS } from './fiat.ts';
 
 export const PROBLEM_TYPES = [

@@ -125,7 +125,7 @@ function faultsOf(schema: TSchema, body: ParsedBody): Map<string, Problem> {
 }
 
 const RANK = new Map(Object.keys(PROBLEMS).map((code, i) => [code, i]));
-/** Combines several problems: the most serious one by the catalogue, with the others attached, each once. */
+/** Combines several problems: the most serious one by the catalog, with the others attached, each once. */
 export function together(problems: readonly Problem[]): Problem {
   const once = new Map(problems.map((problem) => [`${problem.code} ${problem.param}`, problem]));
   const [first, ...others] = [...once.values()].toSorted((a, b) => RANK.get(a.code)! - RANK.get(b.code)!);

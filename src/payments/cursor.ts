@@ -138,7 +138,7 @@ export function createCursor(ctx: Context, source: ChainSource) {
           await tx`
             update tips set safe_height = case when safe_height > ${fork.height} then ${fork.height} else safe_height end,
               finalized_height = case when finalized_height > ${fork.height} then ${fork.height} else finalized_height end,
-              -- All above the fork is read again.
+              -- Everything above the fork is read again.
               watched_parent = case when watched_from > ${fork.height + 1} then ${fork.hash} else watched_parent end,
               watched_from = least(watched_from, ${fork.height + 1})
             where coin = ${coin}`;

@@ -194,7 +194,7 @@ async function readRows(ctx: Context, { which }: { which: Fragment }): Promise<R
   }));
 }
 
-/** The payments of a filter; `columns` in the order of the catalogue, or all columns if none are given. */
+/** The payments of a filter; `columns` in the order of the catalog, or all columns if none are given. */
 export async function* exportPayments(
   ctx: Context,
   { columns, ...of }: Owner & { filter: Filter; columns: readonly string[] | null },

@@ -228,12 +228,12 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
   >`
     select t.coin, t.height, t.hash, t.safe_height as "safeHeight", t.finalized_height as "finalizedHeight",
       t.chainlock_height as "chainlockHeight", t.hold_reason as "holdReason", t.unwound,
-      -- While blocks of before are read nobody knows what came in time.
+      -- While older blocks are still being read, it is unknown what arrived in time.
       case when t.read_back_to is null then t.scanned_through else 'epoch' end as "scannedThrough",
       g.reasons as "guardReasons", g.agreed_hash as "agreedHash", agreed.height as "agreedHeight",
       g.held_above_usd_cents as "heldAboveUsdCents", g.held_above_reason as "heldAboveReason", g.lock_usd_cents as "lockUsdCents"
     from tips t left join chain_guard g on g.coin = t.coin and g.binding
-    -- What was agreed on counts while it is part of the chain that was read.
+    -- An agreement counts only while its block is part of the chain that was read.
     left join blocks agreed on agreed.coin = g.coin and agreed.height = g.agreed_height and agreed.hash = g.agreed_hash
     where t.coin = any(${coins}::text[])`;
   const number = (value: bigint | null) => (value === null ? null : Number(value));

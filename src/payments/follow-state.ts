@@ -39,7 +39,7 @@ export function createFollowState(ctx: Context, coin: Coin) {
           values (${coin}, 1, clock_timestamp(), ${text}, ${at?.height ?? null}, ${at?.hash ?? null}, ${at ? 1 : 0})
           on conflict (coin) do update set tried_at = clock_timestamp(), failures = f.failures + 1,
             failing_since = coalesce(f.failing_since, excluded.failing_since), failure = excluded.failure,
-            -- What fails elsewhere, as when the node is away, says nothing about the block.
+            -- Other failures, such as an unreachable node, say nothing about the block.
             failing_height = coalesce(excluded.failing_height, f.failing_height),
             failing_hash = case when excluded.failing_height is null then f.failing_hash else excluded.failing_hash end,
             block_failures = case when excluded.failing_height is null then f.block_failures

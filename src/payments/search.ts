@@ -219,7 +219,7 @@ export async function listMoments(
         from transfers t join p on t.payment_id = p.id where t.block_time is not null
       union all select d.at, 4, 'decision', d.kind, null, null, d.txid,
           (select actor_name from audit_log a where a.merchant_id = p.merchant_id and a.object = p.id and a.after->>'decision' = d.kind
-            -- The decision's own number: its time may be that of a test clock.
+            -- Matched by number, because the decision's time may come from a test clock.
             and (a.after->>'number')::int = d.number order by a.id limit 1), null, null, null, null
         from decisions d join p on d.payment_id = p.id
       union all select e.created_at, 5, 'event', e.type, null, null, null, null, null, null, null, null

@@ -272,7 +272,7 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
       received_usd_cents = r.received_usd_cents, uncounted = r.uncounted,
       event_count = r.event_count, counted_in_month = r.counted_in_month, due_at = r.due_at, version = p.version + 1,
       opened_at = r.opened_at, seen_at = r.seen_at, paid_usd_cents = r.paid_usd_cents, attention = r.attention,
-      -- What goes on, or asks for its merchant, does not stay put away.
+      -- A payment that is active again, or needs a decision, is unarchived.
       archived_at = case when r.attention or r.status in ('pending', 'processing') then null else p.archived_at end
     from jsonb_to_recordset(${tx.json(updates as never)}) as r (id text, status text, exceptions text[], coin text, expires_at timestamptz,
       extended_until timestamptz, rate_lock_until timestamptz, completed_at timestamptz, received_units numeric,

@@ -211,7 +211,7 @@ const writeRows = (
       block_time = coalesce(r.block_time, t.block_time), lock = coalesce(r.lock, t.lock),
       absent_since = null, conflict_txid = null, conflict_height = null, conflict_seen_at = null,
       disputed_since = case when r.block_hash is null or r.block_hash = t.block_hash then t.disputed_since end
-    -- Found by the transaction: a payment may have tens of thousands of transfers, which no index of payments should lead to.
+    -- Finds rows by transaction. Keeps the planner off the index by payment, because a payment may have tens of thousands of transfers.
     from r where t.txid = r.txid and t.payment_id || '' = r.payment_id and t.coin = ${coin} and t.kind = r.kind
       and r.output_count > 1 and not exists (select 1 from r as named where named.payment_id = t.payment_id and named.ref = t.ref))
   insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, output_count, outputs, kind, first_seen_at, block_height, block_hash,
@@ -220,13 +220,13 @@ const writeRows = (
     r.block_height, r.block_hash, r.block_time, r.lock
   from r
   on conflict (payment_id, coin, ref) do update set
-    -- What an account gained in a block is told by that block: read again, it replaces what was told before, and is valued again if
-    -- that was another sum. A transaction id stands for its outputs and what they hold.
+    -- The gain of an account in a block is defined by that block: a reread replaces the earlier amount, and is valued again if the
+    -- amount differs. The amounts of outputs are fixed by their transaction id.
     values = case when excluded.kind not in ('output', 'coinbase', 'pegout') and excluded.block_height is not null
       and excluded.units <> transfers.units then '[]' else transfers.values end,
     units = case when excluded.kind not in ('output', 'coinbase', 'pegout') and excluded.block_height is not null
       then excluded.units else transfers.units end,
-    -- A sight that was late because nobody could look before gives way to the block's.
+    -- If no poll was possible before, the first sighting may be too late, so an earlier one from the block replaces it.
     first_seen_at = case when ${unlooked} then least(transfers.first_seen_at, excluded.first_seen_at) else transfers.first_seen_at end,
     block_height = coalesce(excluded.block_height, transfers.block_height), block_hash = coalesce(excluded.block_hash, transfers.block_hash),
     block_time = coalesce(excluded.block_time, transfers.block_time), lock = coalesce(excluded.lock, transfers.lock),

@@ -120,7 +120,7 @@ async function findFar(ctx: Context, of: Search & { terms: readonly number[]; be
                 : sql`exists (select 1 from payments p where merchant_id = ${merchantId} and mode = ${mode} and p.sequence = t.sequence ${others})`
             } as kept
             from payment_texts t
-            -- Additions of nothing keep the planner from reading all rows of the owner by the other index.
+            -- Adding 0 keeps the planner from reading all rows of the owner through the other index.
             where payment_text_terms(t.owner, t.sequence >> 16, t.body) @> k.terms and t.owner + 0 = o.number
               and t.sequence + 0 < ${below} and strpos(t.body, ${query}) > 0) as f) as n
       where s.segment > 0 and cardinality(s.sequences) <= ${limit} and s.looked < ${MOST_LOOKED} and s.segment > ${newest}::bigint - ${MOST_SEGMENTS}
