@@ -108,7 +108,7 @@ test('keys of another coin, network or depth are refused with the reason', () =>
   assert.match(reason(key("m/84'/0'/0'/0"), 'BTC'), /depth 4/);
   assert.match(
     reason('zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs', 'DOGE'),
-    /not of DOGE/,
+    /not for DOGE/,
   );
   assert.match(reason('not a key', 'BTC'), /not an extended public key/);
 });
