@@ -63,7 +63,7 @@ test('a secret key is narrowed to reading and to known addresses, and says so in
   await page.getByRole('button', { name: 'Read-only' }).click();
   await page.getByLabel('Allowed IP addresses').fill('192.0.2.300');
   await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
-  await page.locator('p', { hasText: '192.0.2.300 is no address' }).first().waitFor();
+  await page.locator('p', { hasText: '192.0.2.300 is neither an address' }).first().waitFor();
   forgiveFaults();
   await page.getByLabel('Allowed IP addresses').fill('192.0.2.10, 198.51.100.0/24');
   await audit('a narrowed key');
@@ -87,7 +87,7 @@ test('a public key names its origins; a fault is told at its field', async () =>
   await page.getByLabel('Name').fill('Button');
   await page.getByLabel('Allowed origins').fill('https://shop.example/path');
   await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
-  await page.locator('p', { hasText: 'is not an origin such as' }).first().waitFor();
+  await page.locator('p', { hasText: 'is not an origin; write it like' }).first().waitFor();
   forgiveFaults();
   await page.getByLabel('Allowed origins').fill('https://shop.example');
   await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
