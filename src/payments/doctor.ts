@@ -312,9 +312,9 @@ async function checkPrices(ctx: Context, wallets: readonly WalletRow[]): Promise
   return findings;
 }
 
-/**Whether each merchant with a wallet can accept payments now, as shown to merchants and customers. This is only a note, because
+/**
+ * Whether each merchant with a wallet can accept payments now, as shown to merchants and customers. This is only a note, because
  * what the operator has to fix has its own finding, and the rest is up to the merchant.
- * what the operator has to fix has a finding of its own, and the rest is for the merchant to decide.
  */
 async function checkPayable(ctx: Context, wallets: readonly WalletRow[]): Promise<Finding[]> {
   const merchantIds = [...new Set(wallets.map(({ merchantId }) => merchantId))];
