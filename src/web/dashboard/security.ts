@@ -1,5 +1,5 @@
-/**The account of the signed-in user: passkeys, backup codes, sessions, password, email. Members who still have to set up two-factor
- * authentication can open it too.
+/**
+ * The account of the signed-in user: passkeys, backup codes, sessions, password, email. Members who still have to set up two-factor
  * authentication can open it too.
  */
 import Type from 'typebox';
