@@ -33,7 +33,7 @@ export const ar: Words = {
   exchangeFee: 'تدفع من منصة تداول؟ أضف رسوم السحب ليصل المبلغ كاملًا.',
   rateHolds: 'سعر الصرف صالح لمدة',
   until: 'حتى {time}',
-  payUntil: 'يمكنك الدفع حتى {time}.',
+  payUntil: 'يمكنك الدفع حتى {time}',
   waiting: 'بانتظار الدفعة',
   changeCoin: 'الدفع بعملة أخرى',
   rateOver: 'انتهت صلاحية سعر الصرف',

@@ -33,7 +33,7 @@ export const de: Words = {
   exchangeFee: 'Sie zahlen von einer Börse? Rechnen Sie die Auszahlungsgebühr hinzu, damit der volle Betrag ankommt.',
   rateHolds: 'Kurs gültig für',
   until: 'bis {time}',
-  payUntil: 'Sie können bis {time} bezahlen.',
+  payUntil: 'Sie können bis {time} bezahlen',
   waiting: 'Warten auf Ihre Zahlung',
   changeCoin: 'Mit einer anderen Kryptowährung bezahlen',
   rateOver: 'Kurs abgelaufen',

@@ -31,7 +31,7 @@ export const en = {
   exchangeFee: 'Paying from an exchange? Add its withdrawal fee so that the full amount arrives.',
   rateHolds: 'Rate valid for',
   until: 'until {time}',
-  payUntil: 'You can pay until {time}.',
+  payUntil: 'You can pay until {time}',
   waiting: 'Waiting for your payment',
   changeCoin: 'Pay with a different coin',
   rateOver: 'Rate expired',

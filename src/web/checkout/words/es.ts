@@ -33,7 +33,7 @@ export const es: Words = {
   exchangeFee: '¿Paga desde un exchange? Sume la comisión de retiro para que llegue el importe completo.',
   rateHolds: 'Cotización válida durante',
   until: 'hasta las {time}',
-  payUntil: 'Puede pagar hasta las {time}.',
+  payUntil: 'Puede pagar hasta las {time}',
   waiting: 'Esperando su pago',
   changeCoin: 'Pagar con otra criptomoneda',
   rateOver: 'La cotización ha caducado',

@@ -33,7 +33,7 @@ export const fr: Words = {
   exchangeFee: 'Vous payez depuis une plateforme d’échange ? Ajoutez ses frais de retrait pour que le montant total arrive.',
   rateHolds: 'Cours valable pendant',
   until: 'jusqu’à {time}',
-  payUntil: 'Vous pouvez payer jusqu’à {time}.',
+  payUntil: 'Vous pouvez payer jusqu’à {time}',
   waiting: 'En attente de votre paiement',
   changeCoin: 'Payer avec une autre cryptomonnaie',
   rateOver: 'Cours expiré',

@@ -33,7 +33,7 @@ export const he: Words = {
   exchangeFee: 'משלמים מבורסה? הוסיפו את עמלת המשיכה כדי שהסכום המלא יגיע.',
   rateHolds: 'השער בתוקף למשך',
   until: 'עד {time}',
-  payUntil: 'אפשר לשלם עד {time}.',
+  payUntil: 'אפשר לשלם עד {time}',
   waiting: 'ממתינים לתשלום',
   changeCoin: 'תשלום במטבע אחר',
   rateOver: 'תוקף השער פג',

@@ -33,7 +33,7 @@ export const id: Words = {
   exchangeFee: 'Membayar dari bursa? Tambahkan biaya penarikan agar jumlah penuh sampai.',
   rateHolds: 'Kurs berlaku selama',
   until: 'sampai {time}',
-  payUntil: 'Anda dapat membayar sampai {time}.',
+  payUntil: 'Anda dapat membayar sampai {time}',
   waiting: 'Menunggu pembayaran Anda',
   changeCoin: 'Bayar dengan kripto lain',
   rateOver: 'Kurs kedaluwarsa',

@@ -33,7 +33,7 @@ export const it: Words = {
   exchangeFee: 'Paghi da un exchange? Aggiungi la commissione di prelievo, così arriva l’importo completo.',
   rateHolds: 'Tasso valido per',
   until: 'fino alle {time}',
-  payUntil: 'Puoi pagare fino alle {time}.',
+  payUntil: 'Puoi pagare fino alle {time}',
   waiting: 'In attesa del pagamento',
   changeCoin: 'Paga con un’altra criptovaluta',
   rateOver: 'Tasso scaduto',

@@ -33,7 +33,7 @@ export const ko: Words = {
   exchangeFee: '거래소에서 보내시나요? 전액이 도착하도록 출금 수수료를 더하세요.',
   rateHolds: '시세 유효 시간',
   until: '{time}까지',
-  payUntil: '{time}까지 결제할 수 있습니다.',
+  payUntil: '{time}까지 결제할 수 있습니다',
   waiting: '결제를 기다리고 있습니다',
   changeCoin: '다른 코인으로 결제',
   rateOver: '시세가 만료되었습니다',

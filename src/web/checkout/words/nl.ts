@@ -33,7 +33,7 @@ export const nl: Words = {
   exchangeFee: 'Betaalt u vanaf een exchange? Tel de opnamekosten erbij op, zodat het volledige bedrag aankomt.',
   rateHolds: 'Koers geldig voor',
   until: 'tot {time}',
-  payUntil: 'U kunt tot {time} betalen.',
+  payUntil: 'U kunt tot {time} betalen',
   waiting: 'Wachten op uw betaling',
   changeCoin: 'Betalen met een andere munt',
   rateOver: 'Koers verlopen',

@@ -33,7 +33,7 @@ export const pl: Words = {
   exchangeFee: 'Płacisz z giełdy? Dolicz opłatę za wypłatę, aby dotarła pełna kwota.',
   rateHolds: 'Kurs ważny przez',
   until: 'do {time}',
-  payUntil: 'Możesz zapłacić do {time}.',
+  payUntil: 'Możesz zapłacić do {time}',
   waiting: 'Czekamy na płatność',
   changeCoin: 'Zapłać inną kryptowalutą',
   rateOver: 'Kurs wygasł',

@@ -33,7 +33,7 @@ export const ptBr: Words = {
   exchangeFee: 'Vai pagar de uma corretora? Some a taxa de saque para que o valor total chegue.',
   rateHolds: 'Cotação válida por',
   until: 'até {time}',
-  payUntil: 'Você pode pagar até {time}.',
+  payUntil: 'Você pode pagar até {time}',
   waiting: 'Aguardando seu pagamento',
   changeCoin: 'Pagar com outra criptomoeda',
   rateOver: 'Cotação expirada',

@@ -33,7 +33,7 @@ export const ru: Words = {
   exchangeFee: 'Платите с биржи? Добавьте комиссию за вывод, чтобы пришла вся сумма.',
   rateHolds: 'Курс действует',
   until: 'до {time}',
-  payUntil: 'Оплатить можно до {time}.',
+  payUntil: 'Оплатить можно до {time}',
   waiting: 'Ожидаем ваш платёж',
   changeCoin: 'Оплатить другой криптовалютой',
   rateOver: 'Курс истёк',

@@ -33,7 +33,7 @@ export const tr: Words = {
   exchangeFee: 'Borsadan mı ödüyorsunuz? Tutarın tamamının ulaşması için çekim ücretini ekleyin.',
   rateHolds: 'Kurun geçerlilik süresi:',
   until: 'bitiş: {time}',
-  payUntil: 'Son ödeme zamanı: {time}.',
+  payUntil: 'Son ödeme zamanı: {time}',
   waiting: 'Ödemeniz bekleniyor',
   changeCoin: 'Başka bir kripto parayla öde',
   rateOver: 'Kurun süresi doldu',

@@ -33,7 +33,7 @@ export const uk: Words = {
   exchangeFee: 'Платите з біржі? Додайте комісію за виведення, щоб надійшла повна сума.',
   rateHolds: 'Курс діє',
   until: 'до {time}',
-  payUntil: 'Оплатити можна до {time}.',
+  payUntil: 'Оплатити можна до {time}',
   waiting: 'Очікуємо ваш платіж',
   changeCoin: 'Оплатити іншою криптовалютою',
   rateOver: 'Термін дії курсу минув',

@@ -33,7 +33,7 @@ export const vi: Words = {
   exchangeFee: 'Thanh toán từ sàn giao dịch? Hãy cộng thêm phí rút để nhận đủ số tiền.',
   rateHolds: 'Tỷ giá có hiệu lực trong',
   until: 'đến {time}',
-  payUntil: 'Bạn có thể thanh toán đến {time}.',
+  payUntil: 'Bạn có thể thanh toán đến {time}',
   waiting: 'Đang chờ thanh toán của bạn',
   changeCoin: 'Thanh toán bằng tiền mã hóa khác',
   rateOver: 'Tỷ giá đã hết hạn',

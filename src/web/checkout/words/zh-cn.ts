@@ -33,7 +33,7 @@ export const zhCn: Words = {
   exchangeFee: '从交易所付款？请加上提币手续费，确保全额到账。',
   rateHolds: '汇率有效时间',
   until: '至 {time}',
-  payUntil: '请在 {time} 前付款。',
+  payUntil: '请在 {time} 前付款',
   waiting: '待支付',
   changeCoin: '用其他加密货币付款',
   rateOver: '汇率已过期',

@@ -33,7 +33,7 @@ export const zhTw: Words = {
   exchangeFee: '從交易所付款？請加上提幣手續費，讓全額到帳。',
   rateHolds: '匯率有效時間',
   until: '至 {time}',
-  payUntil: '請在 {time} 前付款。',
+  payUntil: '請在 {time} 前付款',
   waiting: '等待付款',
   changeCoin: '用其他加密貨幣付款',
   rateOver: '匯率已過期',
