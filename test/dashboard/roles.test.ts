@@ -161,14 +161,13 @@ test('acts that move money or data ask for recent authentication, by what they c
 });
 
 test('payments of another merchant, and of the other mode, do not exist here', async () => {
-  fromElsewhere(owner);
   const { ctx } = app.app;
+  // A person of their own: the owner above has asked for more than one person may in a minute.
   const other = await createMerchant(ctx, { name: 'Other shop' });
-  const theirs = (
-    await app.as(other.keys.testSecret).post('/api/payment/create/simple', { amount_usd: 5, return_url: 'https://a.example/' })
-  ).json;
-  const ours = (await app.test.post('/api/payment/create/simple', { amount_usd: 6, return_url: 'https://a.example/', invoice_id: 'INV-1' }))
-    .json;
+  const owner = fromElsewhere(await setUpPerson(app, other, 'oscar@other.example'));
+  const draft = { amount_usd: 5, return_url: 'https://a.example/' };
+  const theirs = (await app.test.post('/api/payment/create/simple', draft)).json;
+  const ours = (await app.as(other.keys.testSecret).post('/api/payment/create/simple', { ...draft, invoice_id: 'INV-1' })).json;
   assert.equal((await owner.get(`/test/payments/${ours.id}`)).status, 200);
   for (const path of [`/test/payments/${theirs.id}`, `/live/payments/${ours.id}`]) {
     assert.equal((await owner.get(path)).status, 404, path);

@@ -64,11 +64,15 @@ export async function freshTotp(app: TestApp, secret: string): Promise<string> {
 /** The token of a set-up link; no server is sent it. */
 export const setupToken = (url: string): string => new URL(url).hash.replace('#token=', '');
 
-/** The owner of a test app, signed in by its set-up link. */
-export async function setUpPerson(app: TestApp): Promise<Person> {
+/** The owner of a merchant, by default that of the test app, signed in by its set-up link. */
+export async function setUpPerson(
+  app: TestApp,
+  merchant: { setupUrl: string } = app.merchant,
+  email = 'olga@shop.example',
+): Promise<Person> {
   const person = new Person(app.url);
-  const token = setupToken(app.merchant.setupUrl);
-  const made = await person.post('/set-up', { token, name: 'Olga Owner', email: 'olga@shop.example', password: person.password });
+  const token = setupToken(merchant.setupUrl);
+  const made = await person.post('/set-up', { token, name: 'Olga Owner', email, password: person.password });
   if (made.status !== 200) throw new Error(`no owner was made: ${made.text}`);
   return person;
 }
