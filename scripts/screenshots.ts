@@ -105,7 +105,7 @@ async function take(): Promise<void> {
     await desk.page.getByRole('heading', { name: 'Home' }).waitFor();
     await desk.page.getByRole('button', { name: 'Dismiss' }).click();
     await desk.page.goto(`${app.config.publicUrl}/dashboard/test/home?range=30d`);
-    await desk.page.getByRole('img', { name: /Volume completed/ }).waitFor();
+    await desk.page.getByRole('img', { name: /volume/i }).waitFor();
     await desk.page.screenshot({ path: join(OUT, 'dashboard.png') });
     const phone = await openTab(browser, 'about:blank', { width: 390, reducedMotion: true });
     await phone.page.context().addCookies(await desk.page.context().cookies());
