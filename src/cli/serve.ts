@@ -61,7 +61,7 @@ Create a test payment:
     -H "Content-Type: application/json" \\
     -d '{"amount_usd": 25.00, "return_url": "https://example.com/thanks"}'
 
-Open the payment_url from the response, choose a coin, and watch the payment complete.
+Open the payment_url from the response, choose a coin, and simulate a payment.
 When you go live, create a live key: ./florin key create --merchant ${merchantId} --mode live --type secret
 
 `);
