@@ -42,7 +42,7 @@ export type Document = {
 };
 
 /** The icon is inlined, which saves a request. */
-const icon = new Html(
+export const ICON = new Html(
   `<link rel="icon" href="data:image/svg+xml,${encodeURIComponent('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="8" fill="#1b4fd6"/><path d="M6 12V4h5M6 8h4" fill="none" stroke="#fff" stroke-width="2"/></svg>')}">`,
 );
 
@@ -82,7 +82,7 @@ export function sendDocument(request: FastifyRequest, reply: FastifyReply, page:
   return sendText(
     request,
     reply,
-    html`<!doctype html><html lang="${tag}" dir="${dir}"${theme !== 'system' && html` data-theme="${theme}"`}><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><meta name="robots" content="noindex"><meta name="color-scheme" content="${theme === 'system' ? 'light dark' : theme}"><title>${page.title}</title>${icon}${BASE.style}${accent?.style}<script src="${SCRIPT_PATH}" defer></script>${page.refresh != null && html`<noscript><meta http-equiv="refresh" content="${page.refresh}"></noscript>`}</head><body data-copied="${words.copied}" data-hours="${page.language.hours.join('|')}"${id !== null && html` data-id="${id}"`}${origins.length > 0 && html` data-origins="${origins.join(' ')}"`}${page.live && new Html(' data-live')}><p class="banner off1" role="status">${words.offline}</p><p class="banner off2" role="status">${words.brokenText}</p>${page.main}${page.path !== undefined && languageSwitch(page.language, id, page.path)}<div id="live" class="sr" aria-live="polite"></div></body></html>`
+    html`<!doctype html><html lang="${tag}" dir="${dir}"${theme !== 'system' && html` data-theme="${theme}"`}><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><meta name="robots" content="noindex"><meta name="color-scheme" content="${theme === 'system' ? 'light dark' : theme}"><title>${page.title}</title>${ICON}${BASE.style}${accent?.style}<script src="${SCRIPT_PATH}" defer></script>${page.refresh != null && html`<noscript><meta http-equiv="refresh" content="${page.refresh}"></noscript>`}</head><body data-copied="${words.copied}" data-hours="${page.language.hours.join('|')}"${id !== null && html` data-id="${id}"`}${origins.length > 0 && html` data-origins="${origins.join(' ')}"`}${page.live && new Html(' data-live')}><p class="banner off1" role="status">${words.offline}</p><p class="banner off2" role="status">${words.brokenText}</p>${page.main}${page.path !== undefined && languageSwitch(page.language, id, page.path)}<div id="live" class="sr" aria-live="polite"></div></body></html>`
       .text,
   );
 }

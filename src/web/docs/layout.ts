@@ -1,7 +1,7 @@
 /** The layout of every document: search, sidebar, table of contents, previous and next page. */
 import { createHash } from 'node:crypto';
 import type { FastifyReply } from 'fastify';
-import { browserScript } from '../checkout/shell.ts';
+import { browserScript, ICON } from '../checkout/shell.ts';
 import { Html, html } from '../html.ts';
 import type { Heading } from './markdown.ts';
 import { STYLE } from './style.ts';
@@ -52,10 +52,6 @@ function neighbors(contents: Contents, path: string): Html | null {
     entry && html`<a href="${entry.path}"><span>${about}</span>${entry.title}</a>`;
   return html`<nav class="next" aria-label="Previous and next page">${link(all[at - 1], 'Previous')}${link(all[at + 1], 'Next')}</nav>`;
 }
-
-const ICON = new Html(
-  `<link rel="icon" href="data:image/svg+xml,${encodeURIComponent('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="8" fill="#1b4fd6"/><path d="M6 12V4h5M6 8h4" fill="none" stroke="#fff" stroke-width="2"/></svg>')}">`,
-);
 
 /** Sends a page. It is the same for everyone, so it may be cached for five minutes. */
 export function sendPage(reply: FastifyReply, contents: Contents, page: Page): FastifyReply {

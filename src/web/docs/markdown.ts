@@ -36,7 +36,7 @@ const anchorOf = (heading: string): string =>
     .replace(/\s+/g, '-');
 
 /** The words of inline tokens, without markup. */
-export const plainText = (tokens: readonly Token[]): string =>
+const plainText = (tokens: readonly Token[]): string =>
   tokens
     .map((token) =>
       'tokens' in token && token.tokens ? plainText(token.tokens) : token.type !== 'html' && 'text' in token ? unescaped(token.text) : '',
