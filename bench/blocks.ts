@@ -4,8 +4,8 @@
  */
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
+import { createCoreSource } from '../src/chains/bitcoin/core-rpc.ts';
 import type { Matcher } from '../src/chains/chain.ts';
-import { createCoreSource } from '../src/chains/core-rpc.ts';
 import { createLog } from '../src/log.ts';
 import { createOutgoing } from '../src/outgoing.ts';
 import { createWatchSet } from '../src/payments/watch-set.ts';

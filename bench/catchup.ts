@@ -3,7 +3,7 @@
  * the same client and doing nothing with them. Goal: >= 0.5 of that speed.
  */
 import { openCore } from '../src/app.ts';
-import { createCoreSource } from '../src/chains/core-rpc.ts';
+import { createCoreSource } from '../src/chains/bitcoin/core-rpc.ts';
 import { readConfig } from '../src/config.ts';
 import { createLog } from '../src/log.ts';
 import { createFollower } from '../src/payments/follow.ts';

@@ -1,10 +1,10 @@
 /** The composition root: builds each part once, starts and stops the roles in order. */
 import { randomBytes, randomFillSync } from 'node:crypto';
 import { resolve } from 'node:path';
-import { createBlockbookSource } from './chains/blockbook.ts';
+import { createCoreSource } from './chains/bitcoin/core-rpc.ts';
+import { createBlockbookSource } from './chains/blockbook/blockbook.ts';
 import type { Chain, NamedSource } from './chains/chain.ts';
-import { createCoreSource } from './chains/core-rpc.ts';
-import { createEthereumSource } from './chains/ethereum.ts';
+import { createEthereumSource } from './chains/ethereum/ethereum.ts';
 import { joinSources, nameOfSource } from './chains/sources.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';

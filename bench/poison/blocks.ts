@@ -1,7 +1,7 @@
 /** Reads a block made to cost as much as possible by the real follower into the real database, and settles what it pays. */
 import { setImmediate } from 'node:timers/promises';
 import { openCore } from '../../src/app.ts';
-import { createCoreSource } from '../../src/chains/core-rpc.ts';
+import { createCoreSource } from '../../src/chains/bitcoin/core-rpc.ts';
 import { readConfig } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
 import { COIN, type Coin } from '../../src/core/coin.ts';

@@ -7,7 +7,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { openCore } from '../../src/app.ts';
-import { createEthereumSource } from '../../src/chains/ethereum.ts';
+import { createEthereumSource } from '../../src/chains/ethereum/ethereum.ts';
 import { readConfig } from '../../src/config.ts';
 import { createLog } from '../../src/log.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';

@@ -1,6 +1,7 @@
 /** A reader of one node by itself, without a service around it. */
+
+import { createCoreSource } from '../../src/chains/bitcoin/core-rpc.ts';
 import type { Matcher } from '../../src/chains/chain.ts';
-import { createCoreSource } from '../../src/chains/core-rpc.ts';
 import { createLog } from '../../src/log.ts';
 import { createOutgoing } from '../../src/outgoing.ts';
 

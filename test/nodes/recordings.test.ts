@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { parseBlock } from '../../src/chains/raw-block.ts';
+import { parseBlock } from '../../src/chains/bitcoin/raw-block.ts';
 import { startRecordedNode } from '../kit/recorded-node.ts';
 import { type Recording, recordings, startScriptedNode } from '../kit/scripted-node.ts';
 import { lookFor, openSource } from '../kit/source.ts';

@@ -1,9 +1,9 @@
 /** JSON-RPC 2.0 to an Ethereum node or provider: batches as large as it accepts, waits for its rate limits, exact hex. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Log } from '../log.ts';
-import { type Outgoing, OutgoingError } from '../outgoing.ts';
-import { ChainError } from './chain.ts';
-import { fields, isAway, requestFrom } from './reply.ts';
+import type { Log } from '../../log.ts';
+import { type Outgoing, OutgoingError } from '../../outgoing.ts';
+import { ChainError } from '../chain.ts';
+import { fields, isAway, requestFrom } from '../reply.ts';
 
 const LIMITS: EthLimits = { timeoutMs: 30_000, maxReplyBytes: 128 * 1024 * 1024 };
 /** Initial batch size; halved for a provider that rejects it. */

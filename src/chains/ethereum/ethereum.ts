@@ -2,10 +2,10 @@
  * An Ethereum node or provider over JSON-RPC. ETH also moves inside contracts, where transactions do not show it: each block is
  * read with the best method that the node offers (value logs, access lists, balances), and with that method only.
  */
-import { checksumAddress } from '../core/address.ts';
-import { COIN, type Network } from '../core/coin.ts';
-import type { Log } from '../log.ts';
-import type { Outgoing } from '../outgoing.ts';
+import { checksumAddress } from '../../core/address.ts';
+import { COIN, type Network } from '../../core/coin.ts';
+import type { Log } from '../../log.ts';
+import type { Outgoing } from '../../outgoing.ts';
 import {
   type BlockRef,
   type BlockScan,
@@ -16,10 +16,10 @@ import {
   type FeeTier,
   type Matcher,
   type Sighting,
-} from './chain.ts';
+} from '../chain.ts';
+import { fields } from '../reply.ts';
 import { createGainReader, type EthBlock, type Gain } from './eth-gains.ts';
 import { account, createEthRpc, failure, hash32, isPruned, quantity, rows, smallNumber, toHex } from './eth-rpc.ts';
-import { fields } from './reply.ts';
 import { type EthTransaction, readReceipt, readTransaction } from './value-moves.ts';
 
 /** A larger mempool is not read as a whole; the pending block is read instead. */

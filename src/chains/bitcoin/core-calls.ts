@@ -1,11 +1,11 @@
 /** JSON-RPC to a node of the Bitcoin Core family: in batches where it takes them, one by one where it does not. */
-import type { Clock } from '../core/clock.ts';
-import type { Coin } from '../core/coin.ts';
-import { parseExactJson } from '../core/money.ts';
-import type { Log } from '../log.ts';
-import { type Outgoing, OutgoingError } from '../outgoing.ts';
-import { ChainError } from './chain.ts';
-import { fields, requestFrom } from './reply.ts';
+import type { Clock } from '../../core/clock.ts';
+import type { Coin } from '../../core/coin.ts';
+import { parseExactJson } from '../../core/money.ts';
+import type { Log } from '../../log.ts';
+import { type Outgoing, OutgoingError } from '../../outgoing.ts';
+import { ChainError } from '../chain.ts';
+import { fields, requestFrom } from '../reply.ts';
 
 const TIMEOUT_MS = 30_000;
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Family, inputsOf, matchInTurns, outputsOf, parseBlock, parseBlockInTurns, parseTransaction, txidOf } from './raw-block.ts';
 
-const fixtures = join(import.meta.dirname, '../../test/fixtures');
+const fixtures = join(import.meta.dirname, '../../../test/fixtures');
 const vector = (file: string) => Buffer.from(readFileSync(join(fixtures, 'blocks', file), 'utf8').trim(), 'hex');
 
 /** Blocks of public chains; the hash where it is known from elsewhere (a checkpoint of Dogecoin Core). */

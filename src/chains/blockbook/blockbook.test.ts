@@ -1,15 +1,15 @@
 /** What is read from a Blockbook server, and what is made of the ways in which one fails; over real HTTP and WebSocket. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { type Blockbook, startBlockbook } from '../../test/kit/blockbook.ts';
-import { createTestChain, type TestChain } from '../../test/kit/test-chain.ts';
-import { addressOfScript, checksumAddress } from '../core/address.ts';
-import { COIN, type Coin } from '../core/coin.ts';
-import { createLog } from '../log.ts';
-import { createOutgoing } from '../outgoing.ts';
+import { type Blockbook, startBlockbook } from '../../../test/kit/blockbook.ts';
+import { createTestChain, type TestChain } from '../../../test/kit/test-chain.ts';
+import { addressOfScript, checksumAddress } from '../../core/address.ts';
+import { COIN, type Coin } from '../../core/coin.ts';
+import { createLog } from '../../log.ts';
+import { createOutgoing } from '../../outgoing.ts';
+import { ChainError, type ChainSource, type Matcher, type MempoolScan } from '../chain.ts';
 import { createBlockbookSource } from './blockbook.ts';
 import { createHintSocket } from './blockbook-socket.ts';
-import { ChainError, type ChainSource, type Matcher, type MempoolScan } from './chain.ts';
 
 const log = createLog('silent');
 const clock = { now: () => new Date(), monotonicMs: () => performance.now() };

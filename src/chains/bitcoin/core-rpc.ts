@@ -1,12 +1,12 @@
 /** A Bitcoin-Core-family node over JSON-RPC, from Litecoin 0.21 and Dogecoin 1.14 to today's Core: every key of a reply is optional. */
 
 import { randomUUID } from 'node:crypto';
-import type { Clock } from '../core/clock.ts';
-import { COIN, type Coin, type Network } from '../core/coin.ts';
-import { divideCeil } from '../core/money.ts';
-import type { Lock } from '../core/payment.ts';
-import type { Log } from '../log.ts';
-import type { Outgoing } from '../outgoing.ts';
+import type { Clock } from '../../core/clock.ts';
+import { COIN, type Coin, type Network } from '../../core/coin.ts';
+import { divideCeil } from '../../core/money.ts';
+import type { Lock } from '../../core/payment.ts';
+import type { Log } from '../../log.ts';
+import type { Outgoing } from '../../outgoing.ts';
 import {
   type BlockRef,
   ChainError,
@@ -16,7 +16,8 @@ import {
   type Finality,
   orNull,
   type Sighting,
-} from './chain.ts';
+} from '../chain.ts';
+import { createHexReader, type Fields, fields } from '../reply.ts';
 import { amount, type CoreCall as Call, createCoreCalls, integer, rows, text } from './core-calls.ts';
 import { createCoreTransactions } from './core-transactions.ts';
 import { createMempoolIds } from './mempool-ids.ts';
@@ -30,7 +31,6 @@ import {
   type RawBlock,
   type RawTransaction,
 } from './raw-block.ts';
-import { createHexReader, type Fields, fields } from './reply.ts';
 
 /** Buffers kept for the next blocks: one is written while others are read. */
 const MAX_ROOMS = 3;

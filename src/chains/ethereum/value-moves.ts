@@ -1,6 +1,7 @@
 /** Which ETH moved to which account in a block: pure readers of logs, access lists and traces. */
+
+import { fields } from '../reply.ts';
 import { account, hash32, quantity, rows, smallNumber } from './eth-rpc.ts';
-import { fields } from './reply.ts';
 
 export type EthTransaction = {
   txid: string;

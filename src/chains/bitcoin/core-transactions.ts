@@ -1,10 +1,10 @@
 /** Looks up one transaction on a node of the Bitcoin Core family, with or without an index. What the node does not know is null, never empty. */
-import { addressOfScript } from '../core/address.ts';
-import type { Coin, Network } from '../core/coin.ts';
-import { type BlockRef, ChainError, type ChainTransaction, type TransactionHint } from './chain.ts';
+import { addressOfScript } from '../../core/address.ts';
+import type { Coin, Network } from '../../core/coin.ts';
+import { type BlockRef, ChainError, type ChainTransaction, type TransactionHint } from '../chain.ts';
+import { type Fields, fields } from '../reply.ts';
 import { amount, type CoreCall, type CoreCalls, integer, isNotFound, rows, text } from './core-calls.ts';
 import { parseBlock, txidOf } from './raw-block.ts';
-import { type Fields, fields } from './reply.ts';
 
 /** The most inputs whose origin is looked up. */
 const MAX_INPUTS = 500;

@@ -1,7 +1,7 @@
 /** Reads raw blocks and transactions of the Core family: BTC segwit, LTC MWEB, DOGE AuxPoW, DASH special transactions. */
 import { setImmediate } from 'node:timers/promises';
-import type { TransferKind } from '../core/payment.ts';
-import type { Conflict, Matcher, Output, Sighting } from './chain.ts';
+import type { TransferKind } from '../../core/payment.ts';
+import type { Conflict, Matcher, Output, Sighting } from '../chain.ts';
 import { hashSoon, hashWaiting } from './sha256d.ts';
 
 export type RawOutput = { n: number; units: bigint; script: Uint8Array };

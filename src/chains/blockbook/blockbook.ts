@@ -2,14 +2,14 @@
  * A Blockbook server (HTTP API v2, WebSocket for hints): look-ups of any address and transaction for all five coins, and
  * detection of payments where no node is configured, except ETH: its index of internal transfers shows reverted ones too.
  */
-import { addressOfScript, checksumAddress, decodeAddress } from '../core/address.ts';
-import type { Clock } from '../core/clock.ts';
-import { COIN, type Coin, type Network } from '../core/coin.ts';
-import { divideCeil } from '../core/money.ts';
-import { Problem } from '../core/problem.ts';
-import type { Log } from '../log.ts';
-import type { Outgoing } from '../outgoing.ts';
-import { createHintSocket } from './blockbook-socket.ts';
+import { addressOfScript, checksumAddress, decodeAddress } from '../../core/address.ts';
+import type { Clock } from '../../core/clock.ts';
+import { COIN, type Coin, type Network } from '../../core/coin.ts';
+import { divideCeil } from '../../core/money.ts';
+import { Problem } from '../../core/problem.ts';
+import type { Log } from '../../log.ts';
+import type { Outgoing } from '../../outgoing.ts';
+import { matchBlock, merkleRootOf, parseBlockInTurns, type RawBlock } from '../bitcoin/raw-block.ts';
 import {
   type AddressSummary,
   type BlockRef,
@@ -22,9 +22,9 @@ import {
   type Matcher,
   orNull,
   type Sighting,
-} from './chain.ts';
-import { matchBlock, merkleRootOf, parseBlockInTurns, type RawBlock } from './raw-block.ts';
-import { type Fields, fields, requestFrom } from './reply.ts';
+} from '../chain.ts';
+import { type Fields, fields, requestFrom } from '../reply.ts';
+import { createHintSocket } from './blockbook-socket.ts';
 
 const TIMEOUT_MS = 15_000;
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;

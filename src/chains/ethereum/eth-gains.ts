@@ -2,8 +2,8 @@
  * What watched accounts gained in a block, read with the best method that the node offers: value logs, access lists, or balances.
  * Traces only show which transaction caused a gain, because contract authors control their size.
  */
-import type { Log } from '../log.ts';
-import type { BlockRef, Matcher } from './chain.ts';
+import type { Log } from '../../log.ts';
+import type { BlockRef, Matcher } from '../chain.ts';
 import { type EthRpc, failure, isMissing, isPruned, quantity, toHex } from './eth-rpc.ts';
 import {
   type BalanceChange,

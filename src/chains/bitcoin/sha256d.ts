@@ -25,7 +25,7 @@ import {
   set,
   vector,
   XOR,
-} from './wasm.ts';
+} from '../wasm.ts';
 
 /** Square and cube roots of the first primes, as the standard defines its constants. */
 const primes = Array.from({ length: 310 }, (_, i) => i + 2).filter((n) => ![2, 3, 5, 7, 11, 13, 17].some((d) => d < n && n % d === 0));

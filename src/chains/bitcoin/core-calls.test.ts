@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, test } from 'node:test';
-import { createLog } from '../log.ts';
-import { createOutgoing } from '../outgoing.ts';
-import { ChainError } from './chain.ts';
+import { createLog } from '../../log.ts';
+import { createOutgoing } from '../../outgoing.ts';
+import { ChainError } from '../chain.ts';
 import { createCoreCalls } from './core-calls.ts';
 
 type Request = { id: number; method: string; params: unknown[] };

@@ -5,9 +5,9 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { pipeline, Readable } from 'node:stream';
 import { after, describe, test } from 'node:test';
-import { createLog } from '../log.ts';
-import { createOutgoing } from '../outgoing.ts';
-import { ChainError, type ChainSource, type Matcher, type Sighting } from './chain.ts';
+import { createLog } from '../../log.ts';
+import { createOutgoing } from '../../outgoing.ts';
+import { ChainError, type ChainSource, type Matcher, type Sighting } from '../chain.ts';
 import { createEthereumSource } from './ethereum.ts';
 
 type Call = { id: number; method: string; params: any[] };
@@ -894,7 +894,7 @@ describe('transactions that wait', () => {
 });
 
 describe('as anvil 1.7.1 answered', () => {
-  const recorded = JSON.parse(readFileSync(new URL('../../test/fixtures/rpc/anvil-1.7.1.json', import.meta.url), 'utf8')) as {
+  const recorded = JSON.parse(readFileSync(new URL('../../../test/fixtures/rpc/anvil-1.7.1.json', import.meta.url), 'utf8')) as {
     label: string;
     body: string;
   }[];

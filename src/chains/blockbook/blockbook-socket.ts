@@ -1,6 +1,6 @@
 /** The WebSocket of a Blockbook server, for hints only: new blocks, and transactions of watched addresses. Detects dead connections. */
-import type { Clock } from '../core/clock.ts';
-import type { Log } from '../log.ts';
+import type { Clock } from '../../core/clock.ts';
+import type { Log } from '../../log.ts';
 
 /** How often the other end is pinged, because a half-open connection reports nothing. */
 const PING_MS = 20_000;
