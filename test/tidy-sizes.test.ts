@@ -1,0 +1,143 @@
+/** Checks how long functions and lines are, so that every part stays small enough to be read, imported and tested separately. */
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { test } from 'node:test';
+import { parseSync } from 'vite';
+
+const ROOT = join(import.meta.dirname, '..');
+const files = (pattern: string): string[] => globSync(pattern, { cwd: ROOT }).filter((path) => !/\.test\.tsx?$/.test(path));
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
+
+type Node = { type: string; start: number; end: number } & Record<string, unknown>;
+const isNode = (value: unknown): value is Node => typeof value === 'object' && value !== null && typeof (value as Node).type === 'string';
+
+/** Visits every node of a file. `name` is the nearest name that was given to it: of a variable, property or method. */
+function visit(path: string, text: string, take: (node: Node, name: string) => void): void {
+  const { program, errors } = parseSync(path, text);
+  assert.deepEqual(errors, [], path);
+  const walk = (node: Node, name: string): void => {
+    const own = [node.id, node.key].find((id) => isNode(id) && typeof id.name === 'string') as (Node & { name: string }) | undefined;
+    const known = own?.name ?? name;
+    take(node, known);
+    for (const value of Object.values(node)) {
+      if (Array.isArray(value)) for (const item of value) if (isNode(item)) walk(item, known);
+      if (isNode(value)) walk(value, known);
+    }
+  };
+  walk(program as unknown as Node, '');
+}
+
+/** The number of the line at each position of a text. */
+const lineAt = (text: string): ((position: number) => number) => {
+  const starts = [0, ...[...text.matchAll(/\n/g)].map(({ index }) => index + 1)];
+  return (position) => starts.findLastIndex((start) => start <= position) + 1;
+};
+
+const FUNCTIONS = new Set(['FunctionDeclaration', 'FunctionExpression', 'ArrowFunctionExpression']);
+
+/** Functions with more lines than `most`, inner ones included, as `file: name`, so that a file can move between folders. */
+export function longFunctions(path: string, text: string, most: number): { name: string; lines: number }[] {
+  if (text.split('\n').length <= most) return [];
+  const line = lineAt(text);
+  const found: { name: string; lines: number }[] = [];
+  visit(path, text, (node, name) => {
+    const lines = line(node.end) - line(node.start) + 1;
+    if (FUNCTIONS.has(node.type) && lines > most) found.push({ name: `${basename(path)}: ${name}`, lines });
+  });
+  return found;
+}
+
+/** Lines of HTML templates with more than 160 characters. */
+export function longMarkup(path: string, text: string): number[] {
+  const all = text.split('\n');
+  if (all.every(({ length }) => length <= MOST_CHARACTERS)) return [];
+  const line = lineAt(text);
+  const found = new Set<number>();
+  visit(path, text, (node) => {
+    if (node.type !== 'TaggedTemplateExpression' || (node.tag as { name?: string }).name !== 'html') return;
+    for (let at = line(node.start); at <= line(node.end); at++) if (all[at - 1]!.length > MOST_CHARACTERS) found.add(at);
+  });
+  return [...found];
+}
+
+const MOST_CHARACTERS = 160;
+const LIMITS = { 'src/**/*.ts': 100, 'dashboard/**/*.{ts,tsx}': 150 } as const;
+
+/** Longer functions that still have to be split. Remove a line when its function fits; never add one. */
+const LONG_FUNCTIONS: ReadonlySet<string> = new Set([
+  'outgoing.ts: createOutgoing',
+  'deliver.ts: startDeliveries',
+  'files.ts: registerFiles',
+  'actions.ts: registerCheckout',
+  'states.ts: viewOf',
+  'prices.ts: createPrices',
+  'cursor.ts: createCursor',
+  'follow.ts: createFollower',
+  'guard.ts: createGuard',
+  'settle-payments.ts: writeSettlements',
+  'health.ts: readMetrics',
+  'openapi.ts: openapiDocument',
+  'simulated.ts: simulatePlay',
+  'sources.ts: joinSources',
+  'eth-gains.ts: createGainReader',
+  'eth-rpc.ts: createEthRpc',
+  'ethereum.ts: createEthereumSource',
+  'blockbook-socket.ts: createHintSocket',
+  'blockbook.ts: createBlockbookSource',
+  'core-calls.ts: createCoreCalls',
+  'core-rpc.ts: createCoreSource',
+  'core-transactions.ts: createCoreTransactions',
+  'mempool-ids.ts: createMempoolIds',
+  'create.tsx: Create',
+]);
+/** Files whose HTML templates still have longer lines, and how many. Lower or remove a figure; never raise one. */
+const LONG_MARKUP: Readonly<Record<string, number>> = {
+  'src/web/plain.ts': 1,
+  'src/web/docs/layout.ts': 2,
+  'src/web/docs/routes.ts': 4,
+  'src/web/dashboard/files.ts': 1,
+  'src/web/checkout/actions.ts': 1,
+  'src/web/checkout/drawer.ts': 2,
+  'src/web/checkout/links.ts': 3,
+  'src/web/checkout/page.ts': 36,
+  'src/web/checkout/shell.ts': 2,
+  'src/web/checkout/states.ts': 2,
+};
+
+test('no function has more than 100 lines in src, or 150 in the dashboard', () => {
+  const long = Object.entries(LIMITS).flatMap(([pattern, most]) => files(pattern).flatMap((path) => longFunctions(path, read(path), most)));
+  assert.deepEqual(
+    long.filter(({ name }) => !LONG_FUNCTIONS.has(name)),
+    [],
+  );
+  const names = new Set(long.map(({ name }) => name));
+  assert.deepEqual(
+    [...LONG_FUNCTIONS].filter((name) => !names.has(name)),
+    [],
+    'these fit by now: remove them from the list',
+  );
+  const body = '\n  a();'.repeat(3);
+  const wrong = `const other = () => 1;\nconst outer = () => {${body}\n  const inner = () => {${body}\n  };\n};\n`;
+  assert.deepEqual(longFunctions('a.ts', wrong, 4), [
+    { name: 'a.ts: outer', lines: 10 },
+    { name: 'a.ts: inner', lines: 5 },
+  ]);
+  assert.deepEqual(longFunctions('a.ts', wrong, 10), []);
+});
+
+test('no line of an HTML template has more than 160 characters', () => {
+  const long = files('src/**/*.ts').flatMap((path) => {
+    const lines = longMarkup(path, read(path));
+    return lines.length > (LONG_MARKUP[path] ?? 0) ? [`${path}: lines ${lines.join(', ')}`] : [];
+  });
+  assert.deepEqual(long, []);
+  assert.deepEqual(
+    Object.keys(LONG_MARKUP).filter((path) => longMarkup(path, read(path)).length === 0),
+    [],
+    'these fit by now: remove them from the list',
+  );
+  const text = 'x'.repeat(MOST_CHARACTERS);
+  assert.deepEqual(longMarkup('a.ts', `const a = html\`<p>\n${text}</p>\`;\n`), [2]);
+  assert.deepEqual(longMarkup('a.ts', `const a = \`<p>\n${text}</p>\`;\n`), []);
+});
