@@ -1,0 +1,128 @@
+/** Frames of the peer-to-peer protocol: magic, command, length, checksum, payload. Sizes are limited before memory is used. */
+import { hash } from 'node:crypto';
+
+/** A peer broke the protocol. The message says how; the connection is closed. */
+export class WireError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'WireError';
+  }
+}
+
+const HEAD_BYTES = 24;
+const COMMAND_BYTES = 12;
+/** Memory for a payload is reserved in steps, so that a length alone costs nothing. */
+const FIRST_BYTES = 16_384;
+
+/** The most items of an `inv`, `getdata` or `notfound` message. */
+export const MAX_ITEMS = 50_000;
+const ITEM_BYTES = 36;
+/**
+ * The largest payload of each command; other commands may have `OTHER_BYTES`. Protocols allow more (Litecoin 32 MB), but nothing that we
+ * ask for is larger: 2,000 Dogecoin headers with their merge-mining proofs have about 1.7 MB, a block without witness at most 2 MB.
+ */
+const LIMITS: ReadonlyMap<string, number> = new Map([
+  ['headers', 2_200_000],
+  ['block', 4_000_000],
+  ['inv', 3 + MAX_ITEMS * ITEM_BYTES],
+  ['notfound', 3 + MAX_ITEMS * ITEM_BYTES],
+  ['addr', 60_000],
+  ['addrv2', 60_000],
+  ['tx', 400_000],
+]);
+const OTHER_BYTES = 100_000;
+
+/** The largest payload that a peer may send with this command. */
+export const limitOf = (command: string): number => LIMITS.get(command) ?? OTHER_BYTES;
+
+/** SHA-256 twice. */
+export const sha256d = (bytes: Uint8Array): Buffer => hash('sha256', hash('sha256', bytes, 'buffer'), 'buffer');
+
+/** A whole message as it is sent. */
+export function frame(magic: Buffer, command: string, payload: Buffer): Buffer {
+  const bytes = Buffer.alloc(HEAD_BYTES + payload.length);
+  magic.copy(bytes, 0);
+  bytes.write(command, 4, COMMAND_BYTES, 'latin1');
+  bytes.writeUInt32LE(payload.length, 16);
+  sha256d(payload).copy(bytes, 20, 0, 4);
+  payload.copy(bytes, HEAD_BYTES);
+  return bytes;
+}
+
+type Body = { command: string; length: number; checksum: number; room: Buffer; received: number };
+
+/** The command of a frame's first 24 bytes: printable ASCII, then zeros only. */
+function commandOf(head: Buffer): string {
+  let length = 0;
+  while (length < COMMAND_BYTES && head[4 + length] !== 0) {
+    const character = head[4 + length]!;
+    if (character < 0x21 || character > 0x7e) throw new WireError('the command of a message has invalid characters');
+    length++;
+  }
+  if (length === 0) throw new WireError('a message has no command');
+  for (let at = length; at < COMMAND_BYTES; at++) {
+    if (head[4 + at] !== 0) throw new WireError('the command of a message is not padded with zeros');
+  }
+  return head.toString('latin1', 4, 4 + length);
+}
+
+export type FrameReader = {
+  /**
+   * Takes bytes as they arrive and calls `onFrame` for each complete message. Stops when `onFrame` returns false. Errors: WireError on a
+   * wrong magic, command, length or checksum.
+   */
+  read(chunk: Buffer): void;
+  /** The message that has arrived in part, or null. */
+  partial(): { command: string; length: number; received: number } | null;
+};
+
+/** Creates a reader of one connection. Its memory is at most twice what the peer has sent of the current message. */
+export function createFrameReader({ magic, onFrame }: { magic: Buffer; onFrame(command: string, payload: Buffer): boolean }): FrameReader {
+  const head = Buffer.alloc(HEAD_BYTES);
+  let headBytes = 0;
+  let body: Body | null = null;
+  let stopped = false;
+
+  const openBody = (): Body => {
+    const command = commandOf(head);
+    const length = head.readUInt32LE(16);
+    if (length > limitOf(command)) throw new WireError(`a ${command} message of ${length} bytes is larger than ${limitOf(command)}`);
+    const room = Buffer.allocUnsafeSlow(Math.min(length, FIRST_BYTES));
+    return { command, length, checksum: head.readUInt32LE(20), room, received: 0 };
+  };
+  const takeHead = (chunk: Buffer, at: number): number => {
+    const taken = Math.min(HEAD_BYTES - headBytes, chunk.length - at);
+    chunk.copy(head, headBytes, at, at + taken);
+    headBytes += taken;
+    const seen = Math.min(headBytes, magic.length);
+    if (head.compare(magic, 0, seen, 0, seen) !== 0) throw new WireError('the peer is on another network: wrong magic');
+    if (headBytes === HEAD_BYTES) body = openBody();
+    return taken;
+  };
+  const takeBody = (into: Body, chunk: Buffer, at: number): number => {
+    const taken = Math.min(into.length - into.received, chunk.length - at);
+    if (into.received + taken > into.room.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.min(into.length, Math.max(into.room.length * 2, into.received + taken)));
+      into.room.copy(larger, 0, 0, into.received);
+      into.room = larger;
+    }
+    chunk.copy(into.room, into.received, at, at + taken);
+    into.received += taken;
+    return taken;
+  };
+  return {
+    read: (chunk) => {
+      for (let at = 0; at < chunk.length && !stopped; ) {
+        at += body ? takeBody(body, chunk, at) : takeHead(chunk, at);
+        // `takeHead` may have set it, which the type check does not see.
+        const whole = body as Body | null;
+        if (!whole || whole.received < whole.length) continue;
+        if (sha256d(whole.room).readUInt32LE(0) !== whole.checksum) throw new WireError(`a ${whole.command} message has a wrong checksum`);
+        body = null;
+        headBytes = 0;
+        stopped = !onFrame(whole.command, whole.room);
+      }
+    },
+    partial: () => body && { command: body.command, length: body.length, received: body.received },
+  };
+}
