@@ -3,7 +3,7 @@
  * Goal: <= 30 ms.
  */
 import { addMs, MINUTE_MS } from '../src/core/clock.ts';
-import { COIN, COINS } from '../src/core/coin.ts';
+import { COIN, COINS, chainOf } from '../src/core/coin.ts';
 import type { PaymentFacts, Rules, Transfer } from '../src/core/payment.ts';
 import { settle } from '../src/core/settle.ts';
 import { median } from './kit.ts';
@@ -28,7 +28,7 @@ const payment: PaymentFacts = {
     protectionHours: 24,
     protectionLargeHours: 2,
     protectionLargeUsdCents: 100_000n,
-    confirmations: Object.fromEntries(COINS.map((coin) => [coin, COIN[coin].confirmations])) as Rules['confirmations'],
+    confirmations: Object.fromEntries(COINS.map((coin) => [coin, chainOf(coin).confirmations])) as Rules['confirmations'],
   },
   // The first of them moved the clocks.
   extendedUntil: addMs(START, 60 * MINUTE_MS),

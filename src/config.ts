@@ -1,5 +1,5 @@
 /** The only reader of the environment: every setting with its type, default and risk. docs/reference/config.md is generated from it. */
-import { COINS, type Coin, type ConfirmationTier, NETWORKS, type Network } from './core/coin.ts';
+import { CHAIN, COINS, type Coin, type ConfirmationTier, NETWORKS, type Network } from './core/coin.ts';
 import { DEFAULT_PLANS, PLANS, type Plan, type PlanLimits } from './core/plan.ts';
 import { parseConfirmations } from './core/settle.ts';
 import { defaultTrust, TRUSTS, type Trust } from './core/trust.ts';
@@ -190,7 +190,6 @@ export class ConfigError extends Error {
 }
 
 /** Ethereum mainnet, Sepolia, and the default of development nodes. */
-const CHAIN_IDS: Readonly<Record<Network, number>> = { mainnet: 1, testnet: 11_155_111, regtest: 31_337 };
 
 /** Reads and checks all settings. An empty value counts as unset. Errors: ConfigError. */
 export function readConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
@@ -265,7 +264,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     trusts,
     quorumAboveUsdCents: BigInt(integer('QUORUM_ABOVE', 1_000, 0, 1_000_000_000)) * 100n,
     networks,
-    ethChainId: integer('ETH_CHAIN_ID', CHAIN_IDS[networks.ETH], 1, 2_147_483_647),
+    ethChainId: integer('ETH_CHAIN_ID', CHAIN.ethereum.chainIds![networks.ETH], 1, 2_147_483_647),
     confirmations,
     priceSources,
     fiatSources: text('FIAT_RATES') ?? (priceSources.startsWith('static:') ? '' : 'coinbase,kraken,bitstamp,coingecko,ecb'),

@@ -7,7 +7,7 @@ import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js';
 import { base58, bech32, bech32m, createBase58check } from '@scure/base';
 import { HDKey } from '@scure/bip32';
-import { COIN, type Coin, type Network } from './coin.ts';
+import { COIN, type Coin, chainOf, type Network } from './coin.ts';
 import { formatUnits } from './money.ts';
 import { Problem } from './problem.ts';
 
@@ -87,12 +87,12 @@ export function parseAccountKey(
   const { node, spelling } = readExtended(text, { coin, network });
   if (node.depth === 3)
     return {
-      ...chainOf(node.deriveChild(0)),
+      ...chainKeyOf(node.deriveChild(0)),
       accountKey: text,
       script: scriptOf(spelling, coin),
       path: '0',
     };
-  if (node.depth === 4 && external) return { ...chainOf(node), accountKey: text, script: scriptOf(spelling, coin), path: '' };
+  if (node.depth === 4 && external) return { ...chainKeyOf(node), accountKey: text, script: scriptOf(spelling, coin), path: '' };
   throw invalid(`it has depth ${node.depth}, but the key of one account has depth 3; export that of an account such as m/84'/0'/0'`);
 }
 
@@ -152,7 +152,7 @@ function readExtended(text: string, { coin, network }: { coin: Coin; network: Ne
 const scriptOf = (spelling: Spelling, coin: Coin): Script | null =>
   coin === 'ETH' ? 'eoa' : coin === 'DASH' || coin === 'DOGE' ? 'p2pkh' : spelling.script;
 
-const chainOf = (node: HDKey): { chainKey: string } => ({ chainKey: bytesToHex(node.publicKey!) + bytesToHex(node.chainCode!) });
+const chainKeyOf = (node: HDKey): { chainKey: string } => ({ chainKey: bytesToHex(node.publicKey!) + bytesToHex(node.chainCode!) });
 
 const DESCRIPTOR =
   /^(pkh|wpkh|tr|sh\(wpkh)\((?:\[([0-9a-fA-F]{8}(?:\/\d+['hH]?)*)\])?([1-9A-HJ-NP-Za-km-z]+)((?:\/(?:\d+|<0;1>))*)\/\*\){1,2}(?:#([a-z0-9]{8}))?$/;
@@ -174,7 +174,7 @@ function parseDescriptor(text: string, { coin, network }: { coin: Coin; network:
   if (path.some((step) => step >= 0x80000000)) throw invalid('it has a step out of range');
   const chain = path.reduce((at, step) => at.deriveChild(step), node);
   return {
-    ...chainOf(chain),
+    ...chainKeyOf(chain),
     accountKey: text,
     script,
     path: [...(origin === undefined ? [] : ['m', ...origin.split('/').slice(1)]), ...path].join('/').replace(/[hH]/g, "'"),
@@ -389,5 +389,5 @@ export function paymentUri({
 }): string {
   return coin === 'ETH'
     ? `ethereum:${address}@${ethChainId}?value=${units}`
-    : `${COIN[coin].scheme}:${address}?amount=${formatUnits(coin, units)}`;
+    : `${chainOf(coin).scheme}:${address}?amount=${formatUnits(coin, units)}`;
 }

@@ -3,7 +3,7 @@
  * when a transfer that was first read in a block counts as seen. Pure: the caller passes what was observed.
  */
 import { addMs, earliest, latest, MINUTE_MS } from './clock.ts';
-import { COIN, type Coin } from './coin.ts';
+import { type Coin, chainOf } from './coin.ts';
 
 export const DOUBTS = ['older', 'syncing', 'alone', 'settling', 'lagging', 'stalled'] as const;
 export type Doubt = { code: (typeof DOUBTS)[number]; reason: string };
@@ -36,13 +36,13 @@ export function doubtOf({ coin, binding, syncing, peers, connectedMs, tipTime, n
   if (peers === 0) return { code: 'alone', reason: 'the node has no peers' };
   if (peers !== null && connectedMs < SETTLE_MS) return { code: 'settling', reason: 'the node has been connected for less than a minute' };
   const ageMs = now.getTime() - tipTime.getTime();
-  if (ageMs > OLD_TIP_BLOCKS * COIN[coin].blockSeconds * 1000)
+  if (ageMs > OLD_TIP_BLOCKS * chainOf(coin).blockSeconds * 1000)
     return { code: 'stalled', reason: `the last block is ${Math.round(ageMs / MINUTE_MS)} minutes old` };
   return null;
 }
 
 /** How far a miner's clock is trusted against a certain poll: two usual intervals, at least two minutes. */
-const beliefMs = (coin: Coin): number => Math.max(2 * MINUTE_MS, 2 * COIN[coin].blockSeconds * 1000);
+const beliefMs = (coin: Coin): number => Math.max(2 * MINUTE_MS, 2 * chainOf(coin).blockSeconds * 1000);
 
 /**
  * When a transfer that was first read in a block counts as seen: at the time of its block, so a payment whose block is inside the

@@ -1,7 +1,7 @@
-/** The coin table: everything that differs between the five coins and is not code. Add a coin here first. */
-
-export const COINS = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const;
-export type Coin = (typeof COINS)[number];
+/**
+ * The tables of what can be paid: assets (what is priced), chains (what is followed), families (what one account key serves) and coins (an
+ * asset on a chain, the unit of quotes and transfers). Everything that differs between them and is not code. Add a coin here first.
+ */
 
 export const NETWORKS = ['mainnet', 'testnet', 'regtest'] as const;
 export type Network = (typeof NETWORKS)[number];
@@ -14,14 +14,27 @@ export type ConfirmationTier = { belowUsdCents: bigint | null; confirmations: nu
 export const COMPLETION_RULES = ['confirmations', 'instantsend', 'instantsend_or_chainlock', 'chainlock', 'safe', 'finalized'] as const;
 export type CompletionRule = (typeof COMPLETION_RULES)[number];
 
-export type CoinSpec = {
-  coin: Coin;
+/** What chains have in common, and which folder of `src/chains` reads them: `bitcoin` counts outputs, `ethereum` accounts. */
+export const CHAIN_KINDS = ['bitcoin', 'ethereum'] as const;
+export type ChainKind = (typeof CHAIN_KINDS)[number];
+
+type AssetRow = { asset: string; name: string };
+
+type FamilyRow = { family: string; kind: ChainKind };
+
+type ChainRow = {
+  /** As the API names it in `network`. */
+  chain: string;
+  /** What tables that are keyed by chain store, in their column `coin`: the code of the native coin, where that is a coin here. */
+  code: string;
   name: string;
   /** Name of the network as the payer must choose it in a wallet. */
   networkName: string;
-  decimals: 8 | 18;
-  /** Scheme of the payment URI: BIP-321 for BTC, the same grammar for LTC, DASH, DOGE; ERC-681 for ETH. */
+  family: string;
+  /** Scheme of the payment URI: BIP-321 for BTC, the same grammar for LTC, DASH, DOGE; ERC-681 for EVM chains. */
   scheme: string;
+  /** EIP-155 chain ID of each network; null where there is none. */
+  chainIds: Readonly<Record<Network, number>> | null;
   blockSeconds: number;
   pollSeconds: number;
   /** How long after the deadline a first sight still counts as on time: two polls, for ETH two blocks. */
@@ -34,14 +47,27 @@ export type CoinSpec = {
   agreeWithin: number;
   /** Oldest version of the node, as it numbers itself, without known holes that move money; null: nodes number themselves differently. */
   safeVersion: number | null;
-  /** Transfers below this many base units do not count. */
-  dustUnits: bigint;
   /** Coinbase outputs are spendable, and count, from this many confirmations. */
   coinbaseMaturity: number;
-  /** Size of a typical payment: virtual bytes, for ETH gas. */
-  typicalSize: number;
   feeUnit: string;
   confirmations: readonly ConfirmationTier[];
+  /** Where the public block explorer shows a transaction, followed by its ID. Florin links there and never sends it requests. */
+  explorer: Readonly<Partial<Record<Network, string>>>;
+};
+
+type CoinRow = {
+  /** As stored: the asset's code for the native coin of a chain, else `<asset>@<chain>`. */
+  coin: string;
+  asset: string;
+  chain: string;
+  /** Address of the token contract on mainnet; null for the native coin. */
+  contract: string | null;
+  /** Of the base unit. They belong to the contract: the same asset can have others on another chain. */
+  decimals: number;
+  /** Transfers below this many base units do not count. */
+  dustUnits: bigint;
+  /** Size of a typical payment: virtual bytes, for EVM chains gas. */
+  typicalSize: number;
 };
 
 const tiers = (...rows: readonly [number | CompletionRule, number?, CompletionRule?][]): readonly ConfirmationTier[] =>
@@ -51,13 +77,31 @@ const tiers = (...rows: readonly [number | CompletionRule, number?, CompletionRu
     rule: typeof first === 'number' ? (rule ?? 'confirmations') : first,
   }));
 
-export const COIN: Readonly<Record<Coin, CoinSpec>> = {
-  BTC: {
-    coin: 'BTC',
+const ASSET_ROWS = [
+  { asset: 'BTC', name: 'Bitcoin' },
+  { asset: 'ETH', name: 'Ethereum' },
+  { asset: 'LTC', name: 'Litecoin' },
+  { asset: 'DASH', name: 'Dash' },
+  { asset: 'DOGE', name: 'Dogecoin' },
+] as const satisfies readonly AssetRow[];
+
+const FAMILY_ROWS = [
+  { family: 'BTC', kind: 'bitcoin' },
+  { family: 'ETH', kind: 'ethereum' },
+  { family: 'LTC', kind: 'bitcoin' },
+  { family: 'DASH', kind: 'bitcoin' },
+  { family: 'DOGE', kind: 'bitcoin' },
+] as const satisfies readonly FamilyRow[];
+
+const CHAIN_ROWS = [
+  {
+    chain: 'bitcoin',
+    code: 'BTC',
     name: 'Bitcoin',
     networkName: 'Bitcoin',
-    decimals: 8,
+    family: 'BTC',
     scheme: 'bitcoin',
+    chainIds: null,
     blockSeconds: 600,
     pollSeconds: 3,
     slackSeconds: 10,
@@ -65,18 +109,19 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     deepReorg: 3,
     agreeWithin: 2,
     safeVersion: 250_000,
-    dustUnits: 546n,
     coinbaseMaturity: 100,
-    typicalSize: 141,
     feeUnit: 'sat/vB',
     confirmations: tiers([1], [2], [3], [6]),
+    explorer: { mainnet: 'https://mempool.space/tx/', testnet: 'https://mempool.space/testnet4/tx/' },
   },
-  ETH: {
-    coin: 'ETH',
+  {
+    chain: 'ethereum',
+    code: 'ETH',
     name: 'Ethereum',
     networkName: 'Ethereum mainnet',
-    decimals: 18,
+    family: 'ETH',
     scheme: 'ethereum',
+    chainIds: { mainnet: 1, testnet: 11_155_111, regtest: 31_337 },
     blockSeconds: 12,
     pollSeconds: 4,
     slackSeconds: 24,
@@ -84,18 +129,19 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     deepReorg: 6,
     agreeWithin: 10,
     safeVersion: null,
-    dustUnits: 1n,
     coinbaseMaturity: 0,
-    typicalSize: 21_000,
     feeUnit: 'gwei/gas',
     confirmations: tiers([12], [32], ['safe', 32], ['finalized', 0]),
+    explorer: { mainnet: 'https://etherscan.io/tx/', testnet: 'https://sepolia.etherscan.io/tx/' },
   },
-  LTC: {
-    coin: 'LTC',
+  {
+    chain: 'litecoin',
+    code: 'LTC',
     name: 'Litecoin',
     networkName: 'Litecoin',
-    decimals: 8,
+    family: 'LTC',
     scheme: 'litecoin',
+    chainIds: null,
     blockSeconds: 150,
     pollSeconds: 3,
     slackSeconds: 10,
@@ -103,18 +149,19 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     deepReorg: 6,
     agreeWithin: 2,
     safeVersion: 210_505,
-    dustUnits: 5_460n,
     coinbaseMaturity: 100,
-    typicalSize: 141,
     feeUnit: 'sat/vB',
     confirmations: tiers([6], [12], [24], [40]),
+    explorer: { mainnet: 'https://litecoinspace.org/tx/', testnet: 'https://litecoinspace.org/testnet/tx/' },
   },
-  DASH: {
-    coin: 'DASH',
+  {
+    chain: 'dash',
+    code: 'DASH',
     name: 'Dash',
     networkName: 'Dash',
-    decimals: 8,
+    family: 'DASH',
     scheme: 'dash',
+    chainIds: null,
     blockSeconds: 158,
     pollSeconds: 3,
     slackSeconds: 10,
@@ -122,18 +169,19 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     deepReorg: 3,
     agreeWithin: 2,
     safeVersion: 220_000,
-    dustUnits: 5_460n,
     coinbaseMaturity: 100,
-    typicalSize: 226,
     feeUnit: 'sat/vB',
     confirmations: tiers(['instantsend'], ['instantsend'], ['instantsend_or_chainlock', 1], ['chainlock', 1]),
+    explorer: { mainnet: 'https://insight.dash.org/insight/tx/' },
   },
-  DOGE: {
-    coin: 'DOGE',
+  {
+    chain: 'dogecoin',
+    code: 'DOGE',
     name: 'Dogecoin',
     networkName: 'Dogecoin',
-    decimals: 8,
+    family: 'DOGE',
     scheme: 'dogecoin',
+    chainIds: null,
     blockSeconds: 60,
     pollSeconds: 3,
     slackSeconds: 10,
@@ -141,14 +189,76 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = {
     deepReorg: 10,
     agreeWithin: 5,
     safeVersion: 1_140_900,
-    dustUnits: 1_000_000n,
     coinbaseMaturity: 240,
-    typicalSize: 226,
     feeUnit: 'sat/vB',
     confirmations: tiers([6], [20], [40], [60]),
+    explorer: { mainnet: 'https://dogechain.info/tx/' },
   },
-};
+] as const satisfies readonly ChainRow[];
 
-const CODES = new Set<string>(COINS);
-/** Whether the text is exactly one of the five codes (upper case). */
-export const isCoin = (text: unknown): text is Coin => typeof text === 'string' && CODES.has(text);
+/** In the order in which customers are shown them. */
+const COIN_ROWS = [
+  { coin: 'BTC', asset: 'BTC', chain: 'bitcoin', contract: null, decimals: 8, dustUnits: 546n, typicalSize: 141 },
+  { coin: 'ETH', asset: 'ETH', chain: 'ethereum', contract: null, decimals: 18, dustUnits: 1n, typicalSize: 21_000 },
+  { coin: 'LTC', asset: 'LTC', chain: 'litecoin', contract: null, decimals: 8, dustUnits: 5_460n, typicalSize: 141 },
+  { coin: 'DASH', asset: 'DASH', chain: 'dash', contract: null, decimals: 8, dustUnits: 5_460n, typicalSize: 226 },
+  { coin: 'DOGE', asset: 'DOGE', chain: 'dogecoin', contract: null, decimals: 8, dustUnits: 1_000_000n, typicalSize: 226 },
+] as const satisfies readonly CoinRow[];
+
+export type Asset = (typeof ASSET_ROWS)[number]['asset'];
+export type Family = (typeof FAMILY_ROWS)[number]['family'];
+export type Chain = (typeof CHAIN_ROWS)[number]['chain'];
+export type Coin = (typeof COIN_ROWS)[number]['coin'];
+
+export type AssetSpec = Readonly<AssetRow & { asset: Asset }>;
+export type FamilySpec = Readonly<FamilyRow & { family: Family }>;
+export type ChainSpec = Readonly<ChainRow & { chain: Chain; family: Family; kind: ChainKind }>;
+export type CoinSpec = Readonly<CoinRow & { coin: Coin; asset: Asset; chain: Chain; family: Family; name: string }>;
+
+export type Rows = { assets: readonly AssetRow[]; families: readonly FamilyRow[]; chains: readonly ChainRow[]; coins: readonly CoinRow[] };
+
+const table = <Key extends string, Spec>(): Record<Key, Spec> => Object.create(null) as Record<Key, Spec>;
+const assets: Record<Asset, AssetSpec> = table();
+const families: Record<Family, FamilySpec> = table();
+const chains: Record<Chain, ChainSpec> = table();
+const coins: Record<Coin, CoinSpec> = table();
+const [assetCodes, familyCodes, chainCodes, coinCodes]: [Asset[], Family[], Chain[], Coin[]] = [[], [], [], []];
+
+/** Adds rows to the tables. Tests add rows of their own, before they load a module that reads the tables while it loads. */
+export function addRows(rows: Rows): void {
+  for (const row of rows.assets as readonly AssetSpec[]) {
+    assets[row.asset] = row;
+    assetCodes.push(row.asset);
+  }
+  for (const row of rows.families as readonly FamilySpec[]) {
+    families[row.family] = row;
+    familyCodes.push(row.family);
+  }
+  for (const row of rows.chains as readonly ChainSpec[]) {
+    chains[row.chain] = { ...row, kind: families[row.family].kind };
+    chainCodes.push(row.chain);
+  }
+  for (const row of rows.coins as readonly CoinSpec[]) {
+    coins[row.coin] = { ...row, family: chains[row.chain].family, name: assets[row.asset].name };
+    coinCodes.push(row.coin);
+  }
+}
+addRows({ assets: ASSET_ROWS, families: FAMILY_ROWS, chains: CHAIN_ROWS, coins: COIN_ROWS });
+
+export const ASSETS: readonly Asset[] = assetCodes;
+export const FAMILIES: readonly Family[] = familyCodes;
+export const CHAINS: readonly Chain[] = chainCodes;
+export const COINS: readonly Coin[] = coinCodes;
+
+export const ASSET: Readonly<Record<Asset, AssetSpec>> = assets;
+export const FAMILY: Readonly<Record<Family, FamilySpec>> = families;
+export const CHAIN: Readonly<Record<Chain, ChainSpec>> = chains;
+export const COIN: Readonly<Record<Coin, CoinSpec>> = coins;
+
+/** The chain that a coin lives on. */
+export const chainOf = (coin: Coin): ChainSpec => CHAIN[COIN[coin].chain];
+
+/** Whether the text is exactly the code of a coin. */
+export const isCoin = (text: unknown): text is Coin => typeof text === 'string' && text in coins;
+export const isChain = (text: unknown): text is Chain => typeof text === 'string' && text in chains;
+export const isAsset = (text: unknown): text is Asset => typeof text === 'string' && text in assets;

@@ -1,7 +1,7 @@
 /** When completion is held: each rule of the chain-health guard at its boundary. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { COIN, COINS, type Coin } from './coin.ts';
+import { COINS, type Coin, chainOf } from './coin.ts';
 import { calmAt, type GuardCode, isBinding, judgeChain, judgeQuorum, type Observed, type Vote, type Voter } from './guard.ts';
 
 const NOW = new Date('2026-05-01T12:00:00Z');
@@ -9,7 +9,7 @@ const NOW = new Date('2026-05-01T12:00:00Z');
 const times = (seconds: number, age = 0, count = 13): Date[] =>
   Array.from({ length: count }, (_, i) => new Date(NOW.getTime() - (age + i * seconds) * 1000));
 const vote = (coin: Coin, more: Partial<Vote> = {}): Vote => ({
-  version: COIN[coin].safeVersion ?? 0,
+  version: chainOf(coin).safeVersion ?? 0,
   agrees: true,
   ...more,
 });
@@ -18,14 +18,14 @@ const codes = (coin: Coin, more: Partial<Observed> = {}): GuardCode[] =>
     coin,
     votes: [vote(coin)],
     height: 1000,
-    blockTimes: times(COIN[coin].blockSeconds),
+    blockTimes: times(chainOf(coin).blockSeconds),
     now: NOW,
     reorg: null,
     ...more,
   }).map((reason) => reason.code);
 
 for (const coin of COINS) {
-  const usual = COIN[coin].blockSeconds;
+  const usual = chainOf(coin).blockSeconds;
 
   test(`${coin}: a healthy chain holds nothing`, () => assert.deepEqual(codes(coin), []));
 
@@ -45,7 +45,7 @@ for (const coin of COINS) {
   });
 
   test(`${coin}: a deep reorganisation holds until the chain has grown calm`, () => {
-    const depth = COIN[coin].deepReorg;
+    const depth = chainOf(coin).deepReorg;
     const reorg = { depth, height: 1000 };
     assert.deepEqual(codes(coin, { reorg, height: calmAt(coin, reorg) - 1 }), ['deep_reorg']);
     assert.deepEqual(codes(coin, { reorg, height: calmAt(coin, reorg) }), []);
@@ -71,7 +71,7 @@ test('a node older than the known-safe version holds, by its own number', () => 
 });
 
 test('the April 2026 history of Litecoin: 13 blocks taken back and blocks five times slower hold for both reasons', () => {
-  assert.ok(COIN.LTC.deepReorg <= 13);
+  assert.ok(chainOf('LTC').deepReorg <= 13);
   const held = { reorg: { depth: 13, height: 3_095_943 }, height: 3_095_950, blockTimes: times(13.5 * 60) };
   assert.deepEqual(codes('LTC', held), ['deep_reorg', 'slow']);
 });

@@ -1,5 +1,5 @@
 /** Decides whether a chain is healthy enough to complete payments on it. Pure: takes what was observed and returns reasons. */
-import { COIN, type Coin, type Network } from './coin.ts';
+import { type Coin, chainOf, type Network } from './coin.ts';
 import type { Trust } from './trust.ts';
 
 /** What one voting source shows. */
@@ -37,7 +37,7 @@ export const isBinding = (network: Network): boolean => network === 'mainnet';
 type Reorg = { depth: number; height: number };
 /** The height from which the chain counts as calm again: later by as many blocks as the largest payment waits for, or twice the depth. */
 export const calmAt = (coin: Coin, { depth, height }: Reorg): number =>
-  height + Math.max(2 * depth, ...COIN[coin].confirmations.map((tier) => tier.confirmations));
+  height + Math.max(2 * depth, ...chainOf(coin).confirmations.map((tier) => tier.confirmations));
 export const reorgText = (coin: Coin, reorg: Reorg): string =>
   `a reorganisation of ${reorg.depth} blocks was seen; completion waits for block ${calmAt(coin, reorg)}`;
 
@@ -80,7 +80,7 @@ const minutes = (ms: number): string => `${Math.round(ms / 60_000)} min`;
 
 /** Why completion must wait on this chain, most serious reason first; empty when it is healthy. */
 export function judgeChain({ coin, votes, height, blockTimes, now, reorg }: Observed): readonly GuardReason[] {
-  const { blockSeconds, safeVersion, agreeWithin } = COIN[coin];
+  const { blockSeconds, safeVersion, agreeWithin } = chainOf(coin);
   const reasons: GuardReason[] = [];
   const add = (code: GuardCode, text: string) => reasons.push({ code, text });
   if (reorg && height < calmAt(coin, reorg)) add('deep_reorg', reorgText(coin, reorg));

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { addMs, MINUTE_MS } from './clock.ts';
-import { COIN, COINS } from './coin.ts';
+import { COIN, COINS, chainOf } from './coin.ts';
 import type { Decision, PaymentFacts, PaymentStatus, Rules, Tip, Transfer } from './payment.ts';
 import { settle } from './settle.ts';
 
@@ -22,7 +22,7 @@ const payment: PaymentFacts = {
     protectionHours: 24,
     protectionLargeHours: 2,
     protectionLargeUsdCents: 100_000n,
-    confirmations: Object.fromEntries(COINS.map((coin) => [coin, COIN[coin].confirmations])) as Rules['confirmations'],
+    confirmations: Object.fromEntries(COINS.map((coin) => [coin, chainOf(coin).confirmations])) as Rules['confirmations'],
   },
   extendedUntil: null,
   rateLockUntil: null,

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { addMs, DAY_MS, HOUR_MS, MINUTE_MS } from './clock.ts';
-import { COIN, COINS, type Coin, type ConfirmationTier } from './coin.ts';
+import { COIN, COINS, type Coin, type ConfirmationTier, chainOf } from './coin.ts';
 import { centsToE8, divideCeil, quoteUnits, shownUnit } from './money.ts';
 import type { Decision, PaymentFacts, PaymentStatus, Rules, Settlement, Tip, Transfer, TransferRole } from './payment.ts';
 import { rolesOf, settle, valueTransfer } from './settle.ts';
@@ -337,7 +337,7 @@ function always(name: string, check: (entry: Entry, before: readonly Entry[]) =>
 const isDust = (t: Transfer): boolean => t.units < COIN[t.coin].dustUnits;
 const tipOf = (entry: Entry, t: Transfer): Tip => entry.tips[t.coin as PaidIn];
 const worthOf = (transfers: readonly Transfer[]): bigint => transfers.reduce((total, t) => total + (t.values.at(-1)?.usdE8 ?? 0n), 0n);
-const slackMs = (of: Coin): number => COIN[of].slackSeconds * 1000;
+const slackMs = (of: Coin): number => chainOf(of).slackSeconds * 1000;
 /** The conflict has a confirmation, or the follower has missed the transfer for a day. */
 const isLost = (entry: Entry, t: Transfer): boolean =>
   !t.block &&

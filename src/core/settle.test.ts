@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { addMs, MINUTE_MS } from './clock.ts';
-import { COIN, COINS } from './coin.ts';
+import { COINS, chainOf } from './coin.ts';
 import type { Decision, PaymentFacts, PaymentStatus, Quote, Rules, Tip, Transfer } from './payment.ts';
 import { mergeConfirmations, move, NEXT, parseConfirmations, settle, standingOf, valueTransfer } from './settle.ts';
 
@@ -19,7 +19,7 @@ const rules: Rules = {
   protectionHours: 24,
   protectionLargeHours: 2,
   protectionLargeUsdCents: 100_000n,
-  confirmations: Object.fromEntries(COINS.map((coin) => [coin, COIN[coin].confirmations])) as Rules['confirmations'],
+  confirmations: Object.fromEntries(COINS.map((coin) => [coin, chainOf(coin).confirmations])) as Rules['confirmations'],
 };
 const quote: Quote = {
   coin: 'BTC',
@@ -502,12 +502,12 @@ test('confirmations: merchants raise, the operator may lower, never under one', 
     ],
   );
   for (const wrong of ['0', '100:0,*:1', 'x', '100:1', '1000:1,100:2,*:3']) assert.throws(() => parseConfirmations(wrong), wrong);
-  const merged = mergeConfirmations(COIN.BTC.confirmations, [{ belowUsdCents: null, confirmations: 4, rule: 'confirmations' }], null);
+  const merged = mergeConfirmations(chainOf('BTC').confirmations, [{ belowUsdCents: null, confirmations: 4, rule: 'confirmations' }], null);
   assert.deepEqual(
     merged.map((t) => t.confirmations),
     [4, 4, 4, 6],
   );
-  assert.deepEqual(mergeConfirmations(COIN.DASH.confirmations, null, parseConfirmations('1'))[0]?.rule, 'confirmations');
+  assert.deepEqual(mergeConfirmations(chainOf('DASH').confirmations, null, parseConfirmations('1'))[0]?.rule, 'confirmations');
 });
 
 test('an ended payment is due again when a transfer of its books has been absent for a day, and until the follower says so', () => {

@@ -3,7 +3,7 @@
  * sweep, the merchant and the test simulator record facts and call it; nothing else sets a status.
  */
 import { addMs, DAY_MS, earliest, HOUR_MS, latest, MINUTE_MS } from './clock.ts';
-import { COIN, type Coin, type CompletionRule, type ConfirmationTier } from './coin.ts';
+import { COIN, type Coin, type CompletionRule, type ConfirmationTier, chainOf } from './coin.ts';
 import { centsToE8, divideCeil, e8ToCents, shownUnit, worthUsdE8 } from './money.ts';
 import {
   type Company,
@@ -221,7 +221,7 @@ function requirementOf(
   const has = (kind: TransferKind): boolean => (typeof kinds === 'string' ? kinds === kind : kinds.has(kind));
   let { confirmations } = tier;
   if (tier.rule === 'confirmations' && has('pegout')) confirmations = Math.max(confirmations, PEGOUT_CONFIRMATIONS);
-  if (has('coinbase')) confirmations = Math.max(confirmations, COIN[coin].coinbaseMaturity);
+  if (has('coinbase')) confirmations = Math.max(confirmations, chainOf(coin).coinbaseMaturity);
   return confirmations === tier.confirmations ? tier : { ...tier, confirmations };
 }
 const requirement = (facts: PaymentFacts, t: Transfer, receivedCents: bigint): ConfirmationTier =>
@@ -231,7 +231,7 @@ const confirmationsOf = (t: Transfer, tip: Tip | undefined): number => (t.block 
 
 function isConfirmed(t: Transfer, { rule, confirmations }: ConfirmationTier, tip: Tip | undefined): boolean {
   const count = confirmationsOf(t, tip);
-  if (!tip || (t.kind === 'coinbase' && count < COIN[t.coin].coinbaseMaturity)) return false;
+  if (!tip || (t.kind === 'coinbase' && count < chainOf(t.coin).coinbaseMaturity)) return false;
   const chainlocked = t.lock === 'chainlock' || (t.block !== null && tip.chainlockHeight !== null && t.block.height <= tip.chainlockHeight);
   // A missing lock is normal for fresh inputs. Depth replaces it.
   const deep = count >= (tip.chainlockHeight === null ? DASH_CONFIRMATIONS_BLIND : DASH_CONFIRMATIONS);
@@ -331,7 +331,7 @@ function judge(
   const real: Judged[] = [];
   for (const t of transfers) {
     if (isDust(t)) continue;
-    const lastMs = endMs + COIN[t.coin].slackSeconds * 1000;
+    const lastMs = endMs + chainOf(t.coin).slackSeconds * 1000;
     const firstSeenMs = t.firstSeenAt.getTime();
     const minedMs = t.block?.time.getTime() ?? 0;
     const seenMs = minedMs > firstSeenMs + protectedMs ? minedMs : firstSeenMs;
@@ -407,7 +407,7 @@ type Count = ReturnType<typeof count>;
 function hasEnded(issued: readonly Coin[], { expiresAt, tips, now }: { expiresAt: Date; tips: Tips; now: Date }): boolean {
   if (issued.length === 0) return now > expiresAt;
   return issued.every((coin) => {
-    const end = expiresAt.getTime() + COIN[coin].slackSeconds * 1000;
+    const end = expiresAt.getTime() + chainOf(coin).slackSeconds * 1000;
     return now.getTime() > end && (tips[coin]?.scannedThrough.getTime() ?? 0) >= end;
   });
 }
@@ -738,7 +738,7 @@ function nextDue({
     isOverdue ||= at <= now && !isFinal(status);
   };
   if (status === 'pending' && !ended) {
-    const slackMs = Math.max(0, ...coinsIssued.map((coin) => COIN[coin].slackSeconds * 1000));
+    const slackMs = Math.max(0, ...coinsIssued.map((coin) => chainOf(coin).slackSeconds * 1000));
     wake(addMs(expiresAt, slackMs + 1));
   }
   for (const { t } of standing) {

@@ -1,7 +1,7 @@
 /** Market and chain lookups: exact values, or 501 naming the missing source, or 503. Nothing is estimated. */
 import { type AddressSummary, type Chain, ChainError } from '../chains/chain.ts';
 import { decodeAddress } from '../core/address.ts';
-import { COIN, type Coin } from '../core/coin.ts';
+import { COIN, type Coin, chainOf } from '../core/coin.ts';
 import { divideHalfEven, e8ToCents, formatDecimal, formatUnits, formatUsd, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { findTransferBlock, getDepositBalance, getTestBalance } from '../payments/look-ups.ts';
@@ -124,7 +124,7 @@ export async function readFees(call: Call): Promise<Answer> {
     success: true,
     currency: coin,
     timestamp: call.ctx.clock.now().toISOString(),
-    fee_unit: COIN[coin].feeUnit,
+    fee_unit: chainOf(coin).feeUnit,
     typical_size: COIN[coin].typicalSize,
     fees: Object.fromEntries(
       tiers.map((tier) => [

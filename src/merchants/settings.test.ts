@@ -1,14 +1,14 @@
 /** When an install waits for less than the default table. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { COIN, COINS, type Coin } from '../core/coin.ts';
+import { COINS, type Coin, chainOf } from '../core/coin.ts';
 import { parseConfirmations } from '../core/settle.ts';
 import { loweredFrom } from './settings.ts';
 
 const lowered = (coin: Coin, text: string) => parseConfirmations(text).map((tier) => loweredFrom(coin, tier)?.confirmations ?? null);
 
 test('the default table is never lowered; an operator’s tier is where the table asks for more of its largest amount', () => {
-  for (const coin of COINS) for (const tier of COIN[coin].confirmations) assert.equal(loweredFrom(coin, tier), null, coin);
+  for (const coin of COINS) for (const tier of chainOf(coin).confirmations) assert.equal(loweredFrom(coin, tier), null, coin);
   assert.deepEqual(lowered('BTC', '1'), [6]);
   assert.deepEqual(lowered('BTC', '6'), [null]);
   assert.deepEqual(lowered('BTC', '100:1,1000:1,*:6'), [null, 2, null]);

@@ -1,7 +1,7 @@
 /** Settings that a merchant changes: validated, stored and written to the audit log in one transaction. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Context } from '../context.ts';
-import { COIN, COINS, type Coin, type CompletionRule, type ConfirmationTier, isCoin } from '../core/coin.ts';
+import { COINS, type Coin, type CompletionRule, type ConfirmationTier, chainOf, isCoin } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import { type Branding, checkBranding, logoWriter } from './branding.ts';
 import { type Actor, writeAudit } from './members.ts';
@@ -50,7 +50,7 @@ const RISKY = [
 
 /** The tiers without the merchant's own: the operator's, else the default table. */
 export const baseTiers = (ctx: Context, coin: Coin): readonly ConfirmationTier[] =>
-  ctx.settings.confirmations[coin] ?? COIN[coin].confirmations;
+  ctx.settings.confirmations[coin] ?? chainOf(coin).confirmations;
 
 /** How many confirmations a finality signal of the network is worth. */
 const STAND_IN: Readonly<Record<CompletionRule, number>> = {
@@ -63,7 +63,7 @@ const STAND_IN: Readonly<Record<CompletionRule, number>> = {
 };
 /** The confirmations of the default table where the operator lowered them; else null. */
 export function loweredFrom(coin: Coin, { belowUsdCents, confirmations, rule }: ConfirmationTier): ConfirmationTier | null {
-  const usual = COIN[coin].confirmations.find(
+  const usual = chainOf(coin).confirmations.find(
     (tier) => tier.belowUsdCents === null || (belowUsdCents !== null && tier.belowUsdCents >= belowUsdCents),
   )!;
   const worth = (tier: Pick<ConfirmationTier, 'rule' | 'confirmations'>) => Math.max(STAND_IN[tier.rule], tier.confirmations);

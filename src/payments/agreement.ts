@@ -1,7 +1,7 @@
 /** How far each source of a coin shows the blocks that were read. The guard applies its rules to this evidence. */
 import { type Chain, ChainError, type SourceState } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { COIN } from '../core/coin.ts';
+import { chainOf } from '../core/coin.ts';
 
 type Block = { height: number; hash: string };
 /** `through`: the highest recorded block that the source showed, or null. `contradicts`: the source has a different block above it. */
@@ -29,7 +29,7 @@ export function createAgreement(ctx: Context, chain: Chain): (voter: SourceState
       height === tip.height ? tip.hash : ((await source.blockAt(height))?.hash ?? null);
     const first = await shown(top);
     if (first === null) return null;
-    const recorded = await readHashes(top - COIN[coin].maxReorg, top);
+    const recorded = await readHashes(top - chainOf(coin).maxReorg, top);
     if (first === recorded.get(top)) return { through: { height: top, hash: first }, contradicts: false };
     // Another branch: find a common block with doubling steps, then the last common one by bisection.
     let differs = top;

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Context, perContext } from '../context.ts';
 import { addMs } from '../core/clock.ts';
-import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
+import { COINS, type Coin, chainOf, type Mode } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import type { PaymentFacts, Rules } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
@@ -72,7 +72,7 @@ export async function rulesFor(ctx: Context, merchant: Merchant, expiresInSecond
       COINS.map((coin) => [
         coin,
         mergeConfirmations(
-          COIN[coin].confirmations,
+          chainOf(coin).confirmations,
           settings.confirmations[coin]?.map((t) => ({ ...t, belowUsdCents: t.belowUsdCents === null ? null : BigInt(t.belowUsdCents) })) ??
             null,
           ctx.settings.confirmations[coin] ?? null,

@@ -2,7 +2,7 @@
 import { type BlockRef, ChainError, type ChainSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import type { Doubt } from '../core/certainty.ts';
-import { COIN, type Coin } from '../core/coin.ts';
+import { type Coin, chainOf } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
 import { noteReorg } from './guard.ts';
 import { lockAndSettleMany, queueProcessing } from './settle-payments.ts';
@@ -19,7 +19,7 @@ type Stored = { height: number; hash: string; parent: string };
 /** The cursor of one follower, stored in tables. */
 export function createCursor(ctx: Context, source: ChainSource) {
   const { coin } = source;
-  const { maxReorg } = COIN[coin];
+  const { maxReorg } = chainOf(coin);
   /** Whether an outdated hold may be stored. True at startup, when the state is unknown. */
   let mayBeHeld = true;
 

@@ -1,6 +1,6 @@
 /** The wire shape of a payment, used for both the detail reply and the data of events. */
 
-import { COIN, type Coin } from '../core/coin.ts';
+import { type Coin, chainOf } from '../core/coin.ts';
 import { e8ToCents, formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
 import type { Transfer, Uncounted } from '../core/payment.ts';
 import { itemAmount } from './price.ts';
@@ -24,7 +24,7 @@ export const transferDetail = (t: Transfer): Record<string, unknown> => ({
   ref: t.ref,
   transaction_hash: t.txid,
   currency: t.coin,
-  network: COIN[t.coin].networkName,
+  network: chainOf(t.coin).networkName,
   amount: formatUnits(t.coin, t.units),
   amount_usd: t.values.length > 0 ? formatUsd(e8ToCents(t.values.at(-1)!.usdE8)) : null,
   kind: t.kind,

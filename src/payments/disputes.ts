@@ -1,7 +1,7 @@
 /** Completed payments in blocks that a source's chain lacks: their transfers are marked, and unmarked when the source has the blocks. */
 import type { ChainSource, SourceState } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { COIN, type Coin } from '../core/coin.ts';
+import { type Coin, chainOf } from '../core/coin.ts';
 import type { Evidence } from './agreement.ts';
 import { lockAndSettle } from './settle-payments.ts';
 
@@ -19,7 +19,7 @@ type Seen = readonly { voter: Pick<SourceState, 'trust' | 'health' | 'source'>; 
  * place or is only a few blocks behind. A third-party source cannot dispute a block that one of the operator's own sources has.
  */
 export function findDisputes(coin: Coin, seen: Seen, cursor: { height: number }): Map<ChainSource, Range> {
-  const { agreeWithin, maxReorg } = COIN[coin];
+  const { agreeWithin, maxReorg } = chainOf(coin);
   const heights = (own: boolean) =>
     seen.flatMap(({ voter, evidence }) => (own === (voter.trust === 'own') ? [evidence.through?.height ?? -1] : []));
   const ownHas = Math.max(-1, ...heights(true));

@@ -4,7 +4,7 @@ import { statfs } from 'node:fs/promises';
 import { ChainError, type ChainSource, type NamedSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { deriveAddress, type Script } from '../core/address.ts';
-import { COIN, COINS, type Coin, type Network } from '../core/coin.ts';
+import { COINS, type Coin, chainOf, type Network } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { listNotices } from '../webhooks/endpoints.ts';
@@ -204,7 +204,7 @@ async function checkNode(ctx: Context, check: string, { source, follows }: Named
           `point ${coin}_NODE_URL to a node on that chain`,
         ),
       ];
-    const { safeVersion, blockSeconds } = COIN[coin];
+    const { safeVersion, blockSeconds } = chainOf(coin);
     const isMain = network === 'mainnet';
     const { tip } = health;
     const detail = `${health.software} on ${network} at block ${tip.height}`;
@@ -251,7 +251,7 @@ function howToReach(coin: Coin, reason: string): string {
 async function inspectNode(check: string, source: ChainSource, tip: number, cursor: bigint | null): Promise<Finding[]> {
   const findings: Finding[] = [];
   const { prunedBelow, clockAheadSeconds, missing, warnings } = await source.inspect!();
-  const { blockSeconds } = COIN[source.coin];
+  const { blockSeconds } = chainOf(source.coin);
   if (prunedBelow !== null) {
     const kept = tip - prunedBelow + 1;
     const detail = `pruned: it keeps the last ${kept} blocks, about ${Math.round((kept * blockSeconds) / 3_600)} hours`;

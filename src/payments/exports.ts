@@ -1,6 +1,6 @@
 /** Payments, transfers and days as CSV: exact decimal strings, UTC times, stable column names and order. */
 import type { Context } from '../context.ts';
-import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
+import { COINS, type Coin, chainOf, type Mode } from '../core/coin.ts';
 import { csvLine } from '../core/csv.ts';
 import { formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
 import type { Exception, PaymentStatus, TransferValue, Uncounted } from '../core/payment.ts';
@@ -118,7 +118,7 @@ const TRANSFER_CELLS: Record<string, (row: ReceivedRow) => string | null> = {
   invoice_id: (row) => row.invoiceId,
   payment_status: (row) => row.status,
   currency: (row) => row.coin,
-  network: (row) => COIN[row.coin].networkName,
+  network: (row) => chainOf(row.coin).networkName,
   amount: (row) => formatUnits(row.coin, BigInt(row.units)),
   usd_at_receipt: (row) => (row.values[0] ? usdE8(row.values[0].usdE8) : null),
   usd_last_valued: (row) => (row.values.length > 0 ? usdE8(row.values.at(-1)!.usdE8) : null),

@@ -4,7 +4,7 @@ import { type Chain, ChainError, type ChainHealth, type ChainSource, type Matche
 import type { Context } from '../context.ts';
 import { type Doubt, doubtOf } from '../core/certainty.ts';
 import { DAY_MS, earliest } from '../core/clock.ts';
-import { COIN } from '../core/coin.ts';
+import { chainOf } from '../core/coin.ts';
 import { isBinding } from '../core/guard.ts';
 import { readEndedBelow, type Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
@@ -60,7 +60,7 @@ const NOTHING = Promise.resolve(null);
 export function startFollower(
   ctx: Context,
   source: Chain,
-  { pollMs = source.network === 'regtest' ? REGTEST_POLL_MS : COIN[source.coin].pollSeconds * 1000 }: { pollMs?: number } = {},
+  { pollMs = source.network === 'regtest' ? REGTEST_POLL_MS : chainOf(source.coin).pollSeconds * 1000 }: { pollMs?: number } = {},
 ): { stop(): Promise<void> } {
   const session = ctx.db.session();
   const follower = createFollower(ctx, source);

@@ -1,7 +1,7 @@
 /** The chain-health guard: compares the sources of a coin and judges its chain before anything completes on it. */
 import { type Chain, ChainError, type ChainHealth, type ChainSource, type SourceState } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { COIN, COINS, type Coin } from '../core/coin.ts';
+import { COINS, type Coin, chainOf } from '../core/coin.ts';
 import { type GuardCode, type GuardReason, isBinding, judgeChain, judgeQuorum, type Quorum, reorgText, type Vote } from '../core/guard.ts';
 import type { Trust } from '../core/trust.ts';
 import type { Tx } from '../db/db.ts';
@@ -72,7 +72,7 @@ export function createGuard(
 
   /** Whether two sources show one chain: close in height, and equal except for the last few blocks. Null: unknown now. */
   const compare = async (one: SourceState, other: SourceState): Promise<boolean | null> => {
-    const within = COIN[coin].agreeWithin;
+    const within = chainOf(coin).agreeWithin;
     const [a, b] = [one.health!.tip, other.health!.tip];
     if (a.hash === b.hash) return true;
     if (Math.abs(a.height - b.height) > within) return false;
@@ -160,7 +160,7 @@ export function createGuard(
       const followed = survey.find((state) => state.followed && state.state === 'ok');
       const highest = Math.max(...survey.map((state) => (state.state === 'ok' ? state.health!.tip.height : 0)));
       const health = followed?.health ?? null;
-      return { since: now!.since, health, behind: binding && health !== null && highest > health.tip.height + COIN[coin].agreeWithin };
+      return { since: now!.since, health, behind: binding && health !== null && highest > health.tip.height + chainOf(coin).agreeWithin };
     },
     agree: async () => {
       if (survey.length < 2) return;
@@ -224,7 +224,7 @@ export async function noteReorg(
   { depth, height }: { depth: number; height: number },
 ): Promise<void> {
   await tx`update tips set unwound = true where coin = ${coin}`;
-  if (depth < COIN[coin].deepReorg) return;
+  if (depth < chainOf(coin).deepReorg) return;
   await tx`
     insert into chain_guard (coin, binding, reasons, codes, reorg_depth, reorg_height)
     values (${coin}, ${isBinding(network)}, array[${reorgText(coin, { depth, height })}], array['deep_reorg'], ${depth}, ${height})

@@ -2,7 +2,7 @@
 import type { BlockRef, Output, Sighting } from '../chains/chain.ts';
 import { firstSightInBlock } from '../core/certainty.ts';
 import { earliest } from '../core/clock.ts';
-import { COIN, type Coin } from '../core/coin.ts';
+import { COIN, type Coin, chainOf } from '../core/coin.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import type { Loser } from './spent-outpoints.ts';
 
@@ -41,7 +41,7 @@ export async function readWaiting(sql: Sql, coin: Coin): Promise<Waiting[]> {
     from transfers t left join tips on tips.coin = t.coin
     where t.coin = ${coin} and t.block_height is null and t.txid is not null
       and (t.absent_since is null or t.absent_since > clock_timestamp() - make_interval(days => ${FORGOTTEN_DAYS}::int))
-      and (t.conflict_height is null or t.conflict_height >= coalesce(tips.height, 0) - ${COIN[coin].maxReorg}::bigint)
+      and (t.conflict_height is null or t.conflict_height >= coalesce(tips.height, 0) - ${chainOf(coin).maxReorg}::bigint)
       and exists (select 1 from payments p where p.id = t.payment_id and p.mode = 'live')
     group by t.txid`;
   for await (const part of rows.cursor(READ_AT_ONCE)) for (const row of part) found.push(row);

@@ -1,7 +1,7 @@
 /** The outpoints that the transactions of our transfers spend. Another transaction spending one replaces ours. Kept while possible. */
 import type { Conflict, Sighting } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { COIN, type Coin } from '../core/coin.ts';
+import { type Coin, chainOf } from '../core/coin.ts';
 import type { Fragment, Tx } from '../db/db.ts';
 import { createWatchSet, outpointBytes } from './watch-set.ts';
 
@@ -33,7 +33,7 @@ export function createSpentOutpoints(ctx: Context, coin: Coin) {
     else t.block_height >= deep.height end`;
   /** The lowest height that may still be taken back; every height while nothing has been read. */
   const deep = (): Fragment =>
-    sql`(select coalesce(min(height), 0) - ${COIN[coin].maxReorg}::bigint as height from tips where coin = ${coin}) as deep`;
+    sql`(select coalesce(min(height), 0) - ${chainOf(coin).maxReorg}::bigint as height from tips where coin = ${coin}) as deep`;
 
   /** Rows from before this table existed, and of an older version that ran until now. */
   const adopt = () => sql`

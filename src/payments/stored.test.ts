@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { COIN, COINS } from '../core/coin.ts';
+import { COINS, chainOf } from '../core/coin.ts';
 import type { Rules, TransferValue } from '../core/payment.ts';
 import { requestFromJson, requestToJson, rulesFromJson, rulesToJson, valuesFromJson, valuesToJson } from './stored.ts';
 import type { PaymentRequest } from './view.ts';
@@ -23,7 +23,7 @@ const rules: Rules = {
   protectionHours: 24,
   protectionLargeHours: 2,
   protectionLargeUsdCents: 100_000n,
-  confirmations: Object.fromEntries(COINS.map((coin) => [coin, COIN[coin].confirmations])) as Rules['confirmations'],
+  confirmations: Object.fromEntries(COINS.map((coin) => [coin, chainOf(coin).confirmations])) as Rules['confirmations'],
 };
 const request: PaymentRequest = {
   returnUrl: 'https://shop.example/thanks',
@@ -48,7 +48,7 @@ const tiersOf = (stored: Record<string, [string | null, number, string][]>) =>
         belowUsdCents: below === null ? null : BigInt(below),
         confirmations,
         rule,
-      })) ?? COIN[coin].confirmations,
+      })) ?? chainOf(coin).confirmations,
     ]),
   );
 
@@ -83,7 +83,7 @@ test('a coin or a rule that came later gets its default, and one that has gone i
   const [stored] = fixtures;
   for (const coin of COINS) {
     const { [coin]: _, ...others } = stored.rules.confirmations;
-    assert.deepEqual(rulesFromJson({ ...stored.rules, confirmations: others }).confirmations[coin], COIN[coin].confirmations);
+    assert.deepEqual(rulesFromJson({ ...stored.rules, confirmations: others }).confirmations[coin], chainOf(coin).confirmations);
   }
   const older = { BTC: [[null, 9, 'confirmations']], XMR: [[null, 10, 'confirmations']] };
   const read = rulesFromJson({ ...stored.rules, confirmations: older });
@@ -109,7 +109,11 @@ test('tiers of which one cannot be read are those of the table; a worth that can
     [[null, '1', 'confirmations']],
     'none',
   ]) {
-    assert.deepEqual(rulesFromJson({ confirmations: { BTC: tiers } }).confirmations.BTC, COIN.BTC.confirmations, JSON.stringify(tiers));
+    assert.deepEqual(
+      rulesFromJson({ confirmations: { BTC: tiers } }).confirmations.BTC,
+      chainOf('BTC').confirmations,
+      JSON.stringify(tiers),
+    );
   }
   for (const entry of [{}, { usdE8: 25.5 }, { usdE8: '25.5' }, null]) assert.throws(() => valuesFromJson([entry]), /cannot be read/);
 });

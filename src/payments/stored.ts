@@ -2,7 +2,7 @@
  * The JSON in the columns of payments: written with a format version, read field by field. A field that an older version did not
  * write, such as a coin or a rule that was added later, gets its default.
  */
-import { COIN, COINS, COMPLETION_RULES, type Coin, type ConfirmationTier } from '../core/coin.ts';
+import { COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, chainOf } from '../core/coin.ts';
 import { type CompanyWorth, type Rules, type TransferValue, UNCOUNTED_STATES, type Uncounted } from '../core/payment.ts';
 import { asBigint, asList, asObject, asText, asWhole, type Json, oneOf } from '../core/stored-json.ts';
 import type { PaymentItem, PaymentRequest } from './view.ts';
@@ -64,7 +64,7 @@ function tiersFromJson(coin: Coin, value: unknown): readonly ConfirmationTier[] 
       : { belowUsdCents, confirmations, rule };
   });
   const whole = tiers.flatMap((tier) => tier ?? []);
-  return whole.length > 0 && whole.length === tiers.length ? whole : COIN[coin].confirmations;
+  return whole.length > 0 && whole.length === tiers.length ? whole : chainOf(coin).confirmations;
 }
 
 /** What the merchant requested; absent keys are omitted. */

@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test';
 import { sha256 } from '@noble/hashes/sha2.js';
 import { createBase58check } from '@scure/base';
 import { addressOfScript, checksumAddress } from '../../src/core/address.ts';
-import { COIN, COINS, type Coin } from '../../src/core/coin.ts';
+import { COIN, COINS, type Coin, chainOf } from '../../src/core/coin.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Blockbook, startBlockbook } from '../kit/blockbook.ts';
@@ -123,7 +123,7 @@ for (const coin of COINS) {
   test(`${coin}: fees with their unit, the size of a typical payment and the total in ${coin} and USD`, async () => {
     const { status, json } = await lookUp('fees', `?currency=${coin}`);
     assert.equal(status, 200);
-    assert.deepEqual([json.fee_unit, json.typical_size], [COIN[coin].feeUnit, COIN[coin].typicalSize]);
+    assert.deepEqual([json.fee_unit, json.typical_size], [chainOf(coin).feeUnit, COIN[coin].typicalSize]);
     assert.deepEqual(Object.keys(json.fees), ['fast', 'normal', 'slow']);
     // 0.0003 per kilobyte; Dogecoin's floor is 0.01. ETH: 2 gwei.
     const perUnit = coin === 'ETH' ? 2 : coin === 'DOGE' ? 1000 : 30;

@@ -1,7 +1,7 @@
 /** A small chain that a test mines: real bytes and merkle roots for the Core family, plain facts for ETH. */
 import { createHash, randomBytes } from 'node:crypto';
 import { addressOfScript, checksumAddress, decodeAddress } from '../../src/core/address.ts';
-import { COIN, type Coin, type Network } from '../../src/core/coin.ts';
+import { type Coin, chainOf, type Network } from '../../src/core/coin.ts';
 
 export type ChainInput = { txid: string; vout: number; address: string; units: bigint };
 export type ChainOutput = { address: string; script: string; units: bigint };
@@ -219,7 +219,7 @@ export function createTestChain({
     on: (listener) => listeners.push(listener),
   };
   if (!from) {
-    const pace = COIN[coin].blockSeconds;
+    const pace = chainOf(coin).blockSeconds;
     for (let i = 0; i < length; i++) mineOne(now() - age - (length - 1 - i) * pace, true);
   }
   return chain;

@@ -1,7 +1,7 @@
 /** Payments read from Blockbook servers on mainnet: several sources, failover, and what the chain-health guard holds. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { COIN, type Coin } from '../../src/core/coin.ts';
+import { type Coin, chainOf } from '../../src/core/coin.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Blockbook, startBlockbook } from '../kit/blockbook.ts';
 import { giveWallet, openPayment, reach, units } from '../kit/shop.ts';
@@ -65,7 +65,7 @@ async function payAndMine({ app, chain }: Story, options?: Parameters<TestChain[
 }
 /** Whether a payment stays held over several looks of the watcher. */
 async function staysHeld({ app }: Story, id: string): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, 2.5 * COIN.BTC.pollSeconds * 1000));
+  await new Promise((resolve) => setTimeout(resolve, 2.5 * chainOf('BTC').pollSeconds * 1000));
   assert.equal((await app.live.get(`/api/payment/${id}`)).json.status, 'processing');
 }
 
@@ -257,7 +257,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       servers[0]!.behave('down');
       const asked = servers[1]!.requests.length;
       // Longer than what makes an absent payment known as such.
-      await new Promise((resolve) => setTimeout(resolve, 4 * COIN.BTC.pollSeconds * 1000));
+      await new Promise((resolve) => setTimeout(resolve, 4 * chainOf('BTC').pollSeconds * 1000));
       const waiting = (await app.live.get(`/api/payment/${id}`)).json;
       assert.deepEqual([waiting.status, waiting.transaction_hash, waiting.exceptions], ['processing', txid, []]);
       chain.mine();
@@ -290,7 +290,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       const done = await reach(app, id, completed);
       servers[1]!.show(behind);
       servers[0]!.behave('down');
-      await new Promise((resolve) => setTimeout(resolve, 3 * COIN.BTC.pollSeconds * 1000));
+      await new Promise((resolve) => setTimeout(resolve, 3 * chainOf('BTC').pollSeconds * 1000));
       const after = (await app.live.get(`/api/payment/${id}`)).json;
       assert.deepEqual([after.confirmations, after.transfers[0].block_hash], [1, done.transfers[0].block_hash]);
       servers[1]!.show(chain);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import type { Script } from '../../src/core/address.ts';
-import { COIN } from '../../src/core/coin.ts';
+import { chainOf } from '../../src/core/coin.ts';
 import { eventually } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import type { TestNode } from '../kit/nodes.ts';
@@ -314,7 +314,7 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
     const { time } = await node.rpc('getblockheader', block);
     // The window ends a second after the block, and what the reading of the chain may lag behind it has passed too.
     await service.age(id, (await ends(id)) - (time + 1));
-    const late = time + 1 + COIN[coin].slackSeconds + 1;
+    const late = time + 1 + chainOf(coin).slackSeconds + 1;
     await new Promise((resolve) => setTimeout(resolve, late * 1000 - Date.now()));
     await service.start();
     await reach(id, 'processing');
@@ -328,7 +328,7 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
     'created processing completed',
     async (name, events) => {
       const { id, address } = await open(name, events);
-      const { coinbaseMaturity } = COIN[coin];
+      const { coinbaseMaturity } = chainOf(coin);
       await node.mine(1, address);
       await mine(coinbaseMaturity - 2);
       await reach(id, 'processing', 'overpaid', (d) => d.confirmations === coinbaseMaturity - 1);

@@ -2,7 +2,8 @@
 
 import { paymentUri } from '../../core/address.ts';
 import { HOUR_MS } from '../../core/clock.ts';
-import { COIN, type Coin, type Network } from '../../core/coin.ts';
+import { COIN, type Coin, chainOf, type Network } from '../../core/coin.ts';
+import { explorerUrl } from '../../core/explorer.ts';
 import { formatDecimal, formatUnits } from '../../core/money.ts';
 import { mayRepeat } from '../../payments/payments.ts';
 import { itemAmount } from '../../payments/price.ts';
@@ -233,7 +234,8 @@ function coinForm(view: CustomerView, options: PageOptions, key: string): Html {
   const first = view.settlement.coin ?? view.scenario?.coin ?? payable[0]?.coin;
   const why = { price: words.noPrice, network: words.noNetwork, small: words.tooSmall };
   const row = ({ coin, unavailable, estimateUnits }: CustomerView['coins'][number]) => {
-    const { name, networkName } = COIN[coin];
+    const { name } = COIN[coin];
+    const { networkName } = chainOf(coin);
     const estimate = estimateUnits !== null && html`<bdi>≈ ${shortAmount(coin, estimateUnits)} ${coin}</bdi>`;
     return html`<label class="coin${unavailable ? ' off' : ''}"><input type="radio" name="currency" value="${coin}" id="${key}-${coin}" required${unavailable && new Html(' disabled')}${coin === first && !unavailable && new Html(' checked')}>${coinIcon(coin)}<span class="what"><b>${name}${networkName !== name && html` <span class="est">${networkName.replace(`${name} `, '')}</span>`}</b><span class="est">${unavailable ? why[unavailable] : estimate}</span></span></label>`;
   };
@@ -334,23 +336,15 @@ function progress({ settlement: s }: CustomerView, { language }: PageOptions): H
   const { words, count, minutes } = language;
   if (s.confirmationsRequired === null || s.coin === null) return html`<p class="wait" role="status">${words.locking}</p>`;
   const done = Math.min(s.confirmations, s.confirmationsRequired);
-  const left = Math.max(1, Math.round(((s.confirmationsRequired - done) * COIN[s.coin].blockSeconds) / 60));
+  const left = Math.max(1, Math.round(((s.confirmationsRequired - done) * chainOf(s.coin).blockSeconds) / 60));
   return html`<div role="status"><progress max="${s.confirmationsRequired}" value="${done}" aria-label="${words.processing}"></progress><p class="lead">${say(words.confirmations, { count: count(done), needed: count(s.confirmationsRequired) })}<br>${say(words.usually, { time: minutes(left) })}</p></div>`;
 }
 
-/** Public explorers of the main networks; test payments have none. */
-const EXPLORERS: Readonly<Record<Coin, string>> = {
-  BTC: 'https://mempool.space/tx/',
-  ETH: 'https://etherscan.io/tx/',
-  LTC: 'https://litecoinspace.org/tx/',
-  DASH: 'https://insight.dash.org/insight/tx/',
-  DOGE: 'https://dogechain.info/tx/',
-};
+/** A link to the public explorer; test payments and private networks have none. */
 const txLink = (view: CustomerView, coin: Coin, txid: string, { networks }: PageOptions): Html => {
   const text = html`<bdi class="mono" translate="no">${txid}</bdi>`;
-  return view.facts.mode === 'live' && networks[coin] === 'mainnet'
-    ? html`<a href="${EXPLORERS[coin]}${txid}" rel="noopener noreferrer" target="_blank">${text}</a>`
-    : text;
+  const url = view.facts.mode === 'live' ? explorerUrl(coin, networks[coin], txid) : null;
+  return url === null ? text : html`<a href="${url}" rel="noopener noreferrer" target="_blank">${text}</a>`;
 };
 const transactions = (view: CustomerView, options: PageOptions): Html =>
   html`${listed(view).map((t) => t.txid !== null && t.conflict === null && html`<p class="tx"><span>${options.language.words.transaction}</span> ${txLink(view, t.coin, t.txid, options)}</p>`)}${unlisted(view) > 0 && html`<p class="tx"><span>${options.language.words.transaction}</span> ${more(view, options.language)}</p>`}`;

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import { SCENARIOS, type Scenario } from '../../chains/simulated.ts';
 import type { Context } from '../../context.ts';
 import { addMs, MINUTE_MS } from '../../core/clock.ts';
-import { COIN, COINS, type Coin, type ConfirmationTier, NETWORKS, type Network } from '../../core/coin.ts';
+import { COINS, type Coin, type ConfirmationTier, chainOf, NETWORKS, type Network } from '../../core/coin.ts';
 import { quoteUnits, shownUnit, worthUsdE8 } from '../../core/money.ts';
 import type { Decision, PaymentFacts, PaymentStatus, Quote, Tip, Tips, Transfer } from '../../core/payment.ts';
 import { settle } from '../../core/settle.ts';
@@ -114,7 +114,7 @@ function viewOf(story: Story, now: Date, before: Before): CustomerView {
       protectionHours: 24,
       protectionLargeHours: 2,
       protectionLargeUsdCents: 100_000n,
-      confirmations: Object.fromEntries(COINS.map((c) => [c, COIN[c].confirmations])) as Record<Coin, readonly ConfirmationTier[]>,
+      confirmations: Object.fromEntries(COINS.map((c) => [c, chainOf(c).confirmations])) as Record<Coin, readonly ConfirmationTier[]>,
     },
     extendedUntil: story.extendedUntil ?? null,
     rateLockUntil: story.rateLockUntil ?? null,
