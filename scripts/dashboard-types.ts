@@ -1,7 +1,7 @@
 /** The types of the dashboard's API, made from its routes: `dashboard/generated/api.ts`. Run by `npm run generate`. */
 import { PAYMENT_EVENTS } from '../src/core/event.ts';
+import { ACTIONS, ROLES } from '../src/core/roles.ts';
 import { UNIONS } from '../src/http/schema-fields.ts';
-import { ACTIONS, ROLES } from '../src/merchants/roles.ts';
 import { DASHBOARD_ROUTES } from '../src/web/dashboard/routes.ts';
 import { type Shape, typeText } from './sdk-types.ts';
 

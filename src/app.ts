@@ -17,8 +17,10 @@ import { migrate } from './db/migrate.ts';
 import { openSealer, readInstallKey } from './db/seal.ts';
 import { createLog, type Log } from './log.ts';
 import { createMailer } from './mail.ts';
-import { startMails } from './merchants/mails.ts';
+import { forgetEndedSignIns } from './merchants/sign-in.ts';
+import { alertUsage } from './merchants/usage.ts';
 import { type Jump, jumpRestored } from './merchants/wallets.ts';
+import { startMails } from './notices/mails.ts';
 import { createOutgoing } from './outgoing.ts';
 import { startFollower } from './payments/follow.ts';
 import { startSweep } from './payments/sweep.ts';
@@ -205,7 +207,7 @@ export async function startApp(config: Config, { roles = ROLES, log }: { roles?:
       closers.push(() => texts.stop());
       const deliveries = startDeliveries(ctx);
       closers.push(() => deliveries.stop());
-      const mails = startMails(ctx);
+      const mails = startMails(ctx, { chores: [alertUsage, forgetEndedSignIns] });
       closers.push(() => mails.stop());
     }
     if (roles.includes('watcher')) {

@@ -4,10 +4,10 @@ import type { Context } from '../context.ts';
 import { base62 } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
+import { queueMails } from '../notices/mails.ts';
+import { type AccountChange, notifyUser } from '../notices/notices.ts';
 import { endCodeLock } from './code-attempts.ts';
-import { queueMails } from './mails.ts';
 import { type Actor, writeAccountAudit } from './members.ts';
-import { type AccountChange, notifyUser } from './notices.ts';
 import {
   authOf,
   type Cookies,

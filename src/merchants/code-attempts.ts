@@ -5,7 +5,7 @@
 import type { Context } from '../context.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
-import { notifyUser } from './notices.ts';
+import { notifyUser } from '../notices/notices.ts';
 
 const FAILURES_PER_LOCK = 10;
 /** More wrong codes in a row than one person mistypes. */

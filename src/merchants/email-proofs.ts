@@ -4,7 +4,7 @@ import type { Context } from '../context.ts';
 import { base62 } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
-import { queueMails } from './mails.ts';
+import { queueMails } from '../notices/mails.ts';
 import { type Actor, writeAccountAudit } from './members.ts';
 import type { SignedIn } from './sign-in.ts';
 

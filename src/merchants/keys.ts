@@ -7,7 +7,7 @@ import { isNetwork, matchNetworks } from '../core/networks.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
-import { notifyMembers } from './notices.ts';
+import { notifyMembers } from '../notices/notices.ts';
 
 export type KeyKind = 'secret' | 'public';
 export type KeyOwner = {

@@ -4,9 +4,9 @@ import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
+import type { MemberRole } from '../core/roles.ts';
 import type { Tx } from '../db/db.ts';
 import { keysWithin, type LookedBackTo, lookThrough } from '../db/look.ts';
-import type { MemberRole } from './roles.ts';
 
 export type Actor = { userId: string; name: string; ip: string };
 export type Membership = { merchantId: string; merchantName: string; role: MemberRole; secondFactorRequired: boolean };

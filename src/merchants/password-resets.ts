@@ -3,10 +3,10 @@ import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
 import { base62 } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
+import { queueMails } from '../notices/mails.ts';
+import { type AccountChange, notifyUser } from '../notices/notices.ts';
 import { endEmailLinks, putPassword } from './account.ts';
-import { queueMails } from './mails.ts';
 import { writeAccountAudit } from './members.ts';
-import { type AccountChange, notifyUser } from './notices.ts';
 import { hashPassword } from './sign-in.ts';
 
 export const RESET_MINUTES = 60;

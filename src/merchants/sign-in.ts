@@ -8,9 +8,9 @@ import { perContext } from '../context.ts';
 import { base62 } from '../core/id.ts';
 import { Problem, type ProblemCode } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
+import { notifyUser } from '../notices/notices.ts';
 import { forgetWrongCodes, lockedProblem, recordWrongCode } from './code-attempts.ts';
 import { type Actor, writeAccountAudit } from './members.ts';
-import { notifyUser } from './notices.ts';
 import { endTrust, isTrusted, lockTrust, trustDevice } from './trusted-devices.ts';
 
 export const PASSWORD_MIN = 12;
@@ -207,6 +207,13 @@ async function recordSignIn(ctx: Context, { visitor, userId, how }: { visitor: V
       on conflict (user_id, hash) do update set seen_at = clock_timestamp() returning xmax = 0 as "isNew"`;
     if (known!.isNew && user.others) await notifyUser(ctx, tx, { userId, kind: 'sign_in', detail: { ip: visitor.ip } });
   });
+}
+
+/** Deletes sessions and trusted devices that have expired, and browsers that have not been used for half a year. */
+export async function forgetEndedSignIns(ctx: Context): Promise<void> {
+  await ctx.db.sql`delete from known_browsers where seen_at < clock_timestamp() - make_interval(days => 180)`;
+  await ctx.db.sql`delete from trusted_devices where expires_at < clock_timestamp()`;
+  await ctx.db.sql`delete from sessions where expires_at < clock_timestamp()`;
 }
 
 /** The user whose sign-in waits for a code; null when there is none. */

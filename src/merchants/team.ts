@@ -3,11 +3,11 @@ import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
 import { base62, newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
+import type { MemberRole } from '../core/roles.ts';
 import type { Tx } from '../db/db.ts';
+import { queueMails } from '../notices/mails.ts';
 import { markVerified } from './email-proofs.ts';
-import { queueMails } from './mails.ts';
 import { type Actor, writeAudit } from './members.ts';
-import type { MemberRole } from './roles.ts';
 
 const INVITE_DAYS = 7;
 const MOST_INVITES = 50;

@@ -4,8 +4,8 @@ import type { Context } from '../context.ts';
 import { base62, newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
+import { notifyUser } from '../notices/notices.ts';
 import { type Actor, writeAccountAudit } from './members.ts';
-import { notifyUser } from './notices.ts';
 
 const DAYS = 30;
 const MOST_DEVICES = 20;

@@ -2,7 +2,7 @@
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import type { Plan, PlanLimits } from '../core/plan.ts';
-import { notifyMembers } from './notices.ts';
+import { notifyMembers } from '../notices/notices.ts';
 
 const ALERTS_PERCENT = [80, 100] as const;
 export type Usage = { plan: Plan; limits: PlanLimits; used: number; monthStart: Date; resetsAt: Date };

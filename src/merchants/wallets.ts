@@ -6,7 +6,7 @@ import type { Coin, Network } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
-import { notifyMembers } from './notices.ts';
+import { notifyMembers } from '../notices/notices.ts';
 import { RESERVED_AHEAD, readWalletIndexes, reserveIndex } from './wallet-indexes.ts';
 
 export type DepositAddress = { coin: Coin; address: string; key: string; walletId: string; index: bigint };

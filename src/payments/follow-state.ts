@@ -2,7 +2,7 @@
 import type { Context } from '../context.ts';
 import type { Doubt } from '../core/certainty.ts';
 import { COINS, type Coin } from '../core/coin.ts';
-import { notifyOperators } from '../merchants/notices.ts';
+import { notifyOperators } from '../notices/notices.ts';
 
 /** After this many failures at one block it is named, and operators are notified. */
 export const BLOCK_FAILURES = 3;

@@ -1,6 +1,6 @@
 /** Times when a merchant's customers find no currency they can pay with: members are notified once for each. */
 import { type Context, perContext } from '../context.ts';
-import { notifyMembers } from '../merchants/notices.ts';
+import { notifyMembers } from '../notices/notices.ts';
 
 /** An outage soon after another one causes no second notice. */
 const QUIET_HOURS = 1;

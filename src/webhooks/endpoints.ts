@@ -7,7 +7,7 @@ import { base62, newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { readMerchant } from '../merchants/merchants.ts';
-import { notifyMembers } from '../merchants/notices.ts';
+import { notifyMembers } from '../notices/notices.ts';
 import { OutgoingError } from '../outgoing.ts';
 import { STEPS } from './queue.ts';
 

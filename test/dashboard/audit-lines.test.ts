@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { placeOf } from '../../dashboard/screens/audit/place.ts';
 import { changesOf, wordsOf } from '../../dashboard/screens/audit/words.ts';
-import { ACTIONS } from '../../src/merchants/roles.ts';
+import { ACTIONS } from '../../src/core/roles.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const screens = [...readFileSync(join(ROOT, 'dashboard/screens.ts'), 'utf8').matchAll(/path: '([^']+)'/g)].map(([, path]) =>

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Context } from '../../src/context.ts';
-import { sendHeldMails } from '../../src/merchants/digests.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { type NewNotice, notifyMembers } from '../../src/merchants/notices.ts';
+import { sendHeldMails } from '../../src/notices/digests.ts';
+import { type NewNotice, notifyMembers } from '../../src/notices/notices.ts';
 import { eventually, type TestApp } from '../kit/app.ts';
 import type { MailServer } from '../kit/mail.ts';
 import { type MailShop, openMailShop } from '../kit/mail-shop.ts';

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import Fastify from 'fastify';
+import { ACTIONS, mayDo, ROLES } from '../../src/core/roles.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { ACTIONS, mayDo, ROLES } from '../../src/merchants/roles.ts';
 import { DASHBOARD_ROUTES } from '../../src/web/dashboard/routes.ts';
 import { pathsOf, registerDashboard } from '../../src/web/dashboard/serve.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';

@@ -1,8 +1,8 @@
 /** Completed payments whose money the network takes back: said at once, told to everybody, and taken back when it is there again. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { listNoticeSettings } from '../../src/merchants/notices.ts';
-import type { MemberRole } from '../../src/merchants/roles.ts';
+import type { MemberRole } from '../../src/core/roles.ts';
+import { listNoticeSettings } from '../../src/notices/notices.ts';
 import { eventually, startTestApp } from '../kit/app.ts';
 import { startMailServer } from '../kit/mail.ts';
 import { setUpPerson } from '../kit/person.ts';

@@ -1,9 +1,9 @@
 /** Signing in and out, the setup link, two-factor authentication, and the current user. */
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
+import { ACTIONS, type Action, actionsOf, ROLES, rolesWith } from '../../core/roles.ts';
 import { listMemberships, setUpMerchant, setUpOwner } from '../../merchants/members.ts';
 import { askForReset, resetByLink } from '../../merchants/password-resets.ts';
-import { ACTIONS, type Action, actionsOf, ROLES, rolesWith } from '../../merchants/roles.ts';
 import {
   confirmSignIn,
   finishSecondFactor,

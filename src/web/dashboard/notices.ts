@@ -1,9 +1,9 @@
 /** The bell: notices of a mode, which of them are read, and how each member receives them. */
 import Type, { type Static } from 'typebox';
 import { MODES } from '../../core/coin.ts';
-import type { MailTiming } from '../../core/mail-timing.ts';
 import { Problem } from '../../core/problem.ts';
-import { readMailTiming, setMailTiming } from '../../merchants/digests.ts';
+import { readMailTiming, setMailTiming } from '../../notices/digests.ts';
+import type { MailTiming } from '../../notices/mail-timing.ts';
 import {
   isAlwaysMailed,
   listNoticeSettings,
@@ -13,7 +13,7 @@ import {
   noticeText,
   readNotices,
   setNoticeSetting,
-} from '../../merchants/notices.ts';
+} from '../../notices/notices.ts';
 import { numberOf } from './audit.ts';
 import { type Call, Done, literals, memberRoute, Nullable, paging, type Route, Text, Timestamp } from './route.ts';
 

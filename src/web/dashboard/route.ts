@@ -4,10 +4,10 @@ import type { Context } from '../../context.ts';
 import { COINS, MODES, type Mode } from '../../core/coin.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES } from '../../core/payment.ts';
 import { Problem } from '../../core/problem.ts';
+import type { Action } from '../../core/roles.ts';
 import type { LookedBackTo } from '../../db/look.ts';
 import type { ParsedBody } from '../../http/json.ts';
 import type { Actor, Membership } from '../../merchants/members.ts';
-import type { Action } from '../../merchants/roles.ts';
 import type { Cookies, SignedIn, Visitor } from '../../merchants/sign-in.ts';
 import type { Rendered } from '../../payments/view.ts';
 

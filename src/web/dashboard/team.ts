@@ -1,7 +1,7 @@
 /** Members of the merchant, invites, and switching between a user's merchants. */
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
-import { ROLES } from '../../merchants/roles.ts';
+import { ROLES } from '../../core/roles.ts';
 import { hashPassword, signInWithPassword } from '../../merchants/sign-in.ts';
 import {
   acceptInvite,

@@ -1,9 +1,8 @@
-/** The email queue and the worker that sends it. Once a minute it also sends usage alerts. */
+/** The email queue and the worker that sends it. */
 import type { Context } from '../context.ts';
 import type { Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { sendHeldMails } from './digests.ts';
-import { alertUsage } from './usage.ts';
 
 const POLL_MS = 1_000;
 const BATCH = 10;
@@ -66,19 +65,18 @@ export async function readMailQueue(ctx: Context): Promise<{ waiting: number; fa
   return { waiting: Number(row!.waiting), failed: Number(row!.failed) };
 }
 
-async function keepHouse(ctx: Context): Promise<void> {
-  await alertUsage(ctx);
+async function forgetOld(ctx: Context): Promise<void> {
   await ctx.db.sql`delete from mails where created_at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
   // Left over when the mail server is no longer configured.
   await ctx.db.sql`delete from held_mails where due_at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
   await ctx.db.sql`delete from notices where at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
-  await ctx.db.sql`delete from known_browsers where seen_at < clock_timestamp() - make_interval(days => 180)`;
-  await ctx.db.sql`delete from trusted_devices where expires_at < clock_timestamp()`;
-  await ctx.db.sql`delete from sessions where expires_at < clock_timestamp()`;
 }
 
-/** Starts the loop. `stop` waits for the current round. */
-export function startMails(ctx: Context): { stop(): Promise<void> } {
+/** Starts the loop. Once a minute it also runs `chores`, the regular work of other folders. `stop` waits for the current round. */
+export function startMails(
+  ctx: Context,
+  { chores = [] }: { chores?: readonly ((ctx: Context) => Promise<void>)[] } = {},
+): { stop(): Promise<void> } {
   let housekeepingAt = ctx.clock.monotonicMs();
   return startLoop({
     pollMs: POLL_MS,
@@ -88,7 +86,7 @@ export function startMails(ctx: Context): { stop(): Promise<void> } {
       const tried = await sendDueMails(ctx);
       if (ctx.clock.monotonicMs() >= housekeepingAt) {
         housekeepingAt = ctx.clock.monotonicMs() + HOUSEKEEPING_MS;
-        await keepHouse(ctx);
+        for (const chore of [...chores, forgetOld]) await chore(ctx);
       }
       return held > 0 || tried === BATCH;
     },

@@ -1,8 +1,8 @@
 /** Emails about events for people who want them once a day, or not in their quiet hours: kept, and sent as one. */
 import type { Context } from '../context.ts';
-import { isTimeZone, type MailTiming, nextMail, wallText } from '../core/mail-timing.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
+import { isTimeZone, type MailTiming, nextMail, wallText } from './mail-timing.ts';
 import { queueMails } from './mails.ts';
 import { describe, type NoticeRow, noticePath, noticeText } from './notices.ts';
 

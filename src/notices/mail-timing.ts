@@ -1,5 +1,5 @@
 /** When a person wants emails about events: at once or once a day, and not during quiet hours. Pure; days are those of a time zone. */
-import { DAY_MS, HOUR_MS, MINUTE_MS } from './clock.ts';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../core/clock.ts';
 
 export type MailTiming = {
   /** A name of the tz database. */

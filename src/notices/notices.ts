@@ -2,11 +2,11 @@
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
+import { type MemberRole, ROLES } from '../core/roles.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { holdNotices, sortByTiming } from './digests.ts';
 import { queueMails } from './mails.ts';
 import { attentionWords, reversedWords } from './payment-notices.ts';
-import { type MemberRole, ROLES } from './roles.ts';
 
 export const NOTICE_KINDS = [
   'endpoint_off',
