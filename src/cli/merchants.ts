@@ -3,13 +3,13 @@ import { readFile } from 'node:fs/promises';
 import { MODES } from '../core/coin.ts';
 import { formatDecimal, formatUsd } from '../core/money.ts';
 import { PLANS } from '../core/plan.ts';
-import { listUsers, resetFactors, resetPassword, setEmail, setOperator } from '../merchants/account.ts';
 import { setBranding } from '../merchants/branding.ts';
 import { listKeys } from '../merchants/key-ring.ts';
 import { createKey, revokeKey } from '../merchants/keys.ts';
 import { createMerchant, getMerchant, listMerchants, setPlan, THEMES } from '../merchants/merchants.ts';
 import { listWallets } from '../merchants/wallet-changes.ts';
 import { setWallet } from '../merchants/wallets.ts';
+import { listUsers, resetFactors, resetPassword, setEmail, setOperator } from '../people/account.ts';
 import {
   COIN_OPTION,
   type Commands,

@@ -3,8 +3,8 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Context } from '../context.ts';
 import { COINS, type Coin, type CompletionRule, type ConfirmationTier, chainOf, isCoin } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
+import { type Actor, writeAudit } from '../people/members.ts';
 import { type Branding, checkBranding, logoWriter } from './branding.ts';
-import { type Actor, writeAudit } from './members.ts';
 import { changeSettings, getMerchant, type MerchantSettings } from './merchants.ts';
 
 export type SettingsChange = Branding &

@@ -5,7 +5,7 @@ import { COINS, type Coin, type Network } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { notifyMembers } from '../notices/notices.ts';
-import { type Actor, writeAudit } from './members.ts';
+import { type Actor, writeAudit } from '../people/members.ts';
 import { firstAddresses, readAccountKey, SCRIPTS, writeWallet } from './wallets.ts';
 
 /** How long a new key waits before it replaces another one, so that owners notice a key they did not add. */

@@ -1,10 +1,10 @@
 /** One's own account and what one is told, over HTTP and a real mail server: sign-ins, password, address, notices, alerts. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { setEmail } from '../../src/merchants/account.ts';
 import { alertUsage } from '../../src/merchants/usage.ts';
 import { setWallet } from '../../src/merchants/wallets.ts';
 import { sendDueMails } from '../../src/notices/mails.ts';
+import { setEmail } from '../../src/people/account.ts';
 import { createEndpoint, sendTestEvent } from '../../src/webhooks/endpoints.ts';
 import { eventually, type TestApp } from '../kit/app.ts';
 import type { MailServer } from '../kit/mail.ts';

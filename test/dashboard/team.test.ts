@@ -183,7 +183,7 @@ test('the operator area is for operators: the first owner of the first merchant,
   for (const path of ['/test/operator', '/test/operator/merchants'])
     assert.deepEqual([(await amy.get(path)).status, (await amy.get(path)).json.error.code], [403, 'operator_only'], path);
   assert.equal((await amy.post(`/test/operator/merchants/${second.merchantId}/plan`, { plan: 'enterprise' })).status, 403);
-  const { setOperator } = await import('../../src/merchants/account.ts');
+  const { setOperator } = await import('../../src/people/account.ts');
   await setOperator(app.app.ctx, { email: 'AMY@shop.example', operator: true });
   assert.equal((await amy.get('/test/operator')).status, 200);
   await setOperator(app.app.ctx, { email: 'amy@shop.example', operator: false });

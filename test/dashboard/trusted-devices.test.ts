@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import { resetPassword } from '../../src/merchants/account.ts';
-import { endTrust, trustDevice } from '../../src/merchants/trusted-devices.ts';
+import { resetPassword } from '../../src/people/account.ts';
+import { endTrust, trustDevice } from '../../src/people/trusted-devices.ts';
 import { eventually, type TestApp } from '../kit/app.ts';
 import { invitationToken, type MailServer } from '../kit/mail.ts';
 import { type MailShop, openMailShop } from '../kit/mail-shop.ts';

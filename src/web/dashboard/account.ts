@@ -2,8 +2,8 @@
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
 import { ACTIONS, type Action, actionsOf, ROLES, rolesWith } from '../../core/roles.ts';
-import { listMemberships, setUpMerchant, setUpOwner } from '../../merchants/members.ts';
-import { askForReset, resetByLink } from '../../merchants/password-resets.ts';
+import { listMemberships, setUpMerchant, setUpOwner } from '../../people/members.ts';
+import { askForReset, resetByLink } from '../../people/password-resets.ts';
 import {
   confirmSignIn,
   finishSecondFactor,
@@ -15,7 +15,7 @@ import {
   signInWithPassword,
   signOut,
   startSecondFactor,
-} from '../../merchants/sign-in.ts';
+} from '../../people/sign-in.ts';
 import { drawQr } from '../checkout/qr.ts';
 import { Done, literals, ModeName, memberRoute, openRoute, type Route } from './route.ts';
 

@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import { MODES } from '../../core/coin.ts';
 import { Problem } from '../../core/problem.ts';
-import { listAudit, listAuditChoices } from '../../merchants/members.ts';
+import { listAudit, listAuditChoices } from '../../people/members.ts';
 import { literals, lookedBack, lookedPageOf, memberRoute, Nullable, paging, type Route, Text, Timestamp } from './route.ts';
 
 const Changed = Nullable(Type.Record(Type.String(), Type.Unknown()));

@@ -3,7 +3,7 @@ import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
 import { addKey, endKey, getKey, type Key, listKeys, ROLL_ENDS, type RollEnds, readKeyCalls, rollKey } from '../../merchants/key-ring.ts';
 import type { KeyKind } from '../../merchants/keys.ts';
-import { writeAudit } from '../../merchants/members.ts';
+import { writeAudit } from '../../people/members.ts';
 import { literals, memberRoute, Nullable, ownerOf, pageOf, paging, type Route, Text, Timestamp } from './route.ts';
 
 const Kind = literals(['secret', 'public'] as const);

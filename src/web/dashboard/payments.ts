@@ -6,13 +6,13 @@ import { e8ToCents, formatDecimal, formatUnits, formatUsd, parseDecimal } from '
 import { EXCEPTIONS, PAYMENT_STATUSES, TRANSFER_ROLES, TRANSFER_STATES, UNCOUNTED_STATES, type Uncounted } from '../../core/payment.ts';
 import { type Action, mayDo } from '../../core/roles.ts';
 import { Detail } from '../../http/schema.ts';
-import { writeAudit } from '../../merchants/members.ts';
 import { readAttention } from '../../payments/attention.ts';
 import { paymentDetail } from '../../payments/detail.ts';
 import { archivePayment, cancelPayment, resolvePayment, reviewPayment } from '../../payments/payments.ts';
 import { getPaymentOnChain } from '../../payments/queries.ts';
 import { type Filter, type FoundItem, findPayments, listMoments, type Moment } from '../../payments/search.ts';
 import type { PaymentView } from '../../payments/view.ts';
+import { writeAudit } from '../../people/members.ts';
 import { type DeliveryOutcome, listOutcomes } from '../../webhooks/deliveries.ts';
 import {
   type Call,

@@ -1,8 +1,8 @@
 /** CSV files, streamed: the filtered payments, and the reports of a date range. Exports are written to the audit log. */
 import Type from 'typebox';
-import { writeAudit } from '../../merchants/members.ts';
 import { exportDays, exportFees, exportPayments, exportTransfers, PAYMENT_COLUMNS } from '../../payments/exports.ts';
 import { NO_FILTER } from '../../payments/search.ts';
+import { writeAudit } from '../../people/members.ts';
 import { DayName, rangeOf } from './home.ts';
 import { FILTERS, filterOf } from './payments.ts';
 import { type Call, Done, Empty, literals, memberRoute, ownerOf, type Route, Text } from './route.ts';

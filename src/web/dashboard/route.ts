@@ -7,9 +7,9 @@ import { Problem } from '../../core/problem.ts';
 import type { Action } from '../../core/roles.ts';
 import type { LookedBackTo } from '../../db/look.ts';
 import type { ParsedBody } from '../../http/json.ts';
-import type { Actor, Membership } from '../../merchants/members.ts';
-import type { Cookies, SignedIn, Visitor } from '../../merchants/sign-in.ts';
 import type { Rendered } from '../../payments/view.ts';
+import type { Actor, Membership } from '../../people/members.ts';
+import type { Cookies, SignedIn, Visitor } from '../../people/sign-in.ts';
 
 export const literals = <T extends readonly string[]>(values: T) => Type.Union(values.map((value) => Type.Literal(value)));
 export const Nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()]);

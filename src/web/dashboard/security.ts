@@ -17,9 +17,9 @@ import {
   renewBackupCodes,
   startEmailChange,
   startPasskey,
-} from '../../merchants/account.ts';
-import { isEmailVerified, proveEmail, sendEmailProof } from '../../merchants/email-proofs.ts';
-import { forgetDevice, listTrustedDevices } from '../../merchants/trusted-devices.ts';
+} from '../../people/account.ts';
+import { isEmailVerified, proveEmail, sendEmailProof } from '../../people/email-proofs.ts';
+import { forgetDevice, listTrustedDevices } from '../../people/trusted-devices.ts';
 import { Email, Password } from './account.ts';
 import { Done, Empty, memberRoute, Nullable, openRoute, type Route, Text, Timestamp } from './route.ts';
 

@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
 import { ROLES } from '../../core/roles.ts';
-import { hashPassword, signInWithPassword } from '../../merchants/sign-in.ts';
+import { hashPassword, signInWithPassword } from '../../people/sign-in.ts';
 import {
   acceptInvite,
   acceptInviteAsNew,
@@ -16,7 +16,7 @@ import {
   requireSecondFactor,
   revokeInvite,
   switchMerchant,
-} from '../../merchants/team.ts';
+} from '../../people/team.ts';
 import { Email, Password } from './account.ts';
 import { type Call, Done, Empty, literals, memberRoute, Nullable, openRoute, type Route, Text, Timestamp } from './route.ts';
 

@@ -12,8 +12,8 @@ import {
   UpdateEndpoint,
 } from '../../http/schema-webhooks.ts';
 import { deliveryBody, endpointBody, itemBody, recoveryBody } from '../../http/webhook-bodies.ts';
-import { writeAudit } from '../../merchants/members.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
+import { writeAudit } from '../../people/members.ts';
 import {
   cancelRecovery,
   DELIVERY_STATES,
