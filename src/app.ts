@@ -18,7 +18,6 @@ import { openSealer, readInstallKey } from './db/seal.ts';
 import { createLog, type Log } from './log.ts';
 import { createMailer } from './mail.ts';
 import { alertUsage } from './merchants/usage.ts';
-import { type Jump, jumpRestored } from './merchants/wallets.ts';
 import { startMails } from './notices/mails.ts';
 import { createOutgoing } from './outgoing.ts';
 import { startFollower } from './payments/follow.ts';
@@ -28,6 +27,7 @@ import { forgetEndedSignIns } from './people/sign-in.ts';
 import { createOutages } from './prices/feed.ts';
 import { createFiatRates } from './prices/fiat.ts';
 import { createPrices } from './prices/prices.ts';
+import { type Jump, jumpRestored } from './wallets/wallets.ts';
 import { startDeliveries } from './webhooks/deliver.ts';
 
 /** Random bytes from a pool that is filled a few kilobytes at a time, so many ids cost one system call. Each byte is used once. */

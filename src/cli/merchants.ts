@@ -7,9 +7,9 @@ import { setBranding } from '../merchants/branding.ts';
 import { listKeys } from '../merchants/key-ring.ts';
 import { createKey, revokeKey } from '../merchants/keys.ts';
 import { createMerchant, getMerchant, listMerchants, setPlan, THEMES } from '../merchants/merchants.ts';
-import { listWallets } from '../merchants/wallet-changes.ts';
-import { setWallet } from '../merchants/wallets.ts';
 import { listUsers, resetFactors, resetPassword, setEmail, setOperator } from '../people/account.ts';
+import { listWallets } from '../wallets/wallet-changes.ts';
+import { setWallet } from '../wallets/wallets.ts';
 import {
   COIN_OPTION,
   type Commands,

@@ -5,7 +5,7 @@ import type { Context } from '../context.ts';
 import { deriveAddress, type Script } from '../core/address.ts';
 import { COIN, type Coin, type Network } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
-import { burnIndexes } from '../merchants/wallets.ts';
+import { burnIndexes } from '../wallets/wallets.ts';
 import type { WatchSet } from './watch-set.ts';
 
 /** Indexes watched beyond a wallet's counter, because another program may have issued addresses from the same account key. */

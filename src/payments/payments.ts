@@ -13,7 +13,7 @@ import { isDust, isFinal, isGone, lockEnd, mayChangeCoin, settle } from '../core
 import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
 import { isOffered, readMerchant } from '../merchants/merchants.ts';
-import { nextAddress } from '../merchants/wallets.ts';
+import { nextAddress } from '../wallets/wallets.ts';
 import { advanceDeliveries } from '../webhooks/queue.ts';
 import { markReviewed } from './attention.ts';
 import { readUnreachable } from './coin-health.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
-import { setWallet } from '../../src/merchants/wallets.ts';
+import { setWallet } from '../../src/wallets/wallets.ts';
 import { asIfFollowed } from '../kit/app.ts';
 import { openTab } from '../kit/browser.ts';
 import { cameraFlags, showToCamera } from '../kit/camera.ts';

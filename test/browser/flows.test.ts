@@ -5,7 +5,7 @@ import { HDKey } from '@scure/bip32';
 import type { Browser } from 'playwright-core';
 import { COINS } from '../../src/core/coin.ts';
 import { setBranding } from '../../src/merchants/branding.ts';
-import { setWallet } from '../../src/merchants/wallets.ts';
+import { setWallet } from '../../src/wallets/wallets.ts';
 import { asIfFollowed, eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { auditAccessibility, openTab, readQr, startBrowser, stopClock } from '../kit/browser.ts';
 import { freePort } from '../kit/nodes.ts';

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { alertUsage } from '../../src/merchants/usage.ts';
-import { setWallet } from '../../src/merchants/wallets.ts';
 import { sendDueMails } from '../../src/notices/mails.ts';
 import { setEmail } from '../../src/people/account.ts';
+import { setWallet } from '../../src/wallets/wallets.ts';
 import { createEndpoint, sendTestEvent } from '../../src/webhooks/endpoints.ts';
 import { eventually, type TestApp } from '../kit/app.ts';
 import type { MailServer } from '../kit/mail.ts';

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { applyDueChanges } from '../../src/merchants/wallet-changes.ts';
-import { setWallet } from '../../src/merchants/wallets.ts';
+import { applyDueChanges } from '../../src/wallets/wallet-changes.ts';
+import { setWallet } from '../../src/wallets/wallets.ts';
 import { asIfFollowed, startTestApp, type TestApp } from '../kit/app.ts';
 import { Person, setUpPerson, setupToken } from '../kit/person.ts';
 

@@ -14,7 +14,7 @@ import { openDb } from '../../src/db/db.ts';
 import { claimServe } from '../../src/db/embedded.ts';
 import { applyMigration, createMigrations, migrationNames } from '../../src/db/migrate.ts';
 import { createLog } from '../../src/log.ts';
-import { jumpRestored } from '../../src/merchants/wallets.ts';
+import { jumpRestored } from '../../src/wallets/wallets.ts';
 import { type Client, client, eventually, testEnvironment } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';

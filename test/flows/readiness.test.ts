@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
-import { setWallet } from '../../src/merchants/wallets.ts';
 import { endOutages, readReadiness } from '../../src/payments/readiness.ts';
+import { setWallet } from '../../src/wallets/wallets.ts';
 import { asIfFollowed, eventually, startTestApp, type TestApp } from '../kit/app.ts';
 
 let app: TestApp;

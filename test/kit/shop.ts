@@ -1,7 +1,7 @@
 /** A merchant with wallets and payments, driven as a shop does it. */
 import { HDKey } from '@scure/bip32';
 import type { Coin } from '../../src/core/coin.ts';
-import { setWallet } from '../../src/merchants/wallets.ts';
+import { setWallet } from '../../src/wallets/wallets.ts';
 import { eventually, type TestApp } from './app.ts';
 import { base58check } from './base58.ts';
 

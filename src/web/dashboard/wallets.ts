@@ -5,6 +5,7 @@ import { formatUnits } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { tiersOf } from '../../merchants/settings.ts';
+import { readReadiness } from '../../payments/readiness.ts';
 import {
   CHANGE_WAIT_HOURS,
   confirmChange,
@@ -17,8 +18,7 @@ import {
   previewKey,
   readWaitOff,
   setWait,
-} from '../../merchants/wallet-changes.ts';
-import { readReadiness } from '../../payments/readiness.ts';
+} from '../../wallets/wallet-changes.ts';
 import { Readiness, readinessBody } from './readiness.ts';
 import { type Call, Coin, Done, Empty, literals, memberRoute, Nullable, type Route, Text, Timestamp } from './route.ts';
 import { Tier, tierBody } from './settings.ts';

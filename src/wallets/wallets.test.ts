@@ -7,8 +7,8 @@ import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { asIfFollowed, startTestApp, type TestApp, testEnvironment } from '../../test/kit/app.ts';
 import { deriveAddress, parseAccountKey } from '../core/address.ts';
+import { createMerchant } from '../merchants/merchants.ts';
 import { chooseCoin } from '../payments/payments.ts';
-import { createMerchant } from './merchants.ts';
 import { nextAddress, PUBLIC_ADDRESSES_PER_HOUR, setWallet } from './wallets.ts';
 
 const WORDS = `${'abandon '.repeat(11)}about`;
