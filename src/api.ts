@@ -5,7 +5,7 @@ import type { Config } from './config.ts';
 import type { Context } from './context.ts';
 import { openLimits } from './http/limits.ts';
 import { createServer } from './http/server.ts';
-import { startRequestLog } from './merchants/requests.ts';
+import { startRequestLog } from './keys/requests.ts';
 import { registerCheckout } from './web/checkout/actions.ts';
 import { registerDashboard } from './web/dashboard/serve.ts';
 import { registerDocs } from './web/docs/routes.ts';

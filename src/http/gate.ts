@@ -5,7 +5,7 @@ import type { Context } from '../context.ts';
 import { clientNetwork } from '../core/networks.ts';
 import { UNLIMITED } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
-import { findKey, type KeyOwner, originAllowedByAnyKey } from '../merchants/keys.ts';
+import { findKey, type KeyOwner, originAllowedByAnyKey } from '../keys/keys.ts';
 import type { IdempotencyClaim } from '../payments/view.ts';
 import { createClientReader, type ReadClient } from './client.ts';
 import { canonicalJson, type ParsedBody } from './json.ts';

@@ -4,7 +4,7 @@ import type { Context } from '../context.ts';
 import { DOUBTS } from '../core/certainty.ts';
 import { COINS, type Coin } from '../core/coin.ts';
 import { GUARD_CODES } from '../core/guard.ts';
-import { requestLogCounts } from '../merchants/requests.ts';
+import { requestLogCounts } from '../keys/requests.ts';
 import { explainTrouble, readTroubles } from '../payments/follow-state.ts';
 import { readGuards } from '../payments/guard.ts';
 import { readUnwatched } from '../payments/unwatched.ts';

@@ -7,7 +7,7 @@ import type { Fiat } from '../core/fiat.ts';
 import { e8ToCents, formatUnits, formatUsd, worthUsdE8 } from '../core/money.ts';
 import { PAYMENT_STATUSES } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
-import type { KeyOwner } from '../merchants/keys.ts';
+import type { KeyOwner } from '../keys/keys.ts';
 import { defaultCoin, getMerchant } from '../merchants/merchants.ts';
 import { heldDetail, paymentDetail, paymentUrl } from '../payments/detail.ts';
 import { type ListFilter, listFilteredPayments } from '../payments/lists.ts';

@@ -1,7 +1,7 @@
 /** All routes at a glance: method, path, who may call, handler, schemas. */
 import type { TObject, TSchema } from 'typebox';
 import type { Context } from '../context.ts';
-import type { KeyOwner } from '../merchants/keys.ts';
+import type { KeyOwner } from '../keys/keys.ts';
 import type { IdempotencyClaim } from '../payments/view.ts';
 import { readBalance, readFees, readPrices, readTransaction } from './crypto.ts';
 import type { Access } from './gate.ts';

@@ -2,7 +2,7 @@
 
 import { PAYMENT_EVENTS } from '../core/event.ts';
 import { Problem } from '../core/problem.ts';
-import { type LoggedRequest, listRequests } from '../merchants/requests.ts';
+import { type LoggedRequest, listRequests } from '../keys/requests.ts';
 import { fiatDetail, paymentDetail, paymentUrl, transferDetail } from '../payments/detail.ts';
 import { advanceClock, cancelPayment, createPayment, resolvePayment, setMetadata, simulatePayment } from '../payments/payments.ts';
 import { listTransfers } from '../payments/queries.ts';

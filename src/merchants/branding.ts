@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
-import { isOrigin } from './keys.ts';
+import { isOrigin } from '../keys/keys.ts';
 import { changeSettings, type MerchantSettings, THEMES } from './merchants.ts';
 
 export type Branding = Partial<

@@ -6,8 +6,8 @@ import { base62, newId } from '../core/id.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
+import { createKey } from '../keys/keys.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
-import { createKey } from './keys.ts';
 import { settingsFromJson, settingsToJson } from './stored-settings.ts';
 
 export const THEMES = ['system', 'light', 'dark'] as const;

@@ -2,7 +2,7 @@
 import type { Context } from '../context.ts';
 import { forgetReplies } from '../db/batch.ts';
 import { startLoop } from '../db/loop.ts';
-import { forgetRequests } from '../merchants/requests.ts';
+import { forgetRequests } from '../keys/requests.ts';
 import { applyDueChanges } from '../wallets/wallet-changes.ts';
 import { foldDays } from './days.ts';
 import { foldCounts } from './queries.ts';

@@ -5,7 +5,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
-import { createKey, revokeKey } from '../../src/merchants/keys.ts';
+import { createKey, revokeKey } from '../../src/keys/keys.ts';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
 import { createPrices } from '../../src/prices/prices.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { type App, startApp } from '../../src/app.ts';
+import { createKey, revokeKey } from '../../src/keys/keys.ts';
 import { createLog } from '../../src/log.ts';
-import { createKey, revokeKey } from '../../src/merchants/keys.ts';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
 import { type Client, client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 

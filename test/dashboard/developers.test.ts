@@ -1,10 +1,10 @@
 /** API keys, events and the log of requests through the dashboard's API and the public one. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { createKey } from '../../src/merchants/keys.ts';
+import { createKey } from '../../src/keys/keys.ts';
+import { redactBody, redactUrl, startOfBody } from '../../src/keys/redact.ts';
+import { forgetRequests, noteRequest, requestLogCounts } from '../../src/keys/requests.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { redactBody, redactUrl, startOfBody } from '../../src/merchants/redact.ts';
-import { forgetRequests, noteRequest, requestLogCounts } from '../../src/merchants/requests.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
 

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Context } from '../../src/context.ts';
+import { listRequests, type RequestFilter } from '../../src/keys/requests.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { listRequests, type RequestFilter } from '../../src/merchants/requests.ts';
 import { listNotices } from '../../src/notices/notices.ts';
 import { type ListFilter, listFilteredPayments } from '../../src/payments/lists.ts';
 import { type Filter, findPayments, NO_FILTER } from '../../src/payments/search.ts';

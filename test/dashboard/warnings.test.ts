@@ -1,7 +1,7 @@
 /** E-mails that tell people what was done to their account or business, from a real mail server: what only a thief would keep quiet. */
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
-import { createKey } from '../../src/merchants/keys.ts';
+import { createKey } from '../../src/keys/keys.ts';
 import { planUpdate } from '../../src/webhooks/endpoints.ts';
 import { eventually, type TestApp } from '../kit/app.ts';
 import { invitationToken, type MailServer, type Received } from '../kit/mail.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
-import { createKey } from '../../src/merchants/keys.ts';
+import { createKey } from '../../src/keys/keys.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';

@@ -20,7 +20,7 @@ import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { createContext, runInContext } from 'node:vm';
 import { build } from 'vite';
-import { createKey } from '../../src/merchants/keys.ts';
+import { createKey } from '../../src/keys/keys.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { openTab, startBrowser } from '../kit/browser.ts';
 import { copySource } from '../kit/copy.ts';

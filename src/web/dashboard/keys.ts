@@ -1,8 +1,8 @@
 /** API keys: listing, creating, rolling and revoking them, and their usage. */
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
-import { addKey, endKey, getKey, type Key, listKeys, ROLL_ENDS, type RollEnds, readKeyCalls, rollKey } from '../../merchants/key-ring.ts';
-import type { KeyKind } from '../../merchants/keys.ts';
+import { addKey, endKey, getKey, type Key, listKeys, ROLL_ENDS, type RollEnds, readKeyCalls, rollKey } from '../../keys/key-ring.ts';
+import type { KeyKind } from '../../keys/keys.ts';
 import { writeAudit } from '../../people/members.ts';
 import { literals, memberRoute, Nullable, ownerOf, pageOf, paging, type Route, Text, Timestamp } from './route.ts';
 

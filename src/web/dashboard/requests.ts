@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import { RequestEntry } from '../../http/schema-errors.ts';
 import { requestBody } from '../../http/v1.ts';
-import { getRequest, type LoggedRequest, listRequests } from '../../merchants/requests.ts';
+import { getRequest, type LoggedRequest, listRequests } from '../../keys/requests.ts';
 import { literals, lookedBack, lookedPageOf, memberRoute, ownerOf, paging, type Route, Text } from './route.ts';
 
 const Item = Type.Object({ ...RequestEntry.properties, key_name: Text, key_hint: Text });

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { MODES, type Mode } from '../../core/coin.ts';
-import { readRequestPulse } from '../../merchants/requests.ts';
+import { readRequestPulse } from '../../keys/requests.ts';
 import { readNoticePulse } from '../../notices/notices.ts';
 import { readChainPulse, readPulse } from '../../payments/search.ts';
 import { readWebhookPulse } from '../../webhooks/health.ts';
