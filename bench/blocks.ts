@@ -100,7 +100,7 @@ for (let i = 0; i < ROUNDS; i++) {
   fetches.push(await timed(fetchOnly));
   ticks.length = 0;
   reads.push(await timed(readAndMatch));
-  // The turn that ended with the match is told by the next one.
+  // The next turn reports the one that ended with the match.
   await setImmediate();
   await setImmediate();
   holds.push(Math.max(...ticks));

@@ -51,7 +51,7 @@ const sideOf = (name: string, runs: readonly Run[]): string => {
 };
 /** Words alone, without a script: what the machine and the network take of every page. */
 const BARE = '/docs/errors';
-for (const state of ['choose', 'awaiting BTC', 'awaiting, own colours']) {
+for (const state of ['choose', 'awaiting BTC', 'awaiting, own colors']) {
   const path = `/_states?state=${encodeURIComponent(state)}`;
   await load(path);
   await load(BARE);

@@ -130,7 +130,7 @@ async function openList(rows: number): Promise<Page> {
     await page.getByRole('button', { name: 'Show more' }).click();
     while ((await count()) === before) await page.evaluate('new Promise(requestAnimationFrame)');
   }
-  // The stream of news, once open, has everything read anew.
+  // When the event stream opens, the page reads everything again.
   await page.evaluate('new Promise((done) => setTimeout(done, 3_000))');
   return page;
 }

@@ -104,7 +104,7 @@ const QUERIES: readonly (readonly [name: string, text: (shop: Shop, round: numbe
   ['a text that many have', () => '99'],
   ['one character', () => 'q'],
   ['a text that none has', (_, round) => `nothing-${round}-like-this`],
-  ['hex that none has', (_, round) => `${(round * 7919 + 0xabc123).toString(16)}ffee`],
+  ['hex that none has', (_, round) => `${(round * 7919 + 0xabc123).toString(16)}a1b2`],
 ];
 const large = await open(MANY);
 const small = await open(1_000);

@@ -102,7 +102,7 @@ async function look(): Promise<void> {
     const longest = delay.max / 1e6;
     console.log(
       `${name}: ${requests} requests a look, ${median(times).toFixed(0)} ms, of which ${median(busy).toFixed(0)} ms of a processor; ` +
-        `event loop held up for at most ${longest.toFixed(1)} ms (99 %: ${(delay.percentile(99) / 1e6).toFixed(1)} ms)`,
+        `event loop held up for at most ${longest.toFixed(1)} ms (99%: ${(delay.percentile(99) / 1e6).toFixed(1)} ms)`,
     );
     return longest;
   };

@@ -235,7 +235,7 @@ const REASONS: Readonly<Record<string, string>> = {
 
 export function Charts({ data, range }: { data: Home; range: Range }) {
   const created = data.funnel[0]?.payments ?? 0;
-  const share = (value: number) => (created === 0 ? '' : `${Math.round((value / created) * 100)} %`);
+  const share = (value: number) => (created === 0 ? '' : `${Math.round((value / created) * 100)}%`);
   const funnel = data.funnel.map(({ step, payments }) => ({ name: STEPS[step], value: payments, note: share(payments) }));
   const failures = data.failures.map(({ reason, payments }) => ({ name: REASONS[reason] ?? reason, value: payments }));
   const lost = failures.reduce((sum, one) => sum + one.value, 0);

@@ -33,7 +33,7 @@ export type ResponseInfo = {
   durationMs: number;
   /** Requests that the key can make per minute; null when the response does not say. */
   limitPerMinute: number | null;
-  /** Names of parameters that the service does not know and ignored, such as `items[].colour`. */
+  /** Names of parameters that the service does not know and ignored, such as `items[].color`. */
   ignoredParameters: readonly string[];
 };
 /** The last argument of every call. */

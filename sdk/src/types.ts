@@ -786,7 +786,7 @@ export type PaymentExpiredEvent = {
   };
 };
 
-/** The payment was cancelled. */
+/** The payment was canceled. */
 export type PaymentCancelledEvent = {
   /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
   id: string;

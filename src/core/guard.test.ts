@@ -44,7 +44,7 @@ for (const coin of COINS) {
     assert.deepEqual(codes(coin, { votes: [vote(coin), vote(coin, { agrees: false }), vote(coin)] }), ['disagreement']);
   });
 
-  test(`${coin}: a deep reorganisation holds until the chain has grown calm`, () => {
+  test(`${coin}: a deep reorganization holds completion until the chain is calm again`, () => {
     const depth = chainOf(coin).deepReorg;
     const reorg = { depth, height: 1000 };
     assert.deepEqual(codes(coin, { reorg, height: calmAt(coin, reorg) - 1 }), ['deep_reorg']);

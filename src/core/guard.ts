@@ -39,7 +39,7 @@ type Reorg = { depth: number; height: number };
 export const calmAt = (coin: Coin, { depth, height }: Reorg): number =>
   height + Math.max(2 * depth, ...chainOf(coin).confirmations.map((tier) => tier.confirmations));
 export const reorgText = (coin: Coin, reorg: Reorg): string =>
-  `a reorganisation of ${reorg.depth} blocks was seen; completion waits for block ${calmAt(coin, reorg)}`;
+  `a reorganization of ${reorg.depth} blocks was seen; completion waits for block ${calmAt(coin, reorg)}`;
 
 /** A configured source, and whether it has a vote now. */
 export type Voter = { name: string; trust: Trust; votes: boolean };
@@ -66,9 +66,7 @@ export function judgeQuorum(voters: readonly Voter[], followed: Voter | null, qu
   const ownAway = voters.some(isOwn) && !voting.some(isOwn);
   const few = names(voters) > 1 && names(voting) < 2;
   return {
-    hold: ownAway
-      ? { code: 'own_away', text: 'the own node of this install is not available, and no payment completes until it is back' }
-      : null,
+    hold: ownAway ? { code: 'own_away', text: 'your own node is not available; no payment completes until it is back' } : null,
     above: few
       ? `payments above ${dollars(quorumAboveUsdCents)} USD wait: they need two sources of this chain, and only one is available`
       : null,

@@ -21,7 +21,7 @@ test('every letter is as likely as every other', () => {
   for (const [letter, count] of counts) assert.ok(Math.abs(count - 10_000) < 700, `${letter}: ${count}`);
 });
 
-test('bytes that would favour some letters are thrown away, and more are asked for', () => {
+test('bytes that would favor some letters are thrown away, and more are asked for', () => {
   const given = [Uint8Array.of(255, 248, 0, 247), Uint8Array.of(62, 1)];
   const asked: number[] = [];
   const text = base62(4, (bytes) => {

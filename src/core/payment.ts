@@ -12,7 +12,7 @@ export type Exception = (typeof EXCEPTIONS)[number];
 export type Rules = {
   windowSeconds: number;
   rateLockSeconds: number;
-  /** 100 = 1 %. */
+  /** 100 = 1%. */
   toleranceBasisPoints: number;
   toleranceCapUsdCents: bigint;
   /** Minutes after the deadline within which late transfers are accepted automatically; null: the merchant decides. */

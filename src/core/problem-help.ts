@@ -280,7 +280,7 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     fix: 'Revoke keys that are no longer used; the list shows when each was last used.',
   },
   payment_status_conflict: {
-    why: 'The payment has moved on: for example, it was paid before it could be cancelled.',
+    why: 'The payment has moved on: for example, it was paid before it could be canceled.',
     fix: 'Retrieve the payment and act on its current status.',
   },
   payment_needs_attention: {
@@ -309,7 +309,7 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'Changes of a wallet wait, so that one stolen account cannot redirect money. Only another owner can shorten the wait.',
     fix: 'Ask another owner, or wait until the time shown.',
   },
-  nothing_to_confirm: { why: 'The change took effect, was cancelled or was confirmed by someone else.', fix: 'Reload the page.' },
+  nothing_to_confirm: { why: 'The change took effect, was canceled or was confirmed by someone else.', fix: 'Reload the page.' },
   payment_not_repeatable: {
     why: 'Only payments that ended without money can be started again, and only if the merchant allows it.',
     fix: 'Create a new payment.',

@@ -34,7 +34,7 @@ type PaidIn = (typeof PAID_IN)[number];
 type Fact =
   | { do: 'quote' | 'fall behind' | 'catch up' | 'hold' | 'release' | 'lose the price' | 'find the price'; coin: PaidIn }
   | { do: 'see'; coin: PaidIn; percent: number }
-  | { do: 'grow' | 'reorganise'; coin: PaidIn; blocks: number }
+  | { do: 'grow' | 'reorganize'; coin: PaidIn; blocks: number }
   | { do: 'mine' | 'contest' | 'replace' | 'bury' | 'release conflict' | 'vanish' | 'come back'; pick: number }
   | { do: 'pass'; minutes: number }
   | { do: 'cancel' }
@@ -52,7 +52,7 @@ const grown: fc.Arbitrary<Fact> = fc.record({ do: fc.constant('grow' as const), 
 const passed = (...minutes: number[]): fc.Arbitrary<Fact> =>
   fc.record({ do: fc.constant('pass' as const), minutes: fc.constantFrom(...minutes) });
 const onChain: fc.Arbitrary<Fact> = fc.oneof(
-  fc.record({ do: fc.constant('reorganise' as const), coin, blocks: fc.integer({ min: 1, max: 3 }) }),
+  fc.record({ do: fc.constant('reorganize' as const), coin, blocks: fc.integer({ min: 1, max: 3 }) }),
   fc.record({ do: fc.constantFrom('contest' as const, 'replace', 'bury', 'release conflict', 'vanish', 'come back'), pick }),
 );
 const follower: fc.Arbitrary<Fact> = fc.record({
@@ -207,7 +207,7 @@ class World {
       case 'grow':
         if (!this.behind.has(fact.coin)) this.#tip(fact.coin, { height: this.tips[fact.coin].height + fact.blocks });
         break;
-      case 'reorganise': {
+      case 'reorganize': {
         if (this.behind.has(fact.coin)) break;
         const fork = this.tips[fact.coin].height - fact.blocks;
         this.#tip(fact.coin, { height: fork + fact.blocks + 1 });
@@ -254,7 +254,7 @@ class World {
         this.unrecorded = this.unrecorded.filter((t) => t.coin !== fact.coin);
         break;
       case 'hold':
-        this.#tip(fact.coin, { holdReason: 'a deep reorganisation' });
+        this.#tip(fact.coin, { holdReason: 'a deep reorganization' });
         break;
       case 'release':
         this.#tip(fact.coin, { holdReason: null });

@@ -250,9 +250,9 @@ test('a partial payment that is seen when the rate is no longer locked does not 
 });
 
 test('a hold keeps a confirmed payment processing and says why', () => {
-  const result = settle(base, [transferOf('100@5 x6', 0)], { BTC: tip(minute(10), { holdReason: 'a deep reorganisation' }) }, minute(10));
+  const result = settle(base, [transferOf('100@5 x6', 0)], { BTC: tip(minute(10), { holdReason: 'a deep reorganization' }) }, minute(10));
   assert.equal(result.status, 'processing');
-  assert.equal(result.holdReason, 'a deep reorganisation');
+  assert.equal(result.holdReason, 'a deep reorganization');
 });
 
 test('with several sources a transfer counts as far as all of them show its block and those on it', () => {

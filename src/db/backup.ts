@@ -115,7 +115,7 @@ export async function writeBackup({
 }
 
 /**
- * Writes compressed parts to disk and closes the file. When that fails (disk full), the parts are told to stop and are drained until
+ * Writes compressed parts to disk and closes the file. When that fails (disk full), it tells the parts to stop and drains them until
  * they do: a server in the middle of a COPY answers nothing else on its connection.
  */
 async function compress(parts: (stopped: () => boolean) => AsyncIterable<Buffer>, out: FileHandle): Promise<void> {

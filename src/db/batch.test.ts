@@ -120,7 +120,7 @@ for (const { name, mode, key } of [
   { name: 'in test mode', mode: 'test', key: false },
   { name: 'with Idempotency-Keys', mode: 'live', key: true },
 ] as const) {
-  test(`a row that fails does not take its neighbours along: ${name}`, async () => {
+  test(`a row that fails does not take its neighbors along: ${name}`, async () => {
     const taken = await prepare(mode, null);
     await createTogether(shop.app.ctx, taken);
     const items = await Promise.all(Array.from({ length: 9 }, (_, i) => prepare(mode, key ? `${mode} row ${i}` : null)));

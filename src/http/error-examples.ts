@@ -34,7 +34,7 @@ const DETAILS: Readonly<Record<string, string | number>> = {
   id: PAYMENT_ID,
   mode: 'test',
   status: 'completed',
-  action: 'cancelling',
+  action: 'canceling',
   missing: 'no BTC node is configured (BTC_NODE_URL)',
 };
 const PARAMS: Readonly<Partial<Record<ProblemCode, string>>> = {

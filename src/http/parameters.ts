@@ -8,7 +8,7 @@ import type { Json } from './json.ts';
 import type { Query } from './read.ts';
 import type { Route } from './routes.ts';
 
-/** Names in a request that its route does not accept: what is refused and why, and what is ignored, as `items[].colour`. */
+/** Names in a request that its route does not accept: what is refused and why, and what is ignored, as `items[].color`. */
 export type Unknown = { refused: readonly { param: string; hint: string }[]; ignored: readonly string[] };
 /** Null when every name is known, the fast path for most requests. `isStrict` is called otherwise: refuse all of them? */
 export type CheckNames = (given: { query: Query; body: Json; isStrict: () => Promise<boolean> }) => Promise<Unknown> | null;

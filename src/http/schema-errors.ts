@@ -71,7 +71,7 @@ export const RequestEntry = Type.Object(
       Text('A text.', '{"success":true}'),
       'Body that was returned, without secrets; the first 2048 characters. Null when the request failed.',
     ),
-    ignored_parameters: Type.Array(Text('Name of a parameter.', 'colour'), {
+    ignored_parameters: Type.Array(Text('Name of a parameter.', 'color'), {
       description: 'Parameters that the request does not take and that were ignored; at most 20.',
     }),
     omitted: Count('Number of further requests with the same key in the same second that were counted but not kept.', 0),

@@ -57,7 +57,7 @@ const SENT_WHEN: Readonly<Record<EventType, string>> = {
   'payment.completed': 'The payment is confirmed: deliver the order.',
   'payment.failed': 'The time to pay ended, and too little had arrived.',
   'payment.expired': 'The time to pay ended, and nothing had arrived.',
-  'payment.cancelled': 'The payment was cancelled.',
+  'payment.cancelled': 'The payment was canceled.',
   'payment.updated': 'Something else about the payment changed, such as a partial or late transfer. Sent only to endpoints that name it.',
   'payment.reversed': 'A completed payment lost its money to a reorganization of the network. Sent to every endpoint.',
 };

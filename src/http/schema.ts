@@ -353,7 +353,7 @@ export const Detail = Type.Object(
       description: 'Everything that is unusual about the payment, the gravest first. Empty when nothing is.',
     }),
     hold_reason: OrNull(
-      Text('A reason.', 'a deep reorganisation'),
+      Text('A reason.', 'a deep reorganization'),
       'Why the payment is not completed although it has enough confirmations, in words. Null when nothing holds it.',
     ),
     invoice_id: OrNull(Text('A number.', 'INV-1001'), 'Your invoice or order number. Null when you gave none.'),

@@ -1,4 +1,4 @@
-/** The plan of a merchant and its usage in the month, with alerts at 80 and 100 %. */
+/** The plan of a merchant and its usage in the month, with alerts at 80% and 100%. */
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import type { Plan, PlanLimits } from '../core/plan.ts';

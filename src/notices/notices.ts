@@ -110,7 +110,7 @@ const KINDS: Readonly<
     mailed: ['owner', 'admin'],
     words: ({ percent, used, limit }) => `You have used ${percent}% of this month’s live payments: ${grouped(used)} of ${grouped(limit)}.`,
     to: 'usage',
-    // At 100 % new payments are refused.
+    // At 100% new payments are refused.
     waits: ({ percent }) => Number(percent) < 100,
   },
   wallet_changed: {

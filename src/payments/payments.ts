@@ -281,7 +281,7 @@ export async function cancelPayment(
 ): Promise<Outcome> {
   return change(ctx, input, (tx, record) => {
     if (record.facts.status !== 'pending') {
-      throw new Problem('payment_status_conflict', { status: record.facts.status, action: 'cancelling' });
+      throw new Problem('payment_status_conflict', { status: record.facts.status, action: 'canceling' });
     }
     return decide(tx, record, 'cancel', []);
   });
@@ -290,11 +290,11 @@ export async function cancelPayment(
 /** The payer cancels, if the merchant allows it and nothing has arrived. Errors: payment_not_found, payment_status_conflict. */
 export async function cancelByPayer(ctx: Context, { paymentId }: { paymentId: string }): Promise<void> {
   const { merchantId, facts, merchant } = await getPaymentForCustomer(ctx, { paymentId });
-  if (!merchant.payerCancel) throw new Problem('payment_status_conflict', { status: facts.status, action: 'cancelling by the payer' });
+  if (!merchant.payerCancel) throw new Problem('payment_status_conflict', { status: facts.status, action: 'canceling by the payer' });
   await change(ctx, { merchantId, mode: facts.mode, paymentId, idempotency: null, render: NOTHING }, (tx, record) => {
     // If money is on its way, or was reversed, the merchant has to decide.
     if (record.facts.status !== 'pending' || record.transfers.length > 0)
-      throw new Problem('payment_status_conflict', { status: record.facts.status, action: 'cancelling by the payer' });
+      throw new Problem('payment_status_conflict', { status: record.facts.status, action: 'canceling by the payer' });
     return decide(tx, record, 'cancel', [], { byPayer: true });
   });
 }

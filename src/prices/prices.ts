@@ -14,7 +14,7 @@ export type Price = {
   priceE8: bigint;
   asOf: Date;
   sources: readonly string[];
-  /** Hundredths of a percent: 250n = +2.50 %. Zero when `changeFrom` is none. */
+  /** Hundredths of a percent: 250n = +2.50%. Zero when `changeFrom` is none. */
   change24hBasisPoints: bigint;
   /** Where the change comes from: the sources, our own history, or nowhere. */
   changeFrom: 'sources' | 'history' | 'none';

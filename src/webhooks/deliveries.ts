@@ -306,7 +306,7 @@ type RecoveryRow = Omit<Recovery, 'status' | 'total' | 'queued' | 'delivered' | 
   Record<'total' | 'queued' | 'delivered' | 'failed', bigint> & { queueing: boolean; cancelled: boolean };
 const recoveryColumns = (sql: Sql | Tx) => sql`
   r.id, r.endpoint_id as "endpointId", r.since, r.created_at as "createdAt", r.total, r.queued, r.delivered, r.failed,
-  r.queued_at is null as queueing, r.cancelled_at is not null as cancelled`;
+  r.queued_at is null as queueing, r.cancelled_at is not null as "cancelled"`;
 function recoveryOf({ queueing, cancelled, total, queued, delivered, failed, ...recovery }: RecoveryRow): Recovery {
   const status = cancelled ? 'cancelled' : queueing ? 'queueing' : delivered + failed < queued ? 'delivering' : 'done';
   return { ...recovery, total: Number(total), queued: Number(queued), delivered: Number(delivered), failed: Number(failed), status };

@@ -419,7 +419,7 @@ for (const scripts of [true, false]) {
     ).json;
     const payer = await openTab(browser, payment_url, { scripts });
     await payer.page.getByText('Cancel this payment').first().click();
-    if (scripts) await audit('cancelling', { on: payer.page });
+    if (scripts) await audit('canceling', { on: payer.page });
     await payer.page.getByRole('button', { name: 'Cancel this payment' }).click();
     await payer.page.getByRole('heading', { name: 'This payment was canceled' }).waitFor();
     if (scripts) await audit('cancelled', { on: payer.page });

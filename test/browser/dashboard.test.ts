@@ -138,7 +138,7 @@ test('what changes before the stream of news is open is shown as well', async ()
   noFaults();
 });
 
-test('the detail: timeline, cancelling, who did it', async () => {
+test('the detail: timeline, canceling, who did it', async () => {
   await page.getByRole('link', { name: '$1,252.50' }).click();
   await page.getByText('Created with a secret key').waitFor();
   await audit('payment');

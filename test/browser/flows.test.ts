@@ -228,7 +228,7 @@ test('languages: of the payment, then of the switch, which stays through forms; 
   await other.close();
 });
 
-test('the looks of a merchant: logo, accent colour and theme, without a complaint of the security policy; names are text', async () => {
+test('the looks of a merchant: logo, accent color and theme, without a complaint of the security policy; names are text', async () => {
   const { ctx } = app.app;
   const { merchantId } = app.merchant;
   const logo = Buffer.from('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><rect width="8" height="8" fill="#ffd500"/></svg>');
@@ -244,9 +244,9 @@ test('the looks of a merchant: logo, accent colour and theme, without a complain
     const { page } = tab;
     assert.match(await page.locator('h1').innerText(), /<b>"Shop" & Söhne<\/b>/);
     assert.ok(((await page.evaluate('document.querySelector("img.logo").naturalWidth')) as number) > 0);
-    const colour = (selector: string) => page.evaluate(`getComputedStyle(document.querySelector('${selector}')).backgroundColor`);
-    assert.equal(await colour('#c-continue'), 'rgb(255, 213, 0)');
-    assert.equal(await colour('main'), 'rgb(22, 28, 36)', 'dark, whatever the system says');
+    const color = (selector: string) => page.evaluate(`getComputedStyle(document.querySelector('${selector}')).backgroundColor`);
+    assert.equal(await color('#c-continue'), 'rgb(255, 213, 0)');
+    assert.equal(await color('main'), 'rgb(22, 28, 36)', 'dark, whatever the system says');
     assert.deepEqual(await auditAccessibility(page), []);
     assert.equal(await page.getByText('Contact <b>').getAttribute('href'), 'https://shop.example/help');
     assert.deepEqual(tab.faults, []);

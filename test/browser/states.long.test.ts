@@ -27,7 +27,7 @@ for (const one of FIXTURES) {
       test(`${one.name}, ${dark ? 'dark' : 'light'}, ${width} px`, () => inspector.inspect(one, { dark, width }));
     }
   }
-  test(`${one.name}, forced colours`, () => inspector.inspect(one, { forcedColors: true }));
+  test(`${one.name}, forced colors`, () => inspector.inspect(one, { forcedColors: true }));
 }
 for (const lang of Object.keys(LOCALES)) {
   test(`every state in ${lang}, 320 px`, async () => {

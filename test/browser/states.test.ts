@@ -193,7 +193,7 @@ test('the countdown is silent but for five minutes and one minute left', async (
   await tab.close();
 });
 
-test('forced colours: the code stays black on white, the chosen coin and the main button keep an edge', async () => {
+test('forced colors: the code stays black on white, the chosen coin and the main button keep an edge', async () => {
   const tab = await openTab(browser, stateUrl(app.url, fixture('awaiting BTC')), { forcedColors: true, dark: true });
   assert.equal(await readQr(tab.page.locator('#qr-request svg')), await tab.page.locator('#wallet').getAttribute('href'));
   assert.equal(await tab.page.evaluate('parseFloat(getComputedStyle(document.querySelector("#wallet")).borderTopWidth) >= 1'), true);

@@ -40,7 +40,7 @@ for (const { name, key, at, headers } of [
     const before = (await as.get('/api/payments?limit=1')).json.total_count as number;
     const lost = proxy.lost();
     proxy.loseReply({ text: marker, at });
-    // Neighbours in the same batch are spared too; with a key there is one request alone.
+    // Neighbors in the same batch are spared too; with a key there is one request alone.
     const count = 'idempotency-key' in headers ? 1 : 5;
     const replies = await Promise.all(Array.from({ length: count }, () => create(as, marker, headers)));
     assert.equal(proxy.lost(), lost + 1, 'a reply was lost');

@@ -1,5 +1,5 @@
 /**
- * Adversarial histories: blocks, reorganisations, double-spends, lost and repeated news, failing nodes and killed followers, told
+ * Adversarial histories: blocks, reorganizations, double-spends, lost and repeated news, failing nodes and killed followers, told
  * to the real follower on the real database. A chain is shared by several payments; each payment's life on it is one history.
  * What must stand in the books is computed from the chain that the test made, never by the code under test.
  */
@@ -19,7 +19,7 @@ import { type TestDatabase, testDatabase } from '../kit/database.ts';
 
 /**
  * Payments that share a chain. Each is a history of its own: its transfers, double-spends and confirmations, under blocks and
- * reorganisations that it shares with the others. 2,000 histories are 80 chains of 10 to 40 happenings each.
+ * reorganizations that it shares with the others. 2,000 histories are 80 chains of 10 to 40 happenings each.
  */
 const PAYMENTS = 25;
 const HISTORIES = process.env.FLORIN_LONG ? 100_000 : 2_000;
@@ -45,7 +45,7 @@ type Part = { payment: number; percent: number };
 type ChainFact =
   | { do: 'pay'; parts: Part[]; joint: boolean; kind: 'output' | 'pegout'; to: 'mempool' | 'block'; slow: boolean }
   | { do: 'mine'; blocks: number; mask: number; coinbase: number | null }
-  | { do: 'reorganise'; depth: number; blocks: number; back: number; mask: number }
+  | { do: 'reorganize'; depth: number; blocks: number; back: number; mask: number }
   | { do: 'replace'; pick: number; mined: boolean; percent: number }
   | { do: 'vanish' | 'return'; mask: number };
 type Fact = ChainFact | { do: 'pass'; minutes: number } | { do: 'restart' | 'repeat' | 'sync' | 'nothing' };
@@ -80,8 +80,8 @@ const mined: fc.Arbitrary<ChainFact> = fc.record({
   mask,
   coinbase: fc.oneof({ weight: 7, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: fc.nat(PAYMENTS - 1) }),
 });
-const reorganised: fc.Arbitrary<ChainFact> = fc.record({
-  do: fc.constant('reorganise' as const),
+const reorganized: fc.Arbitrary<ChainFact> = fc.record({
+  do: fc.constant('reorganize' as const),
   depth: fc.oneof({ weight: 20, arbitrary: fc.integer({ min: 1, max: 6 }) }, { weight: 1, arbitrary: fc.integer({ min: 7, max: 120 }) }),
   // As many blocks as were taken and these. Fewer is a node that fell back, which takes nothing back: test/nodes/guard.test.ts.
   blocks: fc.constantFrom(0, 1, 1, 1, 2),
@@ -98,7 +98,7 @@ const moved: fc.Arbitrary<ChainFact> = fc.record({ do: fc.constantFrom('vanish' 
 const onChain = fc.oneof(
   { weight: 9, arbitrary: paid },
   { weight: 6, arbitrary: mined },
-  { weight: 3, arbitrary: reorganised },
+  { weight: 3, arbitrary: reorganized },
   { weight: 3, arbitrary: replaced },
   { weight: 2, arbitrary: moved },
 );
@@ -300,7 +300,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
         for (let i = 1; i < given.blocks; i++) chain.mine();
         break;
       }
-      case 'reorganise': {
+      case 'reorganize': {
         const depth = Math.min(given.depth, chain.tip().height - (highest - DEEPEST));
         if (depth <= 0) break;
         const undone = chain.undo(depth);
@@ -735,11 +735,11 @@ const pay = (percent: number, to: 'mempool' | 'block'): Fact => ({
 const pegOut = (to: 'mempool' | 'block'): Fact => ({ ...pay(50, to), kind: 'pegout' }) as Fact;
 const inLitecoin = (history: History): History => ({ ...history, coin: 'LTC' });
 const mine = (blocks = 1): Fact => ({ do: 'mine', blocks, mask: 0xffff, coinbase: null });
-const reorganise = (depth: number, picked: number): Fact => ({ do: 'reorganise', depth, blocks: 1, back: picked, mask: picked });
+const reorganize = (depth: number, picked: number): Fact => ({ do: 'reorganize', depth, blocks: 1, back: picked, mask: picked });
 
-test('a reorganisation of the block that an install began with is followed, and what is paid in it counts', async () => {
-  await live(worlds[0]!, story(0, reorganise(3, 0), pay(100, 'mempool'), mine()));
-  await live(worlds[0]!, story(0, pay(100, 'mempool'), reorganise(5, 0xffff), mine()));
+test('a reorganization of the block that an install began with is followed, and what is paid in it counts', async () => {
+  await live(worlds[0]!, story(0, reorganize(3, 0), pay(100, 'mempool'), mine()));
+  await live(worlds[0]!, story(0, pay(100, 'mempool'), reorganize(5, 0xffff), mine()));
 });
 
 test('a peg-out read from its block counts once, also when a machine that lacks the block still shows it as waiting', async () => {
@@ -757,12 +757,12 @@ test('a peg-out seen as waiting, whose block another follower reads before that 
 });
 
 test('of two equal peg-outs one lost its block and the other is mined: whichever name each goes by, they are two', async () => {
-  const swapped = [pegOut('block'), pegOut('mempool'), { ...reorganise(1, 0), mask: 0xffff } as Fact];
+  const swapped = [pegOut('block'), pegOut('mempool'), { ...reorganize(1, 0), mask: 0xffff } as Fact];
   await live(worlds[0]!, inLitecoin(story(8, ...swapped, { do: 'return', mask: 0xffff })));
 });
 
 test('a peg-out whose place an equal one took while it was away comes back beside it, and they are two', async () => {
-  const away = [pegOut('mempool'), mine(), reorganise(1, 0), pegOut('mempool')];
+  const away = [pegOut('mempool'), mine(), reorganize(1, 0), pegOut('mempool')];
   await live(worlds[0]!, inLitecoin(story(8, ...away, { do: 'return', mask: 0xffff })));
 });
 

@@ -53,24 +53,24 @@ test('a filter that is misspelled or not there is refused and returns nothing', 
 });
 
 test('other parameters are ignored and named in the reply, in the log, and by the SDK once', async (t) => {
-  const reply = await app.test.post(`${SIMPLE}?utm=mail`, { ...PAYMENT, colour: 'red', größe: 'M', metadata: { curency: 'mine' } });
+  const reply = await app.test.post(`${SIMPLE}?utm=mail`, { ...PAYMENT, color: 'red', größe: 'M', metadata: { curency: 'mine' } });
   assert.equal(reply.status, 201, reply.text);
-  assert.equal(reply.headers.get('x-ignored-parameters'), 'utm, colour, gr%C3%B6%C3%9Fe');
+  assert.equal(reply.headers.get('x-ignored-parameters'), 'utm, color, gr%C3%B6%C3%9Fe');
   assert.deepEqual((await app.test.get(`/api/payment/${reply.json.id}`)).json.metadata, { curency: 'mine' });
   assert.equal((await app.test.post(SIMPLE, PAYMENT)).headers.get('x-ignored-parameters'), null);
   const [logged] = await eventually(
     async () => (await app.test.get(`/v1/requests?request_id=${reply.headers.get('x-request-id')}`)).json.data,
     (rows) => rows.length === 1,
   );
-  assert.deepEqual(logged.ignored_parameters, ['utm', 'colour', 'größe']);
-  assert.deepEqual((await owner.get(`/test/requests/${logged.id}`)).json.request.ignored_parameters, ['utm', 'colour', 'größe']);
+  assert.deepEqual(logged.ignored_parameters, ['utm', 'color', 'größe']);
+  assert.deepEqual((await owner.get(`/test/requests/${logged.id}`)).json.request.ignored_parameters, ['utm', 'color', 'größe']);
 
   const warned = t.mock.method(console, 'warn', () => {});
   const client = createClient({ url: app.url, key: app.merchant.keys.testSecret });
-  for (let i = 0; i < 2; i++) await client.payments.createSimple({ ...PAYMENT, größe: 'M', colour: 'red' } as typeof PAYMENT);
+  for (let i = 0; i < 2; i++) await client.payments.createSimple({ ...PAYMENT, größe: 'M', color: 'red' } as typeof PAYMENT);
   assert.deepEqual(
     warned.mock.calls.map(({ arguments: [line] }) => line),
-    ['größe', 'colour'].map((name) => `florin: POST /api/payment/create/simple has no parameter ${name}; it was ignored.`),
+    ['größe', 'color'].map((name) => `florin: POST /api/payment/create/simple has no parameter ${name}; it was ignored.`),
   );
   const heard: unknown[] = [];
   const listening = createClient({
@@ -78,24 +78,24 @@ test('other parameters are ignored and named in the reply, in the log, and by th
     key: app.merchant.keys.testSecret,
     onIgnoredParameters: (names, { path }) => heard.push([names, path]),
   });
-  await listening.payments.createSimple({ ...PAYMENT, colour: 'red' } as typeof PAYMENT);
-  assert.deepEqual(heard, [[['colour'], '/api/payment/create/simple']]);
+  await listening.payments.createSimple({ ...PAYMENT, color: 'red' } as typeof PAYMENT);
+  assert.deepEqual(heard, [[['color'], '/api/payment/create/simple']]);
   assert.equal(warned.mock.callCount(), 2);
 });
 
 test('strict_parameters refuses them all in both modes, stands in the audit log, and leaves repeats their answers', async () => {
   const key = { 'idempotency-key': 'order-1' };
-  const first = await app.test.post(SIMPLE, { ...PAYMENT, colour: 'red' }, key);
+  const first = await app.test.post(SIMPLE, { ...PAYMENT, color: 'red' }, key);
   assert.equal(first.status, 201);
   assert.equal((await owner.post('/test/settings/business', { strict_parameters: true })).status, 200);
   for (const client of [app.test, app.live]) {
-    isRefused(await client.post('/payments', { amount: '0.01', colour: 'red' }), 'colour', /Your settings refuse/);
+    isRefused(await client.post('/payments', { amount: '0.01', color: 'red' }), 'color', /Your settings refuse/);
     isRefused(await client.get('/api/payments?page=2'), 'page', /Your settings refuse/);
   }
   assert.equal((await app.test.post(SIMPLE, PAYMENT)).status, 201);
-  const repeat = await app.test.post(SIMPLE, { ...PAYMENT, colour: 'red' }, key);
+  const repeat = await app.test.post(SIMPLE, { ...PAYMENT, color: 'red' }, key);
   assert.deepEqual([repeat.status, repeat.text, repeat.headers.get('idempotent-replayed')], [201, first.text, 'true']);
-  isRefused(await app.test.post(SIMPLE, { ...PAYMENT, colour: 'blue' }, key), 'colour', /Your settings refuse/);
+  isRefused(await app.test.post(SIMPLE, { ...PAYMENT, color: 'blue' }, key), 'color', /Your settings refuse/);
   const [line] = (await owner.get('/test/audit')).json.data;
   assert.deepEqual([line.action, line.before, line.after], ['settings.changed', { strictParameters: false }, { strictParameters: true }]);
   assert.equal((await owner.get('/live/settings/business')).json.strict_parameters, true);

@@ -157,15 +157,15 @@ export const findClipped = (page: Page): Promise<string[]> =>
 
 /** WCAG 2.2 A and AA, and best practices. The levels are named, because the size of targets is not looked at otherwise. */
 const LEVELS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
-/** Those of them that look at colours: all that differs between a screen's two themes. */
-const OF_COLOURS = ['color-contrast', 'link-in-text-block'];
+/** Those of them that look at colors: all that differs between a screen's two themes. */
+const OF_COLORS = ['color-contrast', 'link-in-text-block'];
 
 /**
- * Violations of accessibility rules, each in a line; of the part that `within` selects alone. With `colours` those of colours alone,
+ * Violations of accessibility rules, each in a line; of the part that `within` selects alone. With `colors` those of colors alone,
  * for a screen whose other theme was held to all of them.
  */
-export async function auditAccessibility(page: Page, { within = 'html', colours = false } = {}): Promise<string[]> {
-  const rules = colours ? { type: 'rule', values: OF_COLOURS } : { type: 'tag', values: LEVELS };
+export async function auditAccessibility(page: Page, { within = 'html', colors = false } = {}): Promise<string[]> {
+  const rules = colors ? { type: 'rule', values: OF_COLORS } : { type: 'tag', values: LEVELS };
   // Reading axe takes the browser as long as running it: once for each document is enough.
   if (!(await page.evaluate('Boolean(window.axe)'))) await page.evaluate(`${AXE};0`);
   return page.evaluate(`(async () => {

@@ -150,9 +150,9 @@ function dashboardOf(app: TestApp, browser: Browser, tab: Tab): Dashboard {
     },
     audit: async (name, { on = page, narrow = true } = {}) => {
       for (const colorScheme of ['dark', 'light'] as const) {
-        const colours = colorScheme === 'light' && !process.env.FLORIN_LONG;
+        const colors = colorScheme === 'light' && !process.env.FLORIN_LONG;
         await on.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
-        assert.deepEqual(await auditAccessibility(on, { colours }), [], `${name}, ${colorScheme}`);
+        assert.deepEqual(await auditAccessibility(on, { colors }), [], `${name}, ${colorScheme}`);
       }
       if (!narrow) return;
       const size = on.viewportSize()!;

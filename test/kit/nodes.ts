@@ -21,7 +21,7 @@ export type TestNode = {
   payMany(outputs: readonly (readonly [address: string, amount: string])[]): Promise<string>;
   /** Spends the same coins again with a higher fee, `amount` to `address`; returns the new txid. */
   replace(txid: string, address: string, amount: string): Promise<string>;
-  /** The wallet sends its unconfirmed transactions again: a node forgets them in a deep reorganisation. */
+  /** The wallet sends its unconfirmed transactions again: a node forgets them in a deep reorganization. */
   rebroadcast(): Promise<void>;
   /** Ends the process cleanly and starts it again on the same data and port. */
   stop(): Promise<void>;

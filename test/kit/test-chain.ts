@@ -39,7 +39,7 @@ export type TestChain = {
   readonly coin: Coin;
   readonly network: Network;
   readonly blocks: ChainBlock[];
-  /** Blocks that a reorganisation left behind. */
+  /** Blocks that a reorganization left behind. */
   readonly stale: Map<string, ChainBlock>;
   readonly mempool: Map<string, ChainTx>;
   tip(): ChainBlock;

@@ -147,7 +147,7 @@ test('a lock of an earlier block does not vouch for a later one: six confirmatio
   assert.equal((await reach(id, 'completed')).confirmations, 6);
 });
 
-test('an InstantSend lock outlives the block that a reorganisation took', async () => {
+test('an InstantSend lock outlives the block that a reorganization took', async () => {
   const { id, address, amount } = await open(20_000, 'created processing completed');
   const txid = await node.pay(address, amount);
   node.lockTransaction(txid);

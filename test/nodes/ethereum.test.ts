@@ -348,7 +348,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       },
     );
 
-    told('a reorganisation moves a payment to another block', 'created processing completed', async (name, events) => {
+    told('a reorganization moves a payment to another block', 'created processing completed', async (name, events) => {
       const direct = await open(name, events);
       // Where nothing names the transaction, the gain ends with its block and is told anew.
       const inner = await open(name, namesInner ? events : 'created processing processing completed');
@@ -373,7 +373,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
     });
 
     told(
-      'a reorganisation in which the payer pays someone else instead',
+      'a reorganization in which the payer pays someone else instead',
       'created processing processing completed',
       async (name, events) => {
         const { id, address } = await open(name, events);
@@ -670,7 +670,7 @@ describe('amounts that wait for the chain to be final', () => {
     proxy.answer = () => undefined;
   });
 
-  test('a reorganisation below the finalized block takes the word of its height back', async () => {
+  test('a reorganization below the finalized block takes the word of its height back', async () => {
     const { height, finalized } = await mine(70, 64n);
     assert.equal(finalized, height - 64n);
     // From here on the node says nothing more of what is final.

@@ -216,7 +216,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       lying.pay([[address, units(amount)]]);
       lying.mine(6);
       await reach(app, id, (d) => d.confirmations === 6);
-      await reach(app, id, held(/own node of this install is not available/));
+      await reach(app, id, held(/your own node is not available/));
       await staysHeld(story, id);
     }));
 
@@ -298,7 +298,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       await reach(app, id, (d) => d.confirmations === 2);
     }));
 
-  test('a deep reorganisation holds completion until the chain is calm again', () =>
+  test('a deep reorganization holds completion until the chain is calm again', () =>
     tell({ servers: 1 }, async (story) => {
       const { app, chain, ready } = story;
       chain.mine(3);
@@ -308,7 +308,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       chain.rewind(3);
       chain.pay([[address, units(amount)]]);
       chain.mine(4);
-      const detail = await reach(app, id, held(/a reorganisation of 3 blocks was seen/));
+      const detail = await reach(app, id, held(/a reorganization of 3 blocks was seen/));
       assert.match(detail.hold_reason, new RegExp(`waits for block ${before + 6}`));
       await staysHeld(story, id);
       chain.mine(before + 5 - chain.tip().height);
@@ -317,7 +317,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       await reach(app, id, completed);
     }));
 
-  test('a reorganisation of two blocks holds nothing', () =>
+  test('a reorganization of two blocks holds nothing', () =>
     tell({ servers: 1 }, async (story) => {
       const { app, chain, ready } = story;
       chain.mine(2);

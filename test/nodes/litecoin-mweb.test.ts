@@ -189,7 +189,7 @@ async function replaceTip(hash: string, txid: string): Promise<void> {
 
 for (const seenFirst of [true, false]) {
   const how = seenFirst ? 'seen before its block' : 'found in its block';
-  test(`${how}, then reorganised away and mined by another transaction: it counts once all along`, async () => {
+  test(`${how}, then reorganized away and mined by another transaction: it counts once all along`, async () => {
     const { id, address } = await open('created processing completed');
     if (!seenFirst) await service.end('SIGKILL');
     const txid = await pegOut(address);
@@ -221,7 +221,7 @@ for (const seenFirst of [true, false]) {
   });
 }
 
-test('a reorganisation between the blocks and the mempool of one look: it counts once all along', async () => {
+test('a reorganization between the blocks and the mempool of one look: it counts once all along', async () => {
   const { id, address } = await open('created processing completed');
   await service.end('SIGKILL');
   const txid = await pegOut(address);

@@ -96,7 +96,7 @@ describe('a source that makes up blocks', { concurrency: 8 }, () => {
         assert.deepEqual(await statuses(ids), [small, 'processing']);
         assert.match(
           (await detail(ids[1]!)).hold_reason,
-          small === 'completed' ? /above 1,000 USD wait: they need two/ : /own node of this install is not available/,
+          small === 'completed' ? /above 1,000 USD wait: they need two/ : /your own node is not available/,
         );
         // The honest one is back: on its chain there is no such payment.
         servers[0]!.behave('well');
@@ -140,7 +140,7 @@ describe('honest sources', { concurrency: 4 }, () => {
       chain.mine(6);
       await look(2);
       assert.deepEqual(await statuses(ids), ['processing', 'processing']);
-      const reason = /own node of this install is not available/;
+      const reason = /your own node is not available/;
       for (const id of ids) assert.match((await detail(id)).hold_reason, reason);
       const ready = (await (await fetch(`${app.url}/readyz`)).json()) as { holds: string[] };
       assert.match(ready.holds.join(), reason);

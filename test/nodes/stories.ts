@@ -266,7 +266,7 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
     await reach(id, 'completed');
   });
 
-  told('a reorganisation of 13 blocks before completion', 'created processing completed', async (name, events) => {
+  told('a reorganization of 13 blocks before completion', 'created processing completed', async (name, events) => {
     const { id, address } = await open(name, events);
     await mine(12);
     await node.pay(address, coins(1));
@@ -274,7 +274,7 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
     await reach(id, 'processing', null, (d) => d.confirmations === 1);
     const back = await node.rpc('getblockhash', tip - 12);
     await node.rpc('invalidateblock', back);
-    // Coins that were mature before the reorganisation are so again some blocks later: then the wallet is heard.
+    // Coins that were mature before the reorganization are so again some blocks later: then the wallet is heard.
     await mine(12);
     await node.rebroadcast();
     await mine(2);
@@ -282,13 +282,13 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
     await reach(id, 'completed', null, (d) => d.transfers[0].block_hash !== block);
   });
 
-  told('a reorganisation of 13 blocks after completion', 'created processing completed reversed', async (name, events) => {
+  told('a reorganization of 13 blocks after completion', 'created processing completed reversed', async (name, events) => {
     const { id, address } = await open(name, events);
     await node.pay(address, coins(1));
     const blocks = await mine(13);
     await reach(id, 'completed', null, (d) => d.confirmations === 13);
     await node.rpc('invalidateblock', blocks[0]);
-    // Coins that were mature before the reorganisation are so again some blocks later: then the wallet is heard.
+    // Coins that were mature before the reorganization are so again some blocks later: then the wallet is heard.
     await mine(12);
     await reach(id, 'completed', 'reorged', (d) => d.confirmations === 0);
     await node.rebroadcast();

@@ -10,7 +10,7 @@ import { CopyButton } from '../../ui/values.tsx';
 
 const escaped = (text: string): string =>
   text.replace(/[&<>"]/g, (char) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[char]!);
-/** Black or white, whichever can be read on the colour. */
+/** Black or white, whichever can be read on the color. */
 const inkOn = (hex: string): string => {
   const [r, g, b] = [1, 3, 5].map((at) => {
     const part = Number.parseInt(hex.slice(at, at + 2), 16) / 255;
@@ -38,13 +38,13 @@ function Builder({ scriptUrl, origins, accent }: { scriptUrl: string; origins: r
   const [currency, setCurrency] = useState('USD');
   const [text, setText] = useState('Pay with crypto');
   const [invoice, setInvoice] = useState('');
-  const [colour, setColour] = useState(accent);
+  const [color, setColor] = useState(accent);
   const [inline, setInline] = useState(false);
   const given = key.trim();
   const secret = /(^|_)sk_/.test(given);
   const isPublic = /^(pk_(live|test)|(live|test)_pk)_\w+$/.test(given);
   const otherMode = isPublic && !given.includes(mode);
-  const shown = /^#[0-9a-f]{6}$/i.test(colour) ? colour : accent;
+  const shown = /^#[0-9a-f]{6}$/i.test(color) ? color : accent;
   const ink = inkOn(shown);
   const take = (value: string) => setKey(/(^|_)sk_/.test(value.trim()) && value.trim().length > 20 ? 'sk_' : value);
   const attributes = [
@@ -80,7 +80,7 @@ function Builder({ scriptUrl, origins, accent }: { scriptUrl: string; origins: r
           <AmountField amount={amount} onAmount={setAmount} currency={currency} onCurrency={setCurrency} />
           <Field label="Button text" maxLength={60} value={text} onChange={(event) => setText(event.target.value)} />
           <Field label="Invoice ID (optional)" maxLength={100} value={invoice} onChange={(event) => setInvoice(event.target.value)} />
-          <Field label="Color" type="color" className="h-10" value={shown} onChange={(event) => setColour(event.target.value)} />
+          <Field label="Color" type="color" className="h-10" value={shown} onChange={(event) => setColor(event.target.value)} />
           <Tick
             label="Show the payment inline"
             hint="Otherwise it opens in a dialog over your page, or as a full page on small screens."

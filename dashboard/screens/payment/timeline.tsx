@@ -17,9 +17,9 @@ const DECISIONS: Readonly<Record<string, string>> = {
   refund_sent: 'Marked as refunded',
 };
 const DELIVERIES = {
-  delivered: { word: 'delivered', icon: 'send', colour: 'text-soft' },
-  failing: { word: 'retrying', icon: 'alert', colour: 'text-warn' },
-  failed: { word: 'failed', icon: 'cross', colour: 'text-bad' },
+  delivered: { word: 'delivered', icon: 'send', color: 'text-soft' },
+  failing: { word: 'retrying', icon: 'alert', color: 'text-warn' },
+  failed: { word: 'failed', icon: 'cross', color: 'text-bad' },
 } as const;
 const EVENTS: Readonly<Record<string, string>> = {
   'payment.updated': 'Updated',
@@ -87,13 +87,13 @@ export const Timeline = ({ paymentId, entries, explorers }: { paymentId: string;
 
 /** The delivery of an event to an endpoint. */
 function Told({ paymentId, entry, delivery }: { paymentId: string; entry: Entry; delivery: NonNullable<Entry['delivery']> }) {
-  const { word, icon, colour } = DELIVERIES[delivery.state];
+  const { word, icon, color } = DELIVERIES[delivery.state];
   const { attempt_count: attempts, failure } = delivery;
   return (
     <Line
       at={entry.at}
       icon={icon}
-      colour={colour}
+      color={color}
       text={
         <DeliveryLink endpointId={delivery.endpoint_id} paymentId={paymentId} id={delivery.id}>
           {entry.what} {word}
@@ -112,18 +112,18 @@ function Told({ paymentId, entry, delivery }: { paymentId: string; entry: Entry;
 const Line = ({
   at,
   icon,
-  colour = 'text-soft',
+  color = 'text-soft',
   text,
   children,
 }: {
   at: string;
   icon: IconName;
-  colour?: string;
+  color?: string;
   text: ReactNode;
   children: ReactNode;
 }) => (
   <li className="grid grid-cols-[1.25rem_1fr] gap-3 text-sm">
-    <Icon name={icon} className={`size-5 ${colour}`} />
+    <Icon name={icon} className={`size-5 ${color}`} />
     <div className="grid gap-0.5">
       <p className="flex flex-wrap justify-between gap-x-4">
         <span className="font-medium">{text}</span>

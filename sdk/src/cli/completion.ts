@@ -1,4 +1,5 @@
 /** Completion scripts for shells: commands, their subcommands, and the options of each. */
+// cspell:ignore autoload bashcompinit compinit
 import { COMMANDS, TRIGGER_NAMES } from './commands.ts';
 import { EVERYWHERE, UsageError } from './terminal.ts';
 

@@ -48,7 +48,7 @@ export const integer = (value: unknown): number => Number(text(value) || '0');
 /** A coin amount with eight decimals; nodes may use an exponent for tiny ones. */
 export function amount(value: unknown): bigint {
   const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(text(value));
-  if (!match) throw new ChainError('outage', 'the node answered an amount that is none');
+  if (!match) throw new ChainError('outage', 'the node answered an invalid amount');
   const shift = 8 + Number(match[4] ?? 0) - (match[3]?.length ?? 0);
   const digits = BigInt(match[2]! + (match[3] ?? ''));
   const units = shift >= 0 ? digits * 10n ** BigInt(shift) : digits / 10n ** BigInt(-shift);

@@ -106,7 +106,7 @@ export function createHintSocket({
     try {
       message = JSON.parse(text);
     } catch {
-      drop('it sent something that is no JSON');
+      drop('it sent something that is not JSON');
       return;
     }
     const { id, data } = message ?? {};

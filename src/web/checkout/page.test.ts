@@ -256,7 +256,7 @@ test('right-to-left languages say so, the others not', () => {
   assert.equal(matchLocale('../../etc'), null);
 });
 
-test('any accent colour is readable on both themes, as text and under text', () => {
+test('any accent color is readable on both themes, as text and under text', () => {
   for (const accent of ['#ffffff', '#000000', '#ffd500', '#1b4fd6', '#7f7f7f', '#ff0000', '#00ff88', '#0b1220']) {
     for (const theme of ['light', 'dark'] as const) {
       const { brand, on } = accentFor(accent, theme);

@@ -230,10 +230,10 @@ const STORIES = {
     coin: 'BTC',
     paid: [{ share: all, minutesAgo: 2, more: { conflict: { txid: TXID, height: 999, seenAt: before(1) } } }],
   }),
-  'awaiting, own colours': {
+  'awaiting, own colors': {
     state: 'awaiting',
     coin: 'BTC',
-    merchant: { name: 'Zitronenladen', accent: '#ffd500', supportContact: null },
+    merchant: { name: 'Lemon Shop', accent: '#ffd500', supportContact: null },
   },
   'awaiting, until tomorrow': { state: 'awaiting', coin: 'BTC', windowSeconds: 86_400 },
   'awaiting, test': { state: 'awaiting', coin: 'BTC', mode: 'test', next: SCENARIOS },
