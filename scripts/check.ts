@@ -1,6 +1,6 @@
-/** Everything that has one right answer: types, format and lint, the tidy tests, generated files. Prints each with its time. */
+/** Everything that has one right answer: types, format and lint, the tidy tests, spelling and wording, generated files. Prints each with its time. */
 import { spawnSync } from 'node:child_process';
-import { globSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 
 const steps: readonly [name: string, command: string, ...args: string[]][] = [
   ['types', 'tsc', '-p', '.'],
@@ -8,8 +8,18 @@ const steps: readonly [name: string, command: string, ...args: string[]][] = [
   ['types of the SDK where there is no Node', 'tsc', '-p', 'sdk'],
   ['format and lint', 'biome', 'ci', '--error-on-warnings'],
   ['tidy', process.execPath, '--test', '--test-reporter=dot', ...globSync('test/tidy*.test.ts')],
+  ['prose', process.execPath, 'scripts/prose.ts'],
   ['generated files', process.execPath, 'scripts/generate.ts', '--check'],
 ];
+
+// After a pull that added packages, every step would fail for another reason.
+const { dependencies, devDependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as Record<string, object>;
+const missing = Object.keys({ ...dependencies, ...devDependencies }).filter((name) => !existsSync(`node_modules/${name}/package.json`));
+if (missing.length > 0) {
+  process.stdout.write(`Not installed: ${missing.join(', ')}. Run: npm install\n`);
+  process.exit(1);
+}
+
 let failed = 0;
 for (const [name, command, ...args] of steps) {
   const started = performance.now();
