@@ -207,6 +207,8 @@ const COIN_ROWS = [
 
 export type Asset = (typeof ASSET_ROWS)[number]['asset'];
 export type Family = (typeof FAMILY_ROWS)[number]['family'];
+/** Families whose chains `src/chains/bitcoin` reads. */
+export type BitcoinFamily = Extract<(typeof FAMILY_ROWS)[number], { kind: 'bitcoin' }>['family'];
 export type Chain = (typeof CHAIN_ROWS)[number]['chain'];
 export type Coin = (typeof COIN_ROWS)[number]['coin'];
 

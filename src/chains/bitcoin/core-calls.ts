@@ -1,6 +1,7 @@
 /** JSON-RPC to a node of the Bitcoin Core family: in batches where it takes them, one by one where it does not. */
 import type { Clock } from '../../core/clock.ts';
 import type { Coin } from '../../core/coin.ts';
+import { invariant } from '../../core/invariant.ts';
 import { parseExactJson } from '../../core/money.ts';
 import type { Log } from '../../log.ts';
 import { type Outgoing, OutgoingError } from '../../outgoing.ts';
@@ -58,25 +59,16 @@ export function amount(value: unknown): bigint {
 /** The node rejected a batch or sent another reply. Single calls may still work. */
 class NoBatch extends Error {}
 
-/** Creates the connection; it sends on demand. */
-export function createCoreCalls({
-  coin,
-  url,
-  outgoing,
-  log,
-  clock,
-}: {
-  coin: Coin;
-  url: string;
-  outgoing: Outgoing;
-  log: Log;
-  clock: Clock;
-}): CoreCalls {
+/** One HTTP request with these calls. Null when `reader` took everything. Errors: ChainError outage; NoBatch when only single calls may work. */
+type Exchange = {
+  (calls: readonly CoreCall[]): Promise<CoreReply[]>;
+  (calls: readonly CoreCall[], reader: CoreReader | undefined): Promise<CoreReply[] | null>;
+};
+type Connection = { coin: Coin; url: string; outgoing: Outgoing; log: Log; clock: Clock };
+
+function createExchange({ coin, url, outgoing, clock }: Connection): { exchange: Exchange; clockAheadSeconds(): number | null } {
   let nextId = 0;
   let clockAheadSeconds: number | null = null;
-  let noBatchesSince: number | null = null;
-
-  /** One request with these calls. Throws NoBatch when the node did not understand the batch. */
   const exchange = async (calls: readonly CoreCall[], reader?: CoreReader): Promise<CoreReply[] | null> => {
     const isBatch = calls.length > 1;
     const first = nextId;
@@ -104,37 +96,78 @@ export function createCoreCalls({
     clockAheadSeconds = Number.isNaN(told) ? null : Math.round((told - clock.now().getTime()) / 1000);
     if (reader?.taken()) return null;
     const body = reader?.text() ?? Buffer.from(reply.body.buffer, reply.body.byteOffset, reply.body.length).toString();
-    let parsed: unknown;
-    try {
-      parsed = parseExactJson(body);
-    } catch (cause) {
-      if (isBatch) throw new NoBatch(`status ${reply.status} and no JSON`);
-      throw new ChainError('outage', `the ${coin} node answered status ${reply.status} and no JSON`, { cause });
-    }
-    const answers = new Map((Array.isArray(parsed) ? parsed : [parsed]).map((answer) => [String(fields(answer).id), fields(answer)]));
-    return calls.map((_, i) => {
-      const answer = answers.get(String(first + i));
-      if (!answer && isBatch) throw new NoBatch('it was not answered call by call');
-      if (!answer) throw new ChainError('outage', `the ${coin} node answered another request`);
-      const error =
-        answer.error === null || answer.error === undefined
-          ? null
-          : { code: integer(fields(answer.error).code), message: text(fields(answer.error).message) };
-      if (error?.code === WARMING_UP) throw new ChainError('outage', `the ${coin} node is starting: ${error.message}`);
-      return { result: answer.result, error };
-    });
+    return readReplies(body, { coin, status: reply.status, first, count: calls.length });
   };
+  return { exchange: exchange as Exchange, clockAheadSeconds: () => clockAheadSeconds };
+}
 
-  const takesBatches = (): boolean => noBatchesSince === null || clock.monotonicMs() - noBatchesSince > BATCHES_AGAIN_MS;
+/** The replies in the order of their calls, whose ids start with `first`. */
+function readReplies(
+  body: string,
+  { coin, status, first, count }: { coin: Coin; status: number; first: number; count: number },
+): CoreReply[] {
+  const isBatch = count > 1;
+  let parsed: unknown;
+  try {
+    parsed = parseExactJson(body);
+  } catch (cause) {
+    if (isBatch) throw new NoBatch(`status ${status} and no JSON`);
+    throw new ChainError('outage', `the ${coin} node answered status ${status} and no JSON`, { cause });
+  }
+  const answers = new Map((Array.isArray(parsed) ? parsed : [parsed]).map((answer) => [String(fields(answer).id), fields(answer)]));
+  return Array.from({ length: count }, (_, i) => {
+    const answer = answers.get(String(first + i));
+    if (!answer && isBatch) throw new NoBatch('it was not answered call by call');
+    if (!answer) throw new ChainError('outage', `the ${coin} node answered another request`);
+    const error =
+      answer.error === null || answer.error === undefined
+        ? null
+        : { code: integer(fields(answer.error).code), message: text(fields(answer.error).message) };
+    if (error?.code === WARMING_UP) throw new ChainError('outage', `the ${coin} node is starting: ${error.message}`);
+    return { result: answer.result, error };
+  });
+}
 
-  const noBatches = (error: NoBatch): void => {
-    if (noBatchesSince === null)
-      log.info({ coin, reason: error.message }, 'The node does not accept batched calls; sending each call separately');
-    noBatchesSince = clock.monotonicMs();
+/** Whether a node takes batches. It is remembered for a while that it does not. */
+function createBatchMemory({ coin, log, clock }: Connection) {
+  let noBatchesSince: number | null = null;
+  return {
+    accepts: (): boolean => noBatchesSince === null || clock.monotonicMs() - noBatchesSince > BATCHES_AGAIN_MS,
+    accepted: (): void => {
+      noBatchesSince = null;
+    },
+    refused: ({ message }: NoBatch): void => {
+      if (noBatchesSince === null)
+        log.info({ coin, reason: message }, 'The node does not accept batched calls; sending each call separately');
+      noBatchesSince = clock.monotonicMs();
+    },
+  };
+}
+
+const failureOf = (coin: Coin, error: CoreError, method: string): ChainError =>
+  /pruned/i.test(error.message)
+    ? new ChainError('pruned', `the ${coin} node has pruned that block`)
+    : error.code === NOT_FOUND || error.code === OUT_OF_RANGE
+      ? new ChainError('not_found', error.message)
+      : error.code === -32601
+        ? new ChainError('unsupported', `this ${coin} node has no ${method}`)
+        : error.code === FORBIDDEN
+          ? new ChainError('outage', `the ${coin} node does not allow ${method} to us (rpcallowip, rpcwhitelist)`)
+          : new ChainError('outage', `${method}: ${error.message}`);
+
+/** Creates the connection; it sends on demand. */
+export function createCoreCalls(connection: Connection): CoreCalls {
+  const { exchange, clockAheadSeconds } = createExchange(connection);
+  const batches = createBatchMemory(connection);
+  const failure = (error: CoreError, method: string) => failureOf(connection.coin, error, method);
+  const single = async (call: CoreCall): Promise<CoreReply> => {
+    const [reply] = await exchange([call]);
+    invariant(reply, 'a call has a reply');
+    return reply;
   };
   const oneAfterAnother = async (calls: readonly CoreCall[]): Promise<CoreReply[]> => {
     const replies: CoreReply[] = [];
-    for (const call of calls) replies.push((await exchange([call]))![0]!);
+    for (const call of calls) replies.push(await single(call));
     return replies;
   };
   /** Each call in a request of its own, some at a time. */
@@ -142,66 +175,48 @@ export function createCoreCalls({
     const replies: CoreReply[] = new Array(calls.length);
     const open = calls.entries();
     const work = async () => {
-      for (const [i, call] of open) replies[i] = (await exchange([call]))![0]!;
+      for (const [i, call] of open) replies[i] = await single(call);
     };
     await Promise.all(Array.from({ length: Math.min(AT_ONCE, calls.length) }, work));
     return replies;
   };
   const post = async (calls: readonly CoreCall[]): Promise<CoreReply[]> => {
-    if (calls.length > 1 && takesBatches()) {
+    if (calls.length <= 1 || !batches.accepts()) return oneByOne(calls);
+    try {
+      const replies = await exchange(calls);
+      batches.accepted();
+      return replies;
+    } catch (error) {
+      if (!(error instanceof NoBatch)) throw error;
+      const replies = await oneByOne(calls);
+      // Single calls work but batches do not: Dash Core rejects batches of every user with a list of allowed calls.
+      batches.refused(error);
+      return replies;
+    }
+  };
+  const read: CoreCalls['read'] = async (calls, large, make) => {
+    let refused: NoBatch | null = null;
+    if (calls.length === 1 || batches.accepts()) {
+      const reader = make();
       try {
-        const replies = await exchange(calls);
-        noBatchesSince = null;
-        return replies!;
+        return { replies: await exchange(calls, reader), reader };
       } catch (error) {
         if (!(error instanceof NoBatch)) throw error;
-        const replies = await oneByOne(calls);
-        // Single calls work but batches do not: Dash Core rejects batches of every user with a list of allowed calls.
-        noBatches(error);
-        return replies;
+        refused = error;
       }
     }
-    return calls.length === 0 ? [] : oneByOne(calls);
+    // In order: the first result may be older than the rest, never newer. Results of a failed batch do not count.
+    const reader = make();
+    const before = await oneAfterAnother(calls.slice(0, large));
+    const replies = await exchange(calls.slice(large, large + 1), reader);
+    const after = await oneAfterAnother(calls.slice(large + 1));
+    if (refused) batches.refused(refused);
+    return { replies: replies && [...before, ...replies, ...after], reader };
   };
-
-  const failure = (error: CoreError, method: string): ChainError =>
-    /pruned/i.test(error.message)
-      ? new ChainError('pruned', `the ${coin} node has pruned that block`)
-      : error.code === NOT_FOUND || error.code === OUT_OF_RANGE
-        ? new ChainError('not_found', error.message)
-        : error.code === -32601
-          ? new ChainError('unsupported', `this ${coin} node has no ${method}`)
-          : error.code === FORBIDDEN
-            ? new ChainError('outage', `the ${coin} node does not allow ${method} to us (rpcallowip, rpcwhitelist)`)
-            : new ChainError('outage', `${method}: ${error.message}`);
-
-  return {
-    post,
-    call: async (...request) => {
-      const [reply] = await oneByOne([request]);
-      if (reply!.error) throw failure(reply!.error, request[0]);
-      return reply!.result;
-    },
-    read: async (calls, large, make) => {
-      let refused: NoBatch | null = null;
-      if (calls.length === 1 || takesBatches()) {
-        const reader = make();
-        try {
-          return { replies: await exchange(calls, reader), reader };
-        } catch (error) {
-          if (!(error instanceof NoBatch)) throw error;
-          refused = error;
-        }
-      }
-      // In order: the first result may be older than the rest, never newer. Results of a failed batch do not count.
-      const reader = make();
-      const before = await oneAfterAnother(calls.slice(0, large));
-      const replies = await exchange([calls[large]!], reader);
-      const after = await oneAfterAnother(calls.slice(large + 1));
-      if (refused) noBatches(refused);
-      return { replies: replies && [...before, ...replies, ...after], reader };
-    },
-    failure,
-    clockAheadSeconds: () => clockAheadSeconds,
+  const call: CoreCalls['call'] = async (...request) => {
+    const { result, error } = await single(request);
+    if (error) throw failure(error, request[0]);
+    return result;
   };
+  return { post, call, read, failure, clockAheadSeconds };
 }

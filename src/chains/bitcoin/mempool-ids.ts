@@ -33,8 +33,19 @@ export type MempoolIds = {
   markRead(txids: readonly string[]): void;
 };
 
-/** Creates the table. New ids reuse the slots of those that left the mempool. */
-export function createMempoolIds(): MempoolIds {
+/** A table of ids. Its calls work on one id at a time, the one that `want` read last. */
+type IdTable = {
+  /** Reads digits; false when they are not hex digits. */
+  want(bytes: Uint8Array, from: number): boolean;
+  /** Notes that this list contains the id. `before`: the last complete list; an id that it did not contain counts as unread. */
+  note(list: number, before: number): 'new' | 'read' | 'noted';
+  /** The list that contained the id last; 0: none. */
+  lastList(): number;
+  markRead(): void;
+};
+
+/** New ids reuse the slots of those that left the mempool. */
+function createIdTable(): IdTable {
   // Random, so that an attacker cannot create transactions whose ids collide.
   const [seed, factor] = [randomInt(2 ** 32), randomInt(2 ** 31) * 2 + 1];
   let words = new Uint32Array(FIRST_SLOTS * WORDS);
@@ -42,8 +53,6 @@ export function createMempoolIds(): MempoolIds {
   let listed = new Uint32Array(FIRST_SLOTS);
   let read = new Uint8Array(FIRST_SLOTS);
   let used = 0;
-  let lists = 0;
-  let last = 0;
   /** The id to look up. */
   const wanted = new Uint32Array(WORDS);
 
@@ -62,9 +71,10 @@ export function createMempoolIds(): MempoolIds {
     words.set(wanted, slot * WORDS);
     used++;
   };
-  /** Creates a larger table, without the ids that are no longer listed. */
-  const grow = (): void => {
+  /** Creates a larger table, without the ids that were last listed before that list. */
+  const grow = (last: number): void => {
     const before = { words, listed, read };
+    const id = wanted.slice();
     let kept = 0;
     for (const at of listed) if (at >= last && at !== 0) kept++;
     let size = FIRST_SLOTS;
@@ -81,109 +91,127 @@ export function createMempoolIds(): MempoolIds {
       listed[slot] = at;
       read[slot] = before.read[old]!;
     }
+    wanted.set(id);
   };
-  /** Reads digits into the id to look up; false when they are not hex digits. */
-  const want = (bytes: Uint8Array, from: number): boolean => {
-    let wrong = 0;
-    for (let i = 0; i < WORDS; i++) {
-      let word = 0;
-      for (let at = from + i * 8; at < from + i * 8 + 8; at++) {
-        const digit = DIGITS[bytes[at]!]!;
-        wrong |= digit;
-        word = (word << 4) | digit;
-      }
-      wanted[i] = word;
-    }
-    return wrong < 16;
-  };
-  const wantText = (txid: string): boolean => txid.length === ID_DIGITS && want(Buffer.from(txid, 'latin1'), 0);
-
-  const list: MempoolIds['list'] = ({ most }) => {
-    const own = ++lists;
-    const before = last;
-    const fresh: string[] = [];
-    let more = false;
-    let state: 'before' | 'within' | 'after' | 'other' = 'before';
-    const rest: Buffer[] = [];
-    let held = Buffer.alloc(0);
-
-    const takeId = (bytes: Buffer, from: number): boolean => {
-      if (!want(bytes, from)) return false;
+  return {
+    want: (bytes, from) => readDigits(bytes, from, wanted),
+    note: (list, before) => {
       let slot = slotOf();
       if (listed[slot] === 0) {
         if ((used + 1) * 3 > listed.length * 2) {
-          const id = wanted.slice();
-          grow();
-          wanted.set(id);
+          grow(before);
           slot = slotOf();
         }
         put(slot);
         read[slot] = 0;
       } else if (listed[slot]! < before) read[slot] = 0;
-      if (read[slot] === 0 && listed[slot] !== own) {
-        if (fresh.length < most) fresh.push(bytes.toString('latin1', from, from + ID_DIGITS).toLowerCase());
-        else more = true;
-      }
-      listed[slot] = own;
-      return true;
-    };
-    const takeWithin = (part: Buffer): void => {
-      let at = 0;
-      for (; at < part.length && state === 'within'; at++) {
-        if (part[at] === LIST_ENDS) {
-          state = 'after';
-          rest.push(part.subarray(at));
-        } else if (part[at] === QUOTE) {
-          if (at + ID_DIGITS + 1 >= part.length) break;
-          if (part[at + ID_DIGITS + 1] !== QUOTE || !takeId(part, at + 1)) {
-            // The rest of the reply is not valid JSON, and is reported as such.
-            state = 'other';
-            return;
-          }
-          at += ID_DIGITS + 1;
-        }
-      }
-      held = state === 'within' ? Buffer.from(part.subarray(at)) : Buffer.alloc(0);
-    };
-    const take = (part: Buffer): void => {
-      if (state === 'after' || state === 'other') rest.push(part);
-      else if (state === 'within') takeWithin(held.length > 0 ? Buffer.concat([held, part]) : part);
-      else {
-        held = Buffer.concat([held, part]);
-        const begins = /"result"\s*:\s*\[/.exec(held.toString('latin1', 0, BEGINS_WITHIN));
-        if (begins) {
-          const from = begins.index + begins[0].length;
-          const all = held;
-          rest.push(all.subarray(0, from));
-          state = 'within';
-          takeWithin(all.subarray(from));
-        } else if (held.length >= BEGINS_WITHIN) {
-          rest.push(held);
+      const is = listed[slot] === list ? 'noted' : read[slot] === 0 ? 'new' : 'read';
+      listed[slot] = list;
+      return is;
+    },
+    lastList: () => listed[slotOf()]!,
+    markRead: () => {
+      const slot = slotOf();
+      if (listed[slot] !== 0) read[slot] = 1;
+    },
+  };
+}
+
+/** Reads the digits of an id into words; false when they are not hex digits. */
+function readDigits(bytes: Uint8Array, from: number, into: Uint32Array): boolean {
+  let wrong = 0;
+  for (let i = 0; i < WORDS; i++) {
+    let word = 0;
+    for (let at = from + i * 8; at < from + i * 8 + 8; at++) {
+      const digit = DIGITS[bytes[at]!]!;
+      wrong |= digit;
+      word = (word << 4) | digit;
+    }
+    into[i] = word;
+  }
+  return wrong < 16;
+}
+
+/** Finds the ids in a reply as its parts arrive. `takeId` returns false for what is not an id. */
+function createListReader(takeId: (bytes: Buffer, from: number) => boolean): CoreReader {
+  let state: 'before' | 'within' | 'after' | 'other' = 'before';
+  const rest: Buffer[] = [];
+  let held = Buffer.alloc(0);
+  const takeWithin = (part: Buffer): void => {
+    let at = 0;
+    for (; at < part.length && state === 'within'; at++) {
+      if (part[at] === LIST_ENDS) {
+        state = 'after';
+        rest.push(part.subarray(at));
+      } else if (part[at] === QUOTE) {
+        if (at + ID_DIGITS + 1 >= part.length) break;
+        if (part[at + ID_DIGITS + 1] !== QUOTE || !takeId(part, at + 1)) {
+          // The rest of the reply is not valid JSON, and is reported as such.
           state = 'other';
+          return;
         }
+        at += ID_DIGITS + 1;
       }
-    };
-    return {
-      take,
-      taken: () => false,
-      text: () => (state === 'before' ? held : Buffer.concat(rest)).toString(),
-      add: (txids) => {
-        for (const txid of txids) if (txid.length === ID_DIGITS) takeId(Buffer.from(txid, 'latin1'), 0);
-      },
-      commit: () => {
-        last = own;
-        return { has: (txid) => wantText(txid) && listed[slotOf()]! >= own, fresh, more };
-      },
-    };
+    }
+    held = state === 'within' ? Buffer.from(part.subarray(at)) : Buffer.alloc(0);
+  };
+  const takeBefore = (part: Buffer): void => {
+    held = Buffer.concat([held, part]);
+    const begins = /"result"\s*:\s*\[/.exec(held.toString('latin1', 0, BEGINS_WITHIN));
+    if (begins) {
+      const from = begins.index + begins[0].length;
+      const all = held;
+      rest.push(all.subarray(0, from));
+      state = 'within';
+      takeWithin(all.subarray(from));
+    } else if (held.length >= BEGINS_WITHIN) {
+      rest.push(held);
+      state = 'other';
+    }
   };
   return {
-    list,
+    take: (part) => {
+      if (state === 'before') takeBefore(part);
+      else if (state === 'within') takeWithin(held.length > 0 ? Buffer.concat([held, part]) : part);
+      else rest.push(part);
+    },
+    taken: () => false,
+    text: () => (state === 'before' ? held : Buffer.concat(rest)).toString(),
+  };
+}
+
+export function createMempoolIds(): MempoolIds {
+  const table = createIdTable();
+  let lists = 0;
+  let last = 0;
+  const wantText = (txid: string): boolean => txid.length === ID_DIGITS && table.want(Buffer.from(txid, 'latin1'), 0);
+  return {
+    list: ({ most }) => {
+      const own = ++lists;
+      const before = last;
+      const fresh: string[] = [];
+      let more = false;
+      const takeId = (bytes: Buffer, from: number): boolean => {
+        if (!table.want(bytes, from)) return false;
+        if (table.note(own, before) === 'new') {
+          if (fresh.length < most) fresh.push(bytes.toString('latin1', from, from + ID_DIGITS).toLowerCase());
+          else more = true;
+        }
+        return true;
+      };
+      return {
+        ...createListReader(takeId),
+        add: (txids) => {
+          for (const txid of txids) if (txid.length === ID_DIGITS) takeId(Buffer.from(txid, 'latin1'), 0);
+        },
+        commit: () => {
+          last = own;
+          return { has: (txid) => wantText(txid) && table.lastList() >= own, fresh, more };
+        },
+      };
+    },
     markRead: (txids) => {
-      for (const txid of txids) {
-        if (!wantText(txid)) continue;
-        const slot = slotOf();
-        if (listed[slot] !== 0) read[slot] = 1;
-      }
+      for (const txid of txids) if (wantText(txid)) table.markRead();
     },
   };
 }

@@ -2,13 +2,14 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type Family, inputsOf, matchInTurns, outputsOf, parseBlock, parseBlockInTurns, parseTransaction, txidOf } from './raw-block.ts';
+import type { BitcoinFamily } from '../../core/coin.ts';
+import { inputsOf, matchInTurns, outputsOf, parseBlock, parseBlockInTurns, parseTransaction, txidOf } from './raw-block.ts';
 
 const fixtures = join(import.meta.dirname, '../../../test/fixtures');
 const vector = (file: string) => Buffer.from(readFileSync(join(fixtures, 'blocks', file), 'utf8').trim(), 'hex');
 
 /** Blocks of public chains; the hash where it is known from elsewhere (a checkpoint of Dogecoin Core). */
-const BLOCKS: readonly { file: string; family: Family; transactions: number; hash?: string }[] = [
+const BLOCKS: readonly { file: string; family: BitcoinFamily; transactions: number; hash?: string }[] = [
   { file: 'dogecoin-12345.hex', family: 'DOGE', transactions: 31 },
   {
     file: 'dogecoin-371337.hex',
@@ -81,7 +82,7 @@ const rebuild = (head: Header, transactions: readonly Recorded[], after = ''): B
   ]);
 
 const doge = 'dogecoin-1.14.9';
-const RECORDED: readonly { what: string; family: Family; head: Header; transactions: readonly Recorded[]; after?: string }[] = [
+const RECORDED: readonly { what: string; family: BitcoinFamily; head: Header; transactions: readonly Recorded[]; after?: string }[] = [
   {
     what: 'BTC: segwit',
     family: 'BTC',

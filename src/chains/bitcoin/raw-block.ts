@@ -1,7 +1,10 @@
 /** Reads raw blocks and transactions of the Core family: BTC segwit, LTC MWEB, DOGE AuxPoW, DASH special transactions. */
+
 import { setImmediate } from 'node:timers/promises';
+import type { BitcoinFamily } from '../../core/coin.ts';
 import type { TransferKind } from '../../core/payment.ts';
 import type { Conflict, Matcher, Output, Sighting } from '../chain.ts';
+import { PARAMS, type Params } from './params.ts';
 import { hashSoon, hashWaiting } from './sha256d.ts';
 
 export type RawOutput = { n: number; units: bigint; script: Uint8Array };
@@ -25,7 +28,6 @@ export type RawTransaction = {
 };
 /** `hash` is that of the header by SHA-256 twice: the block's id on BTC, LTC and DOGE, but not on DASH, whose ids are X11 hashes. */
 export type RawBlock = { hash: string; parent: string; merkleRoot: string; time: Date; transactions: RawTransaction[] };
-export type Family = 'BTC' | 'LTC' | 'DASH' | 'DOGE';
 
 /** Displayed hashes have their bytes reversed. */
 const shown = (hash: Uint8Array): string => Buffer.from(hash).reverse().toString('hex');
@@ -34,8 +36,9 @@ const TURN_MS = 8;
 /** Transactions or hashes between two checks of the time. */
 const STEP = 128;
 
-/** DOGE: version bit of a merge-mined block. */
+/** Version bit of a merge-mined block, and the rules for the coinbase of its parent. */
 const AUXPOW = 0x100;
+const PARENT: Params = { ...PARAMS.BTC };
 const SEGWIT_FLAG = 1;
 const MWEB_FLAG = 8;
 /** LTC: first bytes of the 34-byte scripts of a peg-in (witness version 9) and of a HogEx's first output (version 8). */
@@ -62,14 +65,14 @@ const skipBytes = (cursor: Cursor): void => {
 };
 
 /** Reads one transaction. Its id is written to `ids` at `idAt`, at the latest by the next `hashWaiting`. */
-function readTransaction(cursor: Cursor, family: Family, index: number, ids: Buffer, idAt: number): RawTransaction {
+function readTransaction(cursor: Cursor, params: Params, index: number, ids: Buffer, idAt: number): RawTransaction {
   const { bytes } = cursor;
   const start = cursor.at;
   const version = bytes.readUInt32LE(cursor.at);
   cursor.at += 4;
   let flags = 0;
   // BIP-144: a zero in place of the input count is a marker, followed by the flags.
-  if ((family === 'BTC' || family === 'LTC') && bytes[cursor.at] === 0 && bytes[cursor.at + 1] !== 0) {
+  if (params.segwit && bytes[cursor.at] === 0 && bytes[cursor.at + 1] !== 0) {
     flags = bytes[cursor.at + 1]!;
     cursor.at += 2;
   }
@@ -100,7 +103,7 @@ function readTransaction(cursor: Cursor, family: Family, index: number, ids: Buf
   if (flagged) cursor.at = hogEx ? cursor.at + 1 : bytes.length - 4;
   const lockAt = cursor.at;
   cursor.at += 4;
-  if (family === 'DASH' && (version & 0xffff) >= 3 && version >>> 16 !== 0) skipBytes(cursor);
+  if (params.extraPayload && (version & 0xffff) >= 3 && version >>> 16 !== 0) skipBytes(cursor);
   if (cursor.at > bytes.length) throw new RangeError('the transaction ends too early');
   // BIP-141: an id is the hash of version, inputs, outputs and lock time.
   hashSoon(bytes, start, bodyStart, bodyEnd, lockAt, cursor.at, ids, idAt);
@@ -115,7 +118,7 @@ function readTransaction(cursor: Cursor, family: Family, index: number, ids: Buf
     outputCount,
     coinbase: index === 0 && inputCount === 1 && isZero(bytes, inputsAt, inputsAt + 32),
     hogEx,
-    mweb: flagged || (family === 'LTC' && (outputCount === 0 || peggedIn)),
+    mweb: flagged || (params.mweb && (outputCount === 0 || peggedIn)),
   };
 }
 
@@ -239,15 +242,15 @@ export async function matchInTurns(
 }
 
 /** Parses one transaction. Errors: RangeError when the bytes are not a transaction. */
-export function parseTransaction(bytes: Buffer, family: Family): RawTransaction {
-  const tx = readTransaction({ bytes, at: 0 }, family, 1, Buffer.alloc(32), 0);
+export function parseTransaction(bytes: Buffer, family: BitcoinFamily): RawTransaction {
+  const tx = readTransaction({ bytes, at: 0 }, PARAMS[family], 1, Buffer.alloc(32), 0);
   hashWaiting();
   return tx;
 }
 
 /** Parses a block and checks the merkle root of its header. Errors: RangeError when it is not a block or the root differs. */
-export function parseBlock(bytes: Buffer, family: Family): RawBlock {
-  const steps = blockSteps(bytes, family);
+export function parseBlock(bytes: Buffer, family: BitcoinFamily): RawBlock {
+  const steps = blockSteps(bytes, PARAMS[family]);
   for (;;) {
     const step = steps.next();
     if (step.done) return step.value;
@@ -255,8 +258,8 @@ export function parseBlock(bytes: Buffer, family: Family): RawBlock {
 }
 
 /** The same, yielding to the event loop in between, because a full block takes too long in one piece. */
-export async function parseBlockInTurns(bytes: Buffer, family: Family): Promise<RawBlock> {
-  const steps = blockSteps(bytes, family);
+export async function parseBlockInTurns(bytes: Buffer, family: BitcoinFamily): Promise<RawBlock> {
+  const steps = blockSteps(bytes, PARAMS[family]);
   for (let since = performance.now(); ; ) {
     const step = steps.next();
     if (step.done) return step.value;
@@ -266,12 +269,12 @@ export async function parseBlockInTurns(bytes: Buffer, family: Family): Promise<
   }
 }
 
-function* blockSteps(bytes: Buffer, family: Family): Generator<void, RawBlock> {
+function* blockSteps(bytes: Buffer, params: Params): Generator<void, RawBlock> {
   const cursor: Cursor = { bytes, at: 80 };
   const version = bytes.readUInt32LE(0);
-  if (family === 'DOGE' && version & AUXPOW) {
-    // Parent coinbase, block hash, two branches of hashes with an index each, parent header.
-    readTransaction(cursor, 'BTC', 1, Buffer.alloc(32), 0);
+  if (params.mergeMined && version & AUXPOW) {
+    // Coinbase of a Bitcoin-like parent, block hash, two branches of hashes with an index each, parent header.
+    readTransaction(cursor, PARENT, 1, Buffer.alloc(32), 0);
     cursor.at += 32;
     for (let branch = 0; branch < 2; branch++) {
       const hashes = readVarInt(cursor);
@@ -285,13 +288,13 @@ function* blockSteps(bytes: Buffer, family: Family): Generator<void, RawBlock> {
   const ids = Buffer.allocUnsafeSlow(count * 32);
   const transactions: RawTransaction[] = [];
   for (let i = 0; i < count; i++) {
-    transactions.push(readTransaction(cursor, family, i, ids, i * 32));
+    transactions.push(readTransaction(cursor, params, i, ids, i * 32));
     if (i % STEP === STEP - 1) yield;
   }
   hashWaiting();
   const last = transactions.at(-1);
   const [first] = last ? outputsOf(last) : [];
-  if (family === 'LTC' && last && first && isMwebScript(bytes, first.script.byteOffset - bytes.byteOffset, first.script.length, HOGADDR))
+  if (params.mweb && last && first && isMwebScript(bytes, first.script.byteOffset - bytes.byteOffset, first.script.length, HOGADDR))
     last.hogEx = true;
   const merkleRoot = shown(bytes.subarray(36, 68));
   if ((yield* merkleSteps(ids)) !== merkleRoot) throw new RangeError('the transactions do not have the merkle root of the header');

@@ -1,0 +1,88 @@
+/** Blocks of a node of the Bitcoin Core family as bytes, decoded from hex as they arrive. Their own hashes prove the content. */
+import type { BitcoinFamily } from '../../core/coin.ts';
+import { ChainError, type ChainSource } from '../chain.ts';
+import { createHexReader, fields } from '../reply.ts';
+import { type CoreCalls, text } from './core-calls.ts';
+import { type CoreHeaders, headerOf } from './core-headers.ts';
+import { PARAMS } from './params.ts';
+import { matchBlock, parseBlockInTurns, type RawBlock } from './raw-block.ts';
+
+/** Buffers kept for the next blocks: one is written while others are read. */
+const MAX_ROOMS = 3;
+const MAX_ROOM_BYTES = 8 << 20;
+
+type Room = Buffer<ArrayBuffer>;
+
+/** Buffers of finished blocks, reused for the next ones, because allocating megabytes for each block costs more than reading it. */
+export function createRooms(): { take(): Room | undefined; free(room: Room | null): void } {
+  const rooms: Room[] = [];
+  return {
+    take: () => rooms.pop(),
+    free: (room) => {
+      if (room && room.length <= MAX_ROOM_BYTES && rooms.length < MAX_ROOMS) rooms.push(room);
+    },
+  };
+}
+
+export type CoreBlocks = {
+  bytesOf(hash: string): Promise<Buffer>;
+  fetch: ChainSource['fetchBlock'];
+};
+
+export function createCoreBlocks({
+  coin,
+  calls: { read, failure },
+  headers,
+}: {
+  coin: BitcoinFamily;
+  calls: CoreCalls;
+  headers: CoreHeaders;
+}): CoreBlocks {
+  const rooms = createRooms();
+  const download = async (hash: string): Promise<{ bytes: Buffer; room: Room | null }> => {
+    const { replies, reader } = await read([['getblock', hash, 0]], 0, () => {
+      const hex = createHexReader(rooms.take());
+      return { ...hex, taken: () => hex.bytes() !== null };
+    });
+    const bytes = reader.bytes();
+    if (!replies && bytes) return { bytes, room: Buffer.from(bytes.buffer) };
+    const [reply] = replies ?? [];
+    if (!reply) throw new ChainError('outage', `the ${coin} node did not answer with block ${hash}`);
+    if (reply.error) throw failure(reply.error, 'getblock');
+    return { bytes: Buffer.from(text(reply.result), 'hex'), room: null };
+  };
+  return {
+    bytesOf: async (hash) => (await download(hash)).bytes,
+    fetch: async (hash) => {
+      const [head, { bytes, room }] = await Promise.all([headers.read(hash), download(hash)]);
+      const ref = headerOf(head);
+      const block = await readBlock(bytes, { hash, coin, server: 'the node' });
+      if (ref.hash !== hash || ref.parent !== block.parent || text(fields(head).merkleroot) !== block.merkleRoot) {
+        headers.forget(hash);
+        throw new ChainError('outage', `the header of ${hash} does not fit the block`);
+      }
+      return {
+        ref,
+        scan: async (matcher) => ({ block: ref, ...(await matchBlock(block, matcher)) }),
+        done: () => rooms.free(room),
+      };
+    },
+  };
+}
+
+/** Parses the bytes of the block with this hash. Errors: ChainError outage, when they are no block or are those of another one. */
+export async function readBlock(
+  bytes: Buffer,
+  { hash, coin, server }: { hash: string; coin: BitcoinFamily; server: string },
+): Promise<RawBlock> {
+  let block: RawBlock;
+  try {
+    block = await parseBlockInTurns(bytes, coin);
+  } catch (cause) {
+    throw new ChainError('outage', `block ${hash} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+  // DASH identifies blocks by X11, for which no maintained library exists. There the merkle root proves the transactions, and the parent
+  // hash links the block to the previous recorded one.
+  if (PARAMS[coin].idIsSha256d && block.hash !== hash) throw new ChainError('outage', `${server} answered another block than ${hash}`);
+  return block;
+}
