@@ -5,8 +5,8 @@ import { COMMANDS } from './cli/commands.ts';
 import { print, printError } from './cli/print.ts';
 import { ConfigError, readConfig } from './config.ts';
 import { Problem } from './core/problem.ts';
-import { florinVersion } from './db/backup.ts';
 import { createLog } from './log.ts';
+import { florinVersion } from './operate/backup.ts';
 
 async function runCommand(command: Command, flags: Flags): Promise<void> {
   const config = readConfig();

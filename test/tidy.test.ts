@@ -16,6 +16,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['app'],
   ['api'],
   ['web', 'http'],
+  ['operate'],
   ['payments'],
   ['webhooks'],
   ['merchants'],
@@ -122,6 +123,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
 };
 /** Statements over several owners' tables, with the reason. */
 const SHARED: ReadonlySet<string> = new Set([
+  'operate install', // the time of the last backup
   'people merchants', // the setup link becomes its first owner; a team may require a second factor
   'payments live_usage', // the month is counted in the transaction of the create
   'payments test_clocks',

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually, startTestApp } from '../../test/kit/app.ts';
-import { diagnose } from '../payments/doctor.ts';
+import { diagnose } from '../operate/doctor.ts';
 
 const FORWARDED = { 'x-forwarded-for': '203.0.113.7', 'x-forwarded-proto': 'https' };
 

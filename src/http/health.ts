@@ -5,8 +5,7 @@ import { DOUBTS } from '../core/certainty.ts';
 import { COINS, type Coin } from '../core/coin.ts';
 import { GUARD_CODES } from '../core/guard.ts';
 import { requestLogCounts } from '../keys/requests.ts';
-import { explainTrouble, readTroubles } from '../payments/follow-state.ts';
-import { readGuards } from '../payments/guard.ts';
+import { explainTrouble, readGuards, readTroubles } from '../payments/chain-state.ts';
 import { readUnwatched } from '../payments/unwatched.ts';
 import { readDeliveryQueue } from '../webhooks/queue.ts';
 

@@ -3,8 +3,7 @@ import type { Context } from '../context.ts';
 import { COINS, type Coin } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
 import { writeWalletAudit } from '../people/members.ts';
-import { explainTrouble, readTroubles, type Trouble } from './follow-state.ts';
-import { readGuards } from './guard.ts';
+import { explainTrouble, readGuards, readTroubles, type Trouble } from './chain-state.ts';
 import { queueProcessing } from './settle-payments.ts';
 import { explainUnwatched, readUnwatched } from './unwatched.ts';
 

@@ -3,8 +3,7 @@ import type { Context } from '../context.ts';
 import type { Doubt } from '../core/certainty.ts';
 import { COINS, type Coin, type Mode } from '../core/coin.ts';
 import type { Sql, Tx } from '../db/db.ts';
-import { explainTrouble, readTroubles } from './follow-state.ts';
-import { readGuards } from './guard.ts';
+import { explainTrouble, readGuards, readTroubles } from './chain-state.ts';
 
 export type CoinHealth = {
   coin: Coin;

@@ -1,11 +1,11 @@
 /** The chain-health guard: compares the sources of a coin and judges its chain before anything completes on it. */
 import { type Chain, ChainError, type ChainHealth, type ChainSource, type SourceState } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { COINS, type Coin, chainOf } from '../core/coin.ts';
+import { type Coin, chainOf } from '../core/coin.ts';
 import { type GuardCode, type GuardReason, isBinding, judgeChain, judgeQuorum, type Quorum, reorgText, type Vote } from '../core/guard.ts';
-import type { Trust } from '../core/trust.ts';
 import type { Tx } from '../db/db.ts';
 import { createAgreement, type Evidence } from './agreement.ts';
+import type { StoredSource } from './chain-state.ts';
 import { createDisputes } from './disputes.ts';
 import { queueProcessing, queueReversible } from './settle-payments.ts';
 
@@ -13,28 +13,6 @@ import { queueProcessing, queueReversible } from './settle-payments.ts';
 const BLOCKS_JUDGED = 13;
 /** An unchanged finding is rewritten after this long, so that its age shows that the guard is running. */
 const REWRITE_MS = 30_000;
-
-/** One source as the guard last found it. */
-type StoredSource = {
-  name: string;
-  trust: Trust;
-  state: SourceState['state'];
-  reason: string | null;
-  height: number | null;
-  /** The highest block that was read and that this source has; null: not known. */
-  through: number | null;
-  software: string | null;
-};
-export type GuardView = {
-  coin: Coin;
-  /** Whether the reasons hold completion, or are only reported. */
-  binding: boolean;
-  reasons: string[];
-  codes: string[];
-  /** Why larger payments wait; null when they do not. */
-  aboveReason: string | null;
-  sources: StoredSource[];
-};
 
 type Cursor = { height: number; hash: string };
 type Judgement = {
@@ -240,12 +218,4 @@ export async function endReorg(ctx: Context, { coin, hash }: { coin: Coin; hash:
     const ended = await tx`update tips set unwound = false where coin = ${coin} and hash = ${hash} and unwound`;
     if (ended.count > 0) await queueReversible(tx, { coin });
   });
-}
-
-/** The guard's findings, for readiness, metrics and lookups; in the order of the coins. */
-export async function readGuards(ctx: Context): Promise<GuardView[]> {
-  const rows = await ctx.db.sql<
-    GuardView[]
-  >`select coin, binding, reasons, codes, held_above_reason as "aboveReason", sources from chain_guard`;
-  return COINS.flatMap((coin) => rows.filter((row) => row.coin === coin && ctx.chains.has(coin)));
 }

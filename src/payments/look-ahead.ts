@@ -4,6 +4,7 @@ import type { Sighting } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { deriveAddress, type Script } from '../core/address.ts';
 import { COIN, type Coin, type Network } from '../core/coin.ts';
+import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
 import { burnIndexes } from '../wallets/wallets.ts';
 import type { WatchSet } from './watch-set.ts';
@@ -112,4 +113,11 @@ export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; n
       }
     },
   };
+}
+
+/** The operator has handled a deposit to an unused address: `doctor` no longer lists it. Errors: parameter_invalid. */
+export async function claimDeposit(ctx: Context, { coin, ref }: { coin: Coin; ref: string }): Promise<void> {
+  const claimed = await ctx.db.sql`
+    update stray_deposits set claimed_at = coalesce(claimed_at, clock_timestamp()) where coin = ${coin} and ref = ${ref}`;
+  if (claimed.count === 0) throw new Problem('parameter_invalid', { reason: 'this deposit does not exist' }, { param: 'ref' });
 }

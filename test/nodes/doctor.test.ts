@@ -6,7 +6,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, type TestContext, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
-import { diagnose, type Finding } from '../../src/payments/doctor.ts';
+import { diagnose, type Finding } from '../../src/operate/doctor.ts';
 import { createFiatRates } from '../../src/prices/fiat.ts';
 import { createPrices } from '../../src/prices/prices.ts';
 import { startTestApp, testEnvironment } from '../kit/app.ts';

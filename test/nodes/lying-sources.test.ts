@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Trust } from '../../src/core/trust.ts';
+import { diagnose } from '../../src/operate/doctor.ts';
 import { readCoinHealth } from '../../src/payments/coin-health.ts';
-import { diagnose } from '../../src/payments/doctor.ts';
 import { createGuard } from '../../src/payments/guard.ts';
 import { startTestApp } from '../kit/app.ts';
 import { startBlockbook } from '../kit/blockbook.ts';

@@ -3,13 +3,13 @@ import Type from 'typebox';
 import { COINS } from '../../core/coin.ts';
 import { formatDecimal } from '../../core/money.ts';
 import { PLANS } from '../../core/plan.ts';
-import { florinVersion } from '../../db/backup.ts';
 import { readReadiness } from '../../http/health.ts';
 import { listMerchants, setPlan } from '../../merchants/merchants.ts';
 import { baseTiers, loweredFrom } from '../../merchants/settings.ts';
 import { readMailQueue } from '../../notices/mails.ts';
-import { readGuards } from '../../payments/guard.ts';
-import { readInstall } from '../../payments/sweep.ts';
+import { florinVersion } from '../../operate/backup.ts';
+import { readInstall } from '../../operate/install.ts';
+import { readGuards } from '../../payments/chain-state.ts';
 import { readDeliveryQueue } from '../../webhooks/queue.ts';
 import { Coin, Done, literals, memberRoute, Nullable, pageOf, paging, type Route, Text, Timestamp } from './route.ts';
 

@@ -6,14 +6,12 @@ import type { Context } from '../context.ts';
 import { deriveAddress, type Script } from '../core/address.ts';
 import { COINS, type Coin, chainOf, type Network } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
-import { Problem } from '../core/problem.ts';
+import { readGuards, readTroubles, type Trouble } from '../payments/chain-state.ts';
+import { type Missing, readReadinessOfAll } from '../payments/readiness.ts';
+import { explainUnwatched, readUnwatched } from '../payments/unwatched.ts';
 import { listNotices } from '../webhooks/endpoints.ts';
 import { readSecondsSinceAttempt } from '../webhooks/health.ts';
 import { readDeliveryQueue } from '../webhooks/queue.ts';
-import { readTroubles, type Trouble } from './follow-state.ts';
-import { readGuards } from './guard.ts';
-import { type Missing, readReadinessOfAll } from './readiness.ts';
-import { explainUnwatched, readUnwatched } from './unwatched.ts';
 
 /** `ok` is false when the operator has to act; when `ok` is true, a `fix` is advice. */
 export type Finding = { check: string; ok: boolean; detail: string; fix: string | null };
@@ -403,13 +401,6 @@ async function checkWatched(ctx: Context): Promise<Finding[]> {
     const { detail, fix } = explainUnwatched(one);
     return bad(`${one.coin} addresses`, detail, fix);
   });
-}
-
-/** The operator has handled a deposit to an unused address: `doctor` no longer lists it. Errors: parameter_invalid. */
-export async function claimDeposit(ctx: Context, { coin, ref }: { coin: Coin; ref: string }): Promise<void> {
-  const claimed = await ctx.db.sql`
-    update stray_deposits set claimed_at = coalesce(claimed_at, clock_timestamp()) where coin = ${coin} and ref = ${ref}`;
-  if (claimed.count === 0) throw new Problem('parameter_invalid', { reason: 'this deposit does not exist' }, { param: 'ref' });
 }
 
 const PAGE = 1_000;

@@ -11,11 +11,11 @@ import { dirname, join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { setImmediate } from 'node:timers/promises';
 import { createGunzip, createGzip } from 'node:zlib';
+import type { Db, Tx } from '../db/db.ts';
+import { SERVE_LOCK } from '../db/embedded.ts';
+import { applyMigration, createMigrations, MIGRATE_LOCK, migrationNames, tableNames } from '../db/migrate.ts';
+import { placeKeyFile, readKeyFile, sealerOf } from '../db/seal.ts';
 import type { Log } from '../log.ts';
-import type { Db, Tx } from './db.ts';
-import { SERVE_LOCK } from './embedded.ts';
-import { applyMigration, createMigrations, MIGRATE_LOCK, migrationNames, tableNames } from './migrate.ts';
-import { placeKeyFile, readKeyFile, sealerOf } from './seal.ts';
 
 /** Version of the file format, not of the tables: those follow from the migrations listed in it. */
 const FORMAT = 1;

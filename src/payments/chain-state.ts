@@ -1,0 +1,98 @@
+/** What the followers and the guard recorded about each chain, as payments, readiness, metrics and operators read it. */
+import type { SourceState } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import type { Doubt } from '../core/certainty.ts';
+import { COINS, type Coin } from '../core/coin.ts';
+import type { Trust } from '../core/trust.ts';
+
+/** After this many failures at one block it is named, and operators are notified. */
+export const BLOCK_FAILURES = 3;
+/** Doubts about a responding source are reported only after this long, because machines behind one address may differ in height. */
+const DOUBT_SHOWN_SECONDS = 15;
+
+export type Trouble = {
+  coin: Coin;
+  failures: number;
+  failingSeconds: number;
+  failure: string | null;
+  /** Only when it failed there repeatedly. */
+  failingBlock: { height: number; hash: string | null; failures: number } | null;
+  doubt: (Doubt & { seconds: number }) | null;
+  readBackFailure: string | null;
+};
+
+/** What keeps each follower from working; only of those that have tried. */
+export async function readTroubles(ctx: Context): Promise<Trouble[]> {
+  const rows = await ctx.db.sql<
+    {
+      coin: Coin;
+      failures: number;
+      failingSeconds: number | null;
+      failure: string | null;
+      height: number | null;
+      hash: string | null;
+      blockFailures: number;
+      code: Doubt['code'] | null;
+      reason: string | null;
+      seconds: number;
+      readBackFailure: string | null;
+    }[]
+  >`
+    select coin, failures, extract(epoch from clock_timestamp() - failing_since)::float8 as "failingSeconds", failure,
+      failing_height::int as height, failing_hash as hash, block_failures as "blockFailures", behind_code as code, behind_reason as reason,
+      extract(epoch from clock_timestamp() - behind_since)::float8 as seconds, read_back_failure as "readBackFailure"
+    from followers`;
+  return COINS.flatMap((coin) => rows.filter((row) => row.coin === coin)).map(
+    ({ coin, failures, failingSeconds, failure, height, hash, blockFailures, code, reason, seconds, readBackFailure }): Trouble => ({
+      coin,
+      failures,
+      failingSeconds: failingSeconds ?? 0,
+      failure,
+      failingBlock: height !== null && blockFailures >= BLOCK_FAILURES ? { height, hash, failures: blockFailures } : null,
+      doubt: code === null ? null : { code, reason: reason ?? '', seconds },
+      readBackFailure,
+    }),
+  );
+}
+
+/** As sentences, and whether each one blocks the coin or is only informational. */
+export function explainTrouble({ failures, failure, failingBlock, doubt }: Trouble): { text: string; grave: boolean }[] {
+  const found: { text: string; grave: boolean }[] = [];
+  if (failingBlock) {
+    const { height, hash, failures: times } = failingBlock;
+    found.push({ text: `block ${height}${hash ? ` (${hash})` : ''} could not be read ${times} times: ${failure}`, grave: true });
+  } else if (failures > 0) found.push({ text: failure ?? 'it fails', grave: true });
+  if (doubt && (doubt.seconds > DOUBT_SHOWN_SECONDS || doubt.code === 'alone'))
+    found.push({ text: `${doubt.reason}; nothing expires meanwhile`, grave: doubt.code !== 'settling' && doubt.code !== 'stalled' });
+  return found;
+}
+
+/** One source as the guard last found it. */
+export type StoredSource = {
+  name: string;
+  trust: Trust;
+  state: SourceState['state'];
+  reason: string | null;
+  height: number | null;
+  /** The highest block that was read and that this source has; null: not known. */
+  through: number | null;
+  software: string | null;
+};
+export type GuardView = {
+  coin: Coin;
+  /** Whether the reasons hold completion, or are only reported. */
+  binding: boolean;
+  reasons: string[];
+  codes: string[];
+  /** Why larger payments wait; null when they do not. */
+  aboveReason: string | null;
+  sources: StoredSource[];
+};
+
+/** The guard's findings, for readiness, metrics and lookups; in the order of the coins. */
+export async function readGuards(ctx: Context): Promise<GuardView[]> {
+  const rows = await ctx.db.sql<
+    GuardView[]
+  >`select coin, binding, reasons, codes, held_above_reason as "aboveReason", sources from chain_guard`;
+  return COINS.flatMap((coin) => rows.filter((row) => row.coin === coin && ctx.chains.has(coin)));
+}
