@@ -5,8 +5,8 @@
 import { openCore } from '../src/app.ts';
 import { createCoreSource } from '../src/chains/bitcoin/core-rpc.ts';
 import { readConfig } from '../src/config.ts';
+import { createFollower } from '../src/follow/follow.ts';
 import { createLog } from '../src/log.ts';
-import { createFollower } from '../src/payments/follow.ts';
 import { testEnvironment } from '../test/kit/app.ts';
 import { testDatabase } from '../test/kit/database.ts';
 import { median, startChild } from './kit.ts';

@@ -17,6 +17,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['api'],
   ['web', 'http'],
   ['operate'],
+  ['follow'],
   ['payments'],
   ['webhooks'],
   ['merchants'],
@@ -102,20 +103,13 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'decisions',
     'deposit_addresses',
     'transfers',
-    'spent_outpoints',
     'refund_addresses',
     'simulations',
-    'chains',
-    'blocks',
-    'tips',
-    'chain_guard',
-    'followers',
-    'chain_releases',
-    'stray_deposits',
     'payment_links',
     'payment_outages',
     'erasures',
   ],
+  follow: ['chains', 'blocks', 'tips', 'chain_guard', 'followers', 'chain_releases', 'stray_deposits', 'spent_outpoints'],
   webhooks: ['events', 'endpoints', 'deliveries', 'attempts', 'attempt_counts', 'attempt_hours', 'recoveries', 'endpoint_notices'],
   http: ['unlisted_proxies'],
   db: ['install', 'migrations', 'due_work', 'idempotency'],
@@ -123,6 +117,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
 };
 /** Statements over several owners' tables, with the reason. */
 const SHARED: ReadonlySet<string> = new Set([
+  'follow transfers', // what a chain shows is written while lockAndSettle holds the payments
   'operate install', // the time of the last backup
   'people merchants', // the setup link becomes its first owner; a team may require a second factor
   'payments live_usage', // the month is counted in the transaction of the create

@@ -1,8 +1,8 @@
 /** Operator commands for the install: the service, its database, its chains, and problems with them. */
 import { backup, ROLES, restore } from '../app.ts';
+import { readChainStatus, releaseChain } from '../follow/chain-acts.ts';
+import { claimDeposit } from '../follow/look-ahead.ts';
 import { diagnose, verifyAddresses } from '../operate/doctor.ts';
-import { readChainStatus, releaseChain } from '../payments/chain-acts.ts';
-import { claimDeposit } from '../payments/look-ahead.ts';
 import { COIN_OPTION, type Commands, coinOf, need } from './command.ts';
 import { serve } from './serve.ts';
 

@@ -4,9 +4,9 @@ import type { Context } from '../context.ts';
 import { DOUBTS } from '../core/certainty.ts';
 import { COINS, type Coin } from '../core/coin.ts';
 import { GUARD_CODES } from '../core/guard.ts';
+import { readUnwatched } from '../follow/unwatched.ts';
 import { requestLogCounts } from '../keys/requests.ts';
 import { explainTrouble, readGuards, readTroubles } from '../payments/chain-state.ts';
-import { readUnwatched } from '../payments/unwatched.ts';
 import { readDeliveryQueue } from '../webhooks/queue.ts';
 
 export const isAlive = (): object => ({ status: 'ok' });

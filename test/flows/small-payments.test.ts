@@ -1,8 +1,8 @@
 /** How many confirmations payments need that are paid at the same time: what one payer may have split counts together, the rest does not. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { createFollower } from '../../src/follow/follow.ts';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
-import { createFollower } from '../../src/payments/follow.ts';
 import { lockAndSettle } from '../../src/payments/payments.ts';
 import { createAdversaryChain, createAdversarySource, type OnChain } from '../kit/adversary.ts';
 import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';

@@ -5,9 +5,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Trust } from '../../src/core/trust.ts';
+import { createGuard } from '../../src/follow/guard.ts';
 import { diagnose } from '../../src/operate/doctor.ts';
 import { readCoinHealth } from '../../src/payments/coin-health.ts';
-import { createGuard } from '../../src/payments/guard.ts';
 import { startTestApp } from '../kit/app.ts';
 import { startBlockbook } from '../kit/blockbook.ts';
 import { type SteppedShop, tellStepped as tell } from '../kit/stepped-shop.ts';

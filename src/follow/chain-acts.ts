@@ -2,9 +2,9 @@
 import type { Context } from '../context.ts';
 import { COINS, type Coin } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
+import { explainTrouble, readGuards, readTroubles, type Trouble } from '../payments/chain-state.ts';
+import { queueProcessing } from '../payments/settle-payments.ts';
 import { writeWalletAudit } from '../people/members.ts';
-import { explainTrouble, readGuards, readTroubles, type Trouble } from './chain-state.ts';
-import { queueProcessing } from './settle-payments.ts';
 import { explainUnwatched, readUnwatched } from './unwatched.ts';
 
 /** In the form that the command prints. */

@@ -8,8 +8,8 @@ import { makeLivePayment } from '../../test/kit/payments.ts';
 import { type Core, openCore } from '../app.ts';
 import { readConfig } from '../config.ts';
 import { createMerchant } from '../merchants/merchants.ts';
+import { lockAndSettle, settleDuePayments } from '../payments/payments.ts';
 import { createFollower } from './follow.ts';
-import { lockAndSettle, settleDuePayments } from './payments.ts';
 import { isTooMuch } from './small-parts.ts';
 
 /** More than one statement takes, so that it needs several. */

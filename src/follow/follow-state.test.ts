@@ -12,10 +12,10 @@ import { readConfig } from '../config.ts';
 import type { Context } from '../context.ts';
 import { readMetrics, readReadiness } from '../http/health.ts';
 import { createMerchant } from '../merchants/merchants.ts';
+import { readUnreachable } from '../payments/coin-health.ts';
+import { settleDuePayments } from '../payments/payments.ts';
 import { readChainStatus, releaseChain } from './chain-acts.ts';
-import { readUnreachable } from './coin-health.ts';
 import { createFollower } from './follow.ts';
-import { settleDuePayments } from './payments.ts';
 
 const MINUTE = 60_000;
 

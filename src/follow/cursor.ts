@@ -4,8 +4,8 @@ import type { Context } from '../context.ts';
 import type { Doubt } from '../core/certainty.ts';
 import { type Coin, chainOf } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
+import { lockAndSettleMany, queueProcessing } from '../payments/settle-payments.ts';
 import { noteReorg } from './guard.ts';
-import { lockAndSettleMany, queueProcessing } from './settle-payments.ts';
 
 export type Cursor = { height: number; hash: string };
 /** The last block that is still on the chain, or why the source cannot be followed now. */

@@ -4,10 +4,10 @@ import type { Context } from '../context.ts';
 import { type Coin, chainOf } from '../core/coin.ts';
 import { type GuardCode, type GuardReason, isBinding, judgeChain, judgeQuorum, type Quorum, reorgText, type Vote } from '../core/guard.ts';
 import type { Tx } from '../db/db.ts';
+import type { StoredSource } from '../payments/chain-state.ts';
+import { queueProcessing, queueReversible } from '../payments/settle-payments.ts';
 import { createAgreement, type Evidence } from './agreement.ts';
-import type { StoredSource } from './chain-state.ts';
 import { createDisputes } from './disputes.ts';
-import { queueProcessing, queueReversible } from './settle-payments.ts';
 
 /** There is one more block than there are intervals. */
 const BLOCKS_JUDGED = 13;

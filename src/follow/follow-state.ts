@@ -3,7 +3,7 @@ import type { Context } from '../context.ts';
 import type { Doubt } from '../core/certainty.ts';
 import type { Coin } from '../core/coin.ts';
 import { notifyOperators } from '../notices/notices.ts';
-import { BLOCK_FAILURES } from './chain-state.ts';
+import { BLOCK_FAILURES } from '../payments/chain-state.ts';
 
 const MOST_TEXT = 300;
 

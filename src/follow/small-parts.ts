@@ -1,7 +1,7 @@
 /** Writes what a chain shows in one step, or in small parts if the database cannot take that: a follower always makes progress. */
 import type { Context } from '../context.ts';
 import type { Tx } from '../db/db.ts';
-import { lockAndSettleLater, lockAndSettleMany } from './settle-payments.ts';
+import { lockAndSettleLater, lockAndSettleMany } from '../payments/settle-payments.ts';
 import { ROWS_AT_ONCE } from './sightings.ts';
 
 /** `atOnce`: rows in one statement. `lockAndSettle`: the entry point for changing payments. */
