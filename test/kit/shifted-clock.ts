@@ -21,8 +21,10 @@ type Prototype = { spawn(options: Spawning): unknown };
  */
 function shiftChildren(prototype: Prototype): void {
   const names = ['LD_PRELOAD', 'FAKETIME', 'FAKETIME_DONT_FAKE_MONOTONIC', 'TZ', 'NODE_OPTIONS', 'FLORIN_TEST_SHIFT_SECONDS'];
-  // Chromium's processes wait for ever with a shifted clock: its pages get the date from `openTab`.
-  const real = /chromium/;
+  // Chromium's processes wait forever with a shifted clock: its pages get the date from `openTab`. Redis waits forever too, because its
+  // allocator takes the time while the library is still looking for the system's clock; it only counts durations. A system of its own
+  // (`unshare`) starts its services with an empty environment, so all of it keeps the machine's date.
+  const real = /chromium|redis|unshare/;
   // The library for threads holds a lock while it reads the clock. PostgreSQL also reads the clock in a signal handler, which would wait
   // for the lock that it interrupted. Its processes have one thread each and get the library without a lock.
   const oneThread = ({ file, args = [] }: Spawning) => [file, ...args].some((arg) => /\/(postgres|initdb|pg_ctl)$/.test(arg));
