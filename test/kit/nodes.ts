@@ -83,7 +83,11 @@ type Company = {
 };
 
 /** Litecoin Core from Debian; `/usr/bin/litecoind` is a wrapper that writes to the home folder. */
-export const startLitecoind = ({ hidesMweb = true, txindex = true }: { hidesMweb?: boolean; txindex?: boolean } = {}): Promise<RealNode> =>
+export const startLitecoind = ({
+  hidesMweb = true,
+  txindex = true,
+  ...how
+}: { hidesMweb?: boolean; txindex?: boolean } & Company = {}): Promise<RealNode> =>
   startNode({
     command: ['/usr/lib/litecoin/litecoind'],
     flags: [
@@ -94,6 +98,7 @@ export const startLitecoind = ({ hidesMweb = true, txindex = true }: { hidesMweb
       indexed(txindex),
     ],
     addressType: 'bech32',
+    ...how,
   });
 /** A release of Knots refuses to start some time after it came out. Core knows no such setting: in a file it is passed over. */
 const NEVER_EXPIRES = { file: 'bitcoin.conf', text: 'softwareexpiry=0\n' };

@@ -2,11 +2,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { frame } from '../../src/chains/bitcoin/p2p/message.ts';
-import type { Message, PeerCoin } from '../../src/chains/bitcoin/p2p/messages.ts';
+import type { Message } from '../../src/chains/bitcoin/p2p/messages.ts';
+import type { BitcoinFamily } from '../../src/core/coin.ts';
 
 export type RecordedMessage = { to: 'node' | 'us'; command: string; payload: Buffer };
 export type Recording = {
-  coin: PeerCoin;
+  coin: BitcoinFamily;
   magic: Buffer;
   conversations: { name: string; messages: RecordedMessage[] }[];
 };

@@ -2,12 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { RECORDED_COINS, readMergeMinedHeaders, recordedMessages } from '../../../../test/kit/peer-recordings.ts';
+import type { BitcoinFamily } from '../../../core/coin.ts';
 import { WireError } from './message.ts';
-import { commandOf, decodeMessage, encodeMessage, type Message, type PeerCoin } from './messages.ts';
+import { commandOf, decodeMessage, encodeMessage, type Message } from './messages.ts';
 
 const shown = (message: Message): string => encodeMessage(message).toString('hex');
 /** Either refused with a WireError, or decoded to something that encodes to the same bytes. */
-function isRefusedOrSame(command: string, payload: Buffer, coin: PeerCoin): 'refused' | 'same' {
+function isRefusedOrSame(command: string, payload: Buffer, coin: BitcoinFamily): 'refused' | 'same' {
   let message: Message;
   try {
     message = decodeMessage(command, payload, coin);
@@ -18,7 +19,7 @@ function isRefusedOrSame(command: string, payload: Buffer, coin: PeerCoin): 'ref
   assert.equal(shown(message), payload.toString('hex'), command);
   return 'same';
 }
-const refuses = (command: string, hex: string, reason: RegExp, coin: PeerCoin = 'BTC') =>
+const refuses = (command: string, hex: string, reason: RegExp, coin: BitcoinFamily = 'BTC') =>
   assert.throws(
     () => decodeMessage(command, Buffer.from(hex, 'hex'), coin),
     (error) => error instanceof WireError && reason.test(error.message),
@@ -71,7 +72,7 @@ test('arbitrary bytes under every command are refused or encode to what arrived'
       fc.constantFrom('BTC', 'DOGE' as const),
       fc.uint8Array({ maxLength: 300 }),
       (command, coin, bytes) => {
-        isRefusedOrSame(command, Buffer.from(bytes), coin as PeerCoin);
+        isRefusedOrSame(command, Buffer.from(bytes), coin as BitcoinFamily);
       },
     ),
     { numRuns: 3_000 },

@@ -1,9 +1,7 @@
 /** The messages that peers and Florin exchange. What is decoded encodes to the same bytes; anything else is refused with a reason. */
-import type { Coin } from '../../../core/coin.ts';
+import type { BitcoinFamily } from '../../../core/coin.ts';
+import { PARAMS } from '../params.ts';
 import { MAX_ITEMS, WireError } from './message.ts';
-
-/** The coins with this protocol. */
-export type PeerCoin = Exclude<Coin, 'ETH'>;
 
 /** Types of items. Florin asks for blocks and transactions without witness: ids cover nothing else. */
 export const ITEM = { transaction: 1, block: 2 } as const;
@@ -134,9 +132,9 @@ function takeAuxpow(cursor: Cursor): Buffer {
   skip(cursor, HEADER_BYTES);
   return cursor.bytes.subarray(from, cursor.at);
 }
-function readHeader(cursor: Cursor, coin: PeerCoin): WireHeader {
+function readHeader(cursor: Cursor, family: BitcoinFamily): WireHeader {
   const bytes = take(cursor, HEADER_BYTES);
-  const auxpow = coin === 'DOGE' && bytes.readUInt32LE(0) & AUXPOW ? takeAuxpow(cursor) : null;
+  const auxpow = PARAMS[family].mergeMined && bytes.readUInt32LE(0) & AUXPOW ? takeAuxpow(cursor) : null;
   if (cursor.bytes[skip(cursor, 1)] !== 0) throw new WireError('a header says that transactions follow');
   return { bytes, auxpow };
 }
@@ -157,7 +155,7 @@ function readVersion(cursor: Cursor): Version {
   };
 }
 
-const READERS: Readonly<Record<string, (cursor: Cursor, coin: PeerCoin) => Message>> = {
+const READERS: Readonly<Record<string, (cursor: Cursor, family: BitcoinFamily) => Message>> = {
   version: (cursor) => ({ command: 'version', ...readVersion(cursor) }),
   verack: () => ({ command: 'verack' }),
   sendheaders: () => ({ command: 'sendheaders' }),
@@ -173,9 +171,9 @@ const READERS: Readonly<Record<string, (cursor: Cursor, coin: PeerCoin) => Messa
     locator: readRows(cursor, { most: MAX_LOCATOR, each: 32, what: 'hashes' }, () => readHash(cursor)),
     stop: readHash(cursor),
   }),
-  headers: (cursor, coin) => ({
+  headers: (cursor, family) => ({
     command: 'headers',
-    headers: readRows(cursor, { most: MAX_HEADERS, each: HEADER_BYTES + 1, what: 'headers' }, () => readHeader(cursor, coin)),
+    headers: readRows(cursor, { most: MAX_HEADERS, each: HEADER_BYTES + 1, what: 'headers' }, () => readHeader(cursor, family)),
   }),
   inv: (cursor) => ({ command: 'inv', items: readItems(cursor) }),
   getdata: (cursor) => ({ command: 'getdata', items: readItems(cursor) }),
@@ -216,11 +214,11 @@ const readItems = (cursor: Cursor): Item[] =>
   readRows(cursor, { most: MAX_ITEMS, each: 36, what: 'items' }, () => ({ type: readU32(cursor), hash: readHash(cursor) }));
 
 /** Decodes a payload; parts of it are not copied. Errors: WireError when it is not a valid message of that command. */
-export function decodeMessage(command: string, payload: Buffer, coin: PeerCoin): Message {
+export function decodeMessage(command: string, payload: Buffer, family: BitcoinFamily): Message {
   const read = Object.hasOwn(READERS, command) ? READERS[command]! : null;
   if (!read) return { command: 'other', name: command, payload };
   const cursor = { bytes: payload, at: 0 };
-  const message = read(cursor, coin);
+  const message = read(cursor, family);
   if (cursor.at !== payload.length) throw new WireError(`a ${command} message has ${payload.length - cursor.at} bytes too many`);
   return message;
 }

@@ -1,0 +1,132 @@
+/** A peer that a test writes: a real listener on loopback that shakes hands, serves a chain, and misbehaves where told to. */
+import { once } from 'node:events';
+import { createServer, type Socket } from 'node:net';
+import { createFrameReader, frame } from '../../src/chains/bitcoin/p2p/message.ts';
+import { commandOf, decodeMessage, encodeMessage, type Message, type WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
+import type { PeerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
+import type { Endpoint } from '../../src/chains/bitcoin/p2p/socks5.ts';
+
+/** One connection, as seen from the peer. Its functions return true, so that a script can end with them. */
+export type Link = { send(message: Message): boolean; write(bytes: Buffer): boolean; end(): boolean; socket: Socket };
+/** What a peer does on a message: nothing more when it returns true, else what an honest peer would do. */
+export type Script = (message: Message, link: Link) => boolean | undefined;
+/** What an honest peer serves. */
+export type ServedChain = {
+  /** From block 1, each with its id. */
+  headers: { hash: string; header: WireHeader }[];
+  blocks: Map<string, Buffer>;
+  transactions: Map<string, Buffer>;
+};
+export type ScriptedPeer = {
+  endpoint: Endpoint;
+  name: string;
+  /** Everything that was sent to it. */
+  received(): Buffer;
+  messages: Message[];
+  links: Set<Link>;
+  /** How many connections were opened to it. */
+  opened(): number;
+  /** Sends to everybody who is connected. */
+  announce(message: Message): void;
+  close(): Promise<void>;
+};
+
+export const emptyChain = (): ServedChain => ({ headers: [], blocks: new Map(), transactions: new Map() });
+
+const ALL_SERVICES = 0xc0dn;
+const NO_ADDRESS = { services: 0n, ip: Buffer.alloc(16), port: 0 };
+
+/** Starts a peer. `host`: another address of the loopback network is another network group. */
+export async function startScriptedPeer({
+  network,
+  chain = emptyChain(),
+  script = () => undefined,
+  host = '127.0.0.1',
+  services = ALL_SERVICES,
+  version = network.version,
+}: {
+  network: PeerNetwork;
+  chain?: ServedChain;
+  script?: Script;
+  host?: string;
+  services?: bigint;
+  version?: number;
+}): Promise<ScriptedPeer> {
+  const received: Buffer[] = [];
+  const messages: Message[] = [];
+  const links = new Set<Link>();
+  let opened = 0;
+  const hello: Message = {
+    ...{ command: 'version', version, services, timeSeconds: BigInt(Math.floor(Date.now() / 1000)), to: NO_ADDRESS, from: NO_ADDRESS },
+    ...{ nonce: 7n, agent: '/scripted:1.0/', height: chain.headers.length, tail: Buffer.from([1]) },
+  };
+  const server = createServer((socket) => {
+    opened++;
+    const write = (bytes: Buffer): boolean => {
+      if (socket.writable) socket.write(bytes);
+      return true;
+    };
+    const link: Link = {
+      socket,
+      write,
+      send: (message) => write(frame(network.magic, commandOf(message), encodeMessage(message))),
+      end: () => socket.destroy().destroyed,
+    };
+    links.add(link);
+    const reader = createFrameReader({
+      magic: network.magic,
+      onFrame: (command, payload) => {
+        const message = decodeMessage(command, payload, network.family);
+        messages.push(message);
+        if (!script(message, link)) serve(message, link, chain, hello);
+        return true;
+      },
+    });
+    socket.on('data', (bytes) => {
+      received.push(bytes);
+      reader.read(bytes);
+    });
+    socket.on('error', () => {});
+    socket.on('close', () => links.delete(link));
+  });
+  server.listen(0, host);
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  return {
+    endpoint: { host, port },
+    name: `${host}:${port}`,
+    received: () => Buffer.concat(received),
+    messages,
+    links,
+    opened: () => opened,
+    announce: (message) => {
+      for (const link of links) link.send(message);
+    },
+    close: async () => {
+      for (const { socket } of links) socket.destroy();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+/** What an honest peer answers. */
+function serve(message: Message, link: Link, chain: ServedChain, hello: Message): void {
+  if (message.command === 'version') {
+    link.send(hello);
+    link.send({ command: 'verack' });
+  } else if (message.command === 'ping') link.send({ command: 'pong', nonce: message.nonce });
+  else if (message.command === 'getheaders') {
+    const from = chain.headers.findLastIndex(({ hash }) => message.locator.includes(hash)) + 1;
+    link.send({ command: 'headers', headers: chain.headers.slice(from, from + 2_000).map(({ header }) => header) });
+  } else if (message.command === 'getdata') {
+    const missing = [];
+    for (const item of message.items) {
+      const bytes = item.type === 2 ? chain.blocks.get(item.hash) : chain.transactions.get(item.hash);
+      if (bytes) link.send({ command: item.type === 2 ? 'block' : 'tx', bytes });
+      // An unknown block gets no answer at all.
+      else if (item.type !== 2) missing.push(item);
+    }
+    if (missing.length > 0) link.send({ command: 'notfound', items: missing });
+  }
+}
