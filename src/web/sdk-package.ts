@@ -1,14 +1,18 @@
-/** `/florin.tgz`: the client as an npm package, built from the sources of this install, so that no registry name has to be trusted. */
+/**
+ * `/florin.tgz`: the client as an npm package, built from the sources of this install, so that no registry name has to be trusted. A
+ * release contains the package and no sources.
+ */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { glob, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { access, glob, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { FastifyInstance } from 'fastify';
 import type { Context } from '../context.ts';
 import type { Log } from '../log.ts';
+import { buildToolFolder } from './build-tools.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const SDK = join(ROOT, 'sdk');
@@ -44,8 +48,15 @@ async function filesOf(folder: string, patterns: string[]): Promise<string[]> {
   for await (const path of glob(patterns, { cwd: folder })) paths.push(path);
   return paths.sort();
 }
-/** The name for the package of these sources. */
-async function nameOfSources(): Promise<string> {
+const exists = (path: string): Promise<boolean> =>
+  access(path).then(
+    () => true,
+    () => false,
+  );
+
+/** The package's file, named by a hash over its sources. In a release, the file that it contains. */
+async function fileOfPackage(): Promise<string> {
+  if (!(await exists(SDK))) return join(OUT, (await readdir(OUT).catch(() => []))[0] ?? 'missing.tgz');
   const hash = createHash('sha256');
   const paths = await filesOf(SDK, ['src/**/*.ts', 'scripts/*.ts', '*.json', 'README.md', 'LICENSE']);
   for (const path of paths)
@@ -53,19 +64,14 @@ async function nameOfSources(): Promise<string> {
       .update(`${path}\0`)
       .update(await readFile(join(SDK, path)))
       .update('\0');
-  return hash.digest('hex').slice(0, 16);
+  return join(OUT, `${hash.digest('hex').slice(0, 16)}.tgz`);
 }
 
 /** The package as a file, built in a child process if it is missing. Concurrent builders never see a partial file. */
 export async function buildPackage(log: Pick<Log, 'info'>): Promise<string> {
-  const file = join(OUT, `${await nameOfSources()}.tgz`);
-  if (
-    await readFile(file).then(
-      () => true,
-      () => false,
-    )
-  )
-    return file;
+  const file = await fileOfPackage();
+  if (await exists(file)) return file;
+  buildToolFolder('typescript', { product: 'The client package' });
   const aside = `${file}.${process.pid}.part`;
   log.info({}, 'Building the client package');
   await mkdir(OUT, { recursive: true });
@@ -108,16 +114,18 @@ export function registerPackage(app: FastifyInstance, ctx: Context): void {
     return packed;
   };
   app.get('/florin.tgz', async (_request, reply) => {
-    const bytes = await (load() ?? Promise.reject(new Error('it failed just now'))).catch((error: unknown) => {
-      ctx.log.error({ err: error }, 'Could not build the client package');
-      return null;
-    });
+    const bytes = await (load() ?? Promise.reject(new Error('the last attempt failed less than 30 seconds ago'))).catch(
+      (error: unknown) => {
+        ctx.log.error({ err: error }, 'Could not build the client package');
+        return null;
+      },
+    );
     if (bytes === null)
       return reply
         .code(503)
         .headers({ 'retry-after': String(RETRY_MS / 1000), 'cache-control': 'no-store' })
         .type('text/plain')
-        .send('The package could not be prepared; the log of the service says why.\n');
+        .send('The package could not be built. The reason is in the service log.\n');
     return reply
       .headers({
         'content-type': 'application/gzip',

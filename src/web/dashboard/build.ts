@@ -1,11 +1,14 @@
-/** Builds the dashboard app with the installed tools. Its folder is named by a hash of its sources, so it is never stale. */
+/**
+ * Builds the dashboard app with the installed tools. Its folder is named by a hash of its sources, so it is never stale. A release
+ * contains the folder and no sources.
+ */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { access, glob, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import type { Log } from '../../log.ts';
+import { buildToolFolder } from '../build-tools.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
 const OUT = join(ROOT, 'dist/dashboard');
@@ -16,8 +19,9 @@ const exists = (path: string): Promise<boolean> =>
     () => false,
   );
 
-/** The name of the build of these sources: a hash over their contents, and over the versions of the build tools. */
-async function nameOfSources(): Promise<string> {
+/** The name of the build: a hash over the sources and the versions of the build tools. In a release, the build that it contains. */
+async function nameOfBuild(): Promise<string> {
+  if (!(await exists(join(ROOT, 'dashboard')))) return (await readdir(OUT).catch(() => []))[0] ?? 'missing';
   const hash = createHash('sha256');
   const paths: string[] = [];
   for await (const path of glob('dashboard/**/*.{ts,tsx,css,html,json,svg}', { cwd: ROOT })) paths.push(path);
@@ -33,13 +37,13 @@ async function nameOfSources(): Promise<string> {
 
 /** The app's folder for the current sources; null when it is not built yet. */
 export async function findApp(): Promise<string | null> {
-  const folder = join(OUT, await nameOfSources());
+  const folder = join(OUT, await nameOfBuild());
   return (await exists(join(folder, 'index.html'))) ? folder : null;
 }
 
-let building: Promise<void> | null = null;
-/** Builds the app unless it exists. Concurrent callers wait for the same build. */
-export function buildApp(log: Pick<Log, 'info'>): Promise<void> {
+let building: Promise<string> | null = null;
+/** Builds the app unless it exists; its folder. Concurrent callers wait for the same build. */
+export function buildApp(log: Pick<Log, 'info'>): Promise<string> {
   building ??= build(log).finally(() => {
     building = null;
   });
@@ -47,14 +51,14 @@ export function buildApp(log: Pick<Log, 'info'>): Promise<void> {
 }
 
 /** Builds into a temporary folder and renames it: one of the concurrent builds wins, and a partial app is never served. */
-async function build(log: Pick<Log, 'info'>): Promise<void> {
-  const name = await nameOfSources();
+async function build(log: Pick<Log, 'info'>): Promise<string> {
+  const name = await nameOfBuild();
   const folder = join(OUT, name);
-  if (await exists(join(folder, 'index.html'))) return;
+  if (await exists(join(folder, 'index.html'))) return folder;
+  const vite = join(buildToolFolder('vite', { product: 'The dashboard' }), 'bin/vite.js');
   const aside = `${folder}.${process.pid}.part`;
   await mkdir(OUT, { recursive: true });
   log.info({}, 'Building the dashboard (first start only, a few seconds)');
-  const vite = join(dirname(createRequire(import.meta.url).resolve('vite/package.json')), 'bin/vite.js');
   const child = spawn(
     process.execPath,
     [vite, 'build', '--logLevel', 'warn', '--outDir', aside, '--emptyOutDir', join(ROOT, 'dashboard')],
@@ -85,4 +89,5 @@ async function build(log: Pick<Log, 'info'>): Promise<void> {
     if (other !== name && !other.endsWith('.part')) await rm(join(OUT, other), { recursive: true, force: true });
   }
   log.info({}, 'Dashboard is ready');
+  return folder;
 }

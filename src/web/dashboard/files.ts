@@ -4,6 +4,7 @@ import { extname, join } from 'node:path';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { findSetup } from '../../merchants/merchants.ts';
+import { BuildToolsMissing } from '../build-tools.ts';
 import { type Packed, pack, sendPacked } from '../encoding.ts';
 import { html } from '../html.ts';
 import { sendPlain } from '../plain.ts';
@@ -30,14 +31,18 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
   let folder: string | null = null;
   let building: Promise<void> | null = null;
   let failedAt = Number.NEGATIVE_INFINITY;
+  /** Why it can't be built, for the reader of the page. */
+  let reason = 'See the service log for the reason.';
 
   /** The folder of the built app; null during the build. */
   const ready = async (): Promise<string | null> => {
     folder ??= await findApp();
     if (folder === null && building === null && ctx.clock.monotonicMs() - failedAt > 30_000) {
       building = buildApp(ctx.log)
+        .then(() => {})
         .catch((error) => {
           failedAt = ctx.clock.monotonicMs();
+          if (error instanceof BuildToolsMissing) reason = error.message;
           ctx.log.error({ err: error }, 'Could not build the dashboard');
         })
         .finally(() => {
@@ -84,7 +89,7 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
         status: 503,
         title: 'Florin',
         main: failed
-          ? html`<h1>The dashboard couldn’t be built</h1><p>See the service log for the reason. Payments are not affected. This page retries automatically.</p>`
+          ? html`<h1>The dashboard couldn’t be built</h1><p>${reason}</p><p>Payments are not affected. This page retries automatically.</p>`
           : html`<h1>Building the dashboard</h1><p>This takes a few seconds after an install or an upgrade. The page opens automatically.</p>`,
       });
     }

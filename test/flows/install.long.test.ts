@@ -1,0 +1,79 @@
+/** A release, installed as on a server: from the archive, with production packages only. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, existsSync, globSync, lstatSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { after, test } from 'node:test';
+import { client, eventually } from '../kit/app.ts';
+import { terminalEnvironment } from '../kit/copy.ts';
+import { freePort } from '../kit/nodes.ts';
+import { Person } from '../kit/person.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const home = mkdtempSync(join(tmpdir(), 'florin-release-'));
+let service: ChildProcess | null = null;
+after(async () => {
+  if (service && service.exitCode === null) {
+    const ended = once(service, 'exit');
+    process.kill(-service.pid!, 'SIGTERM');
+    await ended;
+  }
+  rmSync(home, { recursive: true, force: true });
+});
+
+test('a release installs in less than 200 MB, builds nothing, and takes a payment', async (t) => {
+  execFileSync(process.execPath, ['scripts/release.ts'], { cwd: ROOT });
+  const [archive] = globSync('dist/release/*.tgz', { cwd: ROOT });
+  cpSync(join(ROOT, archive!), join(home, 'florin.tgz'));
+  execFileSync('tar', ['-xzf', 'florin.tgz'], { cwd: home });
+  const [name] = globSync('florin-*', { cwd: home });
+  const folder = join(home, name!);
+  assert.equal(existsSync(join(folder, 'dashboard')), false);
+  assert.deepEqual(globSync('src/**/*.test.ts', { cwd: folder }), []);
+
+  const env = terminalEnvironment();
+  const installed = execFileSync('npm', ['ci', '--omit=dev'], { cwd: folder, env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+  assert.match(installed, /added \d+ packages/);
+  assert.equal(existsSync(join(folder, 'node_modules/vite')), false);
+  const files = globSync('node_modules/**/*', { cwd: folder }).map((path) => lstatSync(join(folder, path)));
+  const bytes = files.filter((file) => file.isFile()).reduce((sum, { size }) => sum + size, 0);
+  t.diagnostic(`npm ci --omit=dev takes ${bytes} bytes`);
+  assert.ok(bytes > 150_000_000 && bytes < 200_000_000, `the packages take ${bytes} bytes`);
+
+  const port = await freePort();
+  const url = `http://localhost:${port}`;
+  let output = '';
+  service = spawn('npm', ['start'], {
+    cwd: folder,
+    env: { ...env, PORT: String(port), FLORIN_DATA: join(home, 'data'), PRICES: 'static:BTC=97000.00' },
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  for (const stream of [service.stdout!, service.stderr!])
+    stream.on('data', (part: Buffer) => {
+      output += part;
+    });
+  await eventually(
+    async () => output,
+    (text) => text.includes('simulate a payment'),
+    60_000,
+  );
+  const shop = client(url, /sk_test_\w+/.exec(output)![0]);
+  const { json } = await shop.post('/api/payment/create/simple', { amount_usd: 25, return_url: 'https://shop.example/thanks' });
+  assert.equal((await shop.post(`/v1/test/payments/${json.id}/simulate`, { scenario: 'success' })).status, 200);
+  await eventually(
+    async () => (await shop.get(`/api/payment/${json.id}`)).json.status,
+    (status) => status === 'completed',
+  );
+  for (const path of ['/dashboard/sign-in', '/docs', '/docs/api', '/docs/guides/quickstart', '/florin.tgz', `/pay?id=${json.id}`])
+    assert.equal((await fetch(url + path)).status, 200, path);
+  // The sign-in library, the mail library and the database driver load on demand.
+  const owner = new Person(url);
+  const [token] = /(?<=#token=)\w+/.exec(output)!;
+  const account = await owner.post('/set-up', { token, name: 'Ada', email: 'ada@shop.example', password: owner.password });
+  assert.ok(account.status < 300, account.text);
+  assert.equal((await owner.get('/test/me')).status, 200);
+  assert.doesNotMatch(output, /Building|Could not/);
+});
