@@ -22,9 +22,9 @@ type Prototype = { spawn(options: Spawning): unknown };
 function shiftChildren(prototype: Prototype): void {
   const names = ['LD_PRELOAD', 'FAKETIME', 'FAKETIME_DONT_FAKE_MONOTONIC', 'TZ', 'NODE_OPTIONS', 'FLORIN_TEST_SHIFT_SECONDS'];
   // Chromium's processes wait forever with a shifted clock: its pages get the date from `openTab`. Redis waits forever too, because its
-  // allocator takes the time while the library is still looking for the system's clock; it only counts durations. A system of its own
-  // (`unshare`) starts its services with an empty environment, so all of it keeps the machine's date.
-  const real = /chromium|redis|unshare/;
+  // allocator takes the time while the library is still looking for the system's clock; it only counts durations. A system with its own
+  // mounts starts its services with an empty environment, so all of it keeps the machine's date.
+  const isReal = ({ file, args = [] }: Spawning) => /chromium|redis/.test(file) || args.includes('--mount');
   // The library for threads holds a lock while it reads the clock. PostgreSQL also reads the clock in a signal handler, which would wait
   // for the lock that it interrupted. Its processes have one thread each and get the library without a lock.
   const oneThread = ({ file, args = [] }: Spawning) => [file, ...args].some((arg) => /\/(postgres|initdb|pg_ctl)$/.test(arg));
@@ -36,7 +36,7 @@ function shiftChildren(prototype: Prototype): void {
       if (value === undefined) return [];
       return [`${name}=${name === 'LD_PRELOAD' && oneThread(options) ? value.replace('MT.so', '.so') : value}`];
     });
-    return spawn.call(this, { ...options, envPairs: real.test(options.file) ? rest : [...rest, ...own] });
+    return spawn.call(this, { ...options, envPairs: isReal(options) ? rest : [...rest, ...own] });
   };
 }
 const EVERYWHERE = `import { ChildProcess } from 'node:child_process'; (${shiftChildren})(ChildProcess.prototype);`;
