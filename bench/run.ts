@@ -20,6 +20,7 @@ for (const name of names.length > 0
       'blocks',
       'catchup',
       'poison',
+      'headers',
       'settle',
       'transfers',
     ]) {
