@@ -18,7 +18,7 @@ import { startFollower } from './follow/follow.ts';
 import { createLog, type Log } from './log.ts';
 import { createMailer } from './mail.ts';
 import { alertUsage } from './merchants/usage.ts';
-import { startMails } from './notices/mails.ts';
+import { startMails } from './notices/mail-worker.ts';
 import { type BackupResult, type RestoreResult, restoreBackup, writeBackup } from './operate/backup.ts';
 import { createOutgoing } from './outgoing.ts';
 import { startSweep } from './payments/sweep.ts';

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { test } from 'node:test';
+import { STEPS } from '../dashboard/screens/home/steps.ts';
 import { CONFIG, namesOf, readConfig } from '../src/config.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -181,6 +182,17 @@ test('the service and the dashboard share types through generated files alone', 
   );
   assert.equal(crossings('dashboard/lib/a.ts', "import type { A } from '../../src/a.ts';").length, 1);
   assert.equal(crossings('src/a.ts', "import { a } from '../dashboard/a.ts';").length, 1);
+});
+
+test('the steps on Home open screens that exist, for the members who may open them', async () => {
+  // A variable, so that the types of the service do not include those of the dashboard.
+  const screensFile: string = '../dashboard/screens.ts';
+  const { SCREENS } = (await import(screensFile)) as { SCREENS: readonly { path: string; action: string }[] };
+  for (const { screen, action } of Object.values(STEPS))
+    assert.ok(
+      SCREENS.some((entry) => entry.path === screen && entry.action === action),
+      `${screen} ${action}`,
+    );
 });
 
 test('no dead files', () => {

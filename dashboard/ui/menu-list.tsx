@@ -1,7 +1,8 @@
 /** The list that opens from a menu button. In its own file because its library is larger than most screens, and few users open a menu. */
 import { Menu as Base } from '@base-ui/react/menu';
 import { type RefObject, useEffect, useRef } from 'react';
-import type { MenuEntry } from './menu.tsx';
+
+export type MenuEntry = { label: string; onSelect: () => void; danger?: boolean } | 'line';
 
 export function MenuList({
   open,

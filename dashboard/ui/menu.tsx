@@ -1,7 +1,6 @@
 /** A button that opens a menu of actions. */
 import { type KeyboardEvent, lazy, type ReactNode, Suspense, useRef, useState } from 'react';
-
-export type MenuEntry = { label: string; onSelect: () => void; danger?: boolean } | 'line';
+import type { MenuEntry } from './menu-list.tsx';
 
 const load = () => import('./menu-list.tsx').then((module) => ({ default: module.MenuList }));
 const MenuList = lazy(load);

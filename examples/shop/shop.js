@@ -180,4 +180,4 @@ async function start() {
   secret ??= await listenForEvents();
   console.log(`The shop is open on ${SHOP_URL}`);
 }
-start();
+await start();

@@ -9,7 +9,7 @@ import { getSimulatedTransaction } from '../payments/queries.ts';
 import type { Price } from '../prices/prices.ts';
 import { render } from './payments.ts';
 import { readCoin, readCoins, readQuery } from './read.ts';
-import type { Answer, Call } from './routes.ts';
+import type { Answer, Call } from './route.ts';
 
 /** The source of a live coin; its failures become the documented errors. */
 async function ask<T>({ ctx }: Call, coin: Coin, question: (source: Chain) => Promise<T>): Promise<T> {

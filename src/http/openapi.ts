@@ -5,7 +5,8 @@ import { PROBLEMS } from '../core/problem.ts';
 import { errorExamples } from './error-examples.ts';
 import { DELIVERY_ID, ENDPOINT_ID, EVENT_ID, EVENTS, EXAMPLES, PAYMENT_ID, RECOVERY_ID, TXID } from './examples.ts';
 import { componentSchemas, schemaRef, shown } from './openapi-schemas.ts';
-import { GROUPS, groupOf, ROUTES, type Route } from './routes.ts';
+import type { Route } from './route.ts';
+import { GROUPS, groupOf, ROUTES } from './routes.ts';
 import { eventName } from './schema-webhooks.ts';
 
 const STATUSES = [...new Set(Object.values(PROBLEMS).map((problem) => problem.status))].sort((a, b) => a - b);

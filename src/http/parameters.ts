@@ -6,7 +6,7 @@ import type { TSchema } from 'typebox';
 import { Problem } from '../core/problem.ts';
 import type { Json } from './json.ts';
 import type { Query } from './read.ts';
-import type { Route } from './routes.ts';
+import type { Route } from './route.ts';
 
 /** Names in a request that its route does not accept: what is refused and why, and what is ignored, as `items[].color`. */
 export type Unknown = { refused: readonly { param: string; hint: string }[]; ignored: readonly string[] };

@@ -31,7 +31,7 @@ import {
   readScenario,
   readUnits,
 } from './read.ts';
-import type { Answer, Call } from './routes.ts';
+import type { Answer, Call } from './route.ts';
 import { CreateAdvanced, CreateLegacy, CreateSimple, type Item } from './schema.ts';
 
 /** A reply body rendered once, as it is sent and stored. */

@@ -1,13 +1,7 @@
 /** All routes at a glance: method, path, who may call, handler, schemas. */
-import type { TObject, TSchema } from 'typebox';
-import type { Context } from '../context.ts';
-import type { KeyOwner } from '../keys/keys.ts';
-import type { IdempotencyClaim } from '../payments/view.ts';
 import { readBalance, readFees, readPrices, readTransaction } from './crypto.ts';
-import type { Access } from './gate.ts';
-import type { ParsedBody } from './json.ts';
 import { createAdvanced, createLegacy, createSimple, readPayment, readPayments } from './payments.ts';
-import type { Query } from './read.ts';
+import type { Route } from './route.ts';
 import * as C from './schema.ts';
 import { RequestList, RequestsQuery } from './schema-errors.ts';
 import * as L from './schema-lookups.ts';
@@ -38,29 +32,6 @@ import {
   testWebhookEndpoint,
   updateWebhookEndpoint,
 } from './webhooks.ts';
-
-export type Call = {
-  ctx: Context;
-  owner: KeyOwner;
-  params: Readonly<Record<string, string>>;
-  query: Query;
-  body: ParsedBody;
-  claim: IdempotencyClaim | null;
-};
-export type Answer = { status: number; body: string | Uint8Array; replayed?: boolean };
-export type Route = {
-  method: 'GET' | 'POST' | 'DELETE';
-  path: string;
-  access: Access;
-  handle: (call: Call) => Promise<Answer>;
-  summary: string;
-  query?: TObject;
-  body?: TSchema;
-  reply: TSchema;
-  created?: true;
-  /** False: successful requests are not logged. */
-  isLogged?: false;
-};
 
 /** The groups of routes, in the order in which documents list them. */
 export const GROUPS: readonly { name: string; about: string; owns: RegExp }[] = [

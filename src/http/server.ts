@@ -17,7 +17,8 @@ import type { Limits } from './limits.ts';
 import { openapiDocument } from './openapi.ts';
 import { createNameChecks, ignoredHeader, type Unknown, unknownProblem } from './parameters.ts';
 import { type Query, readQuery } from './read.ts';
-import { type Answer, ROUTES, type Route } from './routes.ts';
+import type { Answer, Route } from './route.ts';
+import { ROUTES } from './routes.ts';
 
 const BODY_LIMIT = 65_536;
 const EMPTY_BODY: ParsedBody = { value: {}, numbers: new Map() };

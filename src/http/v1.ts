@@ -11,7 +11,7 @@ import { checkBody, readBody } from './body.ts';
 import { commonReadings, draftOf, madeBy, mine, render, renderDetail } from './payments.ts';
 import { readFiatPrice } from './price.ts';
 import { checkMetadataKeys, readLimit, readQuery, readReturnUrl } from './read.ts';
-import type { Answer, Call } from './routes.ts';
+import type { Answer, Call } from './route.ts';
 import { AdvanceClock, CreateTransaction, Resolve, Simulate, UpdateMetadata } from './schema.ts';
 
 type Common = Parameters<typeof commonReadings>[1];

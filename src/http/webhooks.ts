@@ -18,7 +18,7 @@ import {
 import { checkBody } from './body.ts';
 import { mine, render } from './payments.ts';
 import { readLimit, readQuery } from './read.ts';
-import type { Answer, Call } from './routes.ts';
+import type { Answer, Call } from './route.ts';
 import { CreateEndpoint, Recover, RotateSecret, UpdateEndpoint } from './schema-webhooks.ts';
 import { deliveryBody, endpointBody, itemBody, recoveryBody } from './webhook-bodies.ts';
 

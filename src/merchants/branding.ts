@@ -4,7 +4,8 @@ import type { Context } from '../context.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
 import { isOrigin } from '../keys/keys.ts';
-import { changeSettings, type MerchantSettings, THEMES } from './merchants.ts';
+import { changeSettings } from './merchants.ts';
+import { type MerchantSettings, THEMES } from './stored-settings.ts';
 
 export type Branding = Partial<
   Pick<MerchantSettings, 'accent' | 'theme' | 'locale' | 'supportContact' | 'origins' | 'autoReturn' | 'kiosk'>

@@ -1,48 +1,15 @@
 /** Merchants, their settings and plans. */
 import { createHash } from 'node:crypto';
 import { type Context, perContext } from '../context.ts';
-import { COINS, type Coin, type ConfirmationTier, type Network } from '../core/coin.ts';
+import { COINS, type Coin, type Network } from '../core/coin.ts';
 import { base62, newId } from '../core/id.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { createKey } from '../keys/keys.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
-import { settingsFromJson, settingsToJson } from './stored-settings.ts';
+import { type MerchantSettings, settingsFromJson, settingsToJson } from './stored-settings.ts';
 
-export const THEMES = ['system', 'light', 'dark'] as const;
-export type MerchantSettings = {
-  windowSeconds: number;
-  rateLockSeconds: number;
-  toleranceBasisPoints: number;
-  toleranceCapUsdCents: number;
-  lateAcceptMinutes: number | null;
-  defaultCoin: Coin | null;
-  /** Where customers get help: an https URL, email address or phone number. */
-  supportContact: string | null;
-  /** Accent color of the payment page, as #rrggbb. */
-  accent: string | null;
-  theme: (typeof THEMES)[number];
-  /** Language of the page when neither the payment nor the browser sets one. */
-  locale: string | null;
-  /** Origins that may embed the payment page and use public keys without their own origins. */
-  origins: readonly string[];
-  /** Whether customers are redirected five seconds after they paid. */
-  autoReturn: boolean;
-  /** Whether customers can cancel a payment until a transfer arrives, and restart an unpaid one. */
-  payerCancel: boolean;
-  /** Whether the page runs on a point-of-sale display, which must stay on while a QR code is shown. */
-  kiosk: boolean;
-  /** Coins that customers can pay with; null: all with a wallet. */
-  coins: readonly Coin[] | null;
-  website: string | null;
-  /** Days after a payment ends until customer data is deleted; null: never. */
-  retentionDays: number | null;
-  /** Whether requests with unknown parameters are rejected. */
-  strictParameters: boolean;
-  /** Raised confirmations per coin; never below the table. */
-  confirmations: Partial<Record<Coin, { belowUsdCents: string | null; confirmations: number; rule: ConfirmationTier['rule'] }[]>>;
-};
 export type Merchant = {
   id: string;
   name: string;

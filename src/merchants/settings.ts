@@ -5,7 +5,8 @@ import { COINS, type Coin, type CompletionRule, type ConfirmationTier, chainOf, 
 import { Problem } from '../core/problem.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
 import { type Branding, checkBranding, logoWriter } from './branding.ts';
-import { changeSettings, getMerchant, type MerchantSettings } from './merchants.ts';
+import { changeSettings, getMerchant } from './merchants.ts';
+import type { MerchantSettings } from './stored-settings.ts';
 
 export type SettingsChange = Branding &
   Partial<

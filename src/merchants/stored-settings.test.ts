@@ -5,8 +5,8 @@ import { testEnvironment } from '../../test/kit/app.ts';
 import { testDatabase } from '../../test/kit/database.ts';
 import { openCore } from '../app.ts';
 import { readConfig } from '../config.ts';
-import { changeSettings, createMerchant, type MerchantSettings, readMerchant } from './merchants.ts';
-import { settingsFromJson, settingsToJson } from './stored-settings.ts';
+import { changeSettings, createMerchant, readMerchant } from './merchants.ts';
+import { type MerchantSettings, settingsFromJson, settingsToJson } from './stored-settings.ts';
 
 const SETTINGS: MerchantSettings = {
   windowSeconds: 7_200,

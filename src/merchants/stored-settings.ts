@@ -1,7 +1,40 @@
 /** The settings of a merchant as its row keeps them: written with the version of their form, read field by field with defaults. */
-import { COINS, COMPLETION_RULES, type Coin } from '../core/coin.ts';
+import { COINS, COMPLETION_RULES, type Coin, type ConfirmationTier } from '../core/coin.ts';
 import { asBoolean, asList, asObject, asText, asWhole, type Json, oneOf } from '../core/stored-json.ts';
-import { type MerchantSettings, THEMES } from './merchants.ts';
+
+export const THEMES = ['system', 'light', 'dark'] as const;
+export type MerchantSettings = {
+  windowSeconds: number;
+  rateLockSeconds: number;
+  toleranceBasisPoints: number;
+  toleranceCapUsdCents: number;
+  lateAcceptMinutes: number | null;
+  defaultCoin: Coin | null;
+  /** Where customers get help: an https URL, email address or phone number. */
+  supportContact: string | null;
+  /** Accent color of the payment page, as #rrggbb. */
+  accent: string | null;
+  theme: (typeof THEMES)[number];
+  /** Language of the page when neither the payment nor the browser sets one. */
+  locale: string | null;
+  /** Origins that may embed the payment page and use public keys without their own origins. */
+  origins: readonly string[];
+  /** Whether customers are redirected five seconds after they paid. */
+  autoReturn: boolean;
+  /** Whether customers can cancel a payment until a transfer arrives, and restart an unpaid one. */
+  payerCancel: boolean;
+  /** Whether the page runs on a point-of-sale display, which must stay on while a QR code is shown. */
+  kiosk: boolean;
+  /** Coins that customers can pay with; null: all with a wallet. */
+  coins: readonly Coin[] | null;
+  website: string | null;
+  /** Days after a payment ends until customer data is deleted; null: never. */
+  retentionDays: number | null;
+  /** Whether requests with unknown parameters are rejected. */
+  strictParameters: boolean;
+  /** Raised confirmations per coin; never below the table. */
+  confirmations: Partial<Record<Coin, { belowUsdCents: string | null; confirmations: number; rule: ConfirmationTier['rule'] }[]>>;
+};
 
 /** Grows when the meaning of a field changes. Rows that were written before there were versions, or never, are of the first form. */
 const VERSION = 1;

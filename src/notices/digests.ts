@@ -4,7 +4,7 @@ import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
 import { isTimeZone, type MailTiming, nextMail, wallText } from './mail-timing.ts';
 import { queueMails } from './mails.ts';
-import { describe, type NoticeRow, noticePath, noticeText } from './notices.ts';
+import { describe, type NoticeRow, noticePath, noticeText } from './notice-kinds.ts';
 
 const MOST_LINES = 50;
 /** People whose mails are due that one round serves. */

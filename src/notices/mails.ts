@@ -1,17 +1,13 @@
-/** The email queue and the worker that sends it. */
+/** The email queue. */
 import type { Context } from '../context.ts';
 import type { Tx } from '../db/db.ts';
-import { startLoop } from '../db/loop.ts';
-import { sendHeldMails } from './digests.ts';
 
-const POLL_MS = 1_000;
-const BATCH = 10;
-const HOUSEKEEPING_MS = 60_000;
+/** Emails that one round sends. */
+export const BATCH = 10;
 /** Minutes before each retry. After the last one, the email is marked as failed. */
 const RETRY_MINUTES = [1, 5, 15, 60, 240, 720] as const;
 /** An email whose worker died while sending is retried after this long. */
 const LEASE_SECONDS = 120;
-const KEPT_DAYS = 90;
 
 /**
  * Queues an email to each recipient, in the transaction of the change it reports. With a pause, recipients who recently got an email
@@ -63,32 +59,4 @@ export async function readMailQueue(ctx: Context): Promise<{ waiting: number; fa
     select (select count(*) from mails where due_at is not null) as waiting,
       (select count(*) from mails where due_at is null and sent_at is null and created_at > clock_timestamp() - interval '1 day') as failed`;
   return { waiting: Number(row!.waiting), failed: Number(row!.failed) };
-}
-
-async function forgetOld(ctx: Context): Promise<void> {
-  await ctx.db.sql`delete from mails where created_at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
-  // Left over when the mail server is no longer configured.
-  await ctx.db.sql`delete from held_mails where due_at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
-  await ctx.db.sql`delete from notices where at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
-}
-
-/** Starts the loop. Once a minute it also runs `chores`, the regular work of other folders. `stop` waits for the current round. */
-export function startMails(
-  ctx: Context,
-  { chores = [] }: { chores?: readonly ((ctx: Context) => Promise<void>)[] } = {},
-): { stop(): Promise<void> } {
-  let housekeepingAt = ctx.clock.monotonicMs();
-  return startLoop({
-    pollMs: POLL_MS,
-    failed: (error, failures) => ctx.log.error({ err: error, failures }, 'Could not send emails and alerts; retrying'),
-    round: async () => {
-      const held = await sendHeldMails(ctx);
-      const tried = await sendDueMails(ctx);
-      if (ctx.clock.monotonicMs() >= housekeepingAt) {
-        housekeepingAt = ctx.clock.monotonicMs() + HOUSEKEEPING_MS;
-        for (const chore of [...chores, forgetOld]) await chore(ctx);
-      }
-      return held > 0 || tried === BATCH;
-    },
-  });
 }

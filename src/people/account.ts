@@ -5,7 +5,8 @@ import { base62 } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
 import { queueMails } from '../notices/mails.ts';
-import { type AccountChange, notifyUser } from '../notices/notices.ts';
+import type { AccountChange } from '../notices/notice-kinds.ts';
+import { notifyUser } from '../notices/notices.ts';
 import { endCodeLock } from './code-attempts.ts';
 import { type Actor, writeAccountAudit } from './members.ts';
 import {

@@ -446,7 +446,7 @@ test('every screen of the dashboard that a document names is called so', () => {
   const screens = new Set(
     [...readFileSync(join(ROOT, 'dashboard/screens.ts'), 'utf8').matchAll(/label: '([^']+)'/g)].map(([, name]) => name),
   );
-  const shown = globSync('dashboard/screens/**/*.tsx', { cwd: ROOT })
+  const shown = globSync('dashboard/screens/**/*.{ts,tsx}', { cwd: ROOT })
     .map((file) => readFileSync(join(ROOT, file), 'utf8'))
     .join();
   let count = 0;

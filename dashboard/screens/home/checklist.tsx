@@ -2,67 +2,14 @@
 import { Link } from '@tanstack/react-router';
 import type { Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMay, useMe, useMode } from '../../lib/hooks.ts';
-import { SCREENS } from '../../screens.ts';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { MissingList } from '../../ui/missing.tsx';
 import { COIN_NAMES } from '../wallets/words.ts';
-import { useTestPayment } from './home.tsx';
+import { STEPS, type Step } from './steps.ts';
+import { useTestPayment } from './test-payment.ts';
 
 type Onboarding = Reply<'GET /:mode/home/onboarding'>;
-type Step = Onboarding['steps'][number]['step'];
-/** `screen` is where a step is done, for members who may open it. */
-const STEPS: Readonly<Record<Step, { title: string; text: string; minutes: string; screen: string; act: string }>> = {
-  test_payment: {
-    title: 'Try a test payment',
-    text: 'See what your customers see, and try success, underpayment, and expiry.',
-    minutes: '2 min',
-    screen: 'payments',
-    act: 'Create test payment',
-  },
-  business: {
-    title: 'Add your business name and support contact',
-    text: 'Customers see them on every payment page and receipt.',
-    minutes: '2 min',
-    screen: 'business',
-    act: 'Open settings',
-  },
-  wallet: {
-    title: 'Connect a wallet',
-    text: 'Add the public key of an account for at least one currency. Private keys never leave your wallet.',
-    minutes: '5 min',
-    screen: 'wallets',
-    act: 'Open wallets',
-  },
-  source: {
-    title: 'Connect a source',
-    text: 'A node or Blockbook server detects incoming payments. The operator of this service adds it to the settings.',
-    minutes: '15 min',
-    screen: 'wallets',
-    act: 'Show what is missing',
-  },
-  webhook: {
-    title: 'Get notified about payments',
-    text: 'Add a webhook endpoint, or poll the API from your server.',
-    minutes: '10 min',
-    screen: 'webhooks',
-    act: 'Open webhooks',
-  },
-  second_factor: {
-    title: 'Secure your sign-in',
-    text: 'Add a passkey, or an authenticator app as a second factor.',
-    minutes: '2 min',
-    screen: 'security',
-    act: 'Open security',
-  },
-  go_live: {
-    title: 'Go live',
-    text: 'Take your first live payment, with everything above in place.',
-    minutes: '5 min',
-    screen: 'keys',
-    act: 'Open live mode',
-  },
-};
 
 /** What is true of a step that was begun and is not done. */
 function progressOf(step: Step, { webhook, payable, steps }: Onboarding): string | null {
@@ -157,9 +104,8 @@ function Acts({ step, isNext }: { step: Step; isNext: boolean }) {
   const me = useMe();
   const keep = useAct('POST /:mode/preferences', { refreshes: [['home', 'onboarding']] });
   const test = useTestPayment();
-  const { screen, act } = STEPS[step];
-  const needed = SCREENS.find((entry) => entry.path === screen)?.action;
-  const mayOpen = needed !== undefined && me?.actions.includes(needed);
+  const { screen, act, action } = STEPS[step];
+  const mayOpen = me?.actions.includes(action);
   const toMode = (to: string, words: string) => (
     <Link to={to} className={LINK}>
       {words}

@@ -1,16 +1,16 @@
 /** Home: the figures of a range of days against the one before, the payment funnel, the health of the service, the steps to go live. */
-import { useNavigate } from '@tanstack/react-router';
 import { lazy, type ReactNode, Suspense } from 'react';
 import type { Reply } from '../../lib/api.ts';
 import { duration, lastDays, type Range, rangeBetween, wordsOfDays } from '../../lib/days.ts';
-import { useAct, useApi, useFilters, useMay, useMode, useTitle } from '../../lib/hooks.ts';
-import type { ScreenModule } from '../../screens.ts';
+import { useApi, useFilters, useMay, useMode, useTitle } from '../../lib/hooks.ts';
+import type { ScreenModule } from '../../screen.ts';
 import { Button } from '../../ui/button.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Card, Empty, Pending, Skeleton } from '../../ui/states.tsx';
 import { Money } from '../../ui/values.tsx';
 import { Checklist, ONBOARDING } from './checklist.tsx';
 import { HEALTH, Health } from './health.tsx';
+import { useTestPayment } from './test-payment.ts';
 
 const loadCharts = () => import('../../ui/charts.tsx').then((module) => ({ default: module.Charts }));
 const Charts = lazy(loadCharts);
@@ -23,20 +23,6 @@ const RANGES = [
   { value: '90d', label: '90 days', days: 90 },
   { value: 'custom', label: 'Custom', days: 30 },
 ] as const;
-
-/** Creates a test payment and opens it, with its simulator. */
-export function useTestPayment() {
-  const navigate = useNavigate();
-  const create = useAct('POST /:mode/payments', { refreshes: [['payments'], ['home']] });
-  return {
-    busy: create.isPending,
-    start: async () => {
-      // With the first payment, the refreshed Home no longer shows this button. `mutateAsync` resolves even then.
-      const made = await create.mutateAsync({ body: { amount_usd: '25.00', description: 'Test payment' } }).catch(() => null);
-      if (made) await navigate({ to: `/test/payments/${made.id}` });
-    },
-  };
-}
 
 type Filters = { range: string; from: string; until: string };
 function rangeOf({ range, from, until }: Filters): { chosen: (typeof RANGES)[number]['value']; range: Range } {

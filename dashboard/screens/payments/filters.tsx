@@ -6,10 +6,8 @@ import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
 import { TYPING_MS } from '../../ui/marked.tsx';
 import { EXCEPTION_WORDS, STATUS_WORDS } from '../../ui/values.tsx';
+import type { Filter, Key } from './filter.ts';
 
-export const KEYS = ['status', 'currency', 'exception', 'at_least', 'at_most', 'from', 'until', 'refund', 'archived', 'search'] as const;
-type Key = (typeof KEYS)[number];
-export type Filter = Record<Key, string>;
 export const WORDS: Readonly<Record<Key, string>> = {
   status: 'Status',
   currency: 'Coin',

@@ -3,7 +3,7 @@ import { type FormEvent, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
 import { EXCEPTION_WORDS } from '../../ui/values.tsx';
-import type { Filter } from './filters.tsx';
+import type { Filter } from './filter.ts';
 
 export function MoreFilters({
   filters,

@@ -2,7 +2,7 @@
 import { lazy, Suspense, useMemo, useState } from 'react';
 import { useApi, useFilters, useList, useMay, useTitle } from '../../lib/hooks.ts';
 import { useNewest } from '../../lib/newest.ts';
-import type { ScreenModule } from '../../screens.ts';
+import type { ScreenModule } from '../../screen.ts';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
@@ -12,7 +12,8 @@ import { Received } from '../../ui/received.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Badge, ExceptionBadge, Money, Status, Time } from '../../ui/values.tsx';
 import { Columns, shownColumns } from './columns.tsx';
-import { type Filter, Filters, KEYS, queryOf, WORDS, wordOf } from './filters.tsx';
+import { type Filter, KEYS } from './filter.ts';
+import { Filters, queryOf, WORDS, wordOf } from './filters.tsx';
 import { Views } from './views.tsx';
 
 const Create = lazy(() => import('./create.tsx').then((module) => ({ default: module.Create })));

@@ -5,7 +5,7 @@ import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
 import { Icon } from '../../ui/icon.tsx';
-import { type Filter, KEYS } from './filters.tsx';
+import { type Filter, KEYS } from './filter.ts';
 
 type View = { name: string; query: string };
 const NONE = Object.fromEntries(KEYS.map((key) => [key, ''])) as Filter;

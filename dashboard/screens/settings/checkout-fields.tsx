@@ -8,7 +8,7 @@ import { Area, Choice, Tick } from '../../ui/form.tsx';
 import { Card } from '../../ui/states.tsx';
 import { Badge } from '../../ui/values.tsx';
 import { TierFields, useTiers } from '../wallets/tiers.tsx';
-import type { Checkout, Draft } from './checkout.tsx';
+import type { Checkout, Draft } from './draft.ts';
 
 type Parts = {
   draft: Draft;

@@ -1,22 +1,12 @@
 /** Checkout settings: branding, currencies, customer options and payment rules, with a preview of the payment page. */
 import { type FormEvent, useState } from 'react';
-import { ApiError, type Reply } from '../../lib/api.ts';
+import { ApiError } from '../../lib/api.ts';
 import { useAct, useApi, useMay, useTitle } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card, Pending } from '../../ui/states.tsx';
 import { Behavior, Coins, Judging, Look, Pages } from './checkout-fields.tsx';
+import type { Checkout, Draft } from './draft.ts';
 import { Preview } from './preview.tsx';
-
-export type Checkout = Reply<'GET /:mode/settings/checkout'>;
-/** The values of the form. Typed fields are strings. */
-export type Draft = Omit<Checkout['settings'], 'logo' | 'origins' | 'late_accept_minutes' | 'window_minutes' | 'rate_lock_minutes'> & {
-  origins: string;
-  late_accept_minutes: string;
-  window_minutes: string;
-  rate_lock_minutes: string;
-  /** A new logo in base64; null removes the logo; undefined keeps it. */
-  logo: string | null | undefined;
-};
 
 export function Screen() {
   useTitle('Checkout');

@@ -4,7 +4,7 @@ import { COINS } from '../../generated/api.ts';
 import { useMode } from '../../lib/hooks.ts';
 import { Choice, Segments } from '../../ui/form.tsx';
 import { Card } from '../../ui/states.tsx';
-import type { Draft } from './checkout.tsx';
+import type { Draft } from './draft.ts';
 
 const WIDTHS = { mobile: 390, desktop: 1024 } as const;
 /** The preview reloads after typing pauses for this long. */

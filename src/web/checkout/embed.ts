@@ -73,7 +73,7 @@ function connect(
     if (frame.hidden) waiting = window.setTimeout(fail, ANSWER_MS);
   });
   // If this page's security policy blocks the request, only the frame shows whether it is refused.
-  fetch(`${PAGE}/pay/framing${url.search}`)
+  void fetch(`${PAGE}/pay/framing${url.search}`)
     .then((reply) => reply.json())
     .catch(() => ({}))
     .then(({ allowed }) => {

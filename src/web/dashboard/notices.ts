@@ -4,16 +4,8 @@ import { MODES } from '../../core/coin.ts';
 import { Problem } from '../../core/problem.ts';
 import { readMailTiming, setMailTiming } from '../../notices/digests.ts';
 import type { MailTiming } from '../../notices/mail-timing.ts';
-import {
-  isAlwaysMailed,
-  listNoticeSettings,
-  listNotices,
-  NOTICE_KINDS,
-  type NoticeKind,
-  noticeText,
-  readNotices,
-  setNoticeSetting,
-} from '../../notices/notices.ts';
+import { isAlwaysMailed, NOTICE_KINDS, type NoticeKind, noticeText } from '../../notices/notice-kinds.ts';
+import { listNoticeSettings, listNotices, readNotices, setNoticeSetting } from '../../notices/notices.ts';
 import { numberOf } from './audit.ts';
 import { type Call, Done, literals, memberRoute, Nullable, paging, type Route, Text, Timestamp } from './route.ts';
 

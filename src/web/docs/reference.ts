@@ -3,7 +3,8 @@ import type { TSchema } from 'typebox';
 import { PAYMENT_EVENTS } from '../../core/event.ts';
 import { EVENTS, EXAMPLES } from '../../http/examples.ts';
 import type { Access } from '../../http/gate.ts';
-import { GROUPS, groupOf, ROUTES, type Route } from '../../http/routes.ts';
+import type { Route } from '../../http/route.ts';
+import { GROUPS, groupOf, ROUTES } from '../../http/routes.ts';
 import { Detail } from '../../http/schema.ts';
 import { EventReply } from '../../http/schema-webhooks.ts';
 

@@ -1,0 +1,207 @@
+/** The kinds of notices: their words, who gets them by email, and the screen that each is about. */
+import type { Mode } from '../core/coin.ts';
+import { type MemberRole, ROLES } from '../core/roles.ts';
+import type { Sql, Tx } from '../db/db.ts';
+import { attentionWords, reversedWords } from './payment-notices.ts';
+
+export const NOTICE_KINDS = [
+  'endpoint_off',
+  'payment_attention',
+  'payment_reversed',
+  'payments_unavailable',
+  'usage',
+  'wallet_changed',
+  'endpoint_changed',
+  'key_created',
+  'sign_in',
+  'device_trusted',
+  'account_changed',
+  'codes_failed',
+  'chain_failing',
+] as const;
+export type NoticeKind = (typeof NOTICE_KINDS)[number];
+export type Detail = Readonly<Record<string, string | number | null>>;
+
+/** What may change about how a person signs in. `by`: the operator, else the person. */
+export type AccountChange =
+  | 'passkey_added'
+  | 'passkey_removed'
+  | 'second_factor_added'
+  | 'second_factor_removed'
+  | 'backup_codes_renewed'
+  | 'password_changed'
+  | 'password_reset'
+  | 'password_reset_by_mail'
+  | 'password_and_factors_reset'
+  | 'factors_reset';
+const ACCOUNT_CHANGES: Readonly<Record<AccountChange, (detail: Detail) => string>> = {
+  passkey_added: ({ name, ip }) => `The passkey “${name}” was added to your account from ${ip}.`,
+  passkey_removed: ({ name, ip }) => `The passkey “${name}” was removed from your account from ${ip}.`,
+  second_factor_added: ({ ip }) => `A second factor was added to your account from ${ip}.`,
+  second_factor_removed: ({ ip }) => `The second factor of your account was turned off from ${ip}.`,
+  backup_codes_renewed: ({ ip }) => `The backup codes of your account were replaced from ${ip}.`,
+  password_changed: ({ ip }) => `The password of your account was changed from ${ip}.`,
+  password_reset_by_mail: ({ ip }) =>
+    `Your password was reset from ${ip} with a link sent to this address, and you were signed out everywhere.`,
+  password_reset: () => 'The operator of this service reset your password and signed you out everywhere.',
+  password_and_factors_reset: () =>
+    'The operator of this service reset your password, removed your second factor and passkeys, and signed you out everywhere.',
+  factors_reset: () => 'The operator of this service removed your second factor and passkeys, and signed you out everywhere.',
+};
+
+const grouped = (value: Detail[string] | undefined): string => String(value).replace(/\B(?=(\d{3})+$)/g, ',');
+
+const IF_NOT_YOU =
+  'If this wasn’t you, sign in, change your password, and sign out everywhere else. If you can’t sign in, contact the operator of this service.';
+const IF_UNEXPECTED = 'If nobody on your team meant to do this, undo it and change the password of the account that did it.';
+
+/**
+ * Which roles get an email by default, and the words of it. Every kind shows at the bell unless it is turned off.
+ * `waits`: its email may wait for a digest or the end of quiet hours; security notices and urgent ones never wait.
+ * `isAlwaysMailed`: its email cannot be turned off, because a thief would. `advice`: what to do, in the email.
+ * `isPausedByKind`: of several within the pause one is sent, also when their words differ.
+ */
+export const KINDS: Readonly<
+  Record<
+    NoticeKind,
+    {
+      mailed: readonly MemberRole[];
+      words: (detail: Detail) => string;
+      to: string;
+      waits?: (detail: Detail) => boolean;
+      isAlwaysMailed?: true;
+      isPausedByKind?: true;
+      advice?: string;
+    }
+  >
+> = {
+  endpoint_off: {
+    mailed: ['owner', 'admin', 'developer'],
+    words: ({ reason }) =>
+      reason === 'gone'
+        ? 'A webhook endpoint was disabled: it answered 410 Gone.'
+        : 'A webhook endpoint was disabled after five days of failed deliveries.',
+    to: 'webhooks',
+  },
+  payment_attention: {
+    mailed: [],
+    words: attentionWords,
+    to: 'payments',
+    waits: () => true,
+  },
+  payment_reversed: {
+    mailed: ['owner', 'finance'],
+    words: reversedWords,
+    to: 'payments',
+    isPausedByKind: true,
+    advice: 'If you have not shipped the order yet, wait until the payment is confirmed again. Otherwise contact your customer.',
+  },
+  payments_unavailable: {
+    mailed: ['owner', 'admin', 'developer'],
+    words: ({ reason }) => `Customers can’t pay you right now: no currency is available. ${String(reason)}`,
+    to: 'wallets',
+    advice: 'Open Wallets to see what is missing and how to fix it. Payment pages continue as soon as a currency is ready.',
+  },
+  usage: {
+    mailed: ['owner', 'admin'],
+    words: ({ percent, used, limit }) => `You have used ${percent}% of this month’s live payments: ${grouped(used)} of ${grouped(limit)}.`,
+    to: 'usage',
+    // At 100% new payments are refused.
+    waits: ({ percent }) => Number(percent) < 100,
+  },
+  wallet_changed: {
+    mailed: ['owner'],
+    words: ({ coin, asked_by, due_at, first }) => {
+      const on = `on ${String(due_at).slice(0, 16).replace('T', ' ')} UTC, unless an owner cancels the change or a second owner confirms it earlier.`;
+      // Without a coin it is about the waiting period itself.
+      if (coin === undefined)
+        return due_at === undefined
+          ? 'The waiting period for wallet changes is off: wallet changes take effect immediately.'
+          : `${asked_by} asked to turn off the waiting period for wallet changes. It ends ${on}`;
+      if (first !== undefined) return `${asked_by} added a ${coin} wallet. It starts receiving payments ${on}`;
+      return due_at === undefined
+        ? `The ${coin} wallet that receives payments was changed.`
+        : `${asked_by} asked to change the ${coin} wallet. The new wallet starts receiving payments ${on}`;
+    },
+    to: 'wallets',
+  },
+  endpoint_changed: {
+    mailed: ['owner'],
+    words: ({ by, host, was }) =>
+      was === undefined
+        ? `${by} added a live webhook endpoint at ${host}.`
+        : `${by} changed the URL of a live webhook endpoint${was === host ? ` at ${host}` : ` from ${was} to ${host}`}.`,
+    to: 'webhooks',
+    advice: IF_UNEXPECTED,
+  },
+  key_created: {
+    mailed: ['owner'],
+    words: ({ by, name }) => `${by} created the live secret key “${name}”.`,
+    to: 'keys',
+    advice: IF_UNEXPECTED,
+  },
+  sign_in: {
+    mailed: ROLES,
+    words: ({ ip }) => `New sign-in to your account from a new browser or address (${ip}).`,
+    to: 'security',
+    advice: IF_NOT_YOU,
+  },
+  device_trusted: {
+    mailed: ROLES,
+    words: ({ ip }) => `A browser at ${ip} was trusted: it can sign in without a code for 30 days.`,
+    to: 'security',
+    advice: IF_NOT_YOU,
+  },
+  account_changed: {
+    mailed: ROLES,
+    words: (detail) => ACCOUNT_CHANGES[detail.change as AccountChange](detail),
+    to: 'security',
+    isAlwaysMailed: true,
+    advice: IF_NOT_YOU,
+  },
+  codes_failed: {
+    mailed: ROLES,
+    words: ({ wrong, ip, locked_minutes: minutes }) =>
+      minutes === undefined
+        ? `Someone at ${ip} who knows your password entered ${wrong} wrong codes in a row.`
+        : `Someone at ${ip} who knows your password entered ${wrong} wrong codes in a row. Codes are blocked for ${lengthOf(Number(minutes))}.`,
+    to: 'security',
+    isAlwaysMailed: true,
+    advice: 'If this was you, sign in with a passkey or a backup code, or wait. If it wasn’t, change your password: someone else has it.',
+  },
+  chain_failing: {
+    // To operators of the install, in every role.
+    mailed: ROLES,
+    words: ({ coin, height, reason }) =>
+      `Block ${grouped(height)} of ${coin} cannot be read. Payments in this block and later ones are not detected until it can. ${String(reason)}`,
+    to: 'operator',
+  },
+};
+const lengthOf = (minutes: number): string =>
+  minutes < 60 ? `${minutes} minutes` : minutes === 60 ? '1 hour' : `${Math.round(minutes / 60)} hours`;
+/** About the person's own account or the install, not about a merchant. */
+export type OwnKind = 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
+
+export const noticeText = (kind: NoticeKind, detail: Detail): string => KINDS[kind].words(detail);
+
+/** The screen it is about, below the dashboard's mode. */
+export const noticePath = (kind: NoticeKind, detail: Detail): string =>
+  typeof detail.payment === 'string' ? `payments/${detail.payment}` : KINDS[kind].to;
+export type NoticeRow = { mode: Mode | null; kind: NoticeKind; detail: Detail };
+
+/** Whether its email cannot be turned off. */
+export const isAlwaysMailed = (kind: NoticeKind): boolean => KINDS[kind].isAlwaysMailed === true;
+
+/** Adds the description of the payment to notices about one, as it is now: it may have been erased. Customers' own words stay out. */
+export async function describe<N extends { detail: Detail }>(sql: Sql | Tx, notices: readonly N[]): Promise<N[]> {
+  const ids = notices.flatMap(({ detail }) => (typeof detail.payment === 'string' && detail.invoice === null ? [detail.payment] : []));
+  if (ids.length === 0) return [...notices];
+  const rows = await sql<{ id: string; description: string }[]>`
+    select id, request->>'description' as description from payments
+    where id = any(${ids}::text[]) and created_with = 'secret' and request->>'description' is not null`;
+  const found = new Map(rows.map(({ id, description }) => [id, description]));
+  return notices.map((notice) => {
+    const description = found.get(String(notice.detail.payment));
+    return description === undefined ? notice : { ...notice, detail: { ...notice.detail, description } };
+  });
+}
