@@ -1,8 +1,8 @@
 /** Watches unissued addresses of wallets: indexes beyond the counters, and those that a counter skipped. */
 import { setImmediate } from 'node:timers/promises';
+import { deriveAddress, type Script } from '../chains/address.ts';
 import type { Sighting } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { deriveAddress, type Script } from '../core/address.ts';
 import { COIN, type Coin, type Network } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';

@@ -1,6 +1,7 @@
 /** Market and chain lookups: exact values, or 501 naming the missing source, or 503. Nothing is estimated. */
+
+import { decodeAddress } from '../chains/address.ts';
 import { type AddressSummary, type Chain, ChainError } from '../chains/chain.ts';
-import { decodeAddress } from '../core/address.ts';
 import { COIN, type Coin, chainOf } from '../core/coin.ts';
 import { divideHalfEven, e8ToCents, formatDecimal, formatUnits, formatUsd, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';

@@ -1,9 +1,9 @@
 /** For operators: is everything set up correctly, can merchants accept payments, and do stored deposit addresses match the account keys? */
 
 import { statfs } from 'node:fs/promises';
+import { deriveAddress, type Script } from '../chains/address.ts';
 import { ChainError, type ChainSource, type NamedSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { deriveAddress, type Script } from '../core/address.ts';
 import { COINS, type Coin, chainOf, type Network } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
 import { explainUnwatched, readUnwatched } from '../follow/unwatched.ts';

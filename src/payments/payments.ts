@@ -1,9 +1,9 @@
 /** The operations on a payment. Each one writes facts through `lockAndSettle`; none of them sets a status. */
 
 import { createHash } from 'node:crypto';
+import { decodeAddress } from '../chains/address.ts';
 import { SCENARIOS, type Scenario, WAITING } from '../chains/simulated.ts';
 import type { Context } from '../context.ts';
-import { decodeAddress } from '../core/address.ts';
 import { addMs, DAY_MS, earliest } from '../core/clock.ts';
 import { type Coin, type Mode, NETWORKS } from '../core/coin.ts';
 import { quoteUnits } from '../core/money.ts';

@@ -1,6 +1,8 @@
 /** Importing account keys: preview, validation, and the waiting period before a key replaces another one. */
+
+import { parseAccountKey } from '../chains/account-key.ts';
+import type { Script } from '../chains/address.ts';
 import type { Context } from '../context.ts';
-import { parseAccountKey, type Script } from '../core/address.ts';
 import { COINS, type Coin, type Network } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';

@@ -1,7 +1,8 @@
 /** Watch-only wallets: a merchant's account key per coin, and the counter its deposit addresses come from. */
 
+import { type AccountKey, parseAccountKey } from '../chains/account-key.ts';
+import { deriveAddress, type Script } from '../chains/address.ts';
 import type { Context } from '../context.ts';
-import { type AccountKey, deriveAddress, parseAccountKey, type Script } from '../core/address.ts';
 import type { Coin, Network } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';

@@ -1,7 +1,7 @@
 /** The page of one payment while it is paid: what the network and the merchant's own endpoints do appears by itself. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { addressOfScript } from '../../src/core/address.ts';
+import { addressOfScript } from '../../src/chains/address.ts';
 import { eventually } from '../kit/app.ts';
 import { startBlockbook } from '../kit/blockbook.ts';
 import { startDashboard } from '../kit/dashboard.ts';

@@ -5,7 +5,7 @@ import { crc32 } from 'node:zlib';
 import { HDKey } from '@scure/bip32';
 import { readCode, readGiven } from '../../dashboard/lib/account-key.ts';
 import { PAIRS } from '../../dashboard/lib/uniform-resource.ts';
-import { parseAccountKey } from '../../src/core/address.ts';
+import { parseAccountKey } from '../../src/chains/account-key.ts';
 
 const account = HDKey.fromMasterSeed(new Uint8Array(32).fill(7)).derive("m/84'/0'/0'");
 const xpub = account.publicExtendedKey;

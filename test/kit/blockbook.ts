@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { checksumAddress } from '../../src/core/address.ts';
+import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import type { ChainBlock, ChainTx, TestChain } from './test-chain.ts';
 
 /** How the server behaves: as it should, or as servers do on bad days. */

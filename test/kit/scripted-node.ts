@@ -6,7 +6,8 @@ import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import { addressOfScript, decodeAddress, descriptorChecksum } from '../../src/core/address.ts';
+import { descriptorChecksum } from '../../src/chains/account-key.ts';
+import { addressOfScript, decodeAddress } from '../../src/chains/address.ts';
 import { freePort, rpcClient, type TestNode } from './nodes.ts';
 
 export type ScriptedNode = Omit<TestNode, 'start'> & {

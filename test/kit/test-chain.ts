@@ -1,6 +1,7 @@
 /** A small chain that a test mines: real bytes and merkle roots for the Core family, plain facts for ETH. */
 import { createHash, randomBytes } from 'node:crypto';
-import { addressOfScript, checksumAddress, decodeAddress } from '../../src/core/address.ts';
+import { addressOfScript, decodeAddress } from '../../src/chains/address.ts';
+import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { type Coin, chainOf, type Network } from '../../src/core/coin.ts';
 
 export type ChainInput = { txid: string; vout: number; address: string; units: bigint };

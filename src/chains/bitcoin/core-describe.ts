@@ -1,7 +1,7 @@
 /** Describes one transaction as a node of the Bitcoin Core family shows it. What the node does not know is null, never empty. */
 
-import { addressOfScript } from '../../core/address.ts';
 import type { BitcoinFamily, Network } from '../../core/coin.ts';
+import { addressOfScript } from '../address.ts';
 import type { BlockRef, ChainTransaction } from '../chain.ts';
 import { type Fields, fields } from '../reply.ts';
 import { amount, type CoreCall, type CoreCalls, integer, rows, text } from './core-calls.ts';

@@ -3,11 +3,12 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { type Blockbook, startBlockbook } from '../../../test/kit/blockbook.ts';
 import { createTestChain, type TestChain } from '../../../test/kit/test-chain.ts';
-import { addressOfScript, checksumAddress } from '../../core/address.ts';
 import { COIN, type Coin } from '../../core/coin.ts';
 import { createLog } from '../../log.ts';
 import { createOutgoing } from '../../outgoing.ts';
+import { addressOfScript } from '../address.ts';
 import { ChainError, type ChainSource, type Matcher, type MempoolScan } from '../chain.ts';
+import { checksumAddress } from '../ethereum/address.ts';
 import { createBlockbookSource } from './blockbook.ts';
 import { createHintSocket } from './blockbook-socket.ts';
 

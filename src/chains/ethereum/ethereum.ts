@@ -2,7 +2,7 @@
  * An Ethereum node or provider over JSON-RPC. ETH also moves inside contracts, where transactions do not show it: each block is
  * read with the best method that the node offers (value logs, access lists, balances), and with that method only.
  */
-import { checksumAddress } from '../../core/address.ts';
+
 import { COIN, type Network } from '../../core/coin.ts';
 import type { Log } from '../../log.ts';
 import type { Outgoing } from '../../outgoing.ts';
@@ -18,6 +18,7 @@ import {
   type Sighting,
 } from '../chain.ts';
 import { fields } from '../reply.ts';
+import { checksumAddress } from './address.ts';
 import { createGainReader, type EthBlock, type Gain } from './eth-gains.ts';
 import { account, createEthRpc, failure, hash32, isPruned, quantity, rows, smallNumber, toHex } from './eth-rpc.ts';
 import { type EthTransaction, readReceipt, readTransaction } from './value-moves.ts';

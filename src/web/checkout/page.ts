@@ -1,6 +1,6 @@
 /** The payment page as a pure function of the server's view: every state is a full page, with one renderer and one place for amounts. */
 
-import { paymentUri } from '../../core/address.ts';
+import { paymentUri } from '../../chains/address.ts';
 import { HOUR_MS } from '../../core/clock.ts';
 import { COIN, type Coin, chainOf, type Network } from '../../core/coin.ts';
 import { explorerUrl } from '../../core/explorer.ts';

@@ -6,17 +6,10 @@ import { test } from 'node:test';
 import { base58 } from '@scure/base';
 import { HDKey } from '@scure/bip32';
 import { base58check } from '../../test/kit/base58.ts';
-import {
-  addressOfScript,
-  checksumAddress,
-  decodeAddress,
-  deriveAddress,
-  descriptorChecksum,
-  parseAccountKey,
-  paymentUri,
-  type Script,
-} from './address.ts';
-import type { Coin, Network } from './coin.ts';
+import type { Coin, Network } from '../core/coin.ts';
+import { descriptorChecksum, parseAccountKey } from './account-key.ts';
+import { addressOfScript, decodeAddress, deriveAddress, paymentUri, type Script } from './address.ts';
+import { checksumAddress } from './ethereum/address.ts';
 
 const node = (words: string, path: string) => HDKey.fromMasterSeed(pbkdf2Sync(words, 'mnemonic', 2048, 64, 'sha512')).derive(path);
 const ABANDON = `${'abandon '.repeat(11)}about`;

@@ -5,7 +5,8 @@ import * as ecc from '@bitcoinerlab/secp256k1';
 import { BIP32Factory } from 'bip32';
 import { address as addresses, networks, type Network as Params, payments } from 'bitcoinjs-lib';
 import fc from 'fast-check';
-import { decodeAddress, deriveAddress, parseAccountKey, type Script } from './address.ts';
+import { parseAccountKey } from './account-key.ts';
+import { decodeAddress, deriveAddress, type Script } from './address.ts';
 
 const RUNS = process.env.FLORIN_LONG ? 20_000 : 1_000;
 const bip32 = BIP32Factory(ecc);

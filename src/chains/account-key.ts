@@ -1,0 +1,187 @@
+/** Account keys: extended public keys and descriptors, as wallets export them. Watch-only: private keys are refused. */
+import { sha256 } from '@noble/hashes/sha2.js';
+import { bytesToHex } from '@noble/hashes/utils.js';
+import { createBase58check } from '@scure/base';
+import { HDKey } from '@scure/bip32';
+import { COIN, type Coin, chainOf, FAMILIES, type Family, type Network } from '../core/coin.ts';
+import { invariant } from '../core/invariant.ts';
+import { Problem } from '../core/problem.ts';
+import type { Script } from './address.ts';
+import { isBitcoinLike, type KeySpelling, PARAMS } from './bitcoin/params.ts';
+
+const base58check = createBase58check(sha256);
+
+/** Every family takes these two (BIP-32). They leave the script open. */
+const COMMON: readonly KeySpelling[] = [
+  { version: 0x0488b21e, main: true, script: null }, // xpub
+  { version: 0x043587cf, main: false, script: null }, // tpub
+];
+const MULTISIG_VERSIONS = new Set([0x0295b43f, 0x02aa7ed3, 0x024289ef, 0x02575483]); // Ypub Zpub Upub Vpub
+
+const keysOf = (family: Family): readonly KeySpelling[] => [...COMMON, ...(isBitcoinLike(family) ? PARAMS[family].keys : [])];
+
+/** The scripts that an account key of this coin can have. */
+function scriptsOf(coin: Coin): readonly Script[] {
+  const { family } = COIN[coin];
+  if (!isBitcoinLike(family)) return ['eoa'];
+  return PARAMS[family].segwit ? ['p2pkh', 'p2sh-p2wpkh', 'p2wpkh', 'p2tr'] : ['p2pkh'];
+}
+
+/** What the version of a key says: SLIP-132 and its kin. */
+function spellingOf(version: number, coin: Coin): KeySpelling {
+  const families = FAMILIES.filter((family) => keysOf(family).some((one) => one.version === version));
+  if (families.length === 0) throw invalid('its prefix is unknown; export it as xpub, ypub, zpub or a descriptor');
+  const spelling = keysOf(COIN[coin].family).find((one) => one.version === version);
+  if (!spelling) throw invalid(`its prefix is for ${families.join(', ')}, not for ${coin}`);
+  return spelling;
+}
+
+/** The script that a spelling names, or the only one that the coin has; null when it is open. */
+const scriptOf = (spelling: KeySpelling, coin: Coin): Script | null => {
+  const [first, ...others] = scriptsOf(coin);
+  return others.length === 0 && first ? first : spelling.script;
+};
+
+export type AccountKey = {
+  /** Public key and chain code of the external chain, hex: one identity whatever the spelling. */
+  chainKey: string;
+  /** The key as given, without blanks. */
+  accountKey: string;
+  /** Null when the prefix leaves it open. */
+  script: Script | null;
+  /** Of the external chain: from the seed when a descriptor says so (`m/84'/0'/0'/0`), else below the given key (`0`, or empty). */
+  path: string;
+};
+
+/**
+ * Reads a merchant's extended public key or a descriptor (BIP-32, SLIP-132, BIP-380). A key of depth 3 is an account and its
+ * external chain (0) is taken; one of depth 4 only with `external`, as that chain itself.
+ * Errors: private_key_refused (the input is never repeated), account_key_invalid.
+ */
+export function parseAccountKey(
+  input: string,
+  { coin, network, external = false }: { coin: Coin; network: Network; external?: boolean },
+): AccountKey {
+  const text = input.trim();
+  refusePrivate(text);
+  if (/[()/]/.test(text)) return parseDescriptor(text, { coin, network });
+  const { node, spelling } = readExtended(text, { coin, network });
+  if (node.depth === 3)
+    return {
+      ...chainKeyOf(node.deriveChild(0)),
+      accountKey: text,
+      script: scriptOf(spelling, coin),
+      path: '0',
+    };
+  if (node.depth === 4 && external) return { ...chainKeyOf(node), accountKey: text, script: scriptOf(spelling, coin), path: '' };
+  throw invalid(`it has depth ${node.depth}, but the key of one account has depth 3; export that of an account such as m/84'/0'/0'`);
+}
+
+const invalid = (reason: string) => new Problem('account_key_invalid', { reason }, { param: 'key' });
+
+/** Refuses private keys in every form that wallets export. */
+function refusePrivate(text: string): void {
+  const words = text.split(/\s+/);
+  const seed = words.length >= 12 && words.every((word) => /^[a-zA-Z]+$/.test(word));
+  const privateHex = /^(0x)?[0-9a-fA-F]{64}$/.test(text);
+  const extended = /(?:^|[^1-9A-HJ-NP-Za-km-z])(?:[xyzuvtYZUV]prv|[LM]tpv|ttpv|drkv|dgpv|DRKV|dgpr)[1-9A-HJ-NP-Za-km-z]{20,}/.test(
+    ` ${text}`,
+  );
+  let wif = false;
+  let privateNode = false;
+  for (const part of text.match(/[1-9A-HJ-NP-Za-km-z]{50,120}/g) ?? []) {
+    try {
+      const payload = base58check.decode(part);
+      if (payload.length === 33 || (payload.length === 34 && payload[33] === 1)) wif = true;
+      if (payload.length === 78 && payload[45] === 0) privateNode = true;
+    } catch {
+      // Not base58check: the key check below reports it.
+    }
+  }
+  if (seed || privateHex || extended || wif || privateNode) throw new Problem('private_key_refused', {}, { param: 'key' });
+}
+
+function readExtended(text: string, { coin, network }: { coin: Coin; network: Network }): { node: HDKey; spelling: KeySpelling } {
+  let payload: Uint8Array;
+  try {
+    payload = base58check.decode(text);
+  } catch {
+    throw invalid('it is not an extended public key (wrong characters or checksum)');
+  }
+  if (payload.length !== 78) throw invalid('it is not an extended public key');
+  const version = new DataView(payload.buffer, payload.byteOffset).getUint32(0);
+  if (MULTISIG_VERSIONS.has(version)) throw invalid('it belongs to a multi-signature wallet, which is not supported');
+  const spelling = spellingOf(version, coin);
+  // Wallets show an account of an Ethereum-like chain as an xpub on every network.
+  const fits = spelling.main === (network === 'mainnet') || (chainOf(coin).kind === 'ethereum' && spelling.main);
+  if (!fits) throw invalid(`it is a ${spelling.main ? 'mainnet' : 'test network'} key and this ${coin} wallet is on ${network}`);
+  // The library accepts one version. What else the version says was checked above.
+  const standard = payload.slice();
+  new DataView(standard.buffer).setUint32(0, 0x0488b21e);
+  try {
+    return { node: HDKey.fromExtendedKey(base58check.encode(standard)), spelling };
+  } catch {
+    throw invalid('it is not a valid public key');
+  }
+}
+
+function chainKeyOf({ publicKey, chainCode }: HDKey): { chainKey: string } {
+  invariant(publicKey?.length === 33 && chainCode?.length === 32, 'an extended key has a public key of 33 bytes and a chain code of 32');
+  return { chainKey: bytesToHex(publicKey) + bytesToHex(chainCode) };
+}
+
+const DESCRIPTOR =
+  /^(pkh|wpkh|tr|sh\(wpkh)\((?:\[([0-9a-fA-F]{8}(?:\/\d+['hH]?)*)\])?([1-9A-HJ-NP-Za-km-z]+)((?:\/(?:\d+|<0;1>))*)\/\*\){1,2}(?:#([a-z0-9]{8}))?$/;
+function parseDescriptor(text: string, { coin, network }: { coin: Coin; network: Network }): AccountKey {
+  const match = DESCRIPTOR.exec(text);
+  if (!match) throw invalid('the descriptor must have the form wpkh([origin]key/0/*)');
+  const [, kind, origin, key, steps, sum] = match;
+  const [body] = text.split('#');
+  if (sum !== undefined && descriptorChecksum(body!) !== sum) throw invalid('the checksum of the descriptor is wrong');
+  const script: Script = kind === 'pkh' ? 'p2pkh' : kind === 'wpkh' ? 'p2wpkh' : kind === 'tr' ? 'p2tr' : 'p2sh-p2wpkh';
+  if (!scriptsOf(coin).includes(script)) throw invalid(`${coin} has no addresses of this type`);
+  const { node, spelling } = readExtended(key!, { coin, network });
+  if (spelling.script !== null && spelling.script !== script) throw invalid(`its key is for ${spelling.script} addresses`);
+  const path = steps!
+    .split('/')
+    .filter(Boolean)
+    .map((step) => (step === '<0;1>' ? 0 : Number(step)));
+  if (path.some((step) => step >= 0x80000000)) throw invalid('it has a step out of range');
+  const chain = path.reduce((at, step) => at.deriveChild(step), node);
+  return {
+    ...chainKeyOf(chain),
+    accountKey: text,
+    script,
+    path: [...(origin === undefined ? [] : ['m', ...origin.split('/').slice(1)]), ...path].join('/').replace(/[hH]/g, "'"),
+  };
+}
+
+/** BIP-380 descriptor checksum. */
+export function descriptorChecksum(body: string): string {
+  const input = '0123456789()[],\'/*abcdefgh@:$%{}IJKLMNOPQRSTUVWXYZ&+-.;<=>?!^_|~ijklmnopqrstuvwxyzABCDEFGH`#"\\ ';
+  const output = 'qpzry9x8gf2tvdw0s3jn54khce6mua7l';
+  const generator = [0xf5dee51989n, 0xa9fdca3312n, 0x1bab10e32dn, 0x3706b1677an, 0x644d626ffdn];
+  let c = 1n;
+  const step = (value: bigint) => {
+    const top = c >> 35n;
+    c = ((c & 0x7ffffffffn) << 5n) ^ value;
+    for (let i = 0; i < 5; i++) if ((top >> BigInt(i)) & 1n) c ^= generator[i]!;
+  };
+  let group = 0;
+  let count = 0;
+  for (const char of body) {
+    const position = input.indexOf(char);
+    if (position < 0) return '';
+    step(BigInt(position & 31));
+    group = group * 3 + (position >> 5);
+    if (++count === 3) {
+      step(BigInt(group));
+      group = 0;
+      count = 0;
+    }
+  }
+  if (count > 0) step(BigInt(group));
+  for (let i = 0; i < 8; i++) step(0n);
+  c ^= 1n;
+  return Array.from({ length: 8 }, (_, i) => output[Number((c >> BigInt(5 * (7 - i))) & 31n)]).join('');
+}

@@ -1,0 +1,113 @@
+/** Deposit addresses, address checks and payment URIs of every coin, by the rules of its family. */
+import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
+import { HDKey } from '@scure/bip32';
+import { COIN, type Coin, chainOf, FAMILIES, type Family, NETWORKS, type Network } from '../core/coin.ts';
+import { invariant } from '../core/invariant.ts';
+import { formatUnits } from '../core/money.ts';
+import { Problem } from '../core/problem.ts';
+import { addressOfOutput, outputScript, reasonOf, scriptOfAddress } from './bitcoin/address.ts';
+import { type BitcoinScript, isBitcoinLike, PARAMS } from './bitcoin/params.ts';
+import { accountOf, checksumAddress, ethereumUri, hasValidChecksum, isAddress } from './ethereum/address.ts';
+
+/** What an account key pays to: an output script, or an account of an Ethereum-like chain. */
+export type Script = BitcoinScript | 'eoa';
+
+const chains = new Map<string, HDKey>();
+
+/** The public key of an external chain. Wallets are used again and again, so their keys are kept. */
+function chainOfKey(chainKey: string): HDKey {
+  const known = chains.get(chainKey);
+  if (known) return known;
+  const chain = new HDKey({ publicKey: hexToBytes(chainKey.slice(0, 66)), chainCode: hexToBytes(chainKey.slice(66)), depth: 4 });
+  if (chains.size > 1_000) chains.clear();
+  chains.set(chainKey, chain);
+  return chain;
+}
+
+/** The deposit address `0/index` of a wallet (BIP-44, 49, 84, 86). `key` is the output script in hex, for accounts the 20 bytes. */
+export function deriveAddress({
+  chainKey,
+  script,
+  coin,
+  network,
+  index,
+}: {
+  chainKey: string;
+  script: Script;
+  coin: Coin;
+  network: Network;
+  index: bigint;
+}): { address: string; key: string } {
+  invariant(index >= 0n && index < 0x80000000n, 'the index of a deposit address is one that BIP-32 can derive');
+  const { publicKey } = chainOfKey(chainKey).deriveChild(Number(index));
+  invariant(publicKey, 'an account key derives public keys');
+  const { family } = COIN[coin];
+  if (!isBitcoinLike(family)) {
+    const key = accountOf(publicKey);
+    return { address: checksumAddress(key), key };
+  }
+  invariant(script !== 'eoa', 'only accounts have no output script');
+  const key = bytesToHex(outputScript(script, publicKey));
+  const address = addressOfOutput(key, PARAMS[family].forms[network]);
+  invariant(address, 'every derived output script has an address');
+  return { key, address };
+}
+
+/** The address of an output script (hex), or null when it has none (OP_RETURN and kin, or a chain without output scripts). */
+export function addressOfScript(scriptHex: string, { coin, network }: { coin: Coin; network: Network }): string | null {
+  const { family } = COIN[coin];
+  return isBitcoinLike(family) ? addressOfOutput(scriptHex, PARAMS[family].forms[network]) : null;
+}
+
+/**
+ * Checks an address of a named coin; `key` is its output script in hex, for accounts the 20 bytes. The coin is never guessed, but a
+ * wrong one is named. Errors: address_invalid (param `address`).
+ */
+export function decodeAddress(text: string, { coin, network }: { coin: Coin; network: Network }): { key: string } {
+  const bad = (reason: string) => new Problem('address_invalid', { coin, reason }, { param: 'address' });
+  const { family } = COIN[coin];
+  if (!isBitcoinLike(family)) {
+    if (!isAddress(text)) throw bad(elsewhere(text, family, network) ?? 'it must be 0x followed by 40 hex digits');
+    if (!hasValidChecksum(text)) throw bad('its checksum (upper and lower case) is wrong');
+    return { key: text.slice(2).toLowerCase() };
+  }
+  const key = scriptOfAddress(text, PARAMS[family].forms[network]);
+  if (key) return { key };
+  const refused = Object.values(PARAMS)
+    .flatMap((row) => row.refused)
+    .find(({ prefix }) => text.toLowerCase().startsWith(prefix));
+  throw bad(refused?.reason ?? elsewhere(text, family, network) ?? reasonOf(text));
+}
+
+/** Describes which coin and network an address belongs to; null when none. */
+function elsewhere(text: string, family: Family, network: Network): string | null {
+  if (isBitcoinLike(family)) {
+    if (isAddress(text)) return 'it is an Ethereum address';
+    const { forms } = PARAMS[family];
+    const other = NETWORKS.find((one) => one !== network && scriptOfAddress(text, forms[one]));
+    if (other) return `it is an address of the ${other} network, not of ${network}`;
+  }
+  const foreign = FAMILIES.find((one) => one !== family && isBitcoinLike(one) && scriptOfAddress(text, PARAMS[one].forms[network]));
+  return foreign ? `it is a ${COIN[foreign].name} address` : null;
+}
+
+/**
+ * The payment URI: BIP-321 and its grammar for the other coins (address and amount only: labels break wallets), ERC-681 for accounts.
+ * Lower case, no exponent.
+ */
+export function paymentUri({
+  coin,
+  address,
+  units,
+  ethChainId,
+}: {
+  coin: Coin;
+  address: string;
+  units: bigint;
+  ethChainId: number;
+}): string {
+  const { kind, scheme } = chainOf(coin);
+  return kind === 'ethereum'
+    ? ethereumUri({ address, units, chainId: ethChainId })
+    : `${scheme}:${address}?amount=${formatUnits(coin, units)}`;
+}
